@@ -1,0 +1,208 @@
+//! What happened, as typed facts: the demo's story, the log, later metrics and timelines are made of these.
+
+use crate::error::Error;
+use crate::ids::{AgentId, Attempt, Generation, Incarnation, Lineage, Rank, Version};
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde::{Deserialize, Serialize};
+
+/// One fact. Durations are milliseconds, lengths bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// An agent registered.
+    AgentJoined {
+        /** Who. */
+        agent: AgentId,
+        /** The framework's name of its executor. */
+        executor: String,
+        /** Its host. */
+        host: String,
+        /** Its process. */
+        pid: u32,
+    },
+    /// An agent is gone.
+    AgentLost {
+        /** Who. */
+        agent: AgentId,
+        /** Its executor. */
+        executor: String,
+        /** What was seen. */
+        reason: String,
+    },
+    /// A rank's task asked to take part and was given a seat.
+    RankJoined {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** The framework's try. */
+        attempt: Attempt,
+        /** Where. */
+        executor: String,
+        /** Since this rank was lost; 0 for the first incarnation. */
+        vacant_millis: u64,
+    },
+    /// A newcomer was turned away.
+    RankRefused {
+        /** Who. */
+        rank: Rank,
+        /** The framework's try. */
+        attempt: Attempt,
+        /** Why. */
+        reason: String,
+    },
+    /// A rank was declared lost.
+    RankLost {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Its executor. */
+        executor: String,
+        /** What was seen. */
+        reason: String,
+        /** Since the last sign of life. */
+        silent_millis: u64,
+        /** How many deaths of this rank so far. */
+        deaths: u32,
+    },
+    /// A new view went out.
+    ViewMade {
+        /** Its number. */
+        generation: Generation,
+        /** Alive now. */
+        alive: Vec<Rank>,
+        /** Not there. */
+        vacant: Vec<Rank>,
+        /** Why. */
+        reason: String,
+    },
+    /// A plan went out.
+    PlanMade {
+        /** The view it belongs to. */
+        generation: Generation,
+        /** The lineage. */
+        lineage: Lineage,
+        /** Where newcomers start. */
+        version: Version,
+        /** Round of that version. */
+        round: u32,
+        /** Who starts there. */
+        newcomers: Vec<Rank>,
+        /** Why there. */
+        reason: String,
+    },
+    /// A newcomer has the checkpoint.
+    Restored {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Version. */
+        version: Version,
+        /** Round. */
+        round: u32,
+        /** Bytes. */
+        bytes: u64,
+        /** Where from, in words. */
+        source: String,
+        /** How long it took. */
+        millis: u64,
+    },
+    /// A newcomer has consumed all that was replayed to it and works with the others again.
+    CaughtUp {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Bytes replayed to it. */
+        replayed_in: u64,
+        /** Bytes that it produced again, compared and dropped. */
+        regenerated: u64,
+        /** Rounds computed twice. */
+        rounds_again: u32,
+        /** Since its plan. */
+        millis: u64,
+    },
+    /// A rank entered a version.
+    VersionEntered {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Lineage. */
+        lineage: Lineage,
+        /** Version. */
+        version: Version,
+        /** The round that comes next. */
+        round: u32,
+    },
+    /// A link between two living ranks broke and is made anew.
+    LinkBroken {
+        /** One end. */
+        rank: Rank,
+        /** The other. */
+        peer: Rank,
+        /** What was seen. */
+        reason: String,
+    },
+    /// A stranger or an outdated incarnation was turned away at a listener.
+    StrangerRefused {
+        /** Address. */
+        address: String,
+        /** Why. */
+        reason: String,
+    },
+    /// Everybody starts again from an older version, in a new lineage.
+    RolledBack {
+        /** The new lineage. */
+        lineage: Lineage,
+        /** From where. */
+        version: Version,
+        /** Why. */
+        reason: String,
+    },
+    /// A fault rule struck.
+    FaultFired {
+        /** The rule. */
+        id: u32,
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+    },
+    /// A rank reported its end.
+    RankFinished {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Its model's digest. */
+        digest: u128,
+    },
+    /// Memory and disk in use at an agent.
+    Usage {
+        /** Who. */
+        agent: AgentId,
+        /** Logs in memory. */
+        log_bytes: u64,
+        /** Logs on disk. */
+        spilled_bytes: u64,
+        /** Checkpoints. */
+        checkpoint_bytes: u64,
+        /** The most that logs in memory ever were. */
+        log_bytes_peak: u64,
+    },
+    /// The end was reached by everybody.
+    JobEnded {
+        /** The model's digest. */
+        digest: u128,
+        /** All deaths. */
+        deaths: u32,
+    },
+    /// The job is over with an error.
+    JobFailed {
+        /** Which. */
+        error: Error,
+    },
+}

@@ -1,0 +1,274 @@
+//! The ranks of one process and what the process holds: the agent without sockets, clocks and bytes.
+//!
+//! Outlives its members: a rank's task may come and go, checkpoints and the view stay.
+
+use crate::error::Error;
+use crate::event::Event;
+use crate::fault::FaultRule;
+use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Millis, Rank, Version};
+use crate::message::{AgentMessage, TrackerMessage};
+use crate::view::AgentAddress;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// Who this agent is.
+#[derive(Clone, Debug)]
+pub struct HostConfig {
+    /// Drawn at random.
+    pub agent: AgentId,
+    /// The framework's name of the executor.
+    pub executor: String,
+    /// Name of the host.
+    pub host: String,
+    /// Where peers reach it.
+    pub address: SocketAddr,
+    /// The process.
+    pub pid: u32,
+    /// How long the tracker may be out of reach at the start before a join fails.
+    pub tracker_millis: u64,
+}
+
+/// One thing that happened to the agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// The link to the tracker stands (again).
+    TrackerUp,
+    /// The link to the tracker broke, or a try to make it failed.
+    TrackerDown {
+        /** What was seen. */
+        reason: String,
+    },
+    /// The tracker said something.
+    Tracker(TrackerMessage),
+    /// A task asks to take part. Answered by exactly one of `Start`, `Over` or `Free` for this attempt.
+    Join {
+        /** Its rank. */
+        rank: Rank,
+        /** The framework's try. */
+        attempt: Attempt,
+        /** What it assumes. */
+        terms: String,
+    },
+    /// A fetch asked for by `Output::Fetch` is done; the bytes are in the store and their digest was verified.
+    Fetched {
+        /** For whom. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** From where, in words. */
+        source: String,
+        /** How long. */
+        millis: u64,
+    },
+    /// A fetch failed with every holder that was named.
+    FetchFailed {
+        /** For whom. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** What was seen. */
+        reason: String,
+    },
+    /// A task took this checkpoint (its bytes are in the store already) and entered the version that it begins.
+    /// Version 0 (no bytes, length 0) is entered in the same way.
+    Entered {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** What. */
+        checkpoint: Checkpoint,
+        /** What only this rank has. */
+        local: Option<Vec<u8>>,
+    },
+    /// A task is done; the result's bytes, if it is rank 0's, have been handed to the driver of this struct, which sends
+    /// them as `ResultPart`s before the `Finish`.
+    Finish {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Rounds trained. */
+        rounds: u32,
+        /** Its model. */
+        digest: u128,
+    },
+    /// A task ended.
+    Leave {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** With what. */
+        failure: Option<Error>,
+    },
+    /// A data link broke.
+    LinkDown {
+        /** This end. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** The other end. */
+        peer: Rank,
+        /** Its number. */
+        peer_incarnation: Incarnation,
+        /** What was seen. */
+        reason: String,
+    },
+    /// Something that ends the job was found.
+    Broken {
+        /** Who noticed. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** What. */
+        error: Error,
+    },
+    /// A fact for the story.
+    Happened(Event),
+    /// The time asked for has come.
+    Wake,
+}
+
+/// What a newcomer starts from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Its number.
+    pub incarnation: Incarnation,
+    /// The lineage it trains in.
+    pub lineage: Lineage,
+    /// The version it starts at.
+    pub version: Version,
+    /// The checkpoint; its bytes are in the store. `None`: from the beginning.
+    pub checkpoint: Option<Checkpoint>,
+    /// What only this rank had.
+    pub local: Option<Vec<u8>>,
+}
+
+/// A rank to be linked with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its rank.
+    pub rank: Rank,
+    /// Its living incarnation; nothing from another one is accepted.
+    pub incarnation: Incarnation,
+    /// Where; the same agent as this one means that no link is needed.
+    pub at: AgentAddress,
+}
+
+/// What the driver of this struct has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Connect to the tracker (again).
+    ConnectTracker,
+    /// Send this.
+    Send(AgentMessage),
+    /// The rank's task has a seat: what its older incarnations had here (channels, worker) is dropped now.
+    Seated {
+        /** The rank. */
+        rank: Rank,
+        /** Its task. */
+        attempt: Attempt,
+        /** Its number. */
+        incarnation: Incarnation,
+    },
+    /// Bring this checkpoint into the store, from the nearest of these that has it (they are sorted: this agent, same host, others).
+    Fetch {
+        /** For whom. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** What. */
+        checkpoint: Checkpoint,
+        /** From whom. */
+        holders: Vec<AgentAddress>,
+    },
+    /// The task's join returns: train from here.
+    Start {
+        /** The rank. */
+        rank: Rank,
+        /** Its task. */
+        attempt: Attempt,
+        /** From where. */
+        start: Start,
+    },
+    /// The living peers of a rank changed: cut links to others, make those that are missing. Sent after every view.
+    Links {
+        /** The rank. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** The lineage. */
+        lineage: Lineage,
+        /** All others that are alive and planned. */
+        peers: Vec<Peer>,
+    },
+    /// The incarnation is over: its worker is freed, its calls end with this error. For a join that was not seated yet,
+    /// `incarnation` is `None`.
+    Free {
+        /** The rank. */
+        rank: Rank,
+        /** Its task. */
+        attempt: Attempt,
+        /** Its number. */
+        incarnation: Option<Incarnation>,
+        /** Why. */
+        error: Error,
+    },
+    /// The job is over: joins and finishes of this rank return with this.
+    Over {
+        /** The rank. */
+        rank: Rank,
+        /** Its task. */
+        attempt: Attempt,
+        /** The model's digest, or the error. */
+        outcome: Result<u128, Error>,
+    },
+    /// Nobody needs these bytes any more.
+    Forget {
+        /** The lineage. */
+        lineage: Lineage,
+        /** The version. */
+        version: Version,
+    },
+    /// Rules to be watched from now on (they replace older ones).
+    Faults(Vec<FaultRule>),
+    /// The agent is over: it frees all it holds.
+    Close {
+        /** Why. */
+        reason: String,
+    },
+}
+
+/// The state machine of one agent. Drive it: [`Host::handle`] one input, then [`Host::poll`] until `None`, then sleep
+/// until [`Host::wake_at`] or the next input.
+#[derive(Debug)]
+pub struct Host {}
+
+impl Host {
+    /// A new agent; asks to be connected to its tracker at once.
+    pub fn new(_config: HostConfig, _now: Millis) -> Self {
+        todo!()
+    }
+    /// One thing that happened.
+    pub fn handle(&mut self, _input: Input, _now: Millis) {
+        todo!()
+    }
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        todo!()
+    }
+    /// When to call with `Input::Wake` at the latest.
+    pub fn wake_at(&self) -> Option<Millis> {
+        todo!()
+    }
+    /// Whether a checkpoint is held here.
+    pub fn holds(&self, _checkpoint: &Checkpoint) -> bool {
+        todo!()
+    }
+    /// The newest view; data links are made and accepted by it.
+    pub fn view(&self) -> Option<&crate::view::View> {
+        todo!()
+    }
+}

@@ -1,0 +1,135 @@
+//! Names and numbers of the protocol. One word, one thing (the table in `docs/architecture.md`).
+
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $inner:ty) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub struct $name(pub $inner);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+    };
+}
+
+number!(
+    /// 0-based identity of a member; the same after its restart.
+    Rank, u32
+);
+number!(
+    /// How often a rank has been started, from 0; a retry is the next incarnation. Given by the tracker.
+    Incarnation, u32
+);
+number!(
+    /// How many checkpoints have been taken; version v is the state after v of them. Grows within a lineage.
+    Version, u32
+);
+number!(
+    /// A line of versions; a rollback or a restart of everybody starts the next one.
+    Lineage, u32
+);
+number!(
+    /// One agent (one process of one job), drawn at random by the agent when it starts.
+    AgentId, u64
+);
+
+/// Milliseconds since some fixed moment of the driver of a state machine. Only differences count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Millis(pub u64);
+
+impl Millis {
+    /// How long ago `earlier` was, in milliseconds; 0 if it is in the future.
+    pub fn since(self, earlier: Millis) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// This moment plus `millis`.
+    pub fn plus(self, millis: u64) -> Millis {
+        Millis(self.0.saturating_add(millis))
+    }
+}
+
+/// Number of the membership view. A tracker that comes back takes a higher epoch; agents accept only growing ones.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Generation {
+    /// Which life of the tracker.
+    pub epoch: u32,
+    /// Counts the changes of membership within the epoch, from 1; 0 is "no view yet".
+    pub number: u32,
+}
+
+impl fmt::Display for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.epoch, self.number)
+    }
+}
+
+/// Which try of the framework a task is: Spark's (stage attempt, task attempt). Later tries compare greater.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Attempt {
+    /// The framework's restart of everybody (Spark: stage attempt).
+    pub stage: u32,
+    /// The framework's restart of this one (Spark: task attempt within the stage attempt).
+    pub task: u32,
+}
+
+impl fmt::Display for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.stage, self.task)
+    }
+}
+
+/// A checkpoint's identity and what can be compared of it. The bytes are elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The lineage it was taken in.
+    pub lineage: Lineage,
+    /// The version it begins.
+    pub version: Version,
+    /// The first round that is trained from it (rounds done so far).
+    pub round: u32,
+    /// Bytes of the model.
+    pub length: u64,
+    /// Digest of the model's bytes (xxh3-128).
+    pub digest: u128,
+    /// Whether training is complete: nothing is left to be trained from here.
+    pub complete: bool,
+}
+
+/// Where a rank is: the lineage and version it trains in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Position {
+    /// The lineage.
+    pub lineage: Lineage,
+    /// The version that the rank was given at its start, or entered since.
+    pub version: Version,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.lineage, self.version)
+    }
+}
+
+/// Which part of a job's byte streams: before the first version, or within one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Phase {
+    /// From the communicator's start to the first round: data sketch and warm-up.
+    Boot,
+    /// From taking checkpoint v to taking checkpoint v+1.
+    Version(Version),
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Phase::Boot => write!(f, "boot"),
+            Phase::Version(v) => write!(f, "version {v}"),
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! What agent and tracker tell each other. Encoded by [`crate::wire::encode`] into control frames.
+
+use crate::error::Error;
+use crate::event::Event;
+use crate::fault::FaultRule;
+use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Position, Rank, Version};
+use crate::view::View;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use serde::{Deserialize, Serialize};
+
+/// From an agent to the tracker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AgentMessage {
+    /// First message on every connection, also after a reconnection: who, where, and all that is held.
+    Register(Registration),
+    /// Sign of life, with where the ranks are.
+    Heartbeat {
+        /// Counts from 0 on this connection; answered with the same number.
+        sequence: u64,
+        /// Where each hosted rank is and the round it comes from.
+        ranks: Vec<RankProgress>,
+    },
+    /// A task asks for its rank's seat.
+    Join {
+        /// The rank.
+        rank: Rank,
+        /// The framework's try.
+        attempt: Attempt,
+        /// What this incarnation can do and assumes; must be equal for all of a job.
+        terms: String,
+    },
+    /// Answer to a view: what the agent's ranks do and what the agent holds.
+    Standing(Standing),
+    /// Piece of state that only this rank has (metrics computed locally), as of a version. Kept by the tracker.
+    Local {
+        /// The rank.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// As of this version.
+        at: Position,
+        /// Opaque; at most [`LOCAL_LIMIT`].
+        bytes: Vec<u8>,
+    },
+    /// The task of an incarnation has ended: cleanly, or with a failure.
+    Leave {
+        /// The rank.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// What it failed with; one that will repeat ends the job.
+        failure: Option<Error>,
+    },
+    /// The data link to a peer broke or can't be made.
+    LinkDown {
+        /// This end.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// The other end.
+        peer: Rank,
+        /// Its number.
+        peer_incarnation: Incarnation,
+        /// What was seen.
+        reason: String,
+    },
+    /// Something that makes the job impossible (a mismatch, no space): the job ends with it.
+    Broken {
+        /// Who noticed.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// What.
+        error: Error,
+    },
+    /// A piece of the final result (model and metrics) of rank 0; all pieces come before its `Finish`.
+    ResultPart {
+        /// The rank.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// Place of this piece.
+        offset: u64,
+        /// Length of the whole.
+        total: u64,
+        /// At most [`RESULT_PART_LIMIT`].
+        bytes: Vec<u8>,
+    },
+    /// The incarnation has reached the end with this model.
+    Finish {
+        /// The rank.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// Rounds trained.
+        rounds: u32,
+        /// The model's digest (xxh3-128).
+        digest: u128,
+    },
+    /// A fact for the story.
+    Happened(Event),
+}
+
+/// Most bytes of [`AgentMessage::Local`].
+pub const LOCAL_LIMIT: usize = 256 << 10;
+/// Most bytes of one [`AgentMessage::ResultPart`].
+pub const RESULT_PART_LIMIT: usize = 256 << 10;
+
+/// Who an agent is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    /// Drawn at random when the agent starts.
+    pub agent: AgentId,
+    /// The framework's name of the executor.
+    pub executor: String,
+    /// Name of the host.
+    pub host: String,
+    /// Where peers reach it.
+    pub address: SocketAddr,
+    /// The process.
+    pub pid: u32,
+    /// What its ranks do and what it holds, under the newest generation it has accepted.
+    pub standing: Standing,
+}
+
+/// Where a rank is, as told in heartbeats.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankProgress {
+    /// The rank.
+    pub rank: Rank,
+    /// Its number.
+    pub incarnation: Incarnation,
+    /// Where.
+    pub at: Position,
+    /// The next round.
+    pub round: u32,
+}
+
+/// What one agent reports when a view changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The generation that it answers.
+    pub generation: Generation,
+    /// Its ranks.
+    pub ranks: Vec<RankStanding>,
+    /// The checkpoints it holds, whoever took them.
+    pub held: Vec<Checkpoint>,
+}
+
+/// What one incarnation is doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RankStanding {
+    /// The rank.
+    pub rank: Rank,
+    /// Its number.
+    pub incarnation: Incarnation,
+    /// Its framework's try.
+    pub attempt: Attempt,
+    /// How far it is.
+    pub state: RankState,
+}
+
+/// How far an incarnation is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RankState {
+    /// Seated, not planned yet.
+    Fresh,
+    /// Given a start; on its way through boot, or in the version it was given, or beyond.
+    At(Position),
+    /// Has reported its end (its position stays that of the complete checkpoint).
+    Finished {
+        /// Where.
+        at: Position,
+        /// Its model.
+        digest: u128,
+    },
+}
+
+/// From the tracker to an agent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TrackerMessage {
+    /// The registration is accepted.
+    Registered {
+        /// The tracker's life.
+        epoch: u32,
+        /// The rhythm everybody keeps.
+        timing: Timing,
+    },
+    /// The registration is refused for good.
+    Refused(Error),
+    /// Answer to `Join`: the seat is given. A plan follows when everybody needed is there.
+    Seated {
+        /// The rank.
+        rank: Rank,
+        /// Its task.
+        attempt: Attempt,
+        /// Its new number.
+        incarnation: Incarnation,
+    },
+    /// Answer to `Join`: no. The task's join ends with this error.
+    JoinRefused {
+        /// The rank.
+        rank: Rank,
+        /// Its task.
+        attempt: Attempt,
+        /// Why.
+        error: Error,
+    },
+    /// The membership changed. Answered with a standing.
+    View(View),
+    /// Where newcomers start.
+    Plan(Plan),
+    /// This incarnation is over: its calls end with the error.
+    Fenced {
+        /// The rank.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// `Fenced` or `RolledBack`, in words.
+        error: Error,
+    },
+    /// The job is over: with the model's digest, or with an error.
+    Ended(Result<u128, Error>),
+    /// Fault rules for ranks of this agent (tests and demo only).
+    Faults(Vec<FaultRule>),
+    /// Answer to a heartbeat.
+    HeartbeatAck {
+        /// Its number.
+        sequence: u64,
+        /// The lowest position among the living.
+        lowest: Option<Position>,
+    },
+}
+
+/// The rhythm of a job, decided by the tracker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Between two heartbeats.
+    pub heartbeat_millis: u64,
+    /// Silence after which an agent is lost.
+    pub lost_after_millis: u64,
+    /// How long an agent without a tracker keeps what it holds.
+    pub lease_millis: u64,
+    /// How long a rank may be missing before the job ends with an error.
+    pub members_millis: u64,
+}
+
+/// The table of all standings and the decisions made of it ([`crate::plan::decide`]).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The view that it belongs to.
+    pub generation: Generation,
+    /// The lineage that is trained from now on.
+    pub lineage: Lineage,
+    /// Where each newcomer starts.
+    pub newcomers: Vec<Newcomer>,
+    /// All ranks as they reported.
+    pub table: Vec<RankStanding>,
+    /// Who holds the checkpoint at which newcomers start.
+    pub holders: Vec<AgentId>,
+    /// The decision in words.
+    pub reason: String,
+}
+
+/// One newcomer's part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Newcomer {
+    /// The rank.
+    pub rank: Rank,
+    /// Its number.
+    pub incarnation: Incarnation,
+    /// The version it starts at; checkpoint is `None` only at version 0 of the first lineage and its restarts.
+    pub version: Version,
+    /// What is to be fetched.
+    pub checkpoint: Option<Checkpoint>,
+    /// What only this rank had, as of that version.
+    pub local: Option<Vec<u8>>,
+}

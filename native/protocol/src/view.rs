@@ -1,0 +1,67 @@
+//! The membership as the tracker last decided it.
+
+use crate::ids::{AgentId, Generation, Incarnation, Lineage, Rank};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+use serde::{Deserialize, Serialize};
+
+/// What the tracker knows of one rank.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seat {
+    /// The incarnation that holds the seat, or held it last; `None` before the first.
+    pub incarnation: Option<Incarnation>,
+    /// Alive and where, or not.
+    pub state: SeatState,
+}
+
+/// Whether a seat is taken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SeatState {
+    /// Nobody yet, or the last incarnation is lost.
+    Vacant,
+    /// Somebody is there.
+    Alive {
+        /// The agent that hosts it.
+        agent: AgentId,
+    },
+}
+
+/// Where an agent can be reached by its peers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAddress {
+    /// The agent.
+    pub agent: AgentId,
+    /// Its listener.
+    pub address: SocketAddr,
+    /// Name of its host: holders on the same host are asked first.
+    pub host: String,
+}
+
+/// The view: who is who in one generation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct View {
+    /// Its number.
+    pub generation: Generation,
+    /// The lineage that is being trained.
+    pub lineage: Lineage,
+    /// One seat per rank, in rank order.
+    pub seats: Vec<Seat>,
+    /// Every agent that is connected to the tracker, whether it hosts a rank or only holds things.
+    pub agents: Vec<AgentAddress>,
+}
+
+impl View {
+    /// Number of ranks.
+    pub fn world(&self) -> u32 {
+        self.seats.len() as u32
+    }
+
+    /// The living incarnation of `rank` and its agent's address, if there is one.
+    pub fn alive(&self, rank: Rank) -> Option<(Incarnation, &AgentAddress)> {
+        let seat = self.seats.get(rank.0 as usize)?;
+        let SeatState::Alive { agent } = seat.state else { return None };
+        let address = self.agents.iter().find(|a| a.agent == agent)?;
+        Some((seat.incarnation?, address))
+    }
+}

@@ -1,0 +1,126 @@
+//! The header that stands before every payload, and the encoding of control messages (postcard).
+
+use crate::error::{Code, Error};
+use crate::ids::{Lineage, Phase, Version};
+use alloc::format;
+use alloc::vec::Vec;
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+
+/// Version of everything in this module and in [`crate::message`]. Both ends must have the same.
+pub const WIRE_VERSION: u16 = 1;
+
+/// Bytes of a frame header.
+pub const HEADER_BYTES: usize = 32;
+
+/// Most bytes of payload in one frame; a longer one is refused before anything is allocated.
+pub const PAYLOAD_LIMIT: u32 = 1 << 20;
+
+/// What a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// A control message (postcard), on links between agent and tracker and for fetches.
+    Control = 1,
+    /// Part of a checkpoint's or a result's bytes; `offset` says where.
+    Bulk = 2,
+    /// Bytes of a channel; `offset` is their place in the phase.
+    Data = 3,
+    /// A phase begins on a channel (payload: [`crate::channel::PhaseMark`]).
+    PhaseStart = 4,
+    /// A phase is over on a channel; `offset` is its length.
+    PhaseEnd = 5,
+    /// What the receiver of a channel has already (payload: [`crate::channel::Receipt`]).
+    Receipt = 6,
+}
+
+/// What stands before a payload: kind, position, call digest and boot flag.
+///
+/// Layout, little endian: length u32, kind u8, flags u8 (bit 0: boot), reserved u16 (0), lineage u32, version u32,
+/// offset u64, digest u64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Bytes of payload that follow.
+    pub length: u32,
+    /// What it is.
+    pub kind: Kind,
+    /// The phase that it belongs to (boot flag and version).
+    pub phase: Phase,
+    /// The lineage.
+    pub lineage: Lineage,
+    /// Place within the phase: bytes of a channel, later the seqno of a collective.
+    pub offset: u64,
+    /// Digest of the call for collectives; for channels the low half of the checkpoint's digest.
+    pub digest: u64,
+}
+
+impl Header {
+    /// A control frame's header.
+    pub fn control(length: u32) -> Self {
+        Header { length, kind: Kind::Control, phase: Phase::Boot, lineage: Lineage(0), offset: 0, digest: 0 }
+    }
+
+    /// The bytes on the wire.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let (boot, version) = match self.phase {
+            Phase::Boot => (1u8, 0),
+            Phase::Version(v) => (0, v.0),
+        };
+        let mut out = [0; HEADER_BYTES];
+        out[0..4].copy_from_slice(&self.length.to_le_bytes());
+        out[4] = self.kind as u8;
+        out[5] = boot;
+        out[8..12].copy_from_slice(&self.lineage.0.to_le_bytes());
+        out[12..16].copy_from_slice(&version.to_le_bytes());
+        out[16..24].copy_from_slice(&self.offset.to_le_bytes());
+        out[24..32].copy_from_slice(&self.digest.to_le_bytes());
+        out
+    }
+
+    /// Reads a header; refuses unknown kinds, non-zero reserved bits and lengths over [`PAYLOAD_LIMIT`].
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Error> {
+        let u32_at = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
+        let u64_at = |i: usize| u64::from(u32_at(i)) | u64::from(u32_at(i + 4)) << 32;
+        let kind = match bytes[4] {
+            1 => Kind::Control,
+            2 => Kind::Bulk,
+            3 => Kind::Data,
+            4 => Kind::PhaseStart,
+            5 => Kind::PhaseEnd,
+            6 => Kind::Receipt,
+            other => return Err(Error::new(Code::Incompatible, format!("frame of unknown kind {other}"))),
+        };
+        let length = u32_at(0);
+        if length > PAYLOAD_LIMIT {
+            return Err(Error::new(
+                Code::Incompatible,
+                format!("frame of {length} bytes; at most {PAYLOAD_LIMIT} are allowed"),
+            ));
+        }
+        if bytes[5] > 1 || bytes[6] != 0 || bytes[7] != 0 {
+            return Err(Error::new(Code::Incompatible, "frame with unknown flags"));
+        }
+        let version = u32_at(12);
+        let phase = match (bytes[5], version) {
+            (1, 0) => Phase::Boot,
+            (1, _) => return Err(Error::new(Code::Incompatible, "boot frame with a version")),
+            (_, v) => Phase::Version(Version(v)),
+        };
+        Ok(Header { length, kind, phase, lineage: Lineage(u32_at(8)), offset: u64_at(16), digest: u64_at(24) })
+    }
+}
+
+/// Encodes a message.
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    // postcard fails only for types without a known length, which no message has.
+    postcard::to_allocvec(message).unwrap_or_default()
+}
+
+/// Decodes a message; trailing or missing bytes are an error.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    match postcard::take_from_bytes::<T>(bytes) {
+        Ok((message, [])) => Ok(message),
+        Ok((_, rest)) => Err(Error::new(Code::Incompatible, format!("message with {} bytes too many", rest.len()))),
+        Err(cause) => Err(Error::new(Code::Incompatible, format!("message can't be read: {cause}"))),
+    }
+}

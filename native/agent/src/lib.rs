@@ -1,1 +1,23 @@
-//! Part of Rejoin.
+//! Drives the protocol with real time and real links.
+//!
+//! [`Agent`] is the runtime of one process for one job: it hosts ranks, keeps checkpoints, makes the links between ranks and
+//! serves newcomers, all on one control thread that does nothing heavy. What moves the ranks' bytes is a [`DataPlane`].
+//! [`TrackerServer`] is the driver's side: it owns the tracker's state machine and the agents' connections.
+
+mod agent;
+mod control;
+mod fetch;
+mod links;
+pub mod logging;
+mod plane;
+mod store;
+mod strike;
+mod tracker;
+mod waiting;
+
+pub use agent::{checkpoint, Agent, AgentConfig, Joined, MemberId};
+pub use plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+pub use rejoin_protocol as protocol;
+pub use rejoin_transport as transport;
+pub use store::{digest, CheckpointStore};
+pub use tracker::{Told, TrackerServer, TrackerServerConfig};

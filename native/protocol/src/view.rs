@@ -57,6 +57,12 @@ impl View {
         self.seats.len() as u32
     }
 
+    /// The ranks that are not there.
+    pub fn vacant(&self) -> Vec<Rank> {
+        let vacant = self.seats.iter().enumerate().filter(|(_, seat)| seat.state == SeatState::Vacant);
+        vacant.map(|(rank, _)| Rank(rank as u32)).collect()
+    }
+
     /// The living incarnation of `rank` and its agent's address, if there is one.
     pub fn alive(&self, rank: Rank) -> Option<(Incarnation, &AgentAddress)> {
         let seat = self.seats.get(rank.0 as usize)?;

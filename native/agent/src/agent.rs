@@ -1,0 +1,214 @@
+//! The agent of one process for one job: what tasks call. Outlives the tasks.
+
+use crate::control::{Command, Control, Shared};
+use crate::plane::DataPlane;
+use crate::store::digest;
+use crate::waiting::Waiting;
+use bytes::Bytes;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
+use rejoin_transport::{JobId, Keys, PortRange, Secret};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What an agent needs to know.
+#[derive(Clone, Debug)]
+pub struct AgentConfig {
+    /// The job.
+    pub job: JobId,
+    /// The job's secret.
+    pub secret: Secret,
+    /// Whether data links are encrypted; links to the tracker always are.
+    pub encrypt: bool,
+    /// The framework's name of this executor.
+    pub executor: String,
+    /// The address that peers reach this process at.
+    pub listen: IpAddr,
+    /// Ports to listen at.
+    pub ports: PortRange,
+    /// Name of this host.
+    pub host: String,
+    /// Where the tracker is.
+    pub tracker: SocketAddr,
+    /// How long the tracker may be out of reach at the start, in milliseconds.
+    pub tracker_millis: u64,
+}
+
+/// How a join ended well.
+#[derive(Clone, Debug)]
+pub enum Joined {
+    /// Train from here; with the checkpoint's bytes, unless it is the beginning.
+    Start {
+        /// What was decided.
+        start: Start,
+        /// Number of ranks.
+        world: u32,
+        /// The checkpoint.
+        bytes: Option<Bytes>,
+    },
+    /// The job has reached its end already, with this model.
+    Over {
+        /// The model's digest.
+        digest: u128,
+    },
+}
+
+/// One member: a rank in one incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MemberId {
+    /// The rank.
+    pub rank: Rank,
+    /// The incarnation.
+    pub incarnation: Incarnation,
+}
+
+/// The agent. Dropping it ends it.
+pub struct Agent {
+    shared: Arc<Shared>,
+    control: Option<JoinHandle<()>>,
+    tracker: SocketAddr,
+}
+
+impl Agent {
+    /// Starts an agent: its listener and its control thread, which connects to the tracker.
+    ///
+    /// # Errors
+    /// `Io` when no port of the range is free or no thread can be started. Nothing is left behind.
+    pub fn start(config: AgentConfig, plane: Arc<dyn DataPlane>) -> Result<Agent, Error> {
+        crate::logging::start();
+        let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
+        let (control, shared) = Control::new(&config, keys, plane.clone())?;
+        plane.attach(Box::new(shared.reports()));
+        let thread = std::thread::Builder::new()
+            .name("rejoin-control".into())
+            .spawn(move || control.run())
+            .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
+        Ok(Agent { shared, control: Some(thread), tracker: config.tracker })
+    }
+
+    /// Asks for a rank's seat and waits until it can start: everybody needed is there and the checkpoint is fetched.
+    ///
+    /// # Errors
+    /// `Fenced` when the seat belongs to a newer attempt, `MembersMissing`, `TrackerUnreachable`, `Incompatible`, the
+    /// job's own error, or `TimedOut` after `at_most`. The rank has no seat then.
+    pub fn join(&self, rank: Rank, attempt: Attempt, terms: String, at_most: Duration) -> Result<Joined, Error> {
+        let wait = Waiting::new();
+        self.shared.command(Command::Join { rank, attempt, terms, wait: wait.clone() });
+        wait.wait(at_most, || {
+            Error::new(
+                Code::TimedOut,
+                format!(
+                    "rank {rank} (attempt {attempt}) asked the tracker at {} for its start and waited {} s; {}",
+                    self.tracker,
+                    at_most.as_secs(),
+                    self.shared.situation()
+                ),
+            )
+        })
+    }
+
+    /// Hands over the checkpoint that begins `version` and tells everybody that the member has entered it.
+    ///
+    /// # Errors
+    /// `Mismatch` when another rank of this process took a different one; the job ends with it.
+    #[allow(clippy::too_many_arguments)]
+    pub fn entered(
+        &self,
+        member: MemberId,
+        lineage: Lineage,
+        version: Version,
+        round: u32,
+        bytes: Bytes,
+        complete: bool,
+        local: Option<Vec<u8>>,
+    ) -> Result<Checkpoint, Error> {
+        let checkpoint = checkpoint(lineage, version, round, &bytes, complete);
+        if !bytes.is_empty() {
+            if let Err(error) = self.shared.store.put(checkpoint, bytes) {
+                self.shared.command(Command::Broken { member, error: error.clone() });
+                return Err(error);
+            }
+        }
+        self.shared.progress(member, version, round);
+        self.shared.command(Command::Entered { member, checkpoint, local });
+        Ok(checkpoint)
+    }
+
+    /// Reports the end with this model's digest, rank 0 with its result, and waits until all have reported it.
+    ///
+    /// # Errors
+    /// `Mismatch` when the models differ, `Fenced`, the job's own error, or `TimedOut` after `at_most`.
+    pub fn finish(
+        &self,
+        member: MemberId,
+        rounds: u32,
+        digest: u128,
+        result: Option<Bytes>,
+        at_most: Duration,
+    ) -> Result<u128, Error> {
+        let wait = Waiting::new();
+        self.shared.command(Command::Finish { member, rounds, digest, result, wait: wait.clone() });
+        wait.wait(at_most, || {
+            Error::new(
+                Code::TimedOut,
+                format!(
+                    "rank {} reported its end and waited {} s for the others; {}",
+                    member.rank,
+                    at_most.as_secs(),
+                    self.shared.situation()
+                ),
+            )
+        })
+    }
+
+    /// Ends a member's calls with an error, from any thread, and frees its worker.
+    pub fn free(&self, member: MemberId, error: Error) {
+        self.shared.command(Command::Free { member, error });
+    }
+
+    /// The member's task has ended: cleanly, or with a failure.
+    pub fn leave(&self, member: MemberId, failure: Option<Error>) {
+        self.shared.command(Command::Leave { member, failure });
+    }
+
+    /// Why the member's calls end; `None` while it is in order.
+    pub fn failure(&self, member: MemberId) -> Option<Error> {
+        self.shared.failure(member)
+    }
+
+    /// A fact for the story.
+    pub fn happened(&self, event: Event) {
+        self.shared.command(Command::Happened(event));
+    }
+
+    /// Whether the agent has ended: the job is over, or its lease ran out.
+    pub fn is_over(&self) -> bool {
+        self.shared.is_over()
+    }
+
+    /// Ends the agent; members that wait get `BadState`.
+    pub fn close(&mut self) {
+        self.shared.command(Command::Close);
+        if let Some(control) = self.control.take() {
+            // A control thread that panicked has nothing left to say; its waiting cells were answered on the way out.
+            let _ = control.join();
+        }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The identity of a checkpoint.
+pub fn checkpoint(lineage: Lineage, version: Version, round: u32, bytes: &[u8], complete: bool) -> Checkpoint {
+    let length = bytes.len() as u64;
+    let digest = if bytes.is_empty() { 0 } else { digest(bytes) };
+    Checkpoint { lineage, version, round, length, digest, complete }
+}

@@ -1,0 +1,240 @@
+//! The control thread of an agent: tracker link, heartbeats, listener, fetches, and the making of data links.
+//!
+//! It drives [`Host`] and does what that asks for. It never calls into the JVM and never moves bulk data in one go, so
+//! that a heartbeat is never late because of somebody's work.
+
+mod outputs;
+mod peers;
+mod shared;
+mod tracker_link;
+
+pub(crate) use shared::{Command, Shared};
+
+use crate::agent::{AgentConfig, Joined, MemberId};
+use crate::fetch::{Fetch, Serve};
+use crate::links::DataLinks;
+use crate::plane::DataPlane;
+use crate::strike::Rules;
+use crate::waiting::Waiting;
+use bytes::Bytes;
+use crossbeam::channel::Receiver;
+use mio::{Events, Interest, Poll, Token, Waker};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::host::{Host, HostConfig, Input};
+use rejoin_protocol::ids::{AgentId, Attempt, Incarnation, Millis, Rank};
+use rejoin_transport::{Keys, Link, Listener};
+use std::collections::{BTreeMap, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(0);
+const LISTENER: Token = Token(1);
+const TRACKER: Token = Token(2);
+const FIRST_LINK: usize = 16;
+/// A handshake that takes longer is given up.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Handshakes under way at once; further strangers wait in the listener's queue.
+const HANDSHAKES_LIMIT: usize = 256;
+
+/// What a connection other than the tracker's is for.
+enum Role {
+    /// Accepted; who it is isn't known yet.
+    Unknown,
+    /// A data link that this side makes.
+    Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation },
+    /// A newcomer elsewhere fetches from here.
+    Serving(Serve),
+    /// A newcomer here fetches from there.
+    Fetching(Box<Fetch>),
+}
+
+struct Connection {
+    link: Link,
+    role: Role,
+    began: Instant,
+    established: bool,
+}
+
+/// A member as the control thread knows it.
+struct MemberState {
+    attempt: Attempt,
+    incarnation: Option<Incarnation>,
+    joining: Option<Waiting<Joined>>,
+    finishing: Option<Waiting<u128>>,
+    result: Option<Bytes>,
+}
+
+/// The control thread's own.
+pub(crate) struct Control {
+    poll: Poll,
+    shared: Arc<Shared>,
+    commands: Receiver<Command>,
+    host: Host,
+    plane: Arc<dyn DataPlane>,
+    agent: AgentId,
+    keys: Keys,
+    began: Instant,
+    listener: Listener,
+    tracker: SocketAddr,
+    tracker_link: Option<Link>,
+    tracker_began: Instant,
+    tracker_established: bool,
+    tracker_next: Option<Instant>,
+    connections: HashMap<Token, Connection>,
+    next_token: usize,
+    links: DataLinks,
+    members: BTreeMap<Rank, MemberState>,
+    rules: Rules,
+    over: Option<String>,
+}
+
+impl Control {
+    pub(crate) fn new(
+        config: &AgentConfig,
+        keys: Keys,
+        plane: Arc<dyn DataPlane>,
+    ) -> Result<(Control, Arc<Shared>), Error> {
+        let io = |what: &'static str| {
+            move |cause: std::io::Error| Error::new(Code::Io, format!("the agent can't {what}: {cause}"))
+        };
+        let mut listener = Listener::bind(config.listen, config.ports, "the ports of agents")?;
+        let poll = Poll::new().map_err(io("make a poll"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
+        poll.registry().register(listener.socket(), LISTENER, Interest::READABLE).map_err(io("watch its listener"))?;
+        let now = Instant::now();
+        let agent = AgentId(rejoin_transport::random_u64());
+        let host = Host::new(
+            HostConfig {
+                agent,
+                executor: config.executor.clone(),
+                host: config.host.clone(),
+                address: listener.address(),
+                pid: std::process::id(),
+                tracker_millis: config.tracker_millis,
+            },
+            Millis(0),
+        );
+        let (shared, commands) = Shared::new(config.job, config.tracker, waker);
+        let shared = Arc::new(shared);
+        let control = Control {
+            poll,
+            shared: shared.clone(),
+            commands,
+            host,
+            plane,
+            agent,
+            keys,
+            began: now,
+            listener,
+            tracker: config.tracker,
+            tracker_link: None,
+            tracker_began: now,
+            tracker_established: false,
+            tracker_next: None,
+            connections: HashMap::new(),
+            next_token: FIRST_LINK,
+            links: DataLinks::default(),
+            members: BTreeMap::new(),
+            rules: Rules::default(),
+            over: None,
+        };
+        Ok((control, shared))
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.began.elapsed().as_millis() as u64)
+    }
+
+    /// Runs until the agent is over.
+    pub(crate) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        self.handle(None);
+        while self.over.is_none() {
+            let timeout = self.timeout();
+            if let Err(cause) = self.poll.poll(&mut events, Some(timeout)) {
+                if cause.kind() != std::io::ErrorKind::Interrupted {
+                    self.over = Some(format!("the control thread's poll failed: {cause}"));
+                    break;
+                }
+            }
+            let tokens: Vec<Token> = events.iter().map(|event| event.token()).collect();
+            for token in tokens {
+                match token {
+                    WAKER => {}
+                    LISTENER => self.accept(),
+                    TRACKER => self.serve_tracker(),
+                    token => self.serve_connection(token),
+                }
+            }
+            self.take_commands();
+            self.keep_time();
+        }
+        self.finish();
+    }
+
+    fn timeout(&self) -> Duration {
+        let now = Instant::now();
+        let host = self.host.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
+        let connect = self.tracker_next.map(|at| at.saturating_duration_since(now));
+        let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
+        let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
+        [host, connect, link, hurry].into_iter().flatten().min().unwrap_or(Duration::from_millis(200))
+    }
+
+    /// Feeds the host and does all that it asks for.
+    fn handle(&mut self, input: Option<Input>) {
+        if let Some(input) = input {
+            let now = self.now();
+            self.host.handle(input, now);
+        }
+        while let Some(output) = self.host.poll() {
+            self.carry_out(output);
+        }
+    }
+
+    fn keep_time(&mut self) {
+        let now = Instant::now();
+        if self.host.wake_at().is_some_and(|at| at <= self.now()) {
+            self.handle(Some(Input::Wake));
+        }
+        if self.tracker_next.is_some_and(|at| at <= now) {
+            self.connect_tracker();
+        }
+        self.tracker_deadline(now);
+        self.connection_deadlines(now);
+        self.make_due_links(now);
+        self.flush_tracker();
+    }
+
+    fn take_commands(&mut self) {
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command);
+            if self.over.is_some() {
+                return;
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        let reason = self.over.clone().unwrap_or_else(|| "closed".into());
+        log::info!("{} agent over: {reason}", self.shared.prefix());
+        let error = Error::new(Code::BadState, format!("the agent of this process is over: {reason}"));
+        for (_, member) in std::mem::take(&mut self.members) {
+            if let Some(wait) = member.joining {
+                wait.answer(Err(error.clone()));
+            }
+            if let Some(wait) = member.finishing {
+                wait.answer(Err(error.clone()));
+            }
+        }
+        self.flush_tracker();
+        self.shared.end(error.clone());
+        // Commands that came in meanwhile are answered too: nobody waits for a thread that is gone.
+        while let Ok(command) = self.commands.try_recv() {
+            command.refuse(&error);
+        }
+        self.plane.close();
+        self.shared.store.clear();
+    }
+}

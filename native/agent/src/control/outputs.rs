@@ -1,0 +1,248 @@
+//! What tasks ask of the host, and what the host asks to be done.
+
+use super::{Command, Control, MemberState};
+use crate::agent::{Joined, MemberId};
+use crate::fetch::Fetch;
+use crate::plane::PlanePeer;
+use crate::strike;
+use crate::waiting::Waiting;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::fault::{FaultRule, Moment};
+use rejoin_protocol::host::{Input, Output, Peer, Start};
+use rejoin_protocol::ids::{Attempt, Incarnation, Lineage, Rank};
+use rejoin_protocol::message::{AgentMessage, RESULT_PART_LIMIT};
+use std::time::Instant;
+
+impl Control {
+    /// A command of a task's thread or of the plane.
+    pub(super) fn obey(&mut self, command: Command) {
+        match command {
+            Command::Join { rank, attempt, terms, wait } => self.join(rank, attempt, terms, wait),
+            Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
+                self.handle(Some(Input::Entered { rank, incarnation, checkpoint, local }));
+            }
+            Command::Finish { member: MemberId { rank, incarnation }, rounds, digest, result, wait } => {
+                match self.members.get_mut(&rank).filter(|member| member.incarnation == Some(incarnation)) {
+                    Some(member) => {
+                        member.finishing = Some(wait);
+                        member.result = result;
+                        self.handle(Some(Input::Finish { rank, incarnation, rounds, digest }));
+                        self.moment(rank, incarnation, Moment::Finishing);
+                    }
+                    None => wait.answer(Err(self.gone(MemberId { rank, incarnation }))),
+                }
+            }
+            Command::Leave { member, failure } => {
+                self.free_member(member, Error::new(Code::BadState, "the member's task has ended"));
+                let MemberId { rank, incarnation } = member;
+                self.handle(Some(Input::Leave { rank, incarnation, failure }));
+            }
+            Command::Free { member, error } => {
+                self.plane.free(member.rank, member.incarnation, error.clone());
+                self.free_member(member, error);
+            }
+            Command::Broken { member: MemberId { rank, incarnation }, error } => {
+                log::error!("{} {error}", self.shared.prefix_of(rank));
+                self.handle(Some(Input::Broken { rank, incarnation, error }));
+            }
+            Command::LinkDown { member, peer, peer_incarnation, reason } => {
+                self.link_down(member, peer, peer_incarnation, reason);
+            }
+            Command::Happened(event) => self.handle(Some(Input::Happened(event))),
+            Command::Strike(rule) => self.strike(rule),
+            Command::Close => self.over = Some("closed by its owner".into()),
+        }
+    }
+
+    fn gone(&self, member: MemberId) -> Error {
+        self.shared.failure(member).unwrap_or_else(|| {
+            Error::new(
+                Code::Fenced,
+                format!("rank {} incarnation {} has no seat any more; retry the task", member.rank, member.incarnation),
+            )
+        })
+    }
+
+    fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, wait: Waiting<Joined>) {
+        if let Some(older) = self.members.get_mut(&rank).and_then(|member| member.joining.take()) {
+            older.answer(Err(Error::new(
+                Code::Fenced,
+                format!("rank {rank} was asked for again in this process, by attempt {attempt}"),
+            )));
+        }
+        let incarnation = self.members.get(&rank).and_then(|member| member.incarnation);
+        let state =
+            MemberState { attempt, incarnation, joining: Some(wait), finishing: None, result: None };
+        if let Some(finishing) = self.members.insert(rank, state).and_then(|older| older.finishing) {
+            finishing.answer(Err(Error::new(Code::Fenced, format!("rank {rank} was started again"))));
+        }
+        self.handle(Some(Input::Join { rank, attempt, terms }));
+    }
+
+    fn link_down(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, reason: String) {
+        if self.links.broke(member, peer, theirs, Instant::now()) {
+            log::warn!("{} link to rank {peer} broke: {reason}", self.shared.prefix_of(member.rank));
+            let MemberId { rank, incarnation } = member;
+            self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
+        }
+    }
+
+    /// Something the host wants done.
+    pub(super) fn carry_out(&mut self, output: Output) {
+        match output {
+            Output::ConnectTracker => self.want_tracker(),
+            Output::Send(message) => self.send(message),
+            Output::Seated { rank, attempt, incarnation } => self.seated(rank, attempt, incarnation),
+            Output::Fetch { rank, incarnation, checkpoint, holders } => {
+                let member = MemberId { rank, incarnation };
+                self.drop_fetches(member);
+                self.fetch(Box::new(Fetch::new(member, checkpoint, holders, Instant::now())));
+            }
+            Output::Start { rank, attempt, start } => self.start(rank, attempt, start),
+            Output::Links { rank, incarnation, lineage, peers } => self.peers(rank, incarnation, lineage, &peers),
+            Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
+            Output::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
+            Output::Forget { lineage, version } => self.shared.store.forget(lineage, version),
+            Output::Faults(rules) => {
+                self.rules.replace(&rules);
+                self.plane.faults(rules);
+            }
+            Output::Close { reason } => self.over = Some(reason),
+        }
+        let view = self.host.view().map(|view| (view.generation, view.vacant()));
+        if let Some((generation, vacant)) = view {
+            self.shared.view_is(generation, vacant);
+        }
+    }
+
+    fn send(&mut self, message: AgentMessage) {
+        if let AgentMessage::Finish { rank, incarnation, .. } = &message {
+            let (rank, incarnation) = (*rank, *incarnation);
+            if let Some(result) = self.members.get(&rank).and_then(|member| member.result.clone()) {
+                let total = result.len() as u64;
+                let mut offset = 0;
+                for part in result.chunks(RESULT_PART_LIMIT) {
+                    let bytes = part.to_vec();
+                    self.send_tracker(&AgentMessage::ResultPart { rank, incarnation, offset, total, bytes });
+                    offset += part.len() as u64;
+                }
+            }
+        }
+        self.send_tracker(&message);
+    }
+
+    fn seated(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
+        if let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) {
+            member.incarnation = Some(incarnation);
+        }
+        self.shared.forget_failures(rank, incarnation);
+        self.plane.seated(rank, incarnation);
+        log::info!("{} attempt {attempt} has the seat as incarnation {incarnation}", self.shared.prefix_of(rank));
+        self.moment(rank, incarnation, Moment::Joined);
+    }
+
+    fn start(&mut self, rank: Rank, attempt: Attempt, start: Start) {
+        let incarnation = start.incarnation;
+        if incarnation.0 > 0 {
+            self.moment(rank, incarnation, Moment::Restored);
+        }
+        let world = self.host.view().map(|view| view.world()).unwrap_or_default();
+        let bytes = start.checkpoint.as_ref().and_then(|checkpoint| self.shared.store.find(checkpoint));
+        let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
+        self.shared.progress(MemberId { rank, incarnation }, start.version, round);
+        self.plane.start(rank, incarnation, world, start.lineage, start.version);
+        log::info!("{} starts at version {} (round {round})", self.shared.prefix_of(rank), start.version);
+        let joining = self.members.get_mut(&rank).filter(|m| m.attempt == attempt).and_then(|m| m.joining.take());
+        if let Some(wait) = joining {
+            if start.checkpoint.is_some_and(|checkpoint| checkpoint.length > 0) && bytes.is_none() {
+                wait.answer(Err(Error::new(
+                    Code::Internal,
+                    format!("rank {rank} was started at version {} whose bytes are not here", start.version),
+                )));
+            } else {
+                wait.answer(Ok(Joined::Start { start, world, bytes }));
+            }
+        }
+    }
+
+    fn peers(&mut self, rank: Rank, incarnation: Incarnation, lineage: Lineage, peers: &[Peer]) {
+        let member = MemberId { rank, incarnation };
+        self.links.want(member, lineage, peers, self.agent, Instant::now());
+        let planes = peers
+            .iter()
+            .map(|peer| PlanePeer {
+                rank: peer.rank,
+                incarnation: peer.incarnation,
+                local: peer.at.agent == self.agent,
+            })
+            .collect();
+        self.plane.peers(rank, incarnation, planes);
+        self.make_due_links(Instant::now());
+    }
+
+    fn free(&mut self, rank: Rank, attempt: Attempt, incarnation: Option<Incarnation>, error: Error) {
+        log::warn!("{} attempt {attempt} ends: {error}", self.shared.prefix_of(rank));
+        if let Some(incarnation) = incarnation {
+            self.plane.free(rank, incarnation, error.clone());
+            self.free_member(MemberId { rank, incarnation }, error.clone());
+        }
+        let member = self.members.get_mut(&rank).filter(|member| member.attempt == attempt);
+        if let Some(wait) = member.and_then(|member| member.joining.take()) {
+            wait.answer(Err(error));
+        }
+    }
+
+    /// Ends the calls of a member; its seat is the tracker's business.
+    fn free_member(&mut self, id: MemberId, error: Error) {
+        self.shared.failed(id, error.clone());
+        self.drop_fetches(id);
+        self.links.drop_member(id);
+        let Some(member) = self.members.get_mut(&id.rank) else { return };
+        if member.incarnation == Some(id.incarnation) {
+            member.result = None;
+            if let Some(wait) = member.finishing.take() {
+                wait.answer(Err(error.clone()));
+            }
+            if let Some(wait) = member.joining.take() {
+                wait.answer(Err(error));
+            }
+        }
+    }
+
+    fn job_over(&mut self, rank: Rank, attempt: Attempt, outcome: Result<u128, Error>) {
+        let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) else { return };
+        member.result = None;
+        let (joining, finishing, incarnation) = (member.joining.take(), member.finishing.take(), member.incarnation);
+        if let Some(wait) = joining {
+            wait.answer(outcome.clone().map(|digest| Joined::Over { digest }));
+        }
+        if let Some(wait) = finishing {
+            wait.answer(outcome.clone());
+        }
+        if let (Some(incarnation), Err(error)) = (incarnation, outcome) {
+            self.plane.free(rank, incarnation, error.clone());
+            self.shared.failed(MemberId { rank, incarnation }, error);
+        }
+    }
+
+    /// A moment that fault rules may wait for.
+    fn moment(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) {
+        if let Some(rule) = self.rules.due(rank, incarnation, moment) {
+            self.strike(rule.clone());
+            if matches!(rule.action, rejoin_protocol::fault::Action::Throw) {
+                let error = Error::new(Code::Io, format!("fault rule {} struck rank {rank}", rule.id));
+                self.plane.free(rank, incarnation, error.clone());
+                self.free_member(MemberId { rank, incarnation }, error);
+            }
+        }
+    }
+
+    fn strike(&mut self, rule: FaultRule) {
+        let incarnation = self.members.get(&rule.rank).and_then(|member| member.incarnation).unwrap_or_default();
+        log::warn!("{} fault rule {} strikes: {:?}", self.shared.prefix_of(rule.rank), rule.id, rule.action);
+        self.handle(Some(Input::Happened(Event::FaultFired { id: rule.id, rank: rule.rank, incarnation })));
+        self.flush_tracker_fully();
+        strike::strike(rule.action);
+    }
+}

@@ -1,0 +1,281 @@
+//! Connections with other agents: accepted and made, for data links and for fetches.
+
+use super::{Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
+use crate::agent::MemberId;
+use crate::fetch::{self, Fetch, Progress, Serve};
+use crate::links::Misfit;
+use mio::{Interest, Token};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::host::Input;
+use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::wire::Kind;
+use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+impl Control {
+    pub(super) fn accept(&mut self) {
+        while self.connections.values().filter(|c| !c.established).count() < HANDSHAKES_LIMIT {
+            match self.listener.accept() {
+                Ok(Some((stream, _))) => match Link::accept(stream, &self.keys) {
+                    Ok(link) => match self.add(link, Role::Unknown) {
+                        Ok(token) => self.serve_connection(token),
+                        Err((reason, _)) => log::warn!("{} {reason}", self.shared.prefix()),
+                    },
+                    Err(cause) => log::warn!("{} a connection can't be served: {cause}", self.shared.prefix()),
+                },
+                Ok(None) => return,
+                Err(cause) => {
+                    log::warn!("{} the listener failed: {cause}", self.shared.prefix());
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add(&mut self, mut link: Link, role: Role) -> Result<Token, (String, Role)> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(cause) = self.poll.registry().register(link.socket(), token, interest) {
+            return Err((format!("a connection can't be watched: {cause}"), role));
+        }
+        self.connections.insert(token, Connection { link, role, began: Instant::now(), established: false });
+        Ok(token)
+    }
+
+    fn connect(&mut self, address: SocketAddr, purpose: Purpose, role: Role) -> Result<Token, (String, Role)> {
+        let hello = Hello { agent: self.agent, purpose, encrypt: self.keys.encrypt };
+        match Link::connect(address, &self.keys, hello) {
+            Ok(link) => self.add(link, role),
+            Err(cause) => Err((cause.to_string(), role)),
+        }
+    }
+
+    pub(super) fn make_due_links(&mut self, now: Instant) {
+        for (member, peer, incarnation, address) in self.links.due(now) {
+            let generation = self.host.view().map(|view| view.generation).unwrap_or_default();
+            let purpose = Purpose::Data {
+                rank: member.rank,
+                incarnation: member.incarnation,
+                peer,
+                peer_incarnation: incarnation,
+                generation,
+            };
+            let role = Role::Making { member, peer, peer_incarnation: incarnation };
+            match self.connect(address, purpose, role) {
+                Ok(token) => {
+                    self.links.making(member, peer, token);
+                    self.serve_connection(token);
+                }
+                Err((reason, _)) => {
+                    let token = Token(0);
+                    self.links.making(member, peer, token);
+                    self.link_try_failed(member, peer, incarnation, token, reason);
+                }
+            }
+        }
+    }
+
+    fn link_try_failed(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, token: Token, reason: String) {
+        log::debug!("{} link to rank {peer}: {reason}", self.shared.prefix_of(member.rank));
+        if self.links.try_failed(member, peer, token, Instant::now()) {
+            let MemberId { rank, incarnation } = member;
+            let reason = format!("many tries failed, the last: {reason}");
+            self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
+        }
+    }
+
+    /// Asks the next holder, or gives up.
+    pub(super) fn fetch(&mut self, mut fetch: Box<Fetch>) {
+        loop {
+            let Some(holder) = fetch.next_holder(Instant::now()) else {
+                let MemberId { rank, incarnation } = fetch.member;
+                let reason = fetch::failure(&fetch).message;
+                self.handle(Some(Input::FetchFailed { rank, incarnation, reason }));
+                return;
+            };
+            match self.connect(holder.address, Purpose::Fetch, Role::Fetching(fetch)) {
+                Ok(token) => return self.serve_connection(token),
+                Err((reason, Role::Fetching(back))) => {
+                    fetch = back;
+                    fetch.failed(&reason);
+                }
+                Err((reason, _)) => {
+                    log::error!("{} a fetch could not be started: {reason}", self.shared.prefix());
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Drops the fetches of a member that is over.
+    pub(super) fn drop_fetches(&mut self, member: MemberId) {
+        let gone: Vec<Token> = self
+            .connections
+            .iter()
+            .filter(|(_, c)| matches!(&c.role, Role::Fetching(fetch) if fetch.member == member))
+            .map(|(token, _)| *token)
+            .collect();
+        for token in gone {
+            self.remove(token);
+        }
+    }
+
+    fn remove(&mut self, token: Token) -> Option<Connection> {
+        let mut connection = self.connections.remove(&token)?;
+        let _ = self.poll.registry().deregister(connection.link.socket());
+        Some(connection)
+    }
+
+    /// Reads and writes what is there.
+    pub(super) fn serve_connection(&mut self, token: Token) {
+        while let Some(connection) = self.connections.get_mut(&token) {
+            if let Role::Serving(serve) = &mut connection.role {
+                if let Err(cause) = serve.pump(&mut connection.link) {
+                    return self.end(token, cause.to_string());
+                }
+            } else if let Err(cause) = connection.link.flush() {
+                return self.end(token, cause.to_string());
+            }
+            match connection.link.receive() {
+                Ok(Received::Pending) => return,
+                Ok(Received::Hello(hello)) => self.judge(token, hello),
+                Ok(Received::Established) => self.established(token),
+                Ok(Received::Refused(error)) => return self.end(token, format!("refused: {}", error.message)),
+                Ok(Received::Frame(header, payload)) => match &mut connection.role {
+                    Role::Serving(serve) if header.kind == Kind::Control => {
+                        if let Err(error) = serve.request(&payload, &self.shared.store, &mut connection.link) {
+                            return self.end(token, error.message);
+                        }
+                    }
+                    Role::Fetching(fetch) => match fetch.take(header, &payload, Instant::now()) {
+                        Progress::Wait => {}
+                        Progress::Failed(reason) => return self.end(token, reason),
+                        Progress::Done(bytes) => return self.fetched(token, bytes),
+                    },
+                    _ => return self.end(token, format!("unexpected frame of kind {:?}", header.kind)),
+                },
+                Err(cause) => {
+                    if let (Role::Unknown, LinkError::Stranger(_) | LinkError::Incompatible(_)) =
+                        (&connection.role, &cause)
+                    {
+                        let address = connection.link.peer_address().to_string();
+                        self.stranger(address, cause.to_string());
+                    }
+                    return self.end(token, cause.to_string());
+                }
+            }
+        }
+    }
+
+    fn stranger(&mut self, address: String, reason: String) {
+        log::warn!("{} turned away {address}: {reason}", self.shared.prefix());
+        self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
+    }
+
+    /// An authenticated agent says what it wants.
+    fn judge(&mut self, token: Token, hello: Hello) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        match hello.purpose {
+            Purpose::Fetch => {
+                connection.role = Role::Serving(Serve::default());
+                connection.established = true;
+                connection.link.admit();
+            }
+            // Seen from the other side: its rank is our peer.
+            Purpose::Data { rank: peer, incarnation: theirs, peer: rank, peer_incarnation: own, .. } => {
+                match self.links.fits(rank, own, peer, theirs) {
+                    Ok(()) => {
+                        connection.link.admit();
+                        self.hand_over(token, MemberId { rank, incarnation: own }, peer, theirs);
+                    }
+                    Err(Misfit::NotYet(reason)) => {
+                        connection.link.refuse(Error::new(Code::TimedOut, format!("not yet: {reason}")));
+                    }
+                    Err(Misfit::Outdated(reason)) => {
+                        connection.link.refuse(Error::new(Code::Fenced, reason.clone()));
+                        let address = connection.link.peer_address().to_string();
+                        self.stranger(address, reason);
+                    }
+                }
+            }
+            Purpose::Tracker => connection.link.refuse(Error::new(
+                Code::BadArgument,
+                "an agent was connected to as if it were the tracker; the tracker's address is wrong",
+            )),
+        }
+    }
+
+    fn established(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        connection.established = true;
+        match &connection.role {
+            Role::Making { member, peer, peer_incarnation } => {
+                let (member, peer, theirs) = (*member, *peer, *peer_incarnation);
+                self.hand_over(token, member, peer, theirs);
+            }
+            Role::Fetching(fetch) => fetch.ask(&mut connection.link),
+            Role::Unknown | Role::Serving(_) => {}
+        }
+    }
+
+    /// Gives a data link that stands to the plane.
+    fn hand_over(&mut self, token: Token, member: MemberId, peer: Rank, theirs: Incarnation) {
+        let Some(mut connection) = self.remove(token) else { return };
+        if let Err(cause) = connection.link.flush() {
+            log::debug!("{} link to rank {peer}: {cause}", self.shared.prefix_of(member.rank));
+        }
+        if self.links.up(member, peer, theirs) {
+            self.plane.link(member.rank, member.incarnation, peer, theirs, connection.link);
+        }
+    }
+
+    fn fetched(&mut self, token: Token, bytes: bytes::Bytes) {
+        let Some(Connection { role: Role::Fetching(fetch), .. }) = self.remove(token) else { return };
+        let MemberId { rank, incarnation } = fetch.member;
+        let millis = fetch.began.elapsed().as_millis() as u64;
+        let source = fetch.source(self.agent);
+        match self.shared.store.put(fetch.checkpoint, bytes) {
+            Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, source, millis })),
+            Err(error) => self.handle(Some(Input::Broken { rank, incarnation, error })),
+        }
+    }
+
+    /// A connection is of no more use.
+    fn end(&mut self, token: Token, reason: String) {
+        let Some(connection) = self.remove(token) else { return };
+        match connection.role {
+            Role::Unknown | Role::Serving(_) => {}
+            Role::Making { member, peer, peer_incarnation } => {
+                self.link_try_failed(member, peer, peer_incarnation, token, reason)
+            }
+            Role::Fetching(mut fetch) => {
+                log::warn!("{} fetch: {reason}", self.shared.prefix_of(fetch.member.rank));
+                fetch.failed(&reason);
+                self.fetch(fetch);
+            }
+        }
+    }
+
+    pub(super) fn connection_deadlines(&mut self, now: Instant) {
+        let late: Vec<(Token, String)> = self
+            .connections
+            .iter()
+            .filter_map(|(token, connection)| match &connection.role {
+                Role::Fetching(fetch) if now > fetch.heard + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                _ if !connection.established && now > connection.began + HANDSHAKE => {
+                    Some((*token, format!("no handshake within {} s", HANDSHAKE.as_secs())))
+                }
+                _ => None,
+            })
+            .collect();
+        for (token, reason) in late {
+            self.end(token, reason);
+        }
+        self.accept();
+    }
+}

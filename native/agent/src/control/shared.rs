@@ -1,0 +1,197 @@
+//! What tasks' threads and the control thread share: the command queue, the checkpoint store, and the state that errors
+//! tell of.
+
+use crate::agent::{Joined, MemberId};
+use crate::plane::AgentReports;
+use crate::store::CheckpointStore;
+use crate::waiting::Waiting;
+use bytes::Bytes;
+use crossbeam::channel::{unbounded, Receiver, Sender};
+use mio::Waker;
+use parking_lot::Mutex;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Rank, Version};
+use rejoin_transport::JobId;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a task's thread or the plane asks of the control thread.
+pub(crate) enum Command {
+    Join { rank: Rank, attempt: Attempt, terms: String, wait: Waiting<Joined> },
+    Entered { member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>> },
+    Finish { member: MemberId, rounds: u32, digest: u128, result: Option<Bytes>, wait: Waiting<u128> },
+    Leave { member: MemberId, failure: Option<Error> },
+    Free { member: MemberId, error: Error },
+    Broken { member: MemberId, error: Error },
+    LinkDown { member: MemberId, peer: Rank, peer_incarnation: Incarnation, reason: String },
+    Happened(Event),
+    Strike(FaultRule),
+    Close,
+}
+
+impl Command {
+    /// Answers whoever waits for this command.
+    pub(crate) fn refuse(self, error: &Error) {
+        match self {
+            Command::Join { wait, .. } => wait.answer(Err(error.clone())),
+            Command::Finish { wait, .. } => wait.answer(Err(error.clone())),
+            _ => {}
+        }
+    }
+}
+
+struct Known {
+    generation: Generation,
+    tracker: String,
+    since: Instant,
+    vacant: Vec<Rank>,
+    over: Option<Error>,
+    failures: BTreeMap<MemberId, Error>,
+    progress: BTreeMap<Rank, (Version, u32)>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) store: CheckpointStore,
+    job: JobId,
+    tracker: SocketAddr,
+    sender: Sender<Command>,
+    waker: Arc<Waker>,
+    known: Mutex<Known>,
+}
+
+impl Shared {
+    pub(crate) fn new(job: JobId, tracker: SocketAddr, waker: Waker) -> (Shared, Receiver<Command>) {
+        let (sender, receiver) = unbounded();
+        let known = Known {
+            generation: Generation::default(),
+            tracker: "not reached yet".into(),
+            since: Instant::now(),
+            vacant: Vec::new(),
+            over: None,
+            failures: BTreeMap::new(),
+            progress: BTreeMap::new(),
+        };
+        let waker = Arc::new(waker);
+        let store = CheckpointStore::default();
+        (Shared { store, job, tracker, sender, waker, known: Mutex::new(known) }, receiver)
+    }
+
+    /// Queues a command and wakes the control thread. After the agent's end it is answered at once.
+    pub(crate) fn command(&self, command: Command) {
+        let known = self.known.lock();
+        if let Some(error) = &known.over {
+            command.refuse(error);
+            return;
+        }
+        // The receiver lives as long as `over` is empty; the lock keeps it so.
+        let _ = self.sender.send(command);
+        drop(known);
+        let _ = self.waker.wake();
+    }
+
+    pub(crate) fn end(&self, error: Error) {
+        self.known.lock().over = Some(error);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.known.lock().over.is_some()
+    }
+
+    pub(crate) fn failed(&self, member: MemberId, error: Error) {
+        self.known.lock().failures.entry(member).or_insert(error);
+    }
+
+    pub(crate) fn failure(&self, member: MemberId) -> Option<Error> {
+        let known = self.known.lock();
+        known.failures.get(&member).cloned().or_else(|| known.over.clone())
+    }
+
+    pub(crate) fn forget_failures(&self, rank: Rank, before: Incarnation) {
+        self.known.lock().failures.retain(|member, _| member.rank != rank || member.incarnation >= before);
+    }
+
+    pub(crate) fn progress(&self, member: MemberId, version: Version, round: u32) {
+        self.known.lock().progress.insert(member.rank, (version, round));
+    }
+
+    pub(crate) fn tracker_is(&self, state: String) {
+        let mut known = self.known.lock();
+        if known.tracker != state {
+            known.tracker = state;
+            known.since = Instant::now();
+        }
+    }
+
+    pub(crate) fn view_is(&self, generation: Generation, vacant: Vec<Rank>) {
+        let mut known = self.known.lock();
+        known.generation = generation;
+        known.vacant = vacant;
+    }
+
+    /// What is known, for an error that has to say who was waited for.
+    pub(crate) fn situation(&self) -> String {
+        let known = self.known.lock();
+        let missing = if known.vacant.is_empty() {
+            "no rank is missing in the last view".to_string()
+        } else {
+            let ranks: Vec<String> = known.vacant.iter().map(|rank| rank.to_string()).collect();
+            format!("missing ranks: {}", ranks.join(", "))
+        };
+        format!(
+            "tracker {}: {} since {} s; generation {}; {missing}",
+            self.tracker,
+            known.tracker,
+            known.since.elapsed().as_secs(),
+            known.generation
+        )
+    }
+
+    /// What stands before each log line.
+    pub(crate) fn prefix(&self) -> String {
+        let known = self.known.lock();
+        format!("[job {} gen {}]", self.job, known.generation)
+    }
+
+    /// The same with a rank.
+    pub(crate) fn prefix_of(&self, rank: Rank) -> String {
+        let known = self.known.lock();
+        let (version, round) = known.progress.get(&rank).copied().unwrap_or_default();
+        format!("[job {} rank {rank} gen {} version {version} round {round}]", self.job, known.generation)
+    }
+
+    pub(crate) fn reports(self: &Arc<Self>) -> Reports {
+        Reports(self.clone())
+    }
+}
+
+/// The plane's way to the control thread.
+pub(crate) struct Reports(Arc<Shared>);
+
+impl AgentReports for Reports {
+    fn link_down(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        reason: String,
+    ) {
+        self.0.command(Command::LinkDown { member: MemberId { rank, incarnation }, peer, peer_incarnation, reason });
+    }
+
+    fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+        self.0.command(Command::Broken { member: MemberId { rank, incarnation }, error });
+    }
+
+    fn happened(&self, event: Event) {
+        self.0.command(Command::Happened(event));
+    }
+
+    fn strike(&self, rule: FaultRule) {
+        self.0.command(Command::Strike(rule));
+    }
+}

@@ -1,0 +1,106 @@
+//! The agent's link to its tracker: made, kept, made again.
+
+use super::{Control, HANDSHAKE, TRACKER};
+use mio::Interest;
+use rejoin_protocol::host::Input;
+use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::wire;
+use rejoin_transport::{Hello, Link, Purpose, Received};
+use std::time::{Duration, Instant};
+
+/// Pause between two tries.
+const PAUSE: Duration = Duration::from_millis(100);
+
+impl Control {
+    /// Connects now, or after the pause since the last try.
+    pub(super) fn want_tracker(&mut self) {
+        if self.tracker_link.is_none() && self.tracker_next.is_none() {
+            self.tracker_next = Some((self.tracker_began + PAUSE).max(Instant::now()));
+        }
+    }
+
+    pub(super) fn connect_tracker(&mut self) {
+        self.tracker_next = None;
+        if self.tracker_link.is_some() {
+            return;
+        }
+        self.tracker_began = Instant::now();
+        self.tracker_established = false;
+        let hello = Hello { agent: self.agent, purpose: Purpose::Tracker, encrypt: true };
+        let made = Link::connect(self.tracker, &self.keys, hello).and_then(|mut link| {
+            self.poll.registry().register(link.socket(), TRACKER, Interest::READABLE | Interest::WRITABLE)?;
+            Ok(link)
+        });
+        match made {
+            Ok(link) => {
+                self.tracker_link = Some(link);
+                self.serve_tracker();
+            }
+            Err(cause) => self.tracker_down(format!("can't connect: {cause}")),
+        }
+    }
+
+    pub(super) fn tracker_down(&mut self, reason: String) {
+        if let Some(mut link) = self.tracker_link.take() {
+            let _ = self.poll.registry().deregister(link.socket());
+        }
+        self.tracker_established = false;
+        log::warn!("{} tracker {}: {reason}", self.shared.prefix(), self.tracker);
+        self.shared.tracker_is(reason.clone());
+        self.handle(Some(Input::TrackerDown { reason }));
+    }
+
+    /// Reads and writes what is there.
+    pub(super) fn serve_tracker(&mut self) {
+        loop {
+            let Some(link) = self.tracker_link.as_mut() else { return };
+            match link.receive() {
+                Ok(Received::Pending) => break,
+                Ok(Received::Established) => {
+                    self.tracker_established = true;
+                    self.shared.tracker_is("connected".into());
+                    self.handle(Some(Input::TrackerUp));
+                }
+                Ok(Received::Refused(error)) => return self.tracker_down(format!("refused: {error}")),
+                Ok(Received::Frame(_, payload)) => match wire::decode::<TrackerMessage>(&payload) {
+                    Ok(message) => self.handle(Some(Input::Tracker(message))),
+                    Err(error) => return self.tracker_down(format!("sent what can't be read: {error}")),
+                },
+                Ok(Received::Hello(_)) => return self.tracker_down("spoke as if it had connected to us".into()),
+                Err(cause) => return self.tracker_down(cause.to_string()),
+            }
+        }
+        self.flush_tracker();
+    }
+
+    pub(super) fn send_tracker(&mut self, message: &AgentMessage) {
+        if let Some(link) = self.tracker_link.as_mut().filter(|_| self.tracker_established) {
+            link.send_message(message);
+        }
+    }
+
+    pub(super) fn flush_tracker(&mut self) {
+        let Some(link) = self.tracker_link.as_mut() else { return };
+        if let Err(cause) = link.flush() {
+            self.tracker_down(cause.to_string());
+        }
+    }
+
+    /// Everything that was said is out, or a second has passed. Only before a fault strikes this process.
+    pub(super) fn flush_tracker_fully(&mut self) {
+        let until = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < until {
+            self.flush_tracker();
+            match self.tracker_link.as_ref() {
+                Some(link) if link.queued_bytes() > 0 => std::thread::sleep(Duration::from_millis(1)),
+                _ => return,
+            }
+        }
+    }
+
+    pub(super) fn tracker_deadline(&mut self, now: Instant) {
+        if self.tracker_link.is_some() && !self.tracker_established && now > self.tracker_began + HANDSHAKE {
+            self.tracker_down(format!("no handshake within {} s", HANDSHAKE.as_secs()));
+        }
+    }
+}

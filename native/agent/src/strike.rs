@@ -1,0 +1,38 @@
+//! Carries out the fault rules of tests and the demo, on this very process.
+
+use rejoin_protocol::fault::{Action, FaultRule, Moment};
+use rejoin_protocol::ids::{Incarnation, Rank};
+
+/// The rules that only the agent can see the moment of.
+#[derive(Default)]
+pub(crate) struct Rules {
+    rules: Vec<FaultRule>,
+}
+
+impl Rules {
+    /// Takes new rules in place of the old ones.
+    pub(crate) fn replace(&mut self, rules: &[FaultRule]) {
+        self.rules = rules.to_vec();
+    }
+
+    /// The rule whose moment this is; it is used up.
+    pub(crate) fn due(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) -> Option<FaultRule> {
+        let found = self.rules.iter().position(|rule| {
+            rule.rank == rank && rule.moment == moment && rule.incarnation.is_none_or(|wanted| wanted == incarnation)
+        })?;
+        Some(self.rules.remove(found))
+    }
+}
+
+/// SIGKILL or SIGSTOP of this process; nothing for the other actions, which are the plane's.
+pub(crate) fn strike(action: Action) {
+    let signal = match action {
+        Action::Kill => libc::SIGKILL,
+        Action::Stop => libc::SIGSTOP,
+        Action::CutLink { .. } | Action::Throw => return,
+    };
+    // SAFETY: kill with this process's own id has no memory effects.
+    unsafe {
+        libc::kill(libc::getpid(), signal);
+    }
+}

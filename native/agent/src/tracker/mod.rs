@@ -1,0 +1,138 @@
+//! The driver's side: the tracker's state machine on real links.
+
+mod serve;
+
+use bytes::Bytes;
+use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
+use mio::Waker;
+use parking_lot::Mutex;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::tracker::{Input, TrackerConfig};
+use rejoin_transport::{JobId, PortRange, Secret};
+use serve::Server;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What a tracker needs to know beside the rules of its job.
+#[derive(Clone, Debug)]
+pub struct TrackerServerConfig {
+    /// The job.
+    pub job: JobId,
+    /// The job's secret.
+    pub secret: Secret,
+    /// Whether data links have to be encrypted.
+    pub encrypt: bool,
+    /// Address to listen at; agents reach it there.
+    pub listen: IpAddr,
+    /// Ports to listen at.
+    pub ports: PortRange,
+    /// The rules.
+    pub rules: TrackerConfig,
+}
+
+/// What a tracker tells its owner.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// A fact.
+    Event(Event),
+    /// The framework should kill and replace what hosts this rank: it is lost, but may only be frozen.
+    Kill {
+        /// The rank.
+        rank: Rank,
+        /// The framework's try.
+        attempt: Attempt,
+        /// Its executor.
+        executor: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+#[derive(Default)]
+pub(crate) struct Outcome {
+    result: Option<Result<Bytes, Error>>,
+}
+
+/// A running tracker. Dropping it ends the job.
+pub struct TrackerServer {
+    address: SocketAddr,
+    facts: Sender<Input>,
+    waker: Arc<Waker>,
+    told: Receiver<Told>,
+    outcome: Arc<Mutex<Outcome>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    closing: Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl TrackerServer {
+    /// Starts listening.
+    ///
+    /// # Errors
+    /// `BadArgument` for rules that can't work, `Io` when no port is free. Nothing is left behind.
+    pub fn start(config: TrackerServerConfig) -> Result<TrackerServer, Error> {
+        crate::logging::start();
+        let (facts, fact_queue) = unbounded();
+        let (teller, told) = unbounded();
+        let outcome = Arc::new(Mutex::new(Outcome::default()));
+        let closing = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (server, waker) = Server::new(config, fact_queue, teller, outcome.clone(), closing.clone())?;
+        let address = server.address();
+        let thread = std::thread::Builder::new()
+            .name("rejoin-tracker".into())
+            .spawn(move || server.run())
+            .map_err(|cause| Error::new(Code::Io, format!("the tracker's thread can't be started: {cause}")))?;
+        let thread = Mutex::new(Some(thread));
+        Ok(TrackerServer { address, facts, waker: Arc::new(waker), told, outcome, thread, closing })
+    }
+
+    /// Where agents reach it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Tells what the framework knows. After the end it does nothing.
+    pub fn tell(&self, fact: Input) {
+        let _ = self.facts.send(fact);
+        let _ = self.waker.wake();
+    }
+
+    /// The next thing told, waiting at most so long.
+    ///
+    /// # Errors
+    /// `BadState` after [`TrackerServer::close`], when everything has been told.
+    pub fn poll(&self, at_most: Duration) -> Result<Option<Told>, Error> {
+        match self.told.recv_timeout(at_most) {
+            Ok(told) => Ok(Some(told)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(Error::new(Code::BadState, "the tracker is closed")),
+        }
+    }
+
+    /// Rank 0's result, once the end was reached; `None` before.
+    ///
+    /// # Errors
+    /// The job's error.
+    pub fn result(&self) -> Result<Option<Bytes>, Error> {
+        self.outcome.lock().result.clone().transpose()
+    }
+
+    /// Ends the job if it is still going on, tells the agents, and stops listening.
+    pub fn close(&self) {
+        self.closing.store(true, std::sync::atomic::Ordering::Release);
+        let _ = self.waker.wake();
+        if let Some(thread) = self.thread.lock().take() {
+            // A thread that panicked has nothing left to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for TrackerServer {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

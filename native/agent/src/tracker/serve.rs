@@ -1,0 +1,346 @@
+//! The tracker's thread: listener, one link per agent, probes of agents that fell silent.
+
+use super::{Outcome, Told, TrackerServerConfig};
+use bytes::Bytes;
+use crossbeam::channel::{Receiver, Sender};
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{AgentId, Millis};
+use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::tracker::{Input, Output, Tracker};
+use rejoin_protocol::wire;
+use rejoin_transport::{Flushed, Keys, Link, LinkError, Listener, Purpose, Received};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(0);
+const LISTENER: Token = Token(1);
+const FIRST_LINK: usize = 16;
+const HANDSHAKE: Duration = Duration::from_secs(5);
+const HANDSHAKES_LIMIT: usize = 1024;
+const PROBE: Duration = Duration::from_secs(1);
+/// How long agents are given to take the last messages when the tracker closes.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+struct AgentLink {
+    link: Link,
+    began: Instant,
+    established: bool,
+    closing: bool,
+}
+
+struct Probe {
+    agent: AgentId,
+    stream: TcpStream,
+    began: Instant,
+}
+
+pub(super) struct Server {
+    poll: Poll,
+    keys: Keys,
+    job: String,
+    listener: Listener,
+    rules: Tracker,
+    facts: Receiver<Input>,
+    teller: Sender<Told>,
+    outcome: Arc<Mutex<Outcome>>,
+    closing: Arc<AtomicBool>,
+    links: HashMap<Token, AgentLink>,
+    probes: HashMap<Token, Probe>,
+    next_token: usize,
+    began: Instant,
+    strangers: u64,
+}
+
+impl Server {
+    pub(super) fn new(
+        config: TrackerServerConfig,
+        facts: Receiver<Input>,
+        teller: Sender<Told>,
+        outcome: Arc<Mutex<Outcome>>,
+        closing: Arc<AtomicBool>,
+    ) -> Result<(Server, Waker), Error> {
+        let io = |what: &'static str| {
+            move |cause: std::io::Error| Error::new(Code::Io, format!("the tracker can't {what}: {cause}"))
+        };
+        let rules = Tracker::new(config.rules, Millis(0))?;
+        let mut listener = Listener::bind(config.listen, config.ports, "the ports of the tracker")?;
+        let poll = Poll::new().map_err(io("make a poll"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
+        poll.registry().register(listener.socket(), LISTENER, Interest::READABLE).map_err(io("watch its listener"))?;
+        let job = config.job.to_string();
+        let server = Server {
+            poll,
+            keys: Keys { job: config.job, secret: config.secret, encrypt: config.encrypt },
+            job,
+            listener,
+            rules,
+            facts,
+            teller,
+            outcome,
+            closing,
+            links: HashMap::new(),
+            probes: HashMap::new(),
+            next_token: FIRST_LINK,
+            began: Instant::now(),
+            strangers: 0,
+        };
+        Ok((server, waker))
+    }
+
+    pub(super) fn address(&self) -> SocketAddr {
+        self.listener.address()
+    }
+
+    fn now(&self) -> Millis {
+        Millis(self.began.elapsed().as_millis() as u64)
+    }
+
+    pub(super) fn run(mut self) {
+        let mut events = Events::with_capacity(256);
+        self.carry_out();
+        while !self.closing.load(Ordering::Acquire) {
+            let wake = self.rules.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
+            let timeout = wake.unwrap_or(Duration::from_millis(500)).min(Duration::from_millis(500));
+            if let Err(cause) = self.poll.poll(&mut events, Some(timeout)) {
+                if cause.kind() != std::io::ErrorKind::Interrupted {
+                    let error = Error::new(Code::Io, format!("the tracker's poll failed: {cause}"));
+                    self.handle(Input::Cancel { error });
+                    break;
+                }
+            }
+            let tokens: Vec<Token> = events.iter().map(|event| event.token()).collect();
+            for token in tokens {
+                match token {
+                    WAKER => {}
+                    LISTENER => self.accept(),
+                    token if self.probes.contains_key(&token) => self.probed(token),
+                    token => self.serve(token),
+                }
+            }
+            while let Ok(fact) = self.facts.try_recv() {
+                self.handle(fact);
+            }
+            if self.rules.wake_at().is_some_and(|at| at <= self.now()) {
+                self.handle(Input::Wake);
+            }
+            self.deadlines();
+        }
+        self.farewell();
+    }
+
+    fn handle(&mut self, input: Input) {
+        let now = self.now();
+        self.rules.handle(input, now);
+        self.carry_out();
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(output) = self.rules.poll() {
+            match output {
+                Output::Send { link, message } => {
+                    if let Some(agent) = self.links.get_mut(&Token(link as usize)) {
+                        agent.link.send_message(&message);
+                    }
+                }
+                Output::Close { link } => {
+                    if let Some(agent) = self.links.get_mut(&Token(link as usize)) {
+                        agent.closing = true;
+                    }
+                }
+                Output::Probe { agent, address } => self.probe(agent, address),
+                Output::Kill { rank, attempt, executor, reason } => {
+                    log::warn!("[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}", self.job);
+                    let _ = self.teller.send(Told::Kill { rank, attempt, executor, reason });
+                }
+                Output::Event(event) => {
+                    log::debug!("[job {}] {event:?}", self.job);
+                    let _ = self.teller.send(Told::Event(event));
+                }
+                Output::Over(outcome) => {
+                    let outcome = outcome.map(|job| Bytes::from(job.result));
+                    self.outcome.lock().result = Some(outcome);
+                }
+            }
+        }
+        self.flush_all();
+    }
+
+    fn flush_all(&mut self) {
+        let mut broken = Vec::new();
+        for (token, agent) in &mut self.links {
+            match agent.link.flush() {
+                Ok(Flushed::Done) if agent.closing => broken.push((*token, "closed by the tracker".to_string())),
+                Ok(_) => {}
+                Err(cause) => broken.push((*token, cause.to_string())),
+            }
+        }
+        for (token, reason) in broken {
+            self.closed(token, reason);
+        }
+    }
+
+    fn accept(&mut self) {
+        while self.links.values().filter(|agent| !agent.established).count() < HANDSHAKES_LIMIT {
+            let stream = match self.listener.accept() {
+                Ok(Some((stream, _))) => stream,
+                Ok(None) => return,
+                Err(cause) => {
+                    log::warn!("[job {}] the tracker's listener failed: {cause}", self.job);
+                    return;
+                }
+            };
+            let token = Token(self.next_token);
+            self.next_token += 1;
+            let link = Link::accept(stream, &self.keys).and_then(|mut link| {
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                self.poll.registry().register(link.socket(), token, interest)?;
+                Ok(link)
+            });
+            match link {
+                Ok(link) => {
+                    self.links.insert(
+                        token,
+                        AgentLink { link, began: Instant::now(), established: false, closing: false },
+                    );
+                    self.serve(token);
+                }
+                Err(cause) => log::warn!("[job {}] a connection can't be served: {cause}", self.job),
+            }
+        }
+    }
+
+    fn serve(&mut self, token: Token) {
+        while let Some(agent) = self.links.get_mut(&token) {
+            match agent.link.receive() {
+                Ok(Received::Pending) => break,
+                Ok(Received::Hello(hello)) if hello.purpose == Purpose::Tracker => {
+                    agent.established = true;
+                    agent.link.admit();
+                }
+                Ok(Received::Hello(_)) => {
+                    agent.link.refuse(Error::new(
+                        Code::BadArgument,
+                        "the tracker was connected to as if it were an agent; the agent's address is wrong",
+                    ));
+                    agent.closing = true;
+                }
+                Ok(Received::Frame(_, payload)) => match wire::decode::<AgentMessage>(&payload) {
+                    Ok(message) => self.handle(Input::Message { link: token.0 as u64, message }),
+                    Err(error) => return self.closed(token, error.message),
+                },
+                Ok(Received::Established | Received::Refused(_)) => {
+                    return self.closed(token, "spoke as if the tracker had connected to it".into())
+                }
+                Err(cause) => {
+                    if let (false, LinkError::Stranger(_) | LinkError::Incompatible(_)) = (agent.established, &cause) {
+                        let address = agent.link.peer_address().to_string();
+                        self.stranger(address, cause.to_string());
+                    }
+                    return self.closed(token, cause.to_string());
+                }
+            }
+        }
+        let flushed = self.links.get_mut(&token).map(|agent| agent.link.flush());
+        if let Some(Err(cause)) = flushed {
+            self.closed(token, cause.to_string());
+        }
+    }
+
+    /// Told and logged once; further ones are only counted, so that a port scanner can't fill a disk.
+    fn stranger(&mut self, address: String, reason: String) {
+        self.strangers += 1;
+        if self.strangers == 1 {
+            log::warn!("[job {}] turned away {address}: {reason} (further ones are only counted)", self.job);
+            let _ = self.teller.send(Told::Event(Event::StrangerRefused { address, reason }));
+        }
+    }
+
+    fn closed(&mut self, token: Token, reason: String) {
+        let Some(mut agent) = self.links.remove(&token) else { return };
+        let _ = self.poll.registry().deregister(agent.link.socket());
+        if agent.established {
+            log::debug!("[job {}] an agent's connection ended: {reason}", self.job);
+            self.handle(Input::Closed { link: token.0 as u64, reason });
+        }
+    }
+
+    fn probe(&mut self, agent: AgentId, address: SocketAddr) {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        match TcpStream::connect(address) {
+            Ok(mut stream) => {
+                let interest = Interest::READABLE | Interest::WRITABLE;
+                if self.poll.registry().register(&mut stream, token, interest).is_ok() {
+                    self.probes.insert(token, Probe { agent, stream, began: Instant::now() });
+                }
+            }
+            Err(cause) => {
+                let gone = cause.kind() == std::io::ErrorKind::ConnectionRefused;
+                // Not answered from here: the rules are in the middle of being drained. The queue brings it back.
+                self.probes_answer_later(agent, gone);
+            }
+        }
+    }
+
+    fn probes_answer_later(&mut self, agent: AgentId, gone: bool) {
+        let now = self.now();
+        self.rules.handle(Input::Probed { agent, gone }, now);
+    }
+
+    fn probed(&mut self, token: Token) {
+        let Some(probe) = self.probes.get_mut(&token) else { return };
+        let answer = match probe.stream.take_error() {
+            Ok(Some(cause)) => Some(cause.kind() == std::io::ErrorKind::ConnectionRefused),
+            Ok(None) => probe.stream.peer_addr().is_ok().then_some(false),
+            Err(_) => Some(false),
+        };
+        if let Some(gone) = answer {
+            self.probe_done(token, gone);
+        }
+    }
+
+    fn probe_done(&mut self, token: Token, gone: bool) {
+        if let Some(mut probe) = self.probes.remove(&token) {
+            let _ = self.poll.registry().deregister(&mut probe.stream);
+            self.handle(Input::Probed { agent: probe.agent, gone });
+        }
+    }
+
+    fn deadlines(&mut self) {
+        let now = Instant::now();
+        let late: Vec<Token> =
+            self.links.iter().filter(|(_, a)| !a.established && now > a.began + HANDSHAKE).map(|(t, _)| *t).collect();
+        for token in late {
+            self.closed(token, format!("no handshake within {} s", HANDSHAKE.as_secs()));
+        }
+        let silent: Vec<Token> =
+            self.probes.iter().filter(|(_, probe)| now > probe.began + PROBE).map(|(t, _)| *t).collect();
+        for token in silent {
+            self.probe_done(token, false);
+        }
+        self.accept();
+        self.flush_all();
+    }
+
+    /// Ends the job if it is not over, and gives the agents a moment to take it.
+    fn farewell(&mut self) {
+        let over = self.outcome.lock().result.is_some();
+        if !over {
+            let error = Error::new(Code::Cancelled, "the tracker was closed by its owner before the job had ended");
+            self.handle(Input::Cancel { error });
+        }
+        let until = Instant::now() + FAREWELL;
+        while Instant::now() < until && self.links.values().any(|agent| agent.link.queued_bytes() > 0) {
+            self.flush_all();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        log::info!("[job {}] tracker closed", self.job);
+    }
+}

@@ -1,0 +1,48 @@
+//! Where a task's thread waits for an answer of the control thread.
+
+use parking_lot::{Condvar, Mutex};
+use rejoin_protocol::error::Error;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A place for one answer. The first one counts.
+pub(crate) struct Waiting<T> {
+    cell: Arc<(Mutex<Option<Result<T, Error>>>, Condvar)>,
+}
+
+impl<T> Clone for Waiting<T> {
+    fn clone(&self) -> Self {
+        Waiting { cell: self.cell.clone() }
+    }
+}
+
+impl<T> Waiting<T> {
+    pub(crate) fn new() -> Self {
+        Waiting { cell: Arc::new((Mutex::new(None), Condvar::new())) }
+    }
+
+    /// Gives the answer; a second one is dropped.
+    pub(crate) fn answer(&self, answer: Result<T, Error>) {
+        let (cell, changed) = &*self.cell;
+        let mut cell = cell.lock();
+        if cell.is_none() {
+            *cell = Some(answer);
+            changed.notify_all();
+        }
+    }
+
+    /// Waits for the answer, at most so long; then `late` says what was waited for.
+    pub(crate) fn wait(&self, at_most: Duration, late: impl FnOnce() -> Error) -> Result<T, Error> {
+        let deadline = Instant::now() + at_most;
+        let (cell, changed) = &*self.cell;
+        let mut cell = cell.lock();
+        loop {
+            if let Some(answer) = cell.take() {
+                return answer;
+            }
+            if changed.wait_until(&mut cell, deadline).timed_out() && cell.is_none() {
+                return Err(late());
+            }
+        }
+    }
+}

@@ -42,6 +42,13 @@ pub trait DataPlane: Send + Sync {
     fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link);
     /// The incarnation is over: its worker is freed.
     fn free(&self, rank: Rank, incarnation: Incarnation, error: Error);
+    /// A rank is missing: the incarnation's channels drop nothing from now on. Returns the oldest version of which every
+    /// channel of it has the log still (`Outgoing::hold` says it; the start's version before anything was entered).
+    /// Atomic with entering a phase. The control thread answers the protocol with it by `Input::Holding`, queued behind
+    /// every `Entered` that came before.
+    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version;
+    /// Everybody has caught up: the incarnation's channels drop what is old, as usual again.
+    fn release(&self, rank: Rank, incarnation: Incarnation);
     /// Rules to watch for (they replace older ones). Rules for moments that only the agent sees are handled by it.
     fn faults(&self, rules: Vec<FaultRule>);
     /// Memory and disk in use.

@@ -125,6 +125,15 @@ pub enum Input {
         /** What. */
         error: Error,
     },
+    /// Answer to `Output::Hold`. Queue it behind all `Entered` that tasks have handed in by then.
+    Holding {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** The oldest version of which its channels still have the logs. */
+        oldest: Version,
+    },
     /// A fact for the story.
     Happened(Event),
     /// The time asked for has come.
@@ -203,6 +212,23 @@ pub enum Output {
         lineage: Lineage,
         /** All others that are alive and planned. */
         peers: Vec<Peer>,
+    },
+    /// The rank's channels keep all that they have from now on ([`crate::channel::Outgoing::hold`],
+    /// [`crate::channel::Incoming::hold`]): a rank is missing, and what it will need isn't known yet. Answered by
+    /// `Input::Holding`, without which no standing is sent; also for an incarnation that the driver knows nothing of (any
+    /// `oldest` will do then). Asked again in later views.
+    Hold {
+        /** The rank. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+    },
+    /// Everybody is there and has caught up: the rank's channels drop what is old, as usual.
+    Release {
+        /** The rank. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
     },
     /// The incarnation is over: its worker is freed, its calls end with this error. For a join that was not seated yet,
     /// `incarnation` is `None`.

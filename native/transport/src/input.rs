@@ -1,0 +1,203 @@
+//! The bytes that came and the frames in them.
+
+use crate::cipher::{Cipher, SEALED_LIMIT};
+use crate::LinkError;
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use rejoin_protocol::wire::{Header, HEADER_BYTES};
+use socket2::SockRef;
+use std::io;
+
+/// Bytes that a buffer has room for when it is made anew. Frames are parts of such buffers, not copies.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// The least room that is worth a read.
+const READ_BYTES: usize = 16 << 10;
+
+/// What a read came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Filled {
+    /// There is more than before.
+    More,
+    /// Nothing to be read now.
+    Blocked,
+    /// The other end has closed.
+    End,
+}
+
+/// Cuts a stream into frames.
+pub(crate) struct Input {
+    /// The stream from the next header on, or from the next payload on when its header was taken off already.
+    clear: BytesMut,
+    /// The header whose payload comes next.
+    header: Option<Header>,
+    /// Encrypted links: what isn't opened yet.
+    sealed: BytesMut,
+}
+
+impl Input {
+    /// `start` came together with the last bytes of the handshake.
+    pub(crate) fn new(start: BytesMut, encrypted: bool) -> Self {
+        let (clear, sealed) = if encrypted { (BytesMut::new(), start) } else { (start, BytesMut::new()) };
+        Input { clear, header: None, sealed }
+    }
+
+    /// The next frame's header, as soon as it is there. Its length is below the limit; nothing was reserved before
+    /// that was checked.
+    pub(crate) fn header(&mut self) -> Result<Option<Header>, LinkError> {
+        if self.header.is_none() {
+            if let Some(bytes) = self.clear.first_chunk::<HEADER_BYTES>() {
+                self.header = Some(Header::decode(bytes).map_err(LinkError::Incompatible)?);
+                self.clear.advance(HEADER_BYTES);
+            }
+        }
+        Ok(self.header)
+    }
+
+    /// The next frame, if it is there as a whole.
+    pub(crate) fn frame(&mut self) -> Result<Option<(Header, Bytes)>, LinkError> {
+        match self.header()? {
+            Some(header) if self.clear.len() >= header.length as usize => {
+                self.header = None;
+                Ok(Some((header, self.clear.split_to(header.length as usize).freeze())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether an end of the stream here would cut a frame or a message off.
+    pub(crate) fn is_within_frame(&self) -> bool {
+        self.header.is_some() || !self.clear.is_empty() || !self.sealed.is_empty()
+    }
+
+    /// Gets more of the stream: from what lies here sealed, else with one read from the socket.
+    pub(crate) fn fill(&mut self, socket: &SockRef<'_>, cipher: Option<&mut Cipher>) -> Result<Filled, LinkError> {
+        let wanted = match self.header {
+            Some(header) => (header.length as usize).saturating_sub(self.clear.len()),
+            None => HEADER_BYTES.saturating_sub(self.clear.len()),
+        };
+        match cipher {
+            None => {
+                make_room(&mut self.clear, wanted);
+                Ok(read(socket, &mut self.clear)?)
+            }
+            Some(cipher) => loop {
+                make_room(&mut self.clear, wanted);
+                if cipher.open(&mut self.sealed, &mut self.clear)? {
+                    return Ok(Filled::More);
+                }
+                // The buffer is never shared, so this moves what is left of it to its front.
+                self.sealed.reserve(SEALED_LIMIT - self.sealed.len().min(SEALED_LIMIT));
+                match read(socket, &mut self.sealed)? {
+                    Filled::More => {}
+                    other => return Ok(other),
+                }
+            },
+        }
+    }
+}
+
+/// Makes room for `wanted` more bytes, or for as many as make a read worth while.
+fn make_room(buffer: &mut BytesMut, wanted: usize) {
+    let room = buffer.capacity() - buffer.len();
+    // A long frame's last bytes are read alone, so that the next frame begins a new buffer and needn't be copied there.
+    if room < wanted || (room < READ_BYTES && buffer.len() < READ_BYTES) {
+        buffer.reserve(wanted.max(CHUNK_BYTES.saturating_sub(buffer.len())));
+    }
+}
+
+/// Reads once into the room that `buffer` has (there must be some).
+pub(crate) fn read(socket: &SockRef<'_>, buffer: &mut BytesMut) -> io::Result<Filled> {
+    debug_assert!(buffer.capacity() > buffer.len(), "no room: the read would look like an end");
+    loop {
+        match socket.recv(buffer.spare_capacity_mut()) {
+            Ok(0) => return Ok(Filled::End),
+            Ok(count) => {
+                // SAFETY: recv has initialised the first `count` bytes of the room, and count is at most its length.
+                #[allow(unsafe_code)]
+                unsafe {
+                    buffer.advance_mut(count)
+                };
+                return Ok(Filled::More);
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Filled::Blocked),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use rejoin_protocol::ids::{Lineage, Phase, Version};
+    use rejoin_protocol::wire::{Kind, PAYLOAD_LIMIT};
+
+    fn header(length: usize, offset: u64) -> Header {
+        Header {
+            length: length as u32,
+            kind: Kind::Data,
+            phase: Phase::Version(Version(3)),
+            lineage: Lineage(1),
+            offset,
+            digest: 7,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn frames_come_out_as_they_went_in_wherever_the_stream_is_split(
+            payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..2000), 1..20),
+            pieces in prop::collection::vec(1usize..700, 1..50),
+        ) {
+            let mut stream = Vec::new();
+            for (index, payload) in payloads.iter().enumerate() {
+                stream.extend_from_slice(&header(payload.len(), index as u64).encode());
+                stream.extend_from_slice(payload);
+            }
+            let mut input = Input::new(BytesMut::new(), false);
+            let (mut rest, mut seen) = (stream.as_slice(), Vec::new());
+            for piece in pieces.iter().cycle() {
+                let (now, later) = rest.split_at((*piece).min(rest.len()));
+                input.clear.extend_from_slice(now);
+                rest = later;
+                while let Some(frame) = input.frame()? {
+                    seen.push(frame);
+                }
+                if rest.is_empty() {
+                    break;
+                }
+            }
+            prop_assert!(!input.is_within_frame());
+            prop_assert_eq!(seen.len(), payloads.len());
+            for (index, ((seen_header, seen_payload), payload)) in seen.iter().zip(&payloads).enumerate() {
+                prop_assert_eq!(seen_header, &header(payload.len(), index as u64));
+                prop_assert_eq!(seen_payload.as_ref(), payload.as_slice());
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_over_the_limit_is_refused_before_anything_is_reserved() {
+        let mut bytes = header(0, 0).encode();
+        bytes[..4].copy_from_slice(&(PAYLOAD_LIMIT + 1).to_le_bytes());
+        let mut input = Input::new(BytesMut::from(bytes.as_slice()), false);
+        let capacity = input.clear.capacity();
+        let Err(LinkError::Incompatible(error)) = input.header() else { panic!("a length over the limit passed") };
+        assert!(error.message.contains("1048577") && error.message.contains("1048576"), "{error}");
+        assert_eq!(input.clear.capacity(), capacity);
+    }
+
+    #[test]
+    fn room_is_reused_when_no_frame_of_it_is_left() {
+        let mut buffer = BytesMut::new();
+        make_room(&mut buffer, HEADER_BYTES);
+        let capacity = buffer.capacity();
+        for _ in 0..100 {
+            buffer.resize(capacity - 10, 1);
+            drop(buffer.split_to(capacity - 10).freeze());
+            make_room(&mut buffer, HEADER_BYTES);
+            assert_eq!(buffer.capacity(), capacity);
+        }
+    }
+}

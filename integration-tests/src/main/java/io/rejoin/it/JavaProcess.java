@@ -1,0 +1,132 @@
+package io.rejoin.it;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/** A child JVM on the same class path, on a {@link Leash}: settings first, then {@link #start}. */
+public final class JavaProcess implements AutoCloseable {
+  /**
+   * What Spark needs opened when a plain JVM 17 runs it (its own launcher scripts would say the
+   * same).
+   */
+  static final List<String> OPENS =
+      List.of(
+          "java.base/java.lang",
+          "java.base/java.lang.invoke",
+          "java.base/java.lang.reflect",
+          "java.base/java.io",
+          "java.base/java.net",
+          "java.base/java.nio",
+          "java.base/java.util",
+          "java.base/java.util.concurrent",
+          "java.base/java.util.concurrent.atomic",
+          "java.base/jdk.internal.ref",
+          "java.base/sun.nio.ch",
+          "java.base/sun.nio.cs",
+          "java.base/sun.security.action",
+          "java.base/sun.util.calendar");
+
+  private final String name;
+  private final Map<String, String> properties = new LinkedHashMap<>();
+  private final Map<String, String> environment = new LinkedHashMap<>();
+  private final List<String> command = new ArrayList<>();
+  private String memory = "256m";
+  private Process process;
+  private Path log;
+
+  /** A child with this name for messages, that runs this class. */
+  public JavaProcess(String name, Class<?> main, String... arguments) {
+    this(name, main.getName(), arguments);
+  }
+
+  /** The same for a class that is known by name only. */
+  public JavaProcess(String name, String main, String... arguments) {
+    this.name = name;
+    command.add(main);
+    command.addAll(List.of(arguments));
+  }
+
+  /** Its largest heap, as {@code -Xmx} has it. */
+  public JavaProcess memory(String most) {
+    memory = most;
+    return this;
+  }
+
+  /** A system property. */
+  public JavaProcess property(String key, String value) {
+    properties.put(key, value);
+    return this;
+  }
+
+  /** An environment variable. */
+  public JavaProcess environment(String key, String value) {
+    environment.put(key, value);
+    return this;
+  }
+
+  /** Starts it; both its outputs go to {@code log}. */
+  public JavaProcess start(Path log) throws IOException {
+    return start(log, ProcessBuilder.Redirect.appendTo(log.toFile()));
+  }
+
+  /** Starts it; both its outputs come to us and must be read. */
+  public JavaProcess startPiped() throws IOException {
+    return start(null, ProcessBuilder.Redirect.PIPE);
+  }
+
+  private JavaProcess start(Path log, ProcessBuilder.Redirect output) throws IOException {
+    this.log = log;
+    List<String> line = new ArrayList<>();
+    line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+    line.add("-Xmx" + memory);
+    line.add("-XX:+UseSerialGC");
+    for (String open : OPENS) {
+      line.add("--add-opens=" + open + "=ALL-UNNAMED");
+    }
+    properties.forEach((key, value) -> line.add("-D" + key + "=" + value));
+    line.add("-cp");
+    line.add(System.getProperty("java.class.path"));
+    line.add(Leash.class.getName());
+    line.addAll(command);
+    ProcessBuilder builder = new ProcessBuilder(line);
+    builder.environment().putAll(environment);
+    builder.redirectError(output).redirectOutput(output);
+    process = builder.start();
+    return this;
+  }
+
+  /** The process. */
+  public Process process() {
+    return process;
+  }
+
+  /** Ends it: politely first, so that its children are ended by it, then by force. */
+  @Override
+  public void close() {
+    if (process == null) {
+      return;
+    }
+    process.destroy();
+    try {
+      if (!process.waitFor(5, TimeUnit.SECONDS)) {
+        process.destroyForcibly().waitFor(5, TimeUnit.SECONDS);
+      }
+    } catch (InterruptedException interrupted) {
+      process.destroyForcibly();
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  @Override
+  public String toString() {
+    return name
+        + (process == null
+            ? " (not started)"
+            : " (process " + process.pid() + (log == null ? ")" : ", log " + log + ")"));
+  }
+}

@@ -1,0 +1,203 @@
+package io.rejoin.it;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * A real standalone Spark cluster on this machine, from the jars of the class path alone: one
+ * master and one worker, each in a process of its own; the worker starts the executors, again each
+ * in a process of its own, and replaces those that die.
+ *
+ * <p>Nothing outlives it: {@link #close} ends every process that carries the cluster's mark, a
+ * shutdown hook calls it, and should this process be killed outright, the {@link Leash} ends master
+ * and worker, and executors end without a driver.
+ */
+public final class StandaloneCluster implements AutoCloseable {
+  private static final Pattern MASTER =
+      Pattern.compile("Starting Spark master at (spark://[0-9.]+:[0-9]+)");
+  private static final String REGISTERED = "Successfully registered with master";
+  private static final Duration START = Duration.ofSeconds(60);
+
+  private final String mark = "-Drejoin.it.cluster=" + UUID.randomUUID();
+  private final WorkDirectory work;
+  private final Path home;
+  private final Thread hook = new Thread(this::close, "cluster-shutdown");
+  private final String scalaVersion;
+  private JavaProcess master;
+  private JavaProcess worker;
+  private String address;
+  private boolean closed;
+
+  private StandaloneCluster(WorkDirectory work) {
+    this.work = work;
+    this.scalaVersion =
+        scala.util.Properties.versionNumberString().startsWith("2.13") ? "2.13" : "2.12";
+    this.home = work.folder("home");
+    work.folder("home/jars"); // Spark looks for this folder; the class path has everything already.
+  }
+
+  /** Starts master and worker, with so many slots, and waits until they know each other. */
+  public static StandaloneCluster start(String name, int slots) {
+    StandaloneCluster cluster = new StandaloneCluster(WorkDirectory.fresh(name));
+    Runtime.getRuntime().addShutdownHook(cluster.hook);
+    try {
+      cluster.open(slots);
+      return cluster;
+    } catch (IOException | RuntimeException failed) {
+      String logs = cluster.work.tails(30);
+      cluster.close();
+      throw new IllegalStateException(
+          "the Spark cluster did not start: " + failed.getMessage() + "\n" + logs, failed);
+    }
+  }
+
+  private void open(int slots) throws IOException {
+    master =
+        child(
+            "master",
+            "org.apache.spark.deploy.master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--webui-port",
+            "0");
+    master.start(work.file("master.out.log"));
+    address = await(master, work.file("master.log"), MASTER).group(1);
+    worker =
+        child(
+            "worker",
+            "org.apache.spark.deploy.worker.Worker",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--webui-port",
+            "0",
+            "--cores",
+            Integer.toString(slots),
+            "--memory",
+            slots * 2 + "g",
+            "--work-dir",
+            work.folder("executors").toString(),
+            address);
+    worker.start(work.file("worker.out.log"));
+    await(worker, work.file("worker.log"), Pattern.compile(Pattern.quote(REGISTERED)));
+  }
+
+  private JavaProcess child(String name, String main, String... arguments) {
+    return new JavaProcess(name, main, arguments)
+        .property(mark.substring(2, mark.indexOf('=')), mark.substring(mark.indexOf('=') + 1))
+        .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
+        .property("rejoin.it.log", work.file(name + ".log").toString())
+        // Tests kill executors on purpose: the master must not give up on an application because of
+        // that.
+        .property("spark.deploy.maxExecutorRetries", "-1")
+        .property("spark.worker.cleanup.enabled", "false")
+        .environment("SPARK_HOME", home.toString())
+        .environment("SPARK_SCALA_VERSION", scalaVersion)
+        .environment("SPARK_LOCAL_IP", "127.0.0.1");
+  }
+
+  /**
+   * What a session on this cluster must have; the caller adds {@code spark.cores.max} and what it
+   * tests.
+   */
+  public Map<String, String> configuration() {
+    Map<String, String> conf = new LinkedHashMap<>();
+    conf.put("spark.master", address);
+    conf.put("spark.ui.enabled", "false");
+    conf.put("spark.driver.host", "127.0.0.1");
+    conf.put("spark.driver.bindAddress", "127.0.0.1");
+    conf.put("spark.executor.cores", "1");
+    conf.put("spark.executor.memory", "640m");
+    conf.put("spark.executor.extraClassPath", System.getProperty("java.class.path"));
+    conf.put(
+        "spark.executor.extraJavaOptions",
+        mark + " -XX:+UseSerialGC -Dlog4j2.configurationFile=rejoin-it-log4j2.properties");
+    conf.put("spark.executorEnv.SPARK_SCALA_VERSION", scalaVersion);
+    conf.put("spark.local.dir", work.folder("scratch").toString());
+    conf.put("spark.sql.warehouse.dir", work.folder("warehouse").toString());
+    conf.put("spark.sql.shuffle.partitions", "4");
+    return conf;
+  }
+
+  /** The word that every process of this cluster has on its command line. */
+  public String mark() {
+    return mark;
+  }
+
+  /** Its folder. */
+  public WorkDirectory work() {
+    return work;
+  }
+
+  /** Where the master is. */
+  public String address() {
+    return address;
+  }
+
+  /** Ends all processes of this cluster. Closing again does nothing. */
+  @Override
+  public synchronized void close() {
+    if (closed) {
+      return;
+    }
+    closed = true;
+    // Executors first and by force: a frozen one would not hear anything gentler.
+    kill();
+    if (worker != null) {
+      worker.close();
+    }
+    if (master != null) {
+      master.close();
+    }
+    kill();
+    work.shrink();
+    try {
+      Runtime.getRuntime().removeShutdownHook(hook);
+    } catch (IllegalStateException shuttingDown) {
+      // This is the hook.
+    }
+  }
+
+  private void kill() {
+    long self = ProcessHandle.current().pid();
+    for (Processes.Found process : Processes.marked(mark)) {
+      boolean ours = process.command().contains("--executor-id");
+      if (ours && process.pid() != self) {
+        Processes.signal(process.pid(), "KILL");
+      }
+    }
+  }
+
+  private static Matcher await(JavaProcess process, Path log, Pattern wanted) throws IOException {
+    long deadline = System.nanoTime() + START.toNanos();
+    while (System.nanoTime() < deadline) {
+      String text = Files.exists(log) ? Files.readString(log) : "";
+      Matcher match = wanted.matcher(text);
+      if (match.find()) {
+        return match;
+      }
+      if (!process.process().isAlive()) {
+        throw new IllegalStateException(
+            process + " ended with status " + process.process().exitValue());
+      }
+      try {
+        Thread.sleep(50); // Between two looks at a file; the deadline decides, not this.
+      } catch (InterruptedException interrupted) {
+        Thread.currentThread().interrupt();
+        throw new IllegalStateException("interrupted while waiting for " + process, interrupted);
+      }
+    }
+    throw new IllegalStateException(
+        process + " did not say `" + wanted + "` within " + START.toSeconds() + " s");
+  }
+}

@@ -1,0 +1,120 @@
+package io.rejoin.it;
+
+import java.io.PrintStream;
+import java.util.Map;
+import org.apache.spark.ml.Model;
+import org.apache.spark.ml.Predictor;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * A Spark application of its own that trains with the stock estimator and tells what happens on its
+ * standard output, one fact per line: {@code @@ kind key=value ...}. It runs as a child of {@link
+ * StockRun}, for two reasons: XGBoost's own tracker prints each round to the process's output, from
+ * where the parent takes the moment to kill; and a training that hangs can be ended.
+ */
+public final class StockDriver {
+  /** How a line starts that is meant for the parent. */
+  static final String PREFIX = "@@ ";
+
+  private StockDriver() {}
+
+  /**
+   * Arguments: application id mark is set by the parent's settings; recipe, workers, rounds, then
+   * the names of the runs in order. Spark's settings come as system properties, as Spark reads them
+   * anyway.
+   */
+  public static void main(String[] arguments) {
+    Recipe recipe = Recipe.valueOf(arguments[0]);
+    int workers = Integer.parseInt(arguments[1]);
+    int rounds = Integer.parseInt(arguments[2]);
+    SparkSession spark = SparkSession.builder().appName("stock " + recipe).getOrCreate();
+    tell("session", "application", spark.sparkContext().applicationId());
+    RunFacts facts =
+        new RunFacts() {
+          @Override
+          protected void taskStarted(
+              int stage, int stageAttempt, int partition, int attempt, String executor) {
+            tell(
+                "task",
+                "stage",
+                stage,
+                "try",
+                stageAttempt,
+                "partition",
+                partition,
+                "attempt",
+                attempt,
+                "executor",
+                executor);
+          }
+
+          @Override
+          protected void executorAdded(String executor, String host) {
+            tell("executor.added", "executor", executor);
+          }
+
+          @Override
+          protected void executorRemoved(String executor, String reason) {
+            tell("executor.removed", "executor", executor, "reason", reason.replace(' ', '_'));
+          }
+        };
+    spark.sparkContext().addSparkListener(facts);
+    for (int run = 3; run < arguments.length; run++) {
+      Executors.await(spark, workers);
+      RunFacts.Counts before = facts.counts();
+      Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
+      Dataset<Row> data = recipe.data(spark, workers);
+      tell("fit.start", "run", arguments[run]);
+      long start = System.nanoTime();
+      try {
+        Model<?> model = estimator.fit(data);
+        long millis = (System.nanoTime() - start) / 1_000_000;
+        RunFacts.Counts counts = facts.counts().since(before);
+        tell(
+            "fit.end",
+            "run",
+            arguments[run],
+            "millis",
+            millis,
+            "digest",
+            Digest.of(model),
+            "executors",
+            counts.executorsAdded(),
+            "tasks",
+            counts.tasksStarted(),
+            "again",
+            counts.bytesAgain());
+      } catch (RuntimeException failed) {
+        failed.printStackTrace();
+        tell(
+            "fit.failed",
+            "run",
+            arguments[run],
+            "reason",
+            String.valueOf(failed.getMessage()).replaceAll("\\s+", "_"));
+      }
+    }
+    tell("done");
+    spark.stop();
+    System.exit(0);
+  }
+
+  private static void tell(String kind, Object... facts) {
+    StringBuilder line = new StringBuilder(PREFIX).append(kind);
+    for (int i = 0; i < facts.length; i += 2) {
+      line.append(' ').append(facts[i]).append('=').append(facts[i + 1]);
+    }
+    PrintStream out = System.out;
+    synchronized (out) {
+      out.println(line);
+      out.flush();
+    }
+  }
+
+  /** The settings of a session as the system properties of its driver. */
+  static void configure(JavaProcess driver, Map<String, String> conf) {
+    conf.forEach(driver::property);
+  }
+}

@@ -1,0 +1,257 @@
+package io.rejoin.it;
+
+import io.rejoin.it.Terminal.Tone;
+import java.util.HashMap;
+import java.util.LinkedHashSet;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Set;
+
+/**
+ * Makes sentences of the facts of a training, and keeps the figures that the demo's table shows.
+ */
+public final class Story {
+  private final Terminal terminal;
+  private final int workers;
+  private final Map<Integer, Integer> roundOf = new HashMap<>();
+  private final Map<Integer, Long> struckAt = new HashMap<>();
+  private final Map<Integer, Long> lostAt = new HashMap<>();
+  private final Map<String, String> processOf = new HashMap<>();
+  private final Map<Integer, String> executorOf = new HashMap<>();
+  private final Set<Integer> rebuilding = new LinkedHashSet<>();
+  private final Set<Integer> away = new LinkedHashSet<>();
+  private final Set<Integer> finished = new LinkedHashSet<>();
+  private int told = -1;
+  private int fired;
+  private int roundsAgain;
+
+  /** For a training of so many ranks. */
+  public Story(Terminal terminal, int workers) {
+    this.terminal = terminal;
+    this.workers = workers;
+  }
+
+  /** How many fault rules have struck. */
+  public synchronized int fired() {
+    return fired;
+  }
+
+  /** Rounds computed twice, summed over the ranks. */
+  public synchronized int roundsAgain() {
+    return roundsAgain;
+  }
+
+  /** Takes one event, as {@link io.rejoin.TrainingEvent} has it: its kind and its fields. */
+  public synchronized void event(String kind, Map<String, String> fields) {
+    switch (kind) {
+      case "agent.joined":
+        processOf.put(fields.get("executor"), fields.get("pid"));
+        break;
+      case "rank.joined":
+        joined(fields);
+        break;
+      case "version.entered":
+        entered(rank(fields), number(fields, "round"));
+        break;
+      case "fault.fired":
+        fired++;
+        struckAt.put(rank(fields), System.nanoTime());
+        String executor = executorOf.getOrDefault(rank(fields), "?");
+        String process = processOf.getOrDefault(executor, "?");
+        say(
+            Tone.BAD,
+            "rank %d: its executor %s (process %s) is killed by SIGKILL",
+            rank(fields),
+            executor,
+            process);
+        break;
+      case "rank.lost":
+        lost(fields);
+        break;
+      case "plan.made":
+        if (!fields.getOrDefault("newcomers", "").isEmpty() && number(fields, "version") > 0) {
+          say(
+              Tone.HEALING,
+              "plan: rank %s starts at version %s (%s)",
+              fields.get("newcomers"),
+              fields.get("version"),
+              fields.get("reason"));
+        }
+        break;
+      case "rank.restored":
+        if (number(fields, "incarnation") > 0) {
+          say(
+              Tone.HEALING,
+              "rank %d: model restored to version %s, the state before round %s: %s from %s in %s"
+                  + " ms",
+              rank(fields),
+              fields.get("version"),
+              fields.get("round"),
+              bytes(fields, "bytes"),
+              fields.get("source"),
+              fields.get("millis"));
+        }
+        break;
+      case "rank.caughtup":
+        caughtUp(fields);
+        break;
+      case "rank.refused":
+        say(Tone.BAD, "rank %d: a newcomer is turned away: %s", rank(fields), fields.get("reason"));
+        break;
+      case "link.broken":
+        if (!away.contains(rank(fields)) && !away.contains((int) number(fields, "peer"))) {
+          say(
+              Tone.HEALING,
+              "the link between ranks %s and %s is made anew: %s",
+              fields.get("rank"),
+              fields.get("peer"),
+              fields.get("reason"));
+        }
+        break;
+      case "rolled.back":
+        say(
+            Tone.BAD,
+            "everybody starts again from version %s: %s",
+            fields.get("version"),
+            fields.get("reason"));
+        break;
+      case "rank.finished":
+        finished.add(rank(fields));
+        if (finished.size() == workers) {
+          say(Tone.GOOD, "all %d ranks have finished, with the same model", workers);
+        }
+        break;
+      case "job.failed":
+        say(Tone.BAD, "the job ends with an error: %s", fields);
+        break;
+      default:
+        break;
+    }
+  }
+
+  /** A task of the training starts once more, as Spark tells. */
+  public synchronized void rescheduled(int rank, int attempt, String executor) {
+    say(
+        Tone.HEALING,
+        "rank %d: Spark starts its task again, attempt %d, on executor %s%s; the others keep"
+            + " theirs",
+        rank,
+        attempt,
+        executor,
+        after(lostAt.get(rank), " s after the loss"));
+  }
+
+  /** An executor came or went, as Spark tells. */
+  public synchronized void executor(String executor, boolean there) {
+    terminal.line(Tone.QUIET, "Spark: executor " + executor + (there ? " is there" : " is gone"));
+  }
+
+  private void joined(Map<String, String> fields) {
+    int rank = rank(fields);
+    executorOf.put(rank, fields.get("executor"));
+    if (number(fields, "incarnation") > 0) {
+      away.remove(rank);
+      rebuilding.add(rank);
+      say(
+          Tone.HEALING,
+          "rank %d: has its seat again as incarnation %s on executor %s; it was vacant for %s s",
+          rank,
+          fields.get("incarnation"),
+          fields.get("executor"),
+          seconds(fields, "vacant_millis"));
+    } else if (executorOf.size() == workers) {
+      say(Tone.PLAIN, "all %d ranks have their seats", workers);
+    }
+  }
+
+  private void entered(int rank, long round) {
+    if (rebuilding.remove(rank)) {
+      say(
+          Tone.HEALING,
+          "rank %d: data reloaded, DMatrix and sketch rebuilt; it replays round %d",
+          rank,
+          round);
+    }
+    roundOf.put(rank, (int) round);
+    if (roundOf.size() < workers) {
+      return;
+    }
+    int slowest = roundOf.values().stream().mapToInt(Integer::intValue).min().getAsInt();
+    for (; told < slowest - 1; told++) {
+      terminal.grow("rounds done:", Integer.toString(told + 1));
+    }
+  }
+
+  private void lost(Map<String, String> fields) {
+    int rank = rank(fields);
+    away.add(rank);
+    lostAt.put(rank, System.nanoTime());
+    Long struck = struckAt.get(rank);
+    String noticed =
+        struck == null
+            ? ""
+            : String.format(
+                Locale.ROOT,
+                ", noticed %.0f ms after the kill",
+                (System.nanoTime() - struck) / 1e6);
+    say(
+        Tone.BAD,
+        "rank %d is lost%s: %s (death %s of this rank)",
+        rank,
+        noticed,
+        fields.get("reason"),
+        fields.get("deaths"));
+  }
+
+  private void caughtUp(Map<String, String> fields) {
+    int rank = rank(fields);
+    roundsAgain += (int) number(fields, "rounds_again");
+    say(
+        Tone.GOOD,
+        "rank %d has caught up%s: %s replayed to it, %s produced again, compared and dropped;"
+            + " rounds computed twice: %s",
+        rank,
+        after(struckAt.get(rank), " s after the kill"),
+        bytes(fields, "replayed_in"),
+        bytes(fields, "regenerated"),
+        fields.get("rounds_again"));
+  }
+
+  private static String after(Long moment, String unit) {
+    return moment == null
+        ? ""
+        : String.format(Locale.ROOT, " %.2f%s", (System.nanoTime() - moment) / 1e9, unit);
+  }
+
+  private void say(Tone tone, String format, Object... facts) {
+    terminal.line(tone, String.format(Locale.ROOT, format, facts));
+  }
+
+  private static int rank(Map<String, String> fields) {
+    return (int) number(fields, "rank");
+  }
+
+  private static long number(Map<String, String> fields, String key) {
+    String text = fields.get(key);
+    if (text == null) {
+      throw new IllegalArgumentException("an event has no `" + key + "`: " + fields);
+    }
+    return Long.parseLong(text);
+  }
+
+  private static String seconds(Map<String, String> fields, String key) {
+    return String.format(Locale.ROOT, "%.2f", number(fields, key) / 1e3);
+  }
+
+  private static String bytes(Map<String, String> fields, String key) {
+    return bytes(number(fields, key));
+  }
+
+  /** A number of bytes for people. */
+  static String bytes(long bytes) {
+    if (bytes < 10_000) {
+      return bytes + " bytes";
+    }
+    return bytes < 10_000_000 ? bytes / 1000 + " kB" : bytes / 1_000_000 + " MB";
+  }
+}

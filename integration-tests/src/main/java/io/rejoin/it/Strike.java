@@ -1,0 +1,78 @@
+package io.rejoin.it;
+
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+
+/**
+ * One SIGKILL that is wanted: of the executor that trains {@code rank}, in the middle of {@code
+ * round}.
+ *
+ * @param rank whose executor
+ * @param round counted from 0
+ * @param bytes how many bytes of that round the rank's worker has sent when it happens
+ * @param incarnation which start of the rank: 0 the first, 1 the first restart
+ */
+public record Strike(int rank, int round, long bytes, int incarnation) {
+  /** Well inside a round of the demo's data: a round sends some 100,000 bytes. */
+  static final long MIDDLE_BYTES = 20_000;
+
+  private static final Pattern ONE =
+      Pattern.compile("([0-9]{1,4})@([0-9]{1,6})(?::([0-9]{1,12}))?");
+
+  /**
+   * Reads {@code rank@round[:bytes][,...]}; a second one for the same rank is for its next
+   * incarnation.
+   */
+  public static List<Strike> parse(String text, int workers, int rounds) {
+    List<Strike> all = new ArrayList<>();
+    Map<Integer, Integer> seen = new HashMap<>();
+    for (String part : text.trim().split(",")) {
+      Matcher match = ONE.matcher(part.trim());
+      if (!match.matches()) {
+        throw new IllegalArgumentException(
+            "expected KILL=rank@round[,rank@round...], for instance 1@12; seen `" + text + "`");
+      }
+      int rank = Integer.parseInt(match.group(1));
+      int round = Integer.parseInt(match.group(2));
+      if (rank >= workers || round >= rounds) {
+        throw new IllegalArgumentException(
+            "KILL="
+                + part.trim()
+                + ": there are ranks 0 to "
+                + (workers - 1)
+                + " and rounds 0 to "
+                + (rounds - 1));
+      }
+      long bytes = match.group(3) == null ? MIDDLE_BYTES : Long.parseLong(match.group(3));
+      all.add(new Strike(rank, round, bytes, seen.merge(rank, 1, Integer::sum) - 1));
+    }
+    return all;
+  }
+
+  /**
+   * The fault rule that does it. In the demo a version is a round: its model is small, so every
+   * round is a checkpoint.
+   */
+  public String rule(int id) {
+    return "id="
+        + id
+        + ";rank="
+        + rank
+        + ";incarnation="
+        + incarnation
+        + ";at=version:"
+        + round
+        + ":"
+        + bytes
+        + ";do=kill";
+  }
+
+  @Override
+  public String toString() {
+    return "rank " + rank + " in round " + round;
+  }
+}

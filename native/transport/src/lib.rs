@@ -40,4 +40,4 @@ pub use hello::{Hello, Purpose};
 pub use link::{Flushed, Link, Received};
 pub use link_error::LinkError;
 pub use listener::{Listener, PortRange};
-pub use secret::{JobId, Keys, Secret};
+pub use secret::{random_u64, JobId, Keys, Secret};

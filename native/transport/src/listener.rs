@@ -75,13 +75,15 @@ impl Listener {
             match listen(SocketAddr::new(host, port)) {
                 Ok((socket, address)) => return Ok(Listener { socket, address }),
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && ports != PortRange::EPHEMERAL => {}
-                Err(error) => return Err(Error::new(
-                    Code::Io,
-                    format!(
+                Err(error) => {
+                    return Err(Error::new(
+                        Code::Io,
+                        format!(
                         "can't listen on {host}, port {port}: {error}; expected one of this machine's addresses and \
                              a port that this user may listen on ({setting})"
                     ),
-                )),
+                    ))
+                }
             }
         }
         let count = u32::from(ports.last) - u32::from(ports.first) + 1;

@@ -3,6 +3,7 @@
 use rejoin_protocol::error::{Code, Error};
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -77,6 +78,12 @@ pub struct Keys {
     pub secret: Secret,
     /// Whether all links are encrypted. Links to the tracker are in any case.
     pub encrypt: bool,
+}
+
+/// A number for a name that must be unlike others, an agent's for instance. Not for secrets: it is random even where
+/// the operating system's generator fails, but may be guessed there.
+pub fn random_u64() -> u64 {
+    getrandom::u64().unwrap_or_else(|_| RandomState::new().hash_one(std::process::id()))
 }
 
 fn fill(bytes: &mut [u8]) -> Result<(), Error> {

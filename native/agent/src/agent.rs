@@ -5,6 +5,7 @@ use crate::plane::DataPlane;
 use crate::store::digest;
 use crate::waiting::Waiting;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Start;
@@ -69,7 +70,7 @@ pub struct MemberId {
 /// The agent. Dropping it ends it.
 pub struct Agent {
     shared: Arc<Shared>,
-    control: Option<JoinHandle<()>>,
+    control: Mutex<Option<JoinHandle<()>>>,
     tracker: SocketAddr,
 }
 
@@ -87,7 +88,7 @@ impl Agent {
             .name("rejoin-control".into())
             .spawn(move || control.run())
             .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
-        Ok(Agent { shared, control: Some(thread), tracker: config.tracker })
+        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker })
     }
 
     /// Asks for a rank's seat and waits until it can start: everybody needed is there and the checkpoint is fetched.
@@ -111,31 +112,24 @@ impl Agent {
         })
     }
 
-    /// Hands over the checkpoint that begins `version` and tells everybody that the member has entered it.
+    /// Keeps a checkpoint that the member took. Peers can fetch it from now on; the member has entered its version only
+    /// with [`Agent::entered`].
     ///
     /// # Errors
     /// `Mismatch` when another rank of this process took a different one; the job ends with it.
-    #[allow(clippy::too_many_arguments)]
-    pub fn entered(
-        &self,
-        member: MemberId,
-        lineage: Lineage,
-        version: Version,
-        round: u32,
-        bytes: Bytes,
-        complete: bool,
-        local: Option<Vec<u8>>,
-    ) -> Result<Checkpoint, Error> {
-        let checkpoint = checkpoint(lineage, version, round, &bytes, complete);
-        if !bytes.is_empty() {
-            if let Err(error) = self.shared.store.put(checkpoint, bytes) {
-                self.shared.command(Command::Broken { member, error: error.clone() });
-                return Err(error);
-            }
+    pub fn store(&self, member: MemberId, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
+        if bytes.is_empty() {
+            return Ok(());
         }
-        self.shared.progress(member, version, round);
+        self.shared.store.put(checkpoint, bytes).inspect_err(|error| {
+            self.shared.command(Command::Broken { member, error: error.clone() });
+        })
+    }
+
+    /// The member has entered the version that this stored checkpoint begins; `local` is what only this rank has.
+    pub fn entered(&self, member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
+        self.shared.progress(member, checkpoint.version, checkpoint.round);
         self.shared.command(Command::Entered { member, checkpoint, local });
-        Ok(checkpoint)
     }
 
     /// Reports the end with this model's digest, rank 0 with its result, and waits until all have reported it.
@@ -190,10 +184,10 @@ impl Agent {
         self.shared.is_over()
     }
 
-    /// Ends the agent; members that wait get `BadState`.
-    pub fn close(&mut self) {
+    /// Ends the agent; members that wait get `BadState`. Ending it again does nothing.
+    pub fn end(&self) {
         self.shared.command(Command::Close);
-        if let Some(control) = self.control.take() {
+        if let Some(control) = self.control.lock().take() {
             // A control thread that panicked has nothing left to say; its waiting cells were answered on the way out.
             let _ = control.join();
         }
@@ -202,7 +196,7 @@ impl Agent {
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        self.close();
+        self.end();
     }
 }
 

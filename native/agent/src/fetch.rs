@@ -202,7 +202,11 @@ pub(crate) fn failure(fetch: &Fetch) -> Error {
         Code::Io,
         format!(
             "rank {} needs checkpoint {} (round {}, {} bytes), but no holder could give it: {}",
-            fetch.member.rank, fetch.checkpoint.version, fetch.checkpoint.round, fetch.checkpoint.length, fetch.report()
+            fetch.member.rank,
+            fetch.checkpoint.version,
+            fetch.checkpoint.round,
+            fetch.checkpoint.length,
+            fetch.report()
         ),
     )
 }

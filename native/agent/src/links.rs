@@ -52,9 +52,8 @@ impl DataLinks {
             *was = lineage;
             wanted.clear();
         }
-        wanted.retain(|rank, there| {
-            peers.iter().any(|peer| peer.rank == *rank && peer.incarnation == there.incarnation)
-        });
+        wanted
+            .retain(|rank, there| peers.iter().any(|peer| peer.rank == *rank && peer.incarnation == there.incarnation));
         for peer in peers {
             let local = peer.at.agent == own;
             wanted.entry(peer.rank).or_insert_with(|| Wanted {
@@ -206,10 +205,7 @@ mod tests {
         let mut links = DataLinks::default();
         links.want(member(1, 0), Lineage(0), &[peer(0, 3, 2)], AgentId(1), Instant::now());
         assert_eq!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(3)), Ok(()));
-        assert!(matches!(
-            links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(2)),
-            Err(Misfit::Outdated(_))
-        ));
+        assert!(matches!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(2)), Err(Misfit::Outdated(_))));
         assert!(matches!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(4)), Err(Misfit::NotYet(_))));
         assert!(matches!(links.fits(Rank(1), Incarnation(1), Rank(0), Incarnation(3)), Err(Misfit::NotYet(_))));
     }

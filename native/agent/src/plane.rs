@@ -60,7 +60,14 @@ pub trait DataPlane: Send + Sync {
 /// What a plane tells its agent. Every call returns at once.
 pub trait AgentReports: Send + Sync {
     /// The link to a living peer broke; the agent has it made anew.
-    fn link_down(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, reason: String);
+    fn link_down(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        reason: String,
+    );
     /// Something that ends the job.
     fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error);
     /// A fact for the story.

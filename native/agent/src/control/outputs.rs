@@ -49,6 +49,9 @@ impl Control {
             Command::LinkDown { member, peer, peer_incarnation, reason } => {
                 self.link_down(member, peer, peer_incarnation, reason);
             }
+            Command::Holding { member: MemberId { rank, incarnation }, oldest } => {
+                self.handle(Some(Input::Holding { rank, incarnation, oldest }));
+            }
             Command::Happened(event) => self.handle(Some(Input::Happened(event))),
             Command::Strike(rule) => self.strike(rule),
             Command::Close => self.over = Some("closed by its owner".into()),
@@ -72,8 +75,7 @@ impl Control {
             )));
         }
         let incarnation = self.members.get(&rank).and_then(|member| member.incarnation);
-        let state =
-            MemberState { attempt, incarnation, joining: Some(wait), finishing: None, result: None };
+        let state = MemberState { attempt, incarnation, joining: Some(wait), finishing: None, result: None };
         if let Some(finishing) = self.members.insert(rank, state).and_then(|older| older.finishing) {
             finishing.answer(Err(Error::new(Code::Fenced, format!("rank {rank} was started again"))));
         }
@@ -101,6 +103,12 @@ impl Control {
             }
             Output::Start { rank, attempt, start } => self.start(rank, attempt, start),
             Output::Links { rank, incarnation, lineage, peers } => self.peers(rank, incarnation, lineage, &peers),
+            Output::Hold { rank, incarnation } => {
+                let oldest = self.plane.hold(rank, incarnation);
+                // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
+                self.shared.command(Command::Holding { member: MemberId { rank, incarnation }, oldest });
+            }
+            Output::Release { rank, incarnation } => self.plane.release(rank, incarnation),
             Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
             Output::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
             Output::Forget { lineage, version } => self.shared.store.forget(lineage, version),

@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Free { member: MemberId, error: Error },
     Broken { member: MemberId, error: Error },
     LinkDown { member: MemberId, peer: Rank, peer_incarnation: Incarnation, reason: String },
+    Holding { member: MemberId, oldest: Version },
     Happened(Event),
     Strike(FaultRule),
     Close,

@@ -63,7 +63,12 @@ impl Control {
                 }
                 Ok(Received::Refused(error)) => return self.tracker_down(format!("refused: {error}")),
                 Ok(Received::Frame(_, payload)) => match wire::decode::<TrackerMessage>(&payload) {
-                    Ok(message) => self.handle(Some(Input::Tracker(message))),
+                    Ok(message) => {
+                        // What a task said before this message arrived counts before it: a standing must never be older
+                        // than the bytes that its rank has sent.
+                        self.take_commands();
+                        self.handle(Some(Input::Tracker(message)));
+                    }
                     Err(error) => return self.tracker_down(format!("sent what can't be read: {error}")),
                 },
                 Ok(Received::Hello(_)) => return self.tracker_down("spoke as if it had connected to us".into()),

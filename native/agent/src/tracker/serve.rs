@@ -156,7 +156,10 @@ impl Server {
                 }
                 Output::Probe { agent, address } => self.probe(agent, address),
                 Output::Kill { rank, attempt, executor, reason } => {
-                    log::warn!("[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}", self.job);
+                    log::warn!(
+                        "[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}",
+                        self.job
+                    );
                     let _ = self.teller.send(Told::Kill { rank, attempt, executor, reason });
                 }
                 Output::Event(event) => {
@@ -205,10 +208,8 @@ impl Server {
             });
             match link {
                 Ok(link) => {
-                    self.links.insert(
-                        token,
-                        AgentLink { link, began: Instant::now(), established: false, closing: false },
-                    );
+                    self.links
+                        .insert(token, AgentLink { link, began: Instant::now(), established: false, closing: false });
                     self.serve(token);
                 }
                 Err(cause) => log::warn!("[job {}] a connection can't be served: {cause}", self.job),

@@ -1,0 +1,72 @@
+//! The agent's native methods. An agent here is the control side and the XGBoost bridge together.
+
+use crate::convert::{texts, Texts};
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::tracker::{job, ports, secret};
+use jni::objects::{JByteArray, JClass};
+use jni::sys::{jboolean, jlong};
+use jni::Env;
+use rejoin_agent::protocol::error::Error;
+use rejoin_agent::transport::Secret;
+use rejoin_agent::{Agent, AgentConfig};
+use rejoin_xgboost::{Bridge, BridgeConfig};
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// One process's part in one job.
+pub(crate) struct AgentEntry {
+    pub(crate) agent: Agent,
+    pub(crate) bridge: Arc<Bridge>,
+}
+
+pub(crate) static AGENTS: Table<AgentEntry> = Table::new("agent");
+
+fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, BridgeConfig), Error> {
+    let agent = AgentConfig {
+        job: job(&settings.take::<String>("job", "32 hexadecimal digits")?)?,
+        secret,
+        encrypt: settings.or("encrypt", "true or false", false)?,
+        executor: settings.take("executor", "the executor's name")?,
+        listen: settings.take::<IpAddr>("host", "the IP address to listen at")?,
+        ports: ports(&settings.or("ports", "0 or FIRST-LAST", "0".to_string())?)?,
+        host: settings.take("hostname", "the host's name")?,
+        tracker: settings.take::<SocketAddr>("tracker", "the tracker's address and port")?,
+        tracker_millis: settings.or("tracker.millis", "milliseconds", 30_000)?,
+    };
+    let bytes = "a number of bytes";
+    let bridge = BridgeConfig {
+        spill_dir: settings.take::<PathBuf>("spill.dir", "a directory for logs")?,
+        log_memory_bytes: settings.or("log.memory.bytes", bytes, 256 << 20)?,
+        log_disk_bytes: settings.or("log.disk.bytes", bytes, 16 << 30)?,
+        ..BridgeConfig::default()
+    };
+    Ok((agent, bridge))
+}
+
+pub(crate) fn open<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    settings: Texts<'l>,
+    key: JByteArray<'l>,
+) -> Result<jlong, Failure> {
+    let mut settings = Settings::new("agent", texts(env, &settings)?)?;
+    let (agent, bridge) = config(&mut settings, secret(env, &key)?)?;
+    settings.done()?;
+    let bridge = Bridge::start(bridge)?;
+    let agent = Agent::start(agent, bridge.clone())?;
+    Ok(AGENTS.add(AgentEntry { agent, bridge }))
+}
+
+pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<jboolean, Failure> {
+    Ok(AGENTS.find(agent).map(|entry| entry.agent.is_over()).unwrap_or(true).into())
+}
+
+pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<(), Failure> {
+    if let Some(entry) = AGENTS.remove(agent) {
+        entry.agent.end();
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Registers the native methods when the library is loaded.
+
+use crate::failure::{Failure, ThrowRejoin};
+use crate::{agent, member, tracker};
+use jni::objects::{JClass, JString};
+use jni::sys::{jint, JNI_ERR};
+use jni::{jni_str, native_method, Env, JavaVM, NativeMethod};
+
+fn version<'l>(env: &mut Env<'l>, _: JClass<'l>) -> Result<JString<'l>, Failure> {
+    Ok(env.new_string(env!("CARGO_PKG_VERSION"))?)
+}
+
+fn log_level<'l>(env: &mut Env<'l>, _: JClass<'l>, level: JString<'l>) -> Result<(), Failure> {
+    Ok(rejoin_agent::logging::level(&crate::convert::text(env, &level)?)?)
+}
+
+macro_rules! native {
+    ($($signature:tt)*) => {
+        native_method! { java_type = "io.rejoin.Native", error_policy = ThrowRejoin, $($signature)* }
+    };
+}
+
+const METHODS: &[NativeMethod] = &[
+    native! { fn = version, static fn version() -> JString },
+    native! { fn = log_level, static fn log_level(level: JString) },
+    native! { fn = tracker::open, static fn tracker_open(settings: JString[], secret: jbyte[]) -> jlong },
+    native! { fn = tracker::address, static fn tracker_address(tracker: jlong) -> JString },
+    native! { fn = tracker::tell, static fn tracker_tell(tracker: jlong, fact: JString[]) },
+    native! { fn = tracker::poll, static fn tracker_poll(tracker: jlong, timeout_millis: jlong) -> JString[] },
+    native! { fn = tracker::result, static fn tracker_result(tracker: jlong) -> jbyte[] },
+    native! { fn = tracker::close, static fn tracker_close(tracker: jlong) },
+    native! { fn = agent::open, static fn agent_open(settings: JString[], secret: jbyte[]) -> jlong },
+    native! { fn = agent::over, static fn agent_over(agent: jlong) -> jboolean },
+    native! { fn = agent::close, static fn agent_close(agent: jlong) },
+    native! {
+        fn = member::join,
+        static fn member_join(agent: jlong, rank: jint, stage: jint, task: jint, terms: JString, timeout_millis: jlong) -> jlong
+    },
+    native! { fn = member::start, static fn member_start(member: jlong) -> JString[] },
+    native! { fn = member::checkpoint_bytes, static fn member_checkpoint(member: jlong) -> jbyte[] },
+    native! { fn = member::local, static fn member_local(member: jlong) -> jbyte[] },
+    native! { fn = member::communicator, static fn member_communicator(member: jlong, wire: JString) -> JString[] },
+    native! {
+        fn = member::enter,
+        static fn member_enter(member: jlong, version: jint, round: jint, checkpoint: jbyte[], local: jbyte[], complete: jboolean)
+    },
+    native! {
+        fn = member::finish,
+        static fn member_finish(member: jlong, rounds: jint, model: jbyte[], result: jbyte[], timeout_millis: jlong)
+    },
+    native! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },
+    native! { fn = member::failure, static fn member_failure(member: jlong) -> JString[] },
+    native! { fn = member::close, static fn member_close(member: jlong, code: JString, message: JString) },
+];
+
+fn register(env: &mut Env<'_>) -> Result<(), jni::errors::Error> {
+    let class = env.find_class(jni_str!("io/rejoin/Native"))?;
+    // SAFETY: `native_method!` made every entry from a Rust function whose signature it checked against the one that it
+    // registers; the JVM refuses a name or signature that the class doesn't declare.
+    unsafe { env.register_native_methods(&class, METHODS) }
+}
+
+/// Called by the JVM when the library is loaded.
+///
+/// # Safety
+/// Only the JVM calls this, with its own pointer.
+#[no_mangle]
+pub unsafe extern "system" fn JNI_OnLoad(vm: *mut jni::sys::JavaVM, _reserved: *mut core::ffi::c_void) -> jint {
+    let loaded = std::panic::catch_unwind(|| {
+        // SAFETY: the JVM passes its own, valid pointer.
+        let vm = unsafe { JavaVM::from_raw(vm) };
+        vm.attach_current_thread(register)
+    });
+    match loaded {
+        Ok(Ok(())) => jni::sys::JNI_VERSION_1_8,
+        // The pending exception (NoSuchMethodError, NoClassDefFoundError) tells the rest.
+        _ => JNI_ERR,
+    }
+}

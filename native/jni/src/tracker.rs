@@ -1,0 +1,118 @@
+//! The tracker's native methods.
+
+use crate::convert::{bytes, texts, to_bytes, to_texts, Texts};
+use crate::facts;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::table::Table;
+use jni::objects::{JByteArray, JClass, JString};
+use jni::sys::jlong;
+use jni::Env;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::transport::{JobId, PortRange, Secret};
+use rejoin_agent::{TrackerServer, TrackerServerConfig};
+use std::net::IpAddr;
+use std::time::Duration;
+
+static TRACKERS: Table<TrackerServer> = Table::new("tracker");
+
+/// The secret, which must be 256 bits.
+pub(crate) fn secret(env: &Env<'_>, value: &JByteArray<'_>) -> Result<Secret, Failure> {
+    let bytes = bytes(env, value)?.unwrap_or_default();
+    let length = bytes.len();
+    let secret: [u8; 32] = bytes
+        .try_into()
+        .map_err(|_| Error::new(Code::BadArgument, format!("the job's secret must have 32 bytes, not {length}")))?;
+    Ok(Secret::new(secret))
+}
+
+/// A job's name of 32 hexadecimal digits.
+pub(crate) fn job(text: &str) -> Result<JobId, Error> {
+    u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(|job| JobId(job.to_be_bytes())).ok_or_else(
+        || Error::new(Code::BadArgument, format!("job {text:?} must be 32 hexadecimal digits")),
+    )
+}
+
+/// Ports: `0`, or `first-last`.
+pub(crate) fn ports(text: &str) -> Result<PortRange, Error> {
+    let bad = || Error::new(Code::BadArgument, format!("ports {text:?} must be 0 or FIRST-LAST"));
+    match text.split_once('-') {
+        None if text == "0" => Ok(PortRange::EPHEMERAL),
+        None => text.parse().map_err(|_| bad()).and_then(|port| PortRange::new(port, port)),
+        Some((first, last)) => {
+            PortRange::new(first.trim().parse().map_err(|_| bad())?, last.trim().parse().map_err(|_| bad())?)
+        }
+    }
+}
+
+fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig, Error> {
+    let millis = "milliseconds";
+    let config = TrackerServerConfig {
+        job: job(&settings.take::<String>("job", "32 hexadecimal digits")?)?,
+        secret,
+        encrypt: settings.or("encrypt", "true or false", false)?,
+        listen: settings.take::<IpAddr>("host", "the IP address to listen at")?,
+        ports: ports(&settings.or("ports", "0 or FIRST-LAST", "0".to_string())?)?,
+        rules: TrackerConfig {
+            world: settings.take("world", "the number of ranks")?,
+            epoch: settings.or("epoch", "the tracker's life, from 1", 1)?,
+            timing: Timing {
+                heartbeat_millis: settings.or("heartbeat.millis", millis, 200)?,
+                lost_after_millis: settings.or("lost.millis", millis, 1500)?,
+                lease_millis: settings.or("lease.millis", millis, 60_000)?,
+                members_millis: settings.or("members.millis", millis, 600_000)?,
+            },
+            deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
+            deaths_setting: settings.or("deaths.setting", "a setting's name", "spark.task.maxFailures".to_string())?,
+            faults: facts::faults(&settings.or("faults", "fault rules", String::new())?)?,
+        },
+    };
+    settings.done()?;
+    Ok(config)
+}
+
+pub(crate) fn open<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    settings: Texts<'l>,
+    key: JByteArray<'l>,
+) -> Result<jlong, Failure> {
+    let settings = Settings::new("tracker", texts(env, &settings)?)?;
+    let config = config(settings, secret(env, &key)?)?;
+    Ok(TRACKERS.add(TrackerServer::start(config)?))
+}
+
+pub(crate) fn address<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<JString<'l>, Failure> {
+    let address = TRACKERS.find(tracker)?.address().to_string();
+    Ok(env.new_string(address)?)
+}
+
+pub(crate) fn tell<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, fact: Texts<'l>) -> Result<(), Failure> {
+    let fact = facts::input(&texts(env, &fact)?)?;
+    TRACKERS.find(tracker)?.tell(fact);
+    Ok(())
+}
+
+pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis: jlong) -> Result<Texts<'l>, Failure> {
+    let told = TRACKERS.find(tracker)?.poll(Duration::from_millis(millis.max(0) as u64))?;
+    match told {
+        Some(told) => to_texts(env, &facts::told(told)),
+        None => Ok(Texts::null()),
+    }
+}
+
+pub(crate) fn result<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<JByteArray<'l>, Failure> {
+    match TRACKERS.find(tracker)?.result()? {
+        Some(result) => to_bytes(env, Some(&result)),
+        None => Err(Error::new(Code::BadState, "the job has not ended; there is no result yet").into()),
+    }
+}
+
+pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<(), Failure> {
+    if let Some(tracker) = TRACKERS.remove(tracker) {
+        tracker.close();
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+package io.rejoin.it;
+
+import java.io.IOException;
+import java.lang.management.ManagementFactory;
+import java.lang.management.ThreadInfo;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.FutureTask;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+
+/**
+ * Gives a piece of a test a limit. When it expires, the threads of this process and of all
+ * executors are written into the cluster's folder, and the test fails with where to look: a hang is
+ * a finding, not a lost evening.
+ */
+final class Deadline {
+  private Deadline() {}
+
+  /** Runs it on a thread of its own; what it throws is thrown here. */
+  static <T> T within(Duration limit, String what, StandaloneCluster cluster, Callable<T> work)
+      throws Exception {
+    FutureTask<T> task = new FutureTask<>(work);
+    Thread thread = new Thread(task, "test: " + what);
+    thread.setDaemon(true);
+    thread.start();
+    try {
+      return task.get(limit.toNanos(), TimeUnit.NANOSECONDS);
+    } catch (TimeoutException expired) {
+      Path dump = dump(what, cluster);
+      thread.interrupt();
+      throw new AssertionError(
+          what
+              + " did not end within "
+              + limit.toSeconds()
+              + " s; threads of all processes: "
+              + dump,
+          expired);
+    } catch (ExecutionException failed) {
+      if (failed.getCause() instanceof Exception) {
+        throw (Exception) failed.getCause();
+      }
+      if (failed.getCause() instanceof Error) {
+        throw (Error) failed.getCause();
+      }
+      throw failed;
+    }
+  }
+
+  private static Path dump(String what, StandaloneCluster cluster)
+      throws IOException, InterruptedException {
+    Path file = cluster.work().file("hang-" + what.replaceAll("[^A-Za-z0-9]+", "-") + ".log");
+    StringBuilder text = new StringBuilder("==== driver\n");
+    for (ThreadInfo thread : ManagementFactory.getThreadMXBean().dumpAllThreads(true, true)) {
+      text.append('"')
+          .append(thread.getThreadName())
+          .append("\" ")
+          .append(thread.getThreadState())
+          .append('\n');
+      for (StackTraceElement frame : thread.getStackTrace()) {
+        text.append("    at ").append(frame).append('\n');
+      }
+    }
+    Files.writeString(file, text);
+    for (Processes.Found process : Processes.marked(cluster.mark())) {
+      if (process.option("--executor-id").isEmpty()) {
+        continue;
+      }
+      Path executor = cluster.work().file("hang-executor-" + process.pid() + ".log");
+      // A stopped process doesn't answer; it gets a moment, not more.
+      Process jstack =
+          new ProcessBuilder("jstack", "-l", Long.toString(process.pid()))
+              .redirectErrorStream(true)
+              .redirectOutput(executor.toFile())
+              .start();
+      if (!jstack.waitFor(10, TimeUnit.SECONDS)) {
+        jstack.destroyForcibly();
+      }
+    }
+    return file;
+  }
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Checks what the build needs, and installs what Debian can give: Gradle, the C linker. JDK, Rust and Python have to be there.
+set -eu
+
+wanted() {
+  echo "expected $1; saw $2. $3" >&2
+  exit 2
+}
+
+java_version=$(java -version 2>&1 | head -1) || wanted "a JDK 17" "no java" "Install it: apt-get install openjdk-17-jdk-headless"
+java_major=$(echo "$java_version" | sed -E 's/.*"([0-9]+).*/\1/')
+[ "${java_major:-0}" -ge 17 ] 2>/dev/null ||
+  wanted "a JDK 17 or newer" "$java_version" "Install it: apt-get install openjdk-17-jdk-headless"
+command -v javac >/dev/null || wanted "a JDK with javac" "only a runtime" "Install it: apt-get install openjdk-17-jdk-headless"
+
+rust_version=$(rustc --version 2>/dev/null | cut -d' ' -f2) || true
+rust_minor=$(echo "${rust_version:-0.0.0}" | cut -d. -f2)
+[ "$rust_minor" -ge 95 ] || wanted "Rust 1.95 or newer" "${rust_version:-no rustc}" "Install it: https://rustup.rs"
+command -v python3 >/dev/null || wanted "Python 3" "no python3" "Install it: apt-get install python3"
+
+missing=()
+command -v gradle >/dev/null || missing+=(gradle)
+command -v cc >/dev/null || missing+=(gcc libc6-dev)
+if [ "${#missing[@]}" -gt 0 ]; then
+  command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || wanted "${missing[*]}" "neither root nor sudo" "Run as root: apt-get install ${missing[*]}"
+    as_root=(sudo)
+  fi
+  echo "installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi

@@ -189,7 +189,10 @@ impl Control {
         self.make_due_links(Instant::now());
     }
 
-    fn free(&mut self, rank: Rank, attempt: Attempt, incarnation: Option<Incarnation>, error: Error) {
+    fn free(&mut self, rank: Rank, attempt: Attempt, incarnation: Option<Incarnation>, mut error: Error) {
+        if error.code == Code::TrackerUnreachable {
+            error.message = format!("{} ({})", error.message, self.shared.situation());
+        }
         log::warn!("{} attempt {attempt} ends: {error}", self.shared.prefix_of(rank));
         if let Some(incarnation) = incarnation {
             self.plane.free(rank, incarnation, error.clone());

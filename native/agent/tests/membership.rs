@@ -1,0 +1,196 @@
+//! Agents and a tracker on real sockets: meeting, dying, coming back, ending.
+
+mod world;
+
+use rejoin_agent::protocol::error::Code;
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::ids::{Rank, Version};
+use rejoin_agent::transport::Secret;
+use rejoin_agent::Joined;
+use std::net::TcpListener;
+use world::{together, World, LOCALHOST};
+
+#[test]
+fn ranks_of_three_processes_meet_start_at_the_beginning_and_are_linked_pairwise() {
+    let world = World::new(3);
+    let processes: Vec<_> = (0..3).map(|i| world.process(&i.to_string())).collect();
+    for (_, lineage, version, bytes) in together(3, |rank| processes[rank as usize].join(rank, 0)) {
+        assert_eq!((lineage.0, version, bytes), (0, Version(0), None));
+    }
+    for (rank, peer) in [(0, 1), (0, 2), (1, 2), (1, 0), (2, 0), (2, 1)] {
+        processes[rank as usize].plane.linked(rank, 0, peer, 0);
+    }
+}
+
+#[test]
+fn a_process_that_vanishes_is_lost_and_its_rank_comes_back_elsewhere_with_the_survivors_checkpoint() {
+    let world = World::new(3);
+    let mut processes: Vec<_> = (0..3).map(|i| world.process(&i.to_string())).collect();
+    let started = together(3, |rank| processes[rank as usize].join(rank, 0));
+    let model = vec![7u8; 3_000_000];
+    for rank in [0, 1, 2] {
+        let (member, lineage, _, _) = &started[rank];
+        processes[rank].enter(*member, *lineage, 0, b"");
+        processes[rank].enter(*member, *lineage, 1, &model);
+    }
+    for rank in 0..3 {
+        world.event(
+            "everybody is at version 1",
+            |event| matches!(event, Event::VersionEntered { rank: r, version: Version(1), .. } if r.0 == rank),
+        );
+    }
+    drop(processes.pop());
+    world.event("rank 2 is lost", |event| matches!(event, Event::RankLost { rank: Rank(2), .. }));
+
+    let replacement = world.process("3");
+    let (member, _, version, bytes) = replacement.join(2, 1);
+    assert_eq!(member.incarnation.0, 1);
+    assert_eq!(version, Version(1));
+    assert_eq!(bytes.as_deref(), Some(&model[..]));
+    processes[0].plane.linked(0, 0, 2, 1);
+    processes[1].plane.linked(1, 0, 2, 1);
+    replacement.plane.linked(2, 1, 0, 0);
+    world
+        .event("the restore is told", |event| matches!(event, Event::Restored { rank: Rank(2), bytes: 3_000_000, .. }));
+}
+
+#[test]
+fn a_task_that_fails_in_a_living_process_comes_back_from_that_process_own_memory() {
+    let world = World::new(2);
+    let process = world.process("0");
+    let started = together(2, |rank| process.join(rank, 0));
+    for (member, lineage, _, _) in &started {
+        process.enter(*member, *lineage, 0, b"");
+        process.enter(*member, *lineage, 1, b"model one");
+    }
+    process.agent.leave(started[1].0, Some(rejoin_agent::protocol::error::Error::new(Code::Io, "thrown by the test")));
+    let (member, _, version, bytes) = process.join(1, 1);
+    assert_eq!((member.incarnation.0, version), (1, Version(1)));
+    assert_eq!(bytes.as_deref(), Some(&b"model one"[..]));
+    let restored = world.event("the restore is told", |event| matches!(event, Event::Restored { .. }));
+    assert!(matches!(restored, Event::Restored { source, .. } if source.contains("this process")));
+}
+
+#[test]
+fn everybody_returns_from_the_end_with_one_digest_and_the_driver_has_rank_0s_result() {
+    let world = World::new(3);
+    let processes: Vec<_> = (0..3).map(|i| world.process(&i.to_string())).collect();
+    let digests = together(3, |rank| {
+        let process = &processes[rank as usize];
+        let (member, lineage, _, _) = process.join(rank, 0);
+        process.enter(member, lineage, 0, b"");
+        process.finish(member, b"the model", (rank == 0).then_some(b"model and metrics")).unwrap()
+    });
+    assert!(digests.iter().all(|digest| *digest == digests[0]));
+    world.event("the end is told", |event| matches!(event, Event::JobEnded { .. }));
+    assert_eq!(world.tracker.result().unwrap().as_deref(), Some(&b"model and metrics"[..]));
+}
+
+#[test]
+fn a_rank_that_comes_after_the_end_is_told_so_at_once_without_its_peers() {
+    let world = World::new(1);
+    let process = world.process("0");
+    let (member, lineage, _, _) = process.join(0, 0);
+    process.enter(member, lineage, 0, b"");
+    process.finish(member, b"the model", Some(b"result")).unwrap();
+    let late = world.process("1");
+    assert!(matches!(late.try_join(0, 1), Ok(Joined::Over { .. })));
+}
+
+#[test]
+fn different_models_at_the_end_are_a_mismatch_for_everybody_and_no_result() {
+    let world = World::new(2);
+    let processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    let ends = together(2, |rank| {
+        let process = &processes[rank as usize];
+        let (member, lineage, _, _) = process.join(rank, 0);
+        process.enter(member, lineage, 0, b"");
+        process.finish(member, format!("model of rank {rank}").as_bytes(), (rank == 0).then_some(b"result"))
+    });
+    for end in ends {
+        assert_eq!(end.unwrap_err().code, Code::Mismatch);
+    }
+    world.event("the failure is told", |event| matches!(event, Event::JobFailed { .. }));
+    assert_eq!(world.tracker.result().unwrap_err().code, Code::Mismatch);
+}
+
+#[test]
+fn a_link_that_breaks_between_living_ranks_is_made_anew() {
+    let world = World::new(2);
+    let processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    together(2, |rank| processes[rank as usize].join(rank, 0));
+    processes[0].plane.linked(0, 0, 1, 0);
+    processes[1].plane.linked(1, 0, 0, 0);
+    processes[0].plane.break_link(0, 0, 1, 0);
+    processes[1].plane.break_link(1, 0, 0, 0);
+    processes[0].plane.linked(0, 0, 1, 0);
+    processes[1].plane.linked(1, 0, 0, 0);
+    world.event("the break is told", |event| matches!(event, Event::LinkBroken { .. }));
+}
+
+#[test]
+fn an_older_attempt_is_fenced_when_the_framework_has_started_a_newer_one() {
+    let world = World::new(2);
+    let processes: Vec<_> = (0..3).map(|i| world.process(&i.to_string())).collect();
+    together(2, |rank| processes[rank as usize].join(rank, 0));
+    let (member, _, _, _) = processes[2].join(1, 1);
+    assert_eq!(member.incarnation.0, 1);
+    assert_eq!(processes[1].plane.freed(1, 0).code, Code::Fenced);
+    assert_eq!(processes[1].try_join(1, 0).unwrap_err().code, Code::Fenced);
+}
+
+#[test]
+fn the_wrong_secret_is_turned_away_and_the_job_goes_on() {
+    let world = World::new(1);
+    let stranger = world.process_with("x", Secret::random().unwrap(), world.tracker.address(), 300);
+    let refused = stranger.try_join(0, 0).unwrap_err();
+    assert_eq!(refused.code, Code::TrackerUnreachable);
+    world.event("the stranger is told of", |event| matches!(event, Event::StrangerRefused { .. }));
+    world.process("0").join(0, 0);
+}
+
+#[test]
+fn a_tracker_that_cannot_be_reached_ends_the_join_with_its_address_and_how_long_it_was_tried() {
+    let nobody = TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let world = World::new(1);
+    let process = world.process_with("0", world.secret.clone(), nobody, 300);
+    let error = process.try_join(0, 0).unwrap_err();
+    assert_eq!(error.code, Code::TrackerUnreachable);
+    assert!(error.message.contains(&nobody.to_string()), "{}", error.message);
+}
+
+#[test]
+fn an_agent_that_is_closed_answers_those_who_wait_and_those_who_come_later() {
+    let world = World::new(2);
+    let process = world.process("0");
+    let waiting = std::thread::scope(|scope| {
+        let join = scope.spawn(|| process.try_join(0, 0));
+        world.event("rank 0 has its seat", |event| matches!(event, Event::RankJoined { rank: Rank(0), .. }));
+        process.agent.end();
+        join.join().unwrap()
+    });
+    assert_eq!(waiting.unwrap_err().code, Code::BadState);
+    assert_eq!(process.try_join(0, 1).unwrap_err().code, Code::BadState);
+    process.plane.has_closed();
+}
+
+#[test]
+fn a_rank_that_never_comes_ends_the_job_with_its_name() {
+    let world = World::with(2, |rules| rules.timing.members_millis = 1_000);
+    let process = world.process("0");
+    let error = process.try_join(0, 0).unwrap_err();
+    assert_eq!(error.code, Code::MembersMissing);
+    assert!(error.message.contains('1'), "{}", error.message);
+}
+
+#[test]
+fn closing_the_tracker_ends_the_job_for_everybody() {
+    let world = World::new(2);
+    let process = world.process("0");
+    std::thread::scope(|scope| {
+        let join = scope.spawn(|| process.try_join(0, 0));
+        world.event("rank 0 has its seat", |event| matches!(event, Event::RankJoined { .. }));
+        world.tracker.close();
+        assert_eq!(join.join().unwrap().unwrap_err().code, Code::Cancelled);
+    });
+}

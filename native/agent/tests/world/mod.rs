@@ -1,0 +1,247 @@
+//! A tracker and agents with real sockets, in one process; a plane that only remembers what it was told.
+
+#![allow(dead_code)]
+
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::fault::FaultRule;
+use rejoin_agent::protocol::ids::{Attempt, Incarnation, Lineage, Rank, Version};
+use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::transport::{JobId, Link, PortRange, Secret};
+use rejoin_agent::{
+    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage, Told,
+    TrackerServer, TrackerServerConfig,
+};
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Longest wait of any test step: reached only when something is broken.
+pub const LIMIT: Duration = Duration::from_secs(20);
+
+pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+#[derive(Default)]
+struct Remembered {
+    links: BTreeMap<(Rank, Rank), (Incarnation, Incarnation, Option<Link>)>,
+    freed: Vec<(Rank, Incarnation, Error)>,
+    closed: bool,
+}
+
+/// Remembers what an agent told it.
+#[derive(Clone, Default)]
+pub struct TestPlane {
+    remembered: Arc<(Mutex<Remembered>, Condvar)>,
+    reports: Arc<Mutex<Option<Box<dyn AgentReports>>>>,
+}
+
+impl TestPlane {
+    fn change(&self, what: impl FnOnce(&mut Remembered)) {
+        what(&mut self.remembered.0.lock());
+        self.remembered.1.notify_all();
+    }
+
+    fn until(&self, what: &str, mut done: impl FnMut(&mut Remembered) -> bool) {
+        let deadline = Instant::now() + LIMIT;
+        let mut remembered = self.remembered.0.lock();
+        while !done(&mut remembered) {
+            let late = self.remembered.1.wait_until(&mut remembered, deadline).timed_out();
+            assert!(!late, "never happened: {what}");
+        }
+    }
+
+    /// Waits for a link of these incarnations.
+    pub fn linked(&self, rank: u32, incarnation: u32, peer: u32, peer_incarnation: u32) {
+        let wanted = (Incarnation(incarnation), Incarnation(peer_incarnation));
+        self.until(&format!("link {rank}.{incarnation} to {peer}.{peer_incarnation}"), |remembered| {
+            remembered.links.get(&(Rank(rank), Rank(peer))).is_some_and(|(own, theirs, _)| (*own, *theirs) == wanted)
+        });
+    }
+
+    /// Waits until an incarnation was freed, and says why.
+    pub fn freed(&self, rank: u32, incarnation: u32) -> Error {
+        let mut found = None;
+        self.until(&format!("rank {rank} incarnation {incarnation} is freed"), |remembered| {
+            let mut freed = remembered.freed.iter();
+            found = freed.find(|(r, i, _)| r.0 == rank && i.0 == incarnation).map(|(_, _, error)| error.clone());
+            found.is_some()
+        });
+        found.expect("the wait above ends only when it was found")
+    }
+
+    /// Breaks a link as a plane would that saw an error on it.
+    pub fn break_link(&self, rank: u32, incarnation: u32, peer: u32, peer_incarnation: u32) {
+        self.change(|remembered| drop(remembered.links.remove(&(Rank(rank), Rank(peer)))));
+        let reports = self.reports.lock();
+        let reports = reports.as_ref().expect("the agent has attached itself before it makes links");
+        reports.link_down(
+            Rank(rank),
+            Incarnation(incarnation),
+            Rank(peer),
+            Incarnation(peer_incarnation),
+            "cut by the test".into(),
+        );
+    }
+
+    pub fn has_closed(&self) {
+        self.until("the plane is closed", |remembered| remembered.closed);
+    }
+}
+
+impl DataPlane for TestPlane {
+    fn attach(&self, agent: Box<dyn AgentReports>) {
+        *self.reports.lock() = Some(agent);
+    }
+    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn start(&self, _: Rank, _: Incarnation, _: u32, _: Lineage, _: Version) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link) {
+        self.change(|remembered| {
+            remembered.links.insert((rank, peer), (incarnation, peer_incarnation, Some(link)));
+        });
+    }
+    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+        self.change(|remembered| remembered.freed.push((rank, incarnation, error)));
+    }
+    fn hold(&self, _: Rank, _: Incarnation) -> Version {
+        Version(0)
+    }
+    fn release(&self, _: Rank, _: Incarnation) {}
+    fn faults(&self, _: Vec<FaultRule>) {}
+    fn usage(&self) -> PlaneUsage {
+        PlaneUsage::default()
+    }
+    fn close(&self) {
+        self.change(|remembered| remembered.closed = true);
+    }
+}
+
+/// One job.
+pub struct World {
+    pub tracker: TrackerServer,
+    pub job: JobId,
+    pub secret: Secret,
+    pub seen: Mutex<Vec<Event>>,
+}
+
+/// One process of it.
+pub struct Process {
+    pub agent: Agent,
+    pub plane: TestPlane,
+}
+
+impl World {
+    pub fn new(world: u32) -> World {
+        World::with(world, |_| {})
+    }
+
+    pub fn with(world: u32, change: impl FnOnce(&mut TrackerConfig)) -> World {
+        let job = JobId::random().unwrap();
+        let secret = Secret::random().unwrap();
+        let timing =
+            Timing { heartbeat_millis: 50, lost_after_millis: 1500, lease_millis: 5_000, members_millis: 15_000 };
+        let mut rules = TrackerConfig {
+            world,
+            epoch: 1,
+            timing,
+            deaths_limit: 4,
+            deaths_setting: "test.maxFailures".into(),
+            faults: Vec::new(),
+        };
+        change(&mut rules);
+        let tracker = TrackerServer::start(TrackerServerConfig {
+            job,
+            secret: secret.clone(),
+            encrypt: false,
+            listen: LOCALHOST,
+            ports: PortRange::EPHEMERAL,
+            rules,
+        })
+        .unwrap();
+        World { tracker, job, secret, seen: Mutex::new(Vec::new()) }
+    }
+
+    pub fn process(&self, executor: &str) -> Process {
+        self.process_with(executor, self.secret.clone(), self.tracker.address(), 5_000)
+    }
+
+    pub fn process_with(&self, executor: &str, secret: Secret, tracker: SocketAddr, tracker_millis: u64) -> Process {
+        let plane = TestPlane::default();
+        let config = AgentConfig {
+            job: self.job,
+            secret,
+            encrypt: false,
+            executor: executor.into(),
+            listen: LOCALHOST,
+            ports: PortRange::EPHEMERAL,
+            host: "localhost".into(),
+            tracker,
+            tracker_millis,
+        };
+        Process { agent: Agent::start(config, Arc::new(plane.clone())).unwrap(), plane }
+    }
+
+    /// Waits for an event, keeping those before it.
+    pub fn event(&self, what: &str, wanted: impl Fn(&Event) -> bool) -> Event {
+        let deadline = Instant::now() + LIMIT;
+        if let Some(event) = self.seen.lock().iter().find(|event| wanted(event)) {
+            return event.clone();
+        }
+        while Instant::now() < deadline {
+            if let Some(Told::Event(event)) = self.tracker.poll(Duration::from_millis(50)).unwrap() {
+                self.seen.lock().push(event.clone());
+                if wanted(&event) {
+                    return event;
+                }
+            }
+        }
+        panic!("never happened: {what}; seen: {:#?}", self.seen.lock());
+    }
+}
+
+impl Process {
+    /// Joins and starts; panics when the join fails or the job is over.
+    pub fn join(&self, rank: u32, attempt: u32) -> (MemberId, Lineage, Version, Option<Bytes>) {
+        match self.try_join(rank, attempt) {
+            Ok(Joined::Start { start, bytes, .. }) => {
+                let member = MemberId { rank: Rank(rank), incarnation: start.incarnation };
+                (member, start.lineage, start.version, bytes)
+            }
+            other => panic!("rank {rank} could not start: {other:?}"),
+        }
+    }
+
+    pub fn try_join(&self, rank: u32, attempt: u32) -> Result<Joined, Error> {
+        self.agent.join(Rank(rank), Attempt { stage: 0, task: attempt }, "terms".into(), LIMIT)
+    }
+
+    pub fn enter(&self, member: MemberId, lineage: Lineage, version: u32, model: &[u8]) {
+        let model = Bytes::copy_from_slice(model);
+        let checkpoint = checkpoint(lineage, Version(version), version, &model, false);
+        self.agent.store(member, checkpoint, model).unwrap();
+        self.agent.entered(member, checkpoint, None);
+    }
+
+    pub fn finish(&self, member: MemberId, model: &[u8], result: Option<&'static [u8]>) -> Result<u128, Error> {
+        self.agent.finish(member, 5, digest(model), result.map(Bytes::from_static), LIMIT)
+    }
+}
+
+/// Runs one closure per rank, each on a thread of its own, and gives their results in rank order.
+pub fn together<T: Send>(world: u32, work: impl Fn(u32) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..world)
+            .map(|rank| {
+                scope.spawn({
+                    let work = &work;
+                    move || work(rank)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
+    })
+}

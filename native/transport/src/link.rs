@@ -68,7 +68,8 @@ struct Shaking {
 /// unread. Memory: a link holds at most one long frame and one buffer of 256 KiB that isn't read, and what was sent and
 /// not flushed ([`Link::queued_bytes`]).
 ///
-/// Every error is final. How long a handshake may take is for the driver to watch ([`Link::is_established`]).
+/// Every error is final, but for one: when [`Link::flush`] fails with [`LinkError::Io`], the other end's last words may
+/// have arrived, and [`Link::receive`] still gives them before it fails too. How long a handshake may take is for the driver to watch ([`Link::is_established`]).
 pub struct Link {
     socket: TcpStream,
     peer: SocketAddr,
@@ -77,6 +78,8 @@ pub struct Link {
     output: Output,
     /// Found by a call that can't say so: told by the next one that can.
     failed: Option<LinkError>,
+    /// Sending has failed. What came before that can still be read.
+    unwritable: bool,
 }
 
 impl Link {
@@ -123,7 +126,7 @@ impl Link {
                 .with_retries(3),
         )?;
         let stage = stage(Box::new(Shaking { handshake, input: BytesMut::with_capacity(INPUT_LIMIT) }));
-        Ok(Link { socket, peer, hello, stage, output, failed: None })
+        Ok(Link { socket, peer, hello, stage, output, failed: None, unwritable: false })
     }
 
     /// The socket, to register it. Deregister it from one [`mio::Poll`] before registering it with another.
@@ -143,7 +146,7 @@ impl Link {
 
     /// Whether the handshake is over and well, and the link not.
     pub fn is_established(&self) -> bool {
-        matches!(self.stage, Stage::Open(..))
+        matches!(self.stage, Stage::Open(..)) && !self.unwritable
     }
 
     /// Whether frames are encrypted (or, before the link is established, will be).
@@ -222,7 +225,7 @@ impl Link {
     /// payload isn't copied (but for encryption). More than [`PAYLOAD_LIMIT`] bytes are a defect of the caller, and end
     /// the link.
     pub fn send(&mut self, mut header: Header, payload: Bytes) {
-        if matches!(self.stage, Stage::Over) {
+        if self.unwritable || matches!(self.stage, Stage::Over) {
             return;
         }
         match u32::try_from(payload.len()) {
@@ -242,9 +245,13 @@ impl Link {
     /// Sends what is queued. Call it after [`Link::send`], and when the socket is writable after [`Flushed::Blocked`].
     ///
     /// # Errors
-    /// The link is over; see [`LinkError`].
+    /// The link is over; see [`LinkError`]. What is queued is dropped. What the other end said before it went may still
+    /// be received: it matters where that tells how a job ended, for instance.
     pub fn flush(&mut self) -> Result<Flushed, LinkError> {
         self.check()?;
+        if self.unwritable {
+            return Err(LinkError::Closed);
+        }
         let socket = SockRef::from(&self.socket);
         let result = match &mut self.stage {
             Stage::Open(_, cipher) => self.output.flush(&socket, cipher.as_deref_mut()),
@@ -256,7 +263,12 @@ impl Link {
             Ok(true) => Ok(Flushed::Done),
             Ok(false) => Ok(Flushed::Blocked),
             Err(error) => {
-                self.end();
+                if matches!((&self.stage, &error), (Stage::Open(..), LinkError::Io(_))) {
+                    self.unwritable = true;
+                    self.output = Output::default();
+                } else {
+                    self.end();
+                }
                 Err(error)
             }
         }

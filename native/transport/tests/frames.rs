@@ -260,6 +260,36 @@ fn a_sender_whose_peer_is_gone_gets_an_error_and_no_signal() {
 }
 
 #[test]
+fn last_words_can_be_read_after_sending_has_failed() {
+    for encrypt in [false, true] {
+        let (mut initiator, mut acceptor) = established(encrypt);
+        acceptor.send(header(1), Bytes::from_static(b"the job is over"));
+        acceptor.send(header(2), Bytes::from(bytes(20_000, 2)));
+        assert_eq!(flush(&mut acceptor), Flushed::Done);
+        // It ends with something unread, so that its kernel answers with a reset.
+        initiator.send(header(3), Bytes::from_static(b"a heartbeat"));
+        flush(&mut initiator);
+        drop(acceptor);
+        until("an error", || {
+            initiator.send(header(4), Bytes::from_static(b"another one"));
+            initiator.flush().err()
+        });
+        assert!(!initiator.is_established());
+        let mut seen = Vec::new();
+        until("the end", || match initiator.receive() {
+            Ok(Received::Frame(header, payload)) => {
+                seen.push((header.offset, payload.len()));
+                None
+            }
+            Ok(Received::Pending) => None,
+            Ok(other) => panic!("{other:?}"),
+            Err(error) => Some(error),
+        });
+        assert_eq!(seen, [(1, 15), (2, 20_000)]);
+    }
+}
+
+#[test]
 fn an_encrypted_link_shows_nothing_of_its_frames_and_a_plain_one_does() {
     for encrypt in [false, true] {
         let keys = Keys { encrypt, ..keys() };

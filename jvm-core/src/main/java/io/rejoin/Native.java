@@ -1,13 +1,13 @@
 package io.rejoin;
 
 /**
- * The native methods, all of them, in one place. Package-private: {@link Tracker}, {@link Agent} and {@link Member} are the
- * public ways in.
+ * The native methods, all of them, in one place. Package-private: {@link Tracker}, {@link Agent}
+ * and {@link Member} are the public ways in.
  *
- * <p>Handles are positive numbers that the native side looks up in a table: a closed or unknown one gives {@code
- * BAD_STATE}, never a crash. Settings and facts travel as arrays of text, key after value. Every failure is a {@link
- * RejoinException} with a stable code. Calls that wait return or throw at their deadline, and when the handle is
- * closed by another thread.
+ * <p>Handles are positive numbers that the native side looks up in a table: a closed or unknown one
+ * gives {@code BAD_STATE}, never a crash. Settings and facts travel as arrays of text, key after
+ * value. Every failure is a {@link RejoinException} with a stable code. Calls that wait return or
+ * throw at their deadline, and when the handle is closed by another thread.
  */
 final class Native {
   private Native() {}
@@ -25,15 +25,19 @@ final class Native {
   static native String trackerAddress(long tracker);
 
   /**
-   * Tells the tracker what the framework knows: {@code kind, key, value, ...} with kinds {@code executor.gone} (executor,
-   * reason), {@code task.gone} (rank, stage, task, reason), {@code cancel} (code, message).
+   * Tells the tracker what the framework knows: {@code kind, key, value, ...} with kinds {@code
+   * executor.gone} (executor, reason), {@code task.gone} (rank, stage, task, reason), {@code
+   * cancel} (code, message).
    */
   static native void trackerTell(long tracker, String[] fact);
 
   /** The next event as {@code kind, key, value, ...}; null when there is none in time. */
   static native String[] trackerPoll(long tracker, long timeoutMillis);
 
-  /** Rank 0's result; throws the job's error. Only after the event {@code job.ended} or {@code job.failed}. */
+  /**
+   * Rank 0's result; throws the job's error. Only after the event {@code job.ended} or {@code
+   * job.failed}.
+   */
   static native byte[] trackerResult(long tracker);
 
   /** Stops the tracker; agents are told that the job is over. Closing again does nothing. */
@@ -48,12 +52,17 @@ final class Native {
   /** Stops the agent and frees what it holds. */
   static native void agentClose(long agent);
 
-  /** Asks for a rank's seat and waits for the start (everybody needed is there, checkpoint fetched) or the job's end. */
-  static native long memberJoin(long agent, int rank, int stage, int task, String terms, long timeoutMillis);
+  /**
+   * Asks for a rank's seat and waits for the start (everybody needed is there, checkpoint fetched)
+   * or the job's end.
+   */
+  static native long memberJoin(
+      long agent, int rank, int stage, int task, String terms, long timeoutMillis);
 
   /**
-   * What was decided, as key, value: incarnation, lineage, version, round (next to train), complete (true: nothing left to
-   * train), over (true: the job has ended already, the task has nothing to do).
+   * What was decided, as key, value: incarnation, lineage, version, round (next to train), complete
+   * (true: nothing left to train), over (true: the job has ended already, the task has nothing to
+   * do).
    */
   static native String[] memberStart(long member);
 
@@ -63,26 +72,35 @@ final class Native {
   /** What only this rank had at that checkpoint; null if nothing. */
   static native byte[] memberLocal(long member);
 
-  /** Opens XGBoost's way in and returns the communicator's arguments as key, value. {@code wire}: "until-3.2" or "from-3.3". */
+  /**
+   * Opens XGBoost's way in and returns the communicator's arguments as key, value. {@code wire}:
+   * "until-3.2" or "from-3.3".
+   */
   static native String[] memberCommunicator(long member, String wire);
 
   /**
-   * Ends the current phase (drained: every byte that the worker wrote is logged) and enters version {@code version}, whose
-   * first round is {@code round}, with this checkpoint (null only at version 0). {@code local} may be null. {@code
-   * complete}: nothing is left to train.
+   * Ends the current phase (drained: every byte that the worker wrote is logged) and enters version
+   * {@code version}, whose first round is {@code round}, with this checkpoint (null only at version
+   * 0). {@code local} may be null. {@code complete}: nothing is left to train.
    */
   static native void memberEnter(
       long member, int version, int round, byte[] checkpoint, byte[] local, boolean complete);
 
   /** Reports the end, rank 0 with the result, and waits until it is reached by all. */
-  static native void memberFinish(long member, int rounds, byte[] model, byte[] result, long timeoutMillis);
+  static native void memberFinish(
+      long member, int rounds, byte[] model, byte[] result, long timeoutMillis);
 
-  /** Frees a worker that is stuck in a native call, from any thread; its calls end with this reason. */
+  /**
+   * Frees a worker that is stuck in a native call, from any thread; its calls end with this reason.
+   */
   static native void memberFree(long member, String code, String message);
 
   /** Why this member's calls end, as code, message; null while it is in order. */
   static native String[] memberFailure(long member);
 
-  /** The task is over; {@code code} null: cleanly, or else with this failure. Closing again does nothing. */
+  /**
+   * The task is over; {@code code} null: cleanly, or else with this failure. Closing again does
+   * nothing.
+   */
   static native void memberClose(long member, String code, String message);
 }

@@ -1,0 +1,168 @@
+package io.rejoin;
+
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * One incarnation of a rank, from its seat to the end of its task. Its calls belong to the task's
+ * thread, but for {@link #free}, {@link #failure} and {@link #close}. Closing twice does nothing;
+ * after that every other call throws BAD_STATE.
+ */
+public final class Member implements AutoCloseable {
+  private final int rank;
+  private final long handle;
+  private final AtomicBoolean closed = new AtomicBoolean();
+
+  Member(int rank, long handle) {
+    this.rank = rank;
+    this.handle = handle;
+  }
+
+  /** Its rank, from 0. */
+  public int rank() {
+    return rank;
+  }
+
+  /** From where it starts. */
+  public Start start() {
+    return new Start(Pairs.map(Native.memberStart(open())));
+  }
+
+  /** The checkpoint to start from; empty at the beginning. */
+  public Optional<byte[]> checkpoint() {
+    return Optional.ofNullable(Native.memberCheckpoint(open()));
+  }
+
+  /** What only this rank had at that checkpoint. */
+  public Optional<byte[]> local() {
+    return Optional.ofNullable(Native.memberLocal(open()));
+  }
+
+  /** Opens XGBoost's way in; returns the arguments of its communicator. */
+  public Map<String, String> communicator(String wire) {
+    return Pairs.map(Native.memberCommunicator(open(), wire));
+  }
+
+  /**
+   * Ends the current phase and enters a version.
+   *
+   * @param version counts from 0
+   * @param round the first round of the version
+   * @param checkpoint the state after all rounds before, the same bytes at every rank; null only
+   *     for the beginning
+   * @param local what only this rank has; may be null
+   * @param complete nothing is left to train
+   * @throws RejoinException ROLLED_BACK or FENCED when this incarnation is over; MISMATCH when
+   *     ranks differ
+   */
+  public void enter(int version, int round, byte[] checkpoint, byte[] local, boolean complete) {
+    Native.memberEnter(open(), version, round, checkpoint, local, complete);
+  }
+
+  /**
+   * Reports the end and waits until it is reached by all.
+   *
+   * @param rounds rounds trained
+   * @param model bytes that must be the same at every rank
+   * @param result what the driver gets, from rank 0; null from the others
+   * @param timeoutMillis how long to wait for the others
+   */
+  public void finish(int rounds, byte[] model, byte[] result, long timeoutMillis) {
+    Native.memberFinish(open(), rounds, model, result, timeoutMillis);
+  }
+
+  /**
+   * Frees a worker that is stuck in a native call, from any thread; its calls end with this reason.
+   */
+  public void free(RejoinException.Code code, String message) {
+    if (!closed.get()) {
+      Native.memberFree(handle, code.name(), message);
+    }
+  }
+
+  /** Why this member's calls end; empty while it is in order, or after it was closed. */
+  public Optional<RejoinException> failure() {
+    if (closed.get()) {
+      return Optional.empty();
+    }
+    String[] words = Native.memberFailure(handle);
+    return words == null ? Optional.empty() : Optional.of(new RejoinException(words[0], words[1]));
+  }
+
+  /** The task is over with this failure. */
+  public void close(RejoinException.Code code, String message) {
+    if (closed.compareAndSet(false, true)) {
+      Native.memberClose(handle, code.name(), message);
+    }
+  }
+
+  /** The task is over, cleanly. */
+  @Override
+  public void close() {
+    if (closed.compareAndSet(false, true)) {
+      Native.memberClose(handle, null, "");
+    }
+  }
+
+  private long open() {
+    if (closed.get()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_STATE, "rank " + rank + "'s member is closed");
+    }
+    return handle;
+  }
+
+  /** What was decided for a newcomer. */
+  public static final class Start {
+    private final Map<String, String> values;
+
+    Start(Map<String, String> values) {
+      this.values = values;
+    }
+
+    /** How often the rank has been started before. */
+    public int incarnation() {
+      return number("incarnation");
+    }
+
+    /** The line of versions that it trains in. */
+    public int lineage() {
+      return number("lineage");
+    }
+
+    /** The version that it starts at. */
+    public int version() {
+      return number("version");
+    }
+
+    /** The next round to train. */
+    public int round() {
+      return number("round");
+    }
+
+    /** Nothing is left to train: only the end has to be reported. */
+    public boolean complete() {
+      return Boolean.parseBoolean(values.get("complete"));
+    }
+
+    /** The job has ended well already: the task has nothing to do. */
+    public boolean over() {
+      return Boolean.parseBoolean(values.get("over"));
+    }
+
+    private int number(String key) {
+      String value = values.get(key);
+      if (value == null) {
+        throw new RejoinException(
+            RejoinException.Code.INTERNAL, "the native library didn't tell " + key);
+      }
+      return Integer.parseInt(value);
+    }
+
+    @Override
+    public String toString() {
+      return values.toString();
+    }
+  }
+}

@@ -1,0 +1,135 @@
+package io.rejoin;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Locale;
+
+/**
+ * Loads the native library that travels in the jar: once per class loader, from a fresh copy (a
+ * file that is loaded by one class loader can't be loaded by another), and only if its version is
+ * that of the Java classes.
+ */
+public final class NativeLibrary {
+  private static final String[] SUPPORTED = {"linux-x86_64"};
+
+  private static boolean loaded;
+  private static RejoinException failure;
+
+  private NativeLibrary() {}
+
+  /**
+   * Loads the library if it isn't loaded yet.
+   *
+   * @throws RejoinException INCOMPATIBLE when there is none for this platform, it can't be loaded,
+   *     or it is of another version; the same again on every further call
+   */
+  public static synchronized void load() {
+    if (failure != null) {
+      throw failure;
+    }
+    if (loaded) {
+      return;
+    }
+    try {
+      loadCopy(platform(System.getProperty("os.name"), System.getProperty("os.arch")));
+      checkVersion(version(), Native.version());
+      loaded = true;
+    } catch (RejoinException e) {
+      failure = e;
+      throw e;
+    }
+  }
+
+  /** Version of these classes, and of the only native library that they work with. */
+  public static String version() {
+    try (InputStream in = NativeLibrary.class.getResourceAsStream("version.txt")) {
+      if (in == null) {
+        throw incompatible(
+            "the jar lacks io/rejoin/version.txt: it was not built by Rejoin's own build", null);
+      }
+      return new String(in.readAllBytes(), StandardCharsets.UTF_8).trim();
+    } catch (IOException e) {
+      throw incompatible("io/rejoin/version.txt can't be read from the jar", e);
+    }
+  }
+
+  /** Sets what the native library logs to stderr: off, error, warn, info, debug or trace. */
+  public static void logLevel(String level) {
+    load();
+    Native.logLevel(level);
+  }
+
+  static String platform(String osName, String osArch) {
+    String os = osName.toLowerCase(Locale.ROOT);
+    String family = os.startsWith("mac") ? "macos" : os.startsWith("windows") ? "windows" : os;
+    String machine =
+        osArch.equals("amd64") ? "x86_64" : osArch.equals("arm64") ? "aarch64" : osArch;
+    return family + "-" + machine;
+  }
+
+  static void checkVersion(String expected, String seen) {
+    if (!expected.equals(seen)) {
+      throw incompatible(
+          "the native library has version "
+              + seen
+              + ", the Java classes "
+              + expected
+              + "; put only one version of Rejoin on the class path",
+          null);
+    }
+  }
+
+  private static void loadCopy(String platform) {
+    String file = System.mapLibraryName("rejoin");
+    String resource = "/native/" + platform + "/" + file;
+    Path copy = null;
+    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
+      if (in == null) {
+        throw incompatible(
+            "no native library for this platform ("
+                + platform
+                + ") in the jar; it contains those for "
+                + String.join(", ", SUPPORTED)
+                + ". Build Rejoin on a machine of this kind to get one",
+            null);
+      }
+      copy = Files.createTempFile("rejoin-", "-" + file);
+      Files.copy(in, copy, StandardCopyOption.REPLACE_EXISTING);
+      System.load(copy.toAbsolutePath().toString());
+    } catch (IOException e) {
+      throw incompatible(
+          "the native library can't be copied to "
+              + System.getProperty("java.io.tmpdir")
+              + " (java.io.tmpdir)",
+          e);
+    } catch (UnsatisfiedLinkError e) {
+      throw incompatible(
+          "the native library can't be loaded from " + copy + ": " + e.getMessage(), e);
+    } finally {
+      deleteQuietly(copy);
+    }
+  }
+
+  /**
+   * Linux keeps a loaded file alive without its name; where that is not so, it stays until the JVM
+   * ends.
+   */
+  private static void deleteQuietly(Path copy) {
+    if (copy == null) {
+      return;
+    }
+    try {
+      Files.deleteIfExists(copy);
+    } catch (IOException e) {
+      copy.toFile().deleteOnExit();
+    }
+  }
+
+  private static RejoinException incompatible(String message, Throwable cause) {
+    return new RejoinException(RejoinException.Code.INCOMPATIBLE, message, cause);
+  }
+}

@@ -1,0 +1,37 @@
+package io.rejoin;
+
+import java.io.Serializable;
+import java.security.SecureRandom;
+
+/**
+ * The 256 random bits that everybody who takes part in one job can prove to know. Give it to tasks
+ * only inside the framework's own authenticated traffic; never put it into configuration,
+ * environment, arguments or logs.
+ */
+public final class Secret implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final int BYTES = 32;
+
+  private final byte[] bytes;
+
+  private Secret(byte[] bytes) {
+    this.bytes = bytes;
+  }
+
+  /** A new one. */
+  public static Secret random() {
+    byte[] bytes = new byte[BYTES];
+    new SecureRandom().nextBytes(bytes);
+    return new Secret(bytes);
+  }
+
+  byte[] bytes() {
+    return bytes.clone();
+  }
+
+  /** Says nothing. */
+  @Override
+  public String toString() {
+    return "Secret(not shown)";
+  }
+}

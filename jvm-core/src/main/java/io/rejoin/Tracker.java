@@ -1,0 +1,174 @@
+package io.rejoin;
+
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * The coordinator of one job on the driver: it owns the native tracker, feeds it what only the
+ * framework knows, and tells what happens. Safe to use from several threads; closing twice does
+ * nothing.
+ */
+public final class Tracker implements AutoCloseable {
+  private final JobId job;
+  private final long handle;
+  private final AtomicBoolean closed = new AtomicBoolean();
+
+  private Tracker(JobId job, long handle) {
+    this.job = job;
+    this.handle = handle;
+  }
+
+  /**
+   * Starts a tracker for a job of {@code world} ranks.
+   *
+   * @throws RejoinException BAD_ARGUMENT for settings that can't work, IO when no port can be had,
+   *     INCOMPATIBLE when the native library can't be loaded
+   */
+  public static Tracker open(JobId job, Secret secret, Settings settings) {
+    NativeLibrary.load();
+    return new Tracker(job, Native.trackerOpen(settings.words(job), secret.bytes()));
+  }
+
+  /** Which job. */
+  public JobId job() {
+    return job;
+  }
+
+  /** Where agents reach it, as host:port. */
+  public String address() {
+    return Native.trackerAddress(open());
+  }
+
+  /** The framework says that an executor is gone. */
+  public void executorGone(String executor, String reason) {
+    tell("executor.gone", "executor", executor, "reason", reason);
+  }
+
+  /** The framework says that a try of a rank's task has failed or was killed. */
+  public void taskGone(int rank, int stage, int task, String reason) {
+    tell(
+        "task.gone",
+        "rank",
+        Integer.toString(rank),
+        "stage",
+        Integer.toString(stage),
+        "task",
+        Integer.toString(task),
+        "reason",
+        reason);
+  }
+
+  /** Ends the job with an error; every task is told. */
+  public void cancel(RejoinException.Code code, String message) {
+    tell("cancel", "code", code.name(), "message", message);
+  }
+
+  /** The next event, waiting at most so long; empty when there is none in time. */
+  public Optional<TrainingEvent> poll(long timeoutMillis) {
+    String[] words = Native.trackerPoll(open(), timeoutMillis);
+    return words == null
+        ? Optional.empty()
+        : Optional.of(new TrainingEvent(words, System.nanoTime()));
+  }
+
+  /**
+   * Rank 0's result. Only after the event {@code JOB_ENDED} or {@code JOB_FAILED}.
+   *
+   * @throws RejoinException the job's error, if it failed
+   */
+  public byte[] result() {
+    return Native.trackerResult(open());
+  }
+
+  /** Stops the tracker; agents are told that the job is over. */
+  @Override
+  public void close() {
+    if (closed.compareAndSet(false, true)) {
+      Native.trackerClose(handle);
+    }
+  }
+
+  private void tell(String... fact) {
+    Native.trackerTell(open(), fact);
+  }
+
+  private long open() {
+    if (closed.get()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_STATE, "the tracker of job " + job.brief() + " is closed");
+    }
+    return handle;
+  }
+
+  /**
+   * What a tracker is told at its start. Every setting has a default but the world and the host.
+   */
+  public static final class Settings {
+    private final Map<String, String> values = new LinkedHashMap<>();
+
+    /**
+     * For so many ranks, listening on this address of the driver, which agents must be able to
+     * reach.
+     */
+    public Settings(int world, String host) {
+      values.put("world", Integer.toString(world));
+      values.put("host", host);
+    }
+
+    /** Ports to listen on: {@code 0} for any, or {@code first-last}. */
+    public Settings ports(String ports) {
+      return set("ports", ports);
+    }
+
+    /** Between two heartbeats (200 ms), and the silence after which an agent is lost (1500 ms). */
+    public Settings heartbeat(long everyMillis, long lostMillis) {
+      return set("heartbeat.millis", everyMillis).set("lost.millis", lostMillis);
+    }
+
+    /** How long an agent without a tracker keeps what it holds (60 s). */
+    public Settings lease(long millis) {
+      return set("lease.millis", millis);
+    }
+
+    /** How long a rank may be missing before the job ends with an error (10 minutes). */
+    public Settings membersTimeout(long millis) {
+      return set("members.millis", millis);
+    }
+
+    /**
+     * How many deaths of one rank the framework retries, and the name of the setting that raises
+     * it.
+     */
+    public Settings deaths(int limit, String setting) {
+      return set("deaths.limit", limit).set("deaths.setting", setting);
+    }
+
+    /** Whether links are encrypted (they are always authenticated). */
+    public Settings encrypt(boolean encrypt) {
+      return set("encrypt", Boolean.toString(encrypt));
+    }
+
+    /** Faults for tests and the demo, see {@link Faults}. */
+    public Settings faults(Faults faults) {
+      return set("faults", faults.toString());
+    }
+
+    private Settings set(String key, long value) {
+      return set(key, Long.toString(value));
+    }
+
+    private Settings set(String key, String value) {
+      values.put(key, value);
+      return this;
+    }
+
+    private String[] words(JobId job) {
+      Map<String, String> all = new LinkedHashMap<>();
+      all.put("job", job.toString());
+      all.putAll(values);
+      return Pairs.of(all);
+    }
+  }
+}

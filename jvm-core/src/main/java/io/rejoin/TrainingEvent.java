@@ -1,0 +1,160 @@
+package io.rejoin;
+
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.OptionalInt;
+
+/**
+ * One thing that happened to a job, as its tracker tells it. Durations are milliseconds, lengths
+ * bytes. The fields of a kind are those of the native library's events, in snake_case.
+ */
+public final class TrainingEvent {
+  /** What happened. */
+  public enum Kind {
+    /** An agent registered: agent, executor, host, pid. */
+    AGENT_JOINED("agent.joined"),
+    /** An agent is gone: agent, executor, reason. */
+    AGENT_LOST("agent.lost"),
+    /** A rank got its seat: rank, incarnation, stage, task, executor, vacant_millis. */
+    RANK_JOINED("rank.joined"),
+    /** A newcomer was turned away: rank, stage, task, reason. */
+    RANK_REFUSED("rank.refused"),
+    /** A rank was declared lost: rank, incarnation, executor, reason, silent_millis, deaths. */
+    RANK_LOST("rank.lost"),
+    /** A new view: generation, alive, vacant, reason. */
+    VIEW_MADE("view.made"),
+    /** A plan: generation, lineage, version, round, newcomers, reason. */
+    PLAN_MADE("plan.made"),
+    /** A newcomer has its checkpoint: rank, incarnation, version, round, bytes, source, millis. */
+    RANK_RESTORED("rank.restored"),
+    /**
+     * A newcomer works with the others again: rank, incarnation, replayed_in, regenerated,
+     * rounds_again, millis.
+     */
+    RANK_CAUGHTUP("rank.caughtup"),
+    /** A rank entered a version: rank, incarnation, lineage, version, round. */
+    VERSION_ENTERED("version.entered"),
+    /** A link between living ranks broke: rank, peer, reason. */
+    LINK_BROKEN("link.broken"),
+    /** A stranger or an outdated incarnation was turned away: address, reason. */
+    STRANGER_REFUSED("stranger.refused"),
+    /** Everybody starts again from an older version: lineage, version, reason. */
+    ROLLED_BACK("rolled.back"),
+    /** A fault rule struck: id, rank, incarnation. */
+    FAULT_FIRED("fault.fired"),
+    /** A rank reported its end: rank, incarnation, digest. */
+    RANK_FINISHED("rank.finished"),
+    /**
+     * Memory and disk at an agent: agent, log_bytes, spilled_bytes, checkpoint_bytes,
+     * log_bytes_peak.
+     */
+    USAGE("usage"),
+    /** The end was reached by everybody: digest, deaths. */
+    JOB_ENDED("job.ended"),
+    /** The job is over with an error: code, message. */
+    JOB_FAILED("job.failed"),
+    /**
+     * The framework should kill and replace what hosts a rank: rank, stage, task, executor, reason.
+     */
+    KILL_WANTED("kill.wanted"),
+    /** A kind that this version doesn't know. */
+    OTHER("");
+
+    private final String text;
+
+    Kind(String text) {
+      this.text = text;
+    }
+
+    /** The name on the wire, for instance {@code rank.joined}. */
+    public String text() {
+      return text;
+    }
+
+    static Kind of(String text) {
+      for (Kind kind : values()) {
+        if (kind.text.equals(text)) {
+          return kind;
+        }
+      }
+      return OTHER;
+    }
+  }
+
+  private final Kind kind;
+  private final String name;
+  private final long atNanos;
+  private final Map<String, String> fields;
+
+  /** An event of {@code kind, key, value, ...}, as the native library gives it. */
+  TrainingEvent(String[] words, long atNanos) {
+    if (words.length % 2 != 1) {
+      throw new IllegalArgumentException(
+          "an event is a kind and pairs of key and value, not " + words.length + " words");
+    }
+    this.name = words[0];
+    this.kind = Kind.of(words[0]);
+    this.atNanos = atNanos;
+    Map<String, String> map = new LinkedHashMap<>();
+    for (int i = 1; i < words.length; i += 2) {
+      map.put(words[i], words[i + 1]);
+    }
+    this.fields = Collections.unmodifiableMap(map);
+  }
+
+  /** What happened. */
+  public Kind kind() {
+    return kind;
+  }
+
+  /** The name of the kind, also where {@link #kind} is {@link Kind#OTHER}. */
+  public String name() {
+    return name;
+  }
+
+  /** When the driver learned of it, on the clock of {@link System#nanoTime}. */
+  public long atNanos() {
+    return atNanos;
+  }
+
+  /** All fields. */
+  public Map<String, String> fields() {
+    return fields;
+  }
+
+  /** The rank that it is about, if it is about one. */
+  public OptionalInt rank() {
+    String value = fields.get("rank");
+    return value == null ? OptionalInt.empty() : OptionalInt.of(Integer.parseInt(value));
+  }
+
+  /** A field as text; empty if the event has no such field. */
+  public String text(String field) {
+    return fields.getOrDefault(field, "");
+  }
+
+  /**
+   * A field as a number.
+   *
+   * @throws IllegalArgumentException when there is no such field, or no number in it
+   */
+  public long number(String field) {
+    String value = fields.get(field);
+    if (value == null) {
+      throw new IllegalArgumentException(
+          "the event " + name + " has no field " + field + ", only " + fields.keySet());
+    }
+    try {
+      return Long.parseLong(value);
+    } catch (NumberFormatException e) {
+      throw new IllegalArgumentException(
+          "the field " + field + " of the event " + name + " is no number: " + value, e);
+    }
+  }
+
+  @Override
+  public String toString() {
+    return name + fields;
+  }
+}

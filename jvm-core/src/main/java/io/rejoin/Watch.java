@@ -1,0 +1,113 @@
+package io.rejoin;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Optional;
+
+/**
+ * One daemon thread per JVM that watches members in progress: a worker that is stuck in native code
+ * notices no interrupt, so when its framework wants it to end, it is freed from here. It also
+ * closes agents that are over. It ends when there is nothing left to watch.
+ */
+public final class Watch implements AutoCloseable {
+  private static final long PERIOD_MILLIS = 50;
+  private static final int PERIODS_PER_TENDING = 20;
+
+  private static final List<Watch> WATCHED = new ArrayList<>();
+  private static boolean running;
+  private static boolean agentsToTend;
+
+  private final Member member;
+  private final CancelSignal signal;
+
+  private Watch(Member member, CancelSignal signal) {
+    this.member = member;
+    this.signal = signal;
+  }
+
+  /** Watches a member until this is closed. */
+  public static Watch over(Member member, CancelSignal signal) {
+    Watch watch = new Watch(member, signal);
+    synchronized (WATCHED) {
+      WATCHED.add(watch);
+      start();
+    }
+    return watch;
+  }
+
+  /** Stops watching. */
+  @Override
+  public void close() {
+    synchronized (WATCHED) {
+      WATCHED.remove(this);
+    }
+  }
+
+  /** There are agents to be closed some day. */
+  static void tend() {
+    synchronized (WATCHED) {
+      agentsToTend = true;
+      start();
+    }
+  }
+
+  private static void start() {
+    if (!running) {
+      running = true;
+      Thread thread = new Thread(Watch::run, "rejoin-watch");
+      thread.setDaemon(true);
+      thread.start();
+    }
+  }
+
+  private static void run() {
+    for (int period = 1; ; period++) {
+      List<Watch> watched;
+      synchronized (WATCHED) {
+        if (WATCHED.isEmpty() && !agentsToTend) {
+          running = false;
+          return;
+        }
+        watched = new ArrayList<>(WATCHED);
+      }
+      watched.forEach(Watch::look);
+      if (period % PERIODS_PER_TENDING == 0) {
+        tendAgents();
+      }
+      try {
+        Thread.sleep(PERIOD_MILLIS);
+      } catch (InterruptedException e) {
+        // Nobody interrupts this thread for a reason that concerns it; it ends when there is
+        // nothing to watch.
+        Thread.interrupted();
+      }
+    }
+  }
+
+  /**
+   * The flag is taken down before looking, so that an agent that comes meanwhile raises it again.
+   */
+  private static void tendAgents() {
+    synchronized (WATCHED) {
+      agentsToTend = false;
+    }
+    if (Agents.closeThoseThatAreOver() > 0) {
+      tend();
+    }
+  }
+
+  private void look() {
+    try {
+      Optional<String> reason = signal.cancelled();
+      if (reason.isPresent()) {
+        close();
+        member.free(RejoinException.Code.CANCELLED, reason.get());
+      }
+    } catch (RuntimeException e) {
+      // A signal that can't be asked any more, or a member that was closed at this moment, has
+      // nothing left to free;
+      // the others have to be watched on.
+      close();
+    }
+  }
+}

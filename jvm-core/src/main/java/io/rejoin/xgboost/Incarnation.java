@@ -1,0 +1,333 @@
+package io.rejoin.xgboost;
+
+import io.rejoin.Member;
+import io.rejoin.RejoinException;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.Optional;
+import ml.dmlc.xgboost4j.java.Booster;
+import ml.dmlc.xgboost4j.java.Communicator;
+import ml.dmlc.xgboost4j.java.DMatrix;
+import ml.dmlc.xgboost4j.java.XGBoost;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+
+/**
+ * One incarnation of a rank from its start to the job's end. What it computes is what XGBoost4J's
+ * own loop computes; in between it tells the agent at which version it is, always before the first
+ * byte of that version.
+ */
+final class Incarnation {
+  private final Member member;
+  private final Seat seat;
+  private final TrainingSpec spec;
+  private final XgboostVersion version;
+  private final Member.Start start;
+
+  Incarnation(Member member, Seat seat, TrainingSpec spec, XgboostVersion version) {
+    this.member = member;
+    this.seat = seat;
+    this.spec = spec;
+    this.version = version;
+    this.start = member.start();
+  }
+
+  /** Returns when all ranks have reached the end. */
+  void run(Matrices.Source source) throws Exception {
+    if (start.over()) {
+      return;
+    }
+    Outcome outcome = start.complete() ? restoredOutcome() : train(source);
+    byte[] result = seat.rank() == 0 ? outcome.result().toBytes() : null;
+    member.finish(outcome.rounds(), outcome.model(), result, seat.finishMillis());
+  }
+
+  /** Nothing is left to train: the others wait only for this rank's report. */
+  private Outcome restoredOutcome() {
+    Checkpoint checkpoint =
+        Checkpoint.of(member.checkpoint().orElseThrow(() -> missing("checkpoint")));
+    byte[] bytes = checkpoint.progress();
+    if (bytes == null) {
+      bytes = member.local().orElseThrow(() -> missing("local state"));
+    }
+    Progress progress = Progress.of(bytes, Progress.names(bytes), spec.rounds());
+    return new Outcome(checkpoint, progress);
+  }
+
+  private Outcome train(Matrices.Source source) throws Exception {
+    Map<String, Object> arguments = communicatorArguments(member.communicator(version.wire()));
+    try {
+      // A failed start leaves a communicator of one rank behind: never go on after it.
+      Communicator.init(arguments);
+      checkWorld();
+      try (Matrices matrices = open(source)) {
+        return new Training(matrices.byName()).run();
+      }
+    } finally {
+      try {
+        Communicator.shutdown();
+      } catch (XGBoostError | RuntimeException ignored) {
+        // After a worker was freed its sockets are gone and the farewell fails; a later start on
+        // this thread works.
+      }
+    }
+  }
+
+  /**
+   * A failure to read the input may heal with a retry (a lost block, a lost shuffle file), unlike
+   * one of training.
+   */
+  private Matrices open(Matrices.Source source) throws Exception {
+    try {
+      return source.open();
+    } catch (XGBoostError e) {
+      throw new RejoinException(
+          RejoinException.Code.IO,
+          "the matrices of " + seat + " can't be built: " + e.getMessage(),
+          e);
+    }
+  }
+
+  private void checkWorld() throws XGBoostError {
+    int world = Communicator.getWorldSize();
+    int rank = Communicator.getRank();
+    if (world != spec.world() || rank != seat.rank()) {
+      throw new RejoinException(
+          RejoinException.Code.INTERNAL,
+          "XGBoost's communicator says rank "
+              + rank
+              + " of "
+              + world
+              + ", expected rank "
+              + seat.rank()
+              + " of "
+              + spec.world());
+    }
+  }
+
+  /** XGBoost wants numbers where numbers are meant. */
+  private static Map<String, Object> communicatorArguments(Map<String, String> words) {
+    Map<String, Object> arguments = new HashMap<>();
+    words.forEach(
+        (key, value) -> {
+          boolean number =
+              key.endsWith("_port") || key.endsWith("_timeout") || key.endsWith("_retry");
+          arguments.put(key, number ? (Object) Integer.valueOf(value) : value);
+        });
+    return arguments;
+  }
+
+  private RejoinException missing(String what) {
+    return new RejoinException(
+        RejoinException.Code.INTERNAL,
+        seat + " starts at version " + start.version() + " but was given no " + what);
+  }
+
+  /** The state at the end. */
+  private final class Outcome {
+    private final Checkpoint checkpoint;
+    private final Progress progress;
+
+    Outcome(Checkpoint checkpoint, Progress progress) {
+      this.checkpoint = checkpoint;
+      this.progress = progress;
+    }
+
+    int rounds() {
+      return progress.round();
+    }
+
+    byte[] model() {
+      return checkpoint.model();
+    }
+
+    /**
+     * For the driver. Scores that only this rank knows are written into the model here and not
+     * before.
+     */
+    TrainingResult result() throws XGBoostError {
+      if (spec.evaluation() == null || !progress.hasBest()) {
+        return new TrainingResult(checkpoint.model(), progress.metrics());
+      }
+      Booster booster = load(checkpoint.model());
+      try {
+        setBest(booster, progress);
+        return new TrainingResult(booster.toByteArray("ubj"), progress.metrics());
+      } finally {
+        booster.dispose();
+      }
+    }
+  }
+
+  private static void setBest(Booster booster, Progress progress) throws XGBoostError {
+    booster.setAttr("best_iteration", String.valueOf(progress.best()));
+    booster.setAttr("best_score", String.valueOf(progress.bestScore()));
+  }
+
+  private static Booster load(byte[] model) throws XGBoostError {
+    try {
+      return XGBoost.loadModel(model);
+    } catch (java.io.IOException e) {
+      throw new XGBoostError("the model can't be read from memory", e);
+    }
+  }
+
+  /** From the matrices to the last round. */
+  private final class Training {
+    private final LinkedHashMap<String, DMatrix> byName;
+    private final DMatrix[] matrices;
+    private final String[] names;
+    private final Progress progress;
+
+    private int at;
+    private byte[] bytes;
+    private Checkpoint checkpoint;
+    private Booster booster;
+
+    Training(Map<String, DMatrix> byName) {
+      this.byName = new LinkedHashMap<>(byName);
+      this.matrices = byName.values().toArray(new DMatrix[0]);
+      this.names = byName.keySet().toArray(new String[0]);
+      this.at = start.version();
+      this.bytes = member.checkpoint().orElse(null);
+      this.checkpoint = bytes == null ? null : Checkpoint.of(bytes);
+      this.progress = restoredProgress();
+    }
+
+    private Progress restoredProgress() {
+      if (checkpoint == null) {
+        return new Progress(names, spec.rounds());
+      }
+      Optional<byte[]> kept =
+          spec.evaluation() == null ? Optional.ofNullable(checkpoint.progress()) : member.local();
+      return Progress.of(kept.orElseThrow(() -> missing("local state")), names, spec.rounds());
+    }
+
+    Outcome run() throws XGBoostError {
+      try {
+        if (spec.sketchesLazily()) {
+          XGBoost.train(matrices[0], spec.warmUpParameters(), 1, new LinkedHashMap<>(), null, null)
+              .dispose();
+        }
+        if (version.keepsBooster()) {
+          makeBooster();
+        }
+        enter(false);
+        int next = nextCheckpoint();
+        while (!done()) {
+          trainOneRound();
+          if (done() || progress.round() == next) {
+            take();
+            enter(done());
+            next = nextCheckpoint();
+          }
+        }
+        if (checkpoint == null) {
+          // No round was wanted at all: the untrained model is the result.
+          makeBooster();
+          take();
+          enter(true);
+        }
+        return new Outcome(checkpoint, progress);
+      } finally {
+        if (booster != null) {
+          booster.dispose();
+        }
+      }
+    }
+
+    private boolean done() {
+      return progress.round() >= spec.rounds() || progress.shouldStop(spec.earlyStoppingRounds());
+    }
+
+    private int nextCheckpoint() {
+      return progress.round() + spec.rhythm().roundsAfter(bytes == null ? 0 : bytes.length);
+    }
+
+    private void trainOneRound() throws XGBoostError {
+      checkWorld();
+      int round = progress.round();
+      if (spec.objective() != null) {
+        booster.update(matrices[0], round, spec.objective());
+      } else {
+        booster.update(matrices[0], round);
+      }
+      float[] scores = new float[matrices.length];
+      String told =
+          spec.evaluation() != null
+              ? booster.evalSet(matrices, names, spec.evaluation(), scores)
+              : booster.evalSet(matrices, names, round, scores);
+      if (round == 0) {
+        progress.direction(XGBoost.isMaximizeEvaluation(told, names, spec.parameters()));
+      }
+      boolean better = progress.note(scores);
+      if (better && spec.evaluation() == null) {
+        setBest(booster, progress);
+      }
+      if (spec.evaluation() != null && spec.earlyStoppingRounds() > 0) {
+        agreeOnStop();
+      }
+    }
+
+    /**
+     * A user's evaluation sees only this rank's rows, so ranks may differ about stopping. The stock
+     * loop would then wait for those that have left; here it is an error.
+     */
+    private void agreeOnStop() {
+      float mine = progress.shouldStop(spec.earlyStoppingRounds()) ? 1 : 0;
+      float any = Communicator.allReduce(new float[] {mine}, Communicator.OpType.MAX)[0];
+      float all = Communicator.allReduce(new float[] {mine}, Communicator.OpType.MIN)[0];
+      if (any != all) {
+        throw new RejoinException(
+            RejoinException.Code.TRAINING_FAILED,
+            "ranks disagree whether to stop after round "
+                + (progress.round() - 1)
+                + " ("
+                + seat
+                + " would "
+                + (mine > 0 ? "stop" : "go on")
+                + "): the custom evaluation is computed from each rank's own rows. Use one of"
+                + " XGBoost's own metrics for early stopping, or train without it");
+      }
+    }
+
+    /** Ends a version: the state that the next one starts from. */
+    private void take() throws XGBoostError {
+      byte[] global = spec.evaluation() == null ? progress.toBytes() : null;
+      checkpoint = new Checkpoint(global, booster.toByteArray("ubj"));
+      bytes = checkpoint.toBytes();
+      at++;
+    }
+
+    private void enter(boolean complete) throws XGBoostError {
+      byte[] local = spec.evaluation() == null ? null : progress.toBytes();
+      member.enter(at, progress.round(), bytes, local, complete);
+      if (!version.keepsBooster() && !complete) {
+        // Up to 3.2 part of the samplers' state is not in the model: everybody starts each version
+        // with a new Booster.
+        makeBooster();
+      }
+    }
+
+    private void makeBooster() throws XGBoostError {
+      if (booster != null) {
+        booster.dispose();
+      }
+      if (checkpoint == null) {
+        booster =
+            XGBoost.train(
+                matrices[0],
+                spec.parameters(),
+                0,
+                new LinkedHashMap<>(byName),
+                null,
+                null,
+                null,
+                0);
+      } else {
+        booster = load(checkpoint.model());
+        booster.setParams(spec.parameters());
+      }
+    }
+  }
+}

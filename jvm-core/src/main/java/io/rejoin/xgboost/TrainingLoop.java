@@ -1,0 +1,110 @@
+package io.rejoin.xgboost;
+
+import io.rejoin.Agent;
+import io.rejoin.CancelSignal;
+import io.rejoin.Member;
+import io.rejoin.RejoinException;
+import io.rejoin.Watch;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+
+/**
+ * Trains one rank to the end of the job: joins, trains from wherever the job is, and goes back when
+ * the job does.
+ *
+ * <p>Everything runs on the calling thread, because XGBoost's communicator belongs to a thread: an
+ * update on a thread without one would silently train a local model.
+ */
+public final class TrainingLoop {
+  private final Agent agent;
+  private final TrainingSpec spec;
+  private final XgboostVersion version;
+
+  /**
+   * A loop over an agent.
+   *
+   * @throws RejoinException INCOMPATIBLE when the XGBoost on the class path isn't supported
+   */
+  public TrainingLoop(Agent agent, TrainingSpec spec) {
+    this.agent = agent;
+    this.spec = spec;
+    this.version = XgboostVersion.loaded();
+    XgboostMembers.check(version);
+  }
+
+  /**
+   * Trains and returns when the end is reached by all ranks.
+   *
+   * @param seat who this is
+   * @param source where the matrices come from
+   * @param cancel how the framework says that the task should end
+   * @throws RejoinException with the reason for the task's or the job's end; if it will not repeat,
+   *     a retry of the task goes on where the job is
+   */
+  public void run(Seat seat, Matrices.Source source, CancelSignal cancel) {
+    while (!joinAndTrain(seat, source, cancel)) {
+      throwIfCancelled(seat, cancel);
+    }
+  }
+
+  /**
+   * False when the job went back to an older version, and this rank has to start again from there.
+   */
+  private boolean joinAndTrain(Seat seat, Matrices.Source source, CancelSignal cancel) {
+    Member member =
+        agent.join(seat.rank(), seat.stage(), seat.task(), spec.terms(version), seat.joinMillis());
+    Watch watch = Watch.over(member, cancel);
+    // Whatever is thrown, the member learns of it, so that the tracker doesn't have to wait for the
+    // framework's word.
+    try {
+      new Incarnation(member, seat, spec, version).run(source);
+      member.close();
+      return true;
+    } catch (Exception thrown) {
+      RejoinException reason = reason(seat, member, thrown);
+      member.close(reason.code(), reason.text());
+      if (reason.code() == RejoinException.Code.ROLLED_BACK) {
+        return false;
+      }
+      throw reason;
+    } catch (Error error) {
+      member.close(RejoinException.Code.IO, "the task ended with " + error);
+      throw error;
+    } finally {
+      watch.close();
+    }
+  }
+
+  /**
+   * The member's own failure comes first: what XGBoost throws when its worker was freed is only the
+   * consequence. After that a failure inside XGBoost repeats (bad parameters, bad labels), and one
+   * of the user's code may not.
+   */
+  private static RejoinException reason(Seat seat, Member member, Exception thrown) {
+    RejoinException failure = member.failure().orElse(null);
+    if (failure != null) {
+      failure.addSuppressed(thrown);
+      return failure;
+    }
+    if (thrown instanceof RejoinException) {
+      return (RejoinException) thrown;
+    }
+    if (thrown instanceof XGBoostError) {
+      return new RejoinException(
+          RejoinException.Code.TRAINING_FAILED,
+          "XGBoost failed at " + seat + ": " + thrown.getMessage(),
+          thrown);
+    }
+    return new RejoinException(
+        RejoinException.Code.IO, "the code of " + seat + " threw " + thrown, thrown);
+  }
+
+  private static void throwIfCancelled(Seat seat, CancelSignal cancel) {
+    cancel
+        .cancelled()
+        .ifPresent(
+            reason -> {
+              throw new RejoinException(
+                  RejoinException.Code.CANCELLED, seat + " was cancelled: " + reason);
+            });
+  }
+}

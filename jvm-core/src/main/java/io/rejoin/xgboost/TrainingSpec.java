@@ -1,0 +1,127 @@
+package io.rejoin.xgboost;
+
+import java.io.Serializable;
+import java.util.HashMap;
+import java.util.Locale;
+import java.util.Map;
+import java.util.TreeMap;
+import ml.dmlc.xgboost4j.java.IEvaluation;
+import ml.dmlc.xgboost4j.java.IObjective;
+
+/** What all ranks of a job train: the same at every rank. */
+public final class TrainingSpec implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final int world;
+  private final int rounds;
+  private final HashMap<String, Object> parameters;
+  private final CheckpointRhythm rhythm;
+  private int earlyStoppingRounds;
+  private IObjective objective;
+  private IEvaluation evaluation;
+
+  /**
+   * For so many ranks and rounds.
+   *
+   * @param parameters XGBoost's, by its own names; {@code seed_per_iteration} is set to true,
+   *     without it a restarted rank would draw other samples
+   */
+  public TrainingSpec(
+      int world, int rounds, Map<String, Object> parameters, CheckpointRhythm rhythm) {
+    this.world = world;
+    this.rounds = rounds;
+    this.parameters = new HashMap<>(parameters);
+    this.parameters.put("seed_per_iteration", "true");
+    this.rhythm = rhythm;
+  }
+
+  /**
+   * Stops when the last matrix's score has not improved for so many rounds; 0 (the default) is
+   * never.
+   */
+  public TrainingSpec earlyStopping(int earlyStoppingRounds) {
+    this.earlyStoppingRounds = earlyStoppingRounds;
+    return this;
+  }
+
+  /** The user's objective and evaluation; null for XGBoost's own. */
+  public TrainingSpec custom(IObjective objective, IEvaluation evaluation) {
+    this.objective = objective;
+    this.evaluation = evaluation;
+    return this;
+  }
+
+  /** What a rank that takes part must agree on; another text is refused at the rendezvous. */
+  public String terms(XgboostVersion version) {
+    Map<String, String> texts = new TreeMap<>();
+    parameters.forEach((key, value) -> texts.put(key, String.valueOf(value)));
+    return "xgboost="
+        + version
+        + ";wire="
+        + version.wire()
+        + ";checkpoints="
+        + rhythm
+        + ";rounds="
+        + rounds
+        + ";stop="
+        + earlyStoppingRounds
+        + ";parameters="
+        + Integer.toHexString(texts.hashCode());
+  }
+
+  int world() {
+    return world;
+  }
+
+  int rounds() {
+    return rounds;
+  }
+
+  int earlyStoppingRounds() {
+    return earlyStoppingRounds;
+  }
+
+  CheckpointRhythm rhythm() {
+    return rhythm;
+  }
+
+  IObjective objective() {
+    return objective;
+  }
+
+  IEvaluation evaluation() {
+    return evaluation;
+  }
+
+  /** A copy, because XGBoost4J may change what it is given. */
+  Map<String, Object> parameters() {
+    return new HashMap<>(parameters);
+  }
+
+  /**
+   * Whether the matrix is sketched lazily in the first update: then one discarded update belongs to
+   * the start. {@code approx} sketches in every round, {@code exact} and {@code gblinear} never.
+   */
+  boolean sketchesLazily() {
+    String method = text("tree_method", "hist");
+    return !text("booster", "gbtree").equals("gblinear")
+        && !method.equals("approx")
+        && !method.equals("exact");
+  }
+
+  /**
+   * Parameters of the discarded update: {@code max_bin} and {@code tree_method} are the real ones,
+   * the tree is a stump.
+   */
+  Map<String, Object> warmUpParameters() {
+    Map<String, Object> map = parameters();
+    map.put("max_depth", "1");
+    map.put("num_parallel_tree", "1");
+    return map;
+  }
+
+  private String text(String key, String otherwise) {
+    Object value = parameters.get(key);
+    return value == null ? otherwise : value.toString().toLowerCase(Locale.ROOT);
+  }
+}

@@ -1,0 +1,82 @@
+package io.rejoin.xgboost;
+
+import io.rejoin.RejoinException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.List;
+import java.util.Properties;
+import ml.dmlc.xgboost4j.java.Booster;
+
+/** Which XGBoost is on the class path, how it speaks, and what may be assumed of it. */
+public final class XgboostVersion {
+  private static final List<String> SUPPORTED =
+      Collections.unmodifiableList(Arrays.asList("3.1", "3.2", "3.3", "3.4"));
+
+  private final String text;
+  private final int minor;
+
+  private XgboostVersion(String text, int minor) {
+    this.text = text;
+    this.minor = minor;
+  }
+
+  /**
+   * The version that is loaded.
+   *
+   * @throws RejoinException INCOMPATIBLE for one that isn't supported
+   */
+  public static XgboostVersion loaded() {
+    Properties properties = new Properties();
+    try (InputStream in = Booster.class.getResourceAsStream("/xgboost4j-version.properties")) {
+      if (in == null) {
+        throw new RejoinException(
+            RejoinException.Code.INCOMPATIBLE,
+            "XGBoost4J's jar has no xgboost4j-version.properties, so its version is unknown;"
+                + " supported are "
+                + SUPPORTED);
+      }
+      properties.load(in);
+    } catch (IOException e) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE, "XGBoost4J's version can't be read from its jar", e);
+    }
+    return of(properties.getProperty("version", ""));
+  }
+
+  /** A version by its name, for instance 3.4.0. */
+  static XgboostVersion of(String text) {
+    String[] parts = text.trim().split("[.-]");
+    if (parts.length < 2 || !SUPPORTED.contains(parts[0] + "." + parts[1])) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "XGBoost4J \"" + text + "\" is not supported; use one of the versions " + SUPPORTED);
+    }
+    return new XgboostVersion(text.trim(), Integer.parseInt(parts[1]));
+  }
+
+  /** Versions that are supported, as major.minor. */
+  public static List<String> supported() {
+    return SUPPORTED;
+  }
+
+  /** Which of the two wire variants it speaks. */
+  public String wire() {
+    return keepsBooster() ? "from-3.3" : "until-3.2";
+  }
+
+  /**
+   * Whether a Booster that was kept trains on exactly as one that was loaded from a checkpoint. Up
+   * to 3.2 the samplers' state lives outside the model, so there everybody has to load at the same
+   * rounds.
+   */
+  public boolean keepsBooster() {
+    return minor >= 3;
+  }
+
+  @Override
+  public String toString() {
+    return text;
+  }
+}

@@ -146,3 +146,33 @@ fn send(socket: &SockRef<'_>, slices: &[IoSlice<'_>]) -> io::Result<Option<usize
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_right_wherever_the_kernel_stops() {
+        let payloads = [5, 0, 0, 100, 1].map(|length: u8| Bytes::from(vec![length; length.into()]));
+        for step in 1..150 {
+            let (mut output, mut expected) = (Output::default(), Vec::new());
+            for payload in payloads.clone() {
+                let header = Header::control(payload.len() as u32);
+                expected.extend_from_slice(&header.encode());
+                expected.extend_from_slice(&payload);
+                output.push(&header, payload);
+            }
+            let mut sent = Vec::new();
+            while !output.frames.is_empty() {
+                let rest: Vec<u8> =
+                    output.frames.iter().flat_map(|frame| [frame.rest().0, frame.rest().1].concat()).collect();
+                assert_eq!(rest.len(), output.queued_bytes());
+                let now = step.min(rest.len());
+                sent.extend_from_slice(&rest[..now]);
+                output.went(now);
+            }
+            assert_eq!(sent, expected, "in steps of {step} bytes");
+            assert_eq!(output.queued_bytes(), 0);
+        }
+    }
+}

@@ -87,7 +87,18 @@ impl Control {
     pub(super) fn flush_tracker(&mut self) {
         let Some(link) = self.tracker_link.as_mut() else { return };
         if let Err(cause) = link.flush() {
+            self.last_words();
             self.tracker_down(cause.to_string());
+        }
+    }
+
+    /// Reads what the tracker said before its link broke: it may have been the job's end.
+    fn last_words(&mut self) {
+        while let Some(Ok(Received::Frame(_, payload))) = self.tracker_link.as_mut().map(|link| link.receive()) {
+            if let Ok(message) = wire::decode::<TrackerMessage>(&payload) {
+                self.take_commands();
+                self.handle(Some(Input::Tracker(message)));
+            }
         }
     }
 

@@ -1,0 +1,182 @@
+package io.rejoin.spark;
+
+import io.rejoin.Agent;
+import io.rejoin.Faults;
+import io.rejoin.JobId;
+import io.rejoin.NativeLibrary;
+import io.rejoin.Secret;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import io.rejoin.xgboost.CheckpointRhythm;
+import io.rejoin.xgboost.TrainingResult;
+import io.rejoin.xgboost.TrainingSpec;
+import io.rejoin.xgboost.XgboostVersion;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.Consumer;
+import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
+import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.ml.Estimator;
+import org.apache.spark.ml.Model;
+import org.apache.spark.ml.param.ParamMap;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.storage.BlockManagerId;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Tuple2;
+import scala.collection.Iterator;
+
+/** One fit, from the check of the settings to the stock model. */
+final class Fit<M extends Model<M>> {
+  private static final Logger LOG = LoggerFactory.getLogger(Fit.class);
+
+  private final RejoinEstimator<M> parent;
+  private final StockEstimator stock;
+  private final Dataset<?> dataset;
+  private final Consumer<TrainingEvent> listener;
+  private final Faults faults;
+
+  Fit(
+      RejoinEstimator<M> parent,
+      Estimator<M> stock,
+      ParamMap extra,
+      Dataset<?> dataset,
+      Consumer<TrainingEvent> listener,
+      Faults faults) {
+    this.parent = parent;
+    this.stock = StockEstimator.of(stock, extra);
+    this.dataset = dataset;
+    this.listener = listener;
+    this.faults = faults == null ? Faults.none() : faults;
+  }
+
+  M run() {
+    Surroundings.refuseConnect(dataset);
+    SparkContext context = dataset.sparkSession().sparkContext();
+    Settings settings = Settings.of(dataset.sparkSession());
+    XgboostVersion version = XgboostVersion.loaded();
+    NativeLibrary.logLevel(settings.logLevel());
+    Dataset<?> validated = stock.validated(dataset);
+    RuntimeParams runtime = stock.runtime(context.isLocal());
+    Surroundings surroundings = new Surroundings(context, runtime);
+    surroundings.check(stock.wantsGpu(validated));
+
+    try (GangAdmission.Seats seats =
+        GangAdmission.of(context).admit(context, runtime.numWorkers(), settings)) {
+      LOG.debug("{} admitted", seats);
+      return stock.model(train(settings, version, runtime, surroundings, validated), parent);
+    }
+  }
+
+  private TrainingResult train(
+      Settings settings,
+      XgboostVersion version,
+      RuntimeParams runtime,
+      Surroundings surroundings,
+      Dataset<?> validated) {
+    int workers = runtime.numWorkers();
+    InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
+    List<PreparedInput> inputs = new ArrayList<>();
+    try {
+      Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(validated);
+      PreparedInput rows = preparation.prepare("training", prepared._1(), workers, stock);
+      inputs.add(rows);
+      Dataset<?> evaluationSet = stock.preprocessedEvaluation();
+      PreparedInput evaluation = null;
+      if (evaluationSet != null) {
+        evaluation = preparation.prepare("evaluation", evaluationSet, workers, stock);
+        inputs.add(evaluation);
+      }
+      CheckpointRhythm rhythm =
+          CheckpointRhythm.of(version, settings.checkpointRounds(), rows.largestPartitionBytes());
+      TrainingSpec spec =
+          new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
+              .earlyStopping(runtime.earlyStoppingRounds())
+              .custom(stock.objective(), stock.evaluation());
+      JobId job = JobId.random();
+      sayWhatCanBeSurvived(job, workers, surroundings, inputs);
+      return runGang(job, settings, surroundings, spec, prepared._2(), inputs, evaluation);
+    } finally {
+      inputs.forEach(PreparedInput::close);
+    }
+  }
+
+  private TrainingResult runGang(
+      JobId job,
+      Settings settings,
+      Surroundings surroundings,
+      TrainingSpec spec,
+      ColumnIndices columns,
+      List<PreparedInput> inputs,
+      PreparedInput evaluation) {
+    SparkContext context = dataset.sparkSession().sparkContext();
+    Secret secret = Secret.random();
+    Tracker.Settings trackerSettings =
+        new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerHost()))
+            .ports(surroundings.trackerPorts(settings))
+            .heartbeat(settings.heartbeatMillis(), settings.lostMillis())
+            .lease(settings.leaseMillis())
+            .membersTimeout(surroundings.membersMillis(settings))
+            .deaths(surroundings.deathsRetried(), surroundings.deathsSetting())
+            .encrypt(settings.encrypt())
+            .faults(faults);
+    try (Tracker tracker = Tracker.open(job, secret, trackerSettings)) {
+      Agent.Settings agentSettings =
+          new Agent.Settings(tracker.address())
+              .ports(settings.agentPorts())
+              .trackerTimeout(settings.trackerMillis())
+              .logs(settings.logMemoryBytes(), settings.logDiskBytes())
+              .encrypt(settings.encrypt());
+      GangTask task = new GangTask(job, secret, agentSettings, spec, settings);
+      GangRdd gang =
+          new GangRdd(
+              stock.watches(
+                  inputs.get(0).rows(), columns, evaluation == null ? null : evaluation.rows()),
+              inputs,
+              task,
+              hosts());
+      Consumer<TrainingEvent> told = new Narration(job.brief());
+      return new Gang(context, tracker, listener == null ? told : told.andThen(listener)).run(gang);
+    }
+  }
+
+  private static void sayWhatCanBeSurvived(
+      JobId job, int workers, Surroundings surroundings, List<PreparedInput> inputs) {
+    int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(0);
+    long bytes = inputs.stream().mapToLong(PreparedInput::bytes).sum();
+    int deaths = surroundings.deathsRetried();
+    if (deaths == 0) {
+      LOG.warn(
+          "job {}: no death can be survived, because {} allows no retry; {}",
+          job.brief(),
+          surroundings.master(),
+          surroundings.deathsAdvice());
+      return;
+    }
+    LOG.info(
+        "job {}: {} workers, input of {} bytes; each rank may die {} times ({}), {} executors may"
+            + " die at the same moment",
+        job.brief(),
+        workers,
+        bytes,
+        deaths,
+        surroundings.deathsSetting(),
+        atOnce >= workers - 1 ? "all but one of the" : String.valueOf(atOnce));
+  }
+
+  /** Where executors are now. */
+  private static List<String> hosts() {
+    List<String> hosts = new ArrayList<>();
+    Iterator<BlockManagerId> all =
+        SparkEnv.get().blockManager().master().getMemoryStatus().keys().iterator();
+    while (all.hasNext()) {
+      BlockManagerId one = all.next();
+      if (!hosts.contains(one.host()) && !one.isDriver()) {
+        hosts.add(one.host());
+      }
+    }
+    return hosts;
+  }
+}

@@ -1,0 +1,183 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import io.rejoin.xgboost.TrainingResult;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Future;
+import java.util.function.Consumer;
+import org.apache.spark.SparkContext;
+import org.apache.spark.rdd.RDD;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** Runs a gang on the driver: Spark's job and the tracker side by side, until both are over. */
+final class Gang {
+  private static final Logger LOG = LoggerFactory.getLogger(Gang.class);
+  private static final long POLL_MILLIS = 100;
+  private static final long LAST_EVENTS_MILLIS = 5_000;
+
+  private final SparkContext context;
+  private final Tracker tracker;
+  private final SparkRegistry registry;
+  private final Consumer<TrainingEvent> listener;
+  private final Thread events;
+  private volatile Future<?> stage;
+  private volatile TrainingEvent end;
+  private volatile boolean sparkIsDone;
+
+  Gang(SparkContext context, Tracker tracker, Consumer<TrainingEvent> listener) {
+    this.context = context;
+    this.tracker = tracker;
+    this.registry = new SparkRegistry(context, tracker);
+    this.listener = listener;
+    this.events = new Thread(this::followEvents, "rejoin-events-" + tracker.job().brief());
+    this.events.setDaemon(true);
+  }
+
+  /**
+   * Trains.
+   *
+   * @throws RejoinException the job's error; CANCELLED when the user ended it
+   */
+  TrainingResult run(RDD<String> gang) {
+    context.addSparkListener(registry);
+    String before = context.getLocalProperty(SparkRegistry.PROPERTY);
+    context.setLocalProperty(SparkRegistry.PROPERTY, tracker.job().toString());
+    try {
+      Future<List<String>> job = gang.toJavaRDD().collectAsync();
+      stage = job;
+      events.start();
+      RejoinException failure = await(job);
+      sparkIsDone = true;
+      // The tracker tells the end before any task returns, so this is only the way of the last
+      // events to here.
+      events.join(LAST_EVENTS_MILLIS);
+      return result(failure);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw cancelled("interrupted while training", e);
+    } finally {
+      sparkIsDone = true;
+      context.setLocalProperty(SparkRegistry.PROPERTY, before);
+      context.removeSparkListener(registry);
+    }
+  }
+
+  /** Null when Spark's job succeeded. */
+  private RejoinException await(Future<?> job) {
+    try {
+      job.get();
+      return null;
+    } catch (InterruptedException e) {
+      job.cancel(true);
+      Thread.currentThread().interrupt();
+      return cancelled("interrupted while training", e);
+    } catch (ExecutionException | RuntimeException e) {
+      Throwable cause = e instanceof ExecutionException ? e.getCause() : e;
+      if (registry.failures() == 0) {
+        return cancelled("Spark ended the training job: " + cause.getMessage(), cause);
+      }
+      RejoinException failure =
+          new RejoinException(
+              RejoinException.Code.UNRECOVERABLE,
+              "Spark gave up the training job after "
+                  + registry.failures()
+                  + " failed tasks; the last one was "
+                  + registry.lastFailure(),
+              cause);
+      tell(failure);
+      return failure;
+    }
+  }
+
+  private RejoinException cancelled(String text, Throwable cause) {
+    RejoinException failure = new RejoinException(RejoinException.Code.CANCELLED, text, cause);
+    tell(failure);
+    return failure;
+  }
+
+  /**
+   * So that agents learn at once that there is nothing to wait for; does nothing when the job is
+   * over.
+   */
+  private void tell(RejoinException failure) {
+    if (end == null) {
+      tracker.cancel(failure.code(), failure.text());
+    }
+  }
+
+  /**
+   * The tracker's word counts: its error says what came first, and a result is one even if Spark
+   * failed after it.
+   */
+  private TrainingResult result(RejoinException failure) throws InterruptedException {
+    TrainingEvent last = end;
+    if (last != null && last.kind() == TrainingEvent.Kind.JOB_ENDED) {
+      if (failure != null) {
+        LOG.warn(
+            "job {} had ended well before Spark's job failed: {}",
+            tracker.job().brief(),
+            failure.getMessage());
+      }
+      return TrainingResult.of(tracker.result());
+    }
+    if (last != null && last.kind() == TrainingEvent.Kind.JOB_FAILED) {
+      RejoinException reason = new RejoinException(last.text("code"), last.text("message"));
+      if (failure != null) {
+        reason.addSuppressed(failure);
+      }
+      throw reason;
+    }
+    throw failure != null
+        ? failure
+        : new RejoinException(
+            RejoinException.Code.INTERNAL,
+            "all tasks have returned, but the tracker knows of no end of the job");
+  }
+
+  private void followEvents() {
+    long quiet = 0;
+    while (end == null && quiet < LAST_EVENTS_MILLIS) {
+      try {
+        TrainingEvent event = tracker.poll(POLL_MILLIS).orElse(null);
+        if (event != null) {
+          take(event);
+        } else if (sparkIsDone) {
+          quiet += POLL_MILLIS;
+        }
+      } catch (RejoinException e) {
+        LOG.debug(
+            "the tracker of job {} was closed while its events were followed",
+            tracker.job().brief(),
+            e);
+        return;
+      }
+    }
+  }
+
+  private void take(TrainingEvent event) {
+    try {
+      listener.accept(event);
+    } catch (RuntimeException e) {
+      LOG.warn("the event listener threw at {}", event, e);
+    }
+    switch (event.kind()) {
+      case KILL_WANTED:
+        registry.kill(event);
+        break;
+      case JOB_FAILED:
+        end = event;
+        // Whatever Spark would still retry would fail again.
+        stage.cancel(true);
+        break;
+      case JOB_ENDED:
+        end = event;
+        break;
+      default:
+        break;
+    }
+  }
+}

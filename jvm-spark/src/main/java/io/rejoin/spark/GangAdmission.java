@@ -1,0 +1,156 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import java.util.ArrayDeque;
+import java.util.Deque;
+import java.util.Map;
+import java.util.WeakHashMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.spark.SparkContext;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Admits the gangs of one SparkContext by free slots, first come first served. All tasks of a gang
+ * must run at once: two gangs that each held half of the slots would wait for each other for ever.
+ */
+final class GangAdmission {
+  private static final Logger LOG = LoggerFactory.getLogger(GangAdmission.class);
+  private static final long LOOK_MILLIS = 100;
+  private static final Map<SparkContext, GangAdmission> ALL = new WeakHashMap<>();
+
+  private final Deque<Object> queue = new ArrayDeque<>();
+  private int taken;
+
+  /** Of this context. */
+  static GangAdmission of(SparkContext context) {
+    synchronized (ALL) {
+      return ALL.computeIfAbsent(context, c -> new GangAdmission());
+    }
+  }
+
+  /**
+   * Waits until so many slots are free, counted against the other gangs, and takes them.
+   *
+   * @throws RejoinException BAD_ARGUMENT when the cluster doesn't have so many slots in time;
+   *     TIMED_OUT when other gangs don't end in time; CANCELLED when the thread is interrupted
+   */
+  Seats admit(SparkContext context, int workers, Settings settings) {
+    Object ticket = new Object();
+    long queued = System.nanoTime();
+    long since = queued;
+    boolean told = false;
+    synchronized (this) {
+      queue.add(ticket);
+      try {
+        while (true) {
+          int slots = slots(context);
+          boolean enough = slots >= workers;
+          if (enough && queue.peek() == ticket && taken + workers <= slots) {
+            taken += workers;
+            return new Seats(workers);
+          }
+          if (enough) {
+            since = System.nanoTime();
+          } else if (context.isLocal() || millisSince(since) > settings.slotsMillis()) {
+            throw tooFew(context, workers, slots, settings);
+          }
+          if (millisSince(queued) > settings.queueMillis()) {
+            throw new RejoinException(
+                RejoinException.Code.TIMED_OUT,
+                "waited "
+                    + settings.queueMillis()
+                    + " ms (spark.rejoin.queue.timeout) for "
+                    + workers
+                    + " slots; other fits of this application hold "
+                    + taken
+                    + " of "
+                    + slots);
+          }
+          if (!told) {
+            told = true;
+            LOG.info(
+                "waiting for {} slots: the cluster has {}, other fits hold {}, {} are queued before"
+                    + " this one",
+                workers,
+                slots,
+                taken,
+                queue.size() - 1);
+            askForExecutors(context, workers - slots);
+          }
+          wait(LOOK_MILLIS);
+        }
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        throw new RejoinException(
+            RejoinException.Code.CANCELLED,
+            "interrupted while waiting for " + workers + " slots",
+            e);
+      } finally {
+        queue.remove(ticket);
+        notifyAll();
+      }
+    }
+  }
+
+  /** With dynamic allocation somebody has to ask; it gives up what is not used later. */
+  private static void askForExecutors(SparkContext context, int missingSlots) {
+    if (missingSlots <= 0
+        || !context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
+      return;
+    }
+    int cores = context.getConf().getInt("spark.executor.cores", 1);
+    int perExecutor = Math.max(1, cores / context.getConf().getInt("spark.task.cpus", 1));
+    int executors = (missingSlots + perExecutor - 1) / perExecutor;
+    LOG.info("asking for {} more executors", executors);
+    context.requestExecutors(executors);
+  }
+
+  private static RejoinException tooFew(
+      SparkContext context, int workers, int slots, Settings settings) {
+    return new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT,
+        workers
+            + " workers must train at the same time, but "
+            + context.master()
+            + " has "
+            + slots
+            + " slots"
+            + (context.isLocal()
+                ? ""
+                : " (after " + settings.slotsMillis() + " ms, spark.rejoin.slots.timeout)")
+            + "; set numWorkers to at most "
+            + slots
+            + ", or "
+            + (context.isLocal()
+                ? "use local[" + workers + ",4]"
+                : "give the application more executors or cores, or lower spark.task.cpus"));
+  }
+
+  private static int slots(SparkContext context) {
+    return context.maxNumConcurrentTasks(context.resourceProfileManager().defaultResourceProfile());
+  }
+
+  private static long millisSince(long nanos) {
+    return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
+  }
+
+  /** The slots of one gang. */
+  final class Seats implements AutoCloseable {
+    private int workers;
+
+    private Seats(int workers) {
+      this.workers = workers;
+    }
+
+    /** Lets the next gang in. */
+    @Override
+    public void close() {
+      synchronized (GangAdmission.this) {
+        taken -= workers;
+        workers = 0;
+        GangAdmission.this.notifyAll();
+      }
+    }
+  }
+}

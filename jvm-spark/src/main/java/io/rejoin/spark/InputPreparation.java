@@ -1,0 +1,277 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import java.lang.reflect.InvocationTargetException;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.spark.Dependency;
+import org.apache.spark.ShuffleDependency;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.ml.linalg.VectorUDT;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.storage.RDDBlockId;
+import org.apache.spark.storage.StorageLevel;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.collection.Iterator;
+
+/**
+ * Makes the input of a gang readable again. Behind a shuffle it is not: when an executor dies, its
+ * shuffle files die too, and Spark starts the whole stage again, living ranks first, while these
+ * wait for the dead one; and a shuffle block that is read again gives its rows in another order,
+ * which is another model. So the prepared partitions are stored once, on several executors, before
+ * the gang starts.
+ */
+final class InputPreparation {
+  private static final Logger LOG = LoggerFactory.getLogger(InputPreparation.class);
+  private static final int FILLS = 3;
+
+  private final Settings settings;
+  private final SparkSession session;
+  private final SparkContext context;
+
+  InputPreparation(Settings settings, SparkSession session) {
+    this.settings = settings;
+    this.session = session;
+    this.context = session.sparkContext();
+  }
+
+  /**
+   * Prepares one data set.
+   *
+   * @param what training or evaluation, for messages
+   * @param prepared what the stock estimator would train on
+   * @param workers the number of partitions that it must have
+   * @param stock whose features and missing value count
+   * @throws RejoinException BAD_ARGUMENT for an input that can't be used; IO when the copies can't
+   *     be made
+   */
+  PreparedInput prepare(String what, Dataset<?> prepared, int workers, StockEstimator stock) {
+    StructType schema = prepared.schema();
+    RowBlocks.Shape shape = new RowBlocks.Shape(schema.size(), vector(schema, stock));
+    RDD<InternalRow> rows = prepared.queryExecution().toRdd();
+    int partitions = rows.getNumPartitions();
+    if (partitions != workers) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "the prepared "
+              + what
+              + " input has "
+              + partitions
+              + " partitions for "
+              + workers
+              + " workers; repartition it to "
+              + workers
+              + " before the fit");
+    }
+    JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(new RowBlocks.Pack(schema));
+    blocks.setName("rejoin " + what + " input");
+    switch (settings.input()) {
+      case REPLICATE:
+        return replicate(what, schema, blocks, shape);
+      case CHECKPOINT:
+        return checkpoint(what, schema, blocks, shape);
+      default:
+        return reread(what, schema, blocks, shape);
+    }
+  }
+
+  /** The column of vectors that must not be sparse; negative if there is none, or they may be. */
+  private static int vector(StructType schema, StockEstimator stock) {
+    String column = stock.featuresColumn();
+    if (stock.missingIsSet() || !schema.getFieldIndex(column).isDefined()) {
+      return -1;
+    }
+    return schema.apply(column).dataType() instanceof VectorUDT ? schema.fieldIndex(column) : -1;
+  }
+
+  private PreparedInput replicate(
+      String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+    int executors = executors().size();
+    int copies = Math.max(1, Math.min(settings.replicas(), executors));
+    for (int fill = 1; ; fill++) {
+      blocks.persist(StorageLevel.apply(true, false, false, false, copies));
+      List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
+      int fewest = fewestCopies(blocks);
+      if (fewest >= copies) {
+        return new PreparedInput(
+            blocks, frame(schema, blocks), fingerprints, fewest - 1, () -> blocks.unpersist(false));
+      }
+      blocks.unpersist(true);
+      if (fill == FILLS) {
+        throw new RejoinException(
+            RejoinException.Code.IO,
+            "a partition of the "
+                + what
+                + " input has "
+                + fewest
+                + " copies on distinct executors, expected "
+                + copies
+                + " ("
+                + executors
+                + " executors), after "
+                + FILLS
+                + " tries; look for block replication in the executors' logs, free disk space, or"
+                + " set spark.rejoin.input.replicas lower");
+      }
+      LOG.warn(
+          "a partition of the {} input has {} copies instead of {}; filling again",
+          what,
+          fewest,
+          copies);
+    }
+  }
+
+  private PreparedInput checkpoint(
+      String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+    if (context.getCheckpointDir().isEmpty()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "spark.rejoin.input is checkpoint, but there is no checkpoint directory; call"
+              + " SparkContext.setCheckpointDir with a directory that all executors reach");
+    }
+    // Spark computes a partition again to checkpoint it; without the copy that could be in another
+    // order.
+    blocks.persist(StorageLevel.DISK_ONLY());
+    blocks.checkpoint();
+    blocks.count();
+    blocks.unpersist(true);
+    List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
+    return new PreparedInput(
+        blocks, frame(schema, blocks), fingerprints, Integer.MAX_VALUE, () -> {});
+  }
+
+  private PreparedInput reread(
+      String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+    if (shuffles(blocks.rdd(), new HashSet<>())) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "spark.rejoin.input is reread, but a shuffle lies behind the "
+              + what
+              + " input (repartition, join, sort, or more or fewer partitions than workers): a"
+              + " restarted rank would read its rows in another order. Use replicate or checkpoint,"
+              + " or write the data as one file per worker");
+    }
+    List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
+    return new PreparedInput(
+        blocks, frame(schema, blocks), fingerprints, Integer.MAX_VALUE, () -> {});
+  }
+
+  private static boolean shuffles(RDD<?> rdd, Set<Integer> seen) {
+    if (!seen.add(rdd.id())) {
+      return false;
+    }
+    Iterator<Dependency<?>> dependencies = rdd.dependencies().iterator();
+    while (dependencies.hasNext()) {
+      Dependency<?> dependency = dependencies.next();
+      if (dependency instanceof ShuffleDependency || shuffles(dependency.rdd(), seen)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private List<RowFingerprint> fingerprints(
+      String what, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+    List<RowFingerprint> fingerprints =
+        new ArrayList<>(
+            blocks
+                .mapPartitionsWithIndex(
+                    (partition, of) ->
+                        Collections.singletonList(RowFingerprint.of(partition, of, shape))
+                            .iterator(),
+                    true)
+                .collect());
+    fingerprints.sort(Comparator.comparingInt(RowFingerprint::partition));
+    for (RowFingerprint fingerprint : fingerprints) {
+      if (fingerprint.rows() == 0) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "partition "
+                + fingerprint.partition()
+                + " of the "
+                + what
+                + " input is empty; every worker needs rows: use"
+                + " fewer workers, or repartition the data");
+      }
+      if (fingerprint.sparse()) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "the "
+                + what
+                + " input has sparse vectors, but the missing value is not set: whether their zeros"
+                + " are values or missing can't be known. Call setMissing(0) if they are missing,"
+                + " or make the vectors dense");
+      }
+    }
+    return fingerprints;
+  }
+
+  /**
+   * The stored rows as a data frame. Its method is in another class from Spark 4 on, with the same
+   * name.
+   */
+  @SuppressWarnings("unchecked")
+  private Dataset<Row> frame(StructType schema, JavaRDD<byte[]> blocks) {
+    RDD<InternalRow> rows = blocks.mapPartitions(new RowBlocks.Unpack(schema.size())).rdd();
+    try {
+      return (Dataset<Row>)
+          session
+              .getClass()
+              .getMethod("internalCreateDataFrame", RDD.class, StructType.class, boolean.class)
+              .invoke(session, rows, schema, false);
+    } catch (NoSuchMethodException | IllegalAccessException | InvocationTargetException e) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "Spark "
+              + context.version()
+              + " has no usable SparkSession.internalCreateDataFrame; supported are 3.5 and 4.1",
+          e);
+    }
+  }
+
+  /** Of the partition that has the fewest copies. */
+  private int fewestCopies(JavaRDD<byte[]> blocks) {
+    int fewest = Integer.MAX_VALUE;
+    for (int partition = 0; partition < blocks.getNumPartitions(); partition++) {
+      Set<String> holders = new HashSet<>();
+      Iterator<BlockManagerId> locations =
+          SparkEnv.get()
+              .blockManager()
+              .master()
+              .getLocations(new RDDBlockId(blocks.id(), partition))
+              .iterator();
+      while (locations.hasNext()) {
+        holders.add(locations.next().executorId());
+      }
+      fewest = Math.min(fewest, holders.size());
+    }
+    return fewest;
+  }
+
+  /** The executors that can hold copies: in local mode the driver, else all but the driver. */
+  private Set<String> executors() {
+    Set<String> names = new HashSet<>();
+    Iterator<BlockManagerId> all =
+        SparkEnv.get().blockManager().master().getMemoryStatus().keys().iterator();
+    while (all.hasNext()) {
+      BlockManagerId one = all.next();
+      if (context.isLocal() || !one.isDriver()) {
+        names.add(one.executorId());
+      }
+    }
+    return names;
+  }
+}

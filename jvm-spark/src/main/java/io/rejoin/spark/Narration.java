@@ -1,0 +1,108 @@
+package io.rejoin.spark;
+
+import io.rejoin.TrainingEvent;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Tells in the driver's log what happens to a job, in sentences; what is routine only at the level
+ * debug.
+ */
+final class Narration implements Consumer<TrainingEvent> {
+  private static final Logger LOG = LoggerFactory.getLogger("io.rejoin.job");
+
+  private final String job;
+
+  Narration(String job) {
+    this.job = job;
+  }
+
+  @Override
+  public void accept(TrainingEvent event) {
+    switch (event.kind()) {
+      case RANK_LOST:
+        LOG.warn(
+            "job {}: rank {} on executor {} is lost, {} ms after its last sign of life: {} (death"
+                + " {} of this rank)",
+            job,
+            event.text("rank"),
+            event.text("executor"),
+            event.text("silent_millis"),
+            event.text("reason"),
+            event.text("deaths"));
+        break;
+      case RANK_JOINED:
+        if (event.text("incarnation").equals("0")) {
+          LOG.info(
+              "job {}: rank {} is on executor {}", job, event.text("rank"), event.text("executor"));
+        } else {
+          LOG.warn(
+              "job {}: rank {} is back on executor {} after {} ms, as incarnation {}",
+              job,
+              event.text("rank"),
+              event.text("executor"),
+              event.text("vacant_millis"),
+              event.text("incarnation"));
+        }
+        break;
+      case RANK_RESTORED:
+        LOG.warn(
+            "job {}: rank {} is restored to version {} (round {}), {} bytes from {} in {} ms",
+            job,
+            event.text("rank"),
+            event.text("version"),
+            event.text("round"),
+            event.text("bytes"),
+            event.text("source"),
+            event.text("millis"));
+        break;
+      case RANK_CAUGHTUP:
+        LOG.warn(
+            "job {}: rank {} works with the others again after {} ms: {} bytes replayed, {}"
+                + " compared, {} rounds computed again",
+            job,
+            event.text("rank"),
+            event.text("millis"),
+            event.text("replayed_in"),
+            event.text("regenerated"),
+            event.text("rounds_again"));
+        break;
+      case RANK_REFUSED:
+        LOG.warn(
+            "job {}: attempt {}.{} of rank {} is refused: {}",
+            job,
+            event.text("stage"),
+            event.text("task"),
+            event.text("rank"),
+            event.text("reason"));
+        break;
+      case ROLLED_BACK:
+        LOG.warn(
+            "job {}: everybody goes back to version {}: {}",
+            job,
+            event.text("version"),
+            event.text("reason"));
+        break;
+      case LINK_BROKEN:
+      case STRANGER_REFUSED:
+      case FAULT_FIRED:
+      case KILL_WANTED:
+        LOG.warn("job {}: {}", job, event);
+        break;
+      case JOB_ENDED:
+        LOG.info(
+            "job {}: ended with model {} after {} deaths",
+            job,
+            event.text("digest"),
+            event.text("deaths"));
+        break;
+      case JOB_FAILED:
+        LOG.error("job {}: failed: {}: {}", job, event.text("code"), event.text("message"));
+        break;
+      default:
+        LOG.debug("job {}: {}", job, event);
+        break;
+    }
+  }
+}

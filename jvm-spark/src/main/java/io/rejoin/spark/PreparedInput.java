@@ -1,0 +1,68 @@
+package io.rejoin.spark;
+
+import java.util.List;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+
+/**
+ * A data set whose partitions can be read again by a restarted rank: the same rows in the same
+ * order.
+ */
+final class PreparedInput implements AutoCloseable {
+  private final JavaRDD<byte[]> blocks;
+  private final Dataset<Row> rows;
+  private final List<RowFingerprint> fingerprints;
+  private final int deathsSurvived;
+  private final Runnable release;
+
+  PreparedInput(
+      JavaRDD<byte[]> blocks,
+      Dataset<Row> rows,
+      List<RowFingerprint> fingerprints,
+      int deathsSurvived,
+      Runnable release) {
+    this.blocks = blocks;
+    this.rows = rows;
+    this.fingerprints = fingerprints;
+    this.deathsSurvived = deathsSurvived;
+    this.release = release;
+  }
+
+  /** The stored blocks of rows. */
+  JavaRDD<byte[]> blocks() {
+    return blocks;
+  }
+
+  /** The same rows for the stock estimator. */
+  Dataset<Row> rows() {
+    return rows;
+  }
+
+  /** By partition. */
+  List<RowFingerprint> fingerprints() {
+    return fingerprints;
+  }
+
+  /**
+   * How many executors may die at the same moment without any partition being lost; the largest
+   * number if any.
+   */
+  int deathsSurvived() {
+    return deathsSurvived;
+  }
+
+  long largestPartitionBytes() {
+    return fingerprints.stream().mapToLong(RowFingerprint::bytes).max().orElse(0);
+  }
+
+  long bytes() {
+    return fingerprints.stream().mapToLong(RowFingerprint::bytes).sum();
+  }
+
+  /** Frees the copies. */
+  @Override
+  public void close() {
+    release.run();
+  }
+}

@@ -1,0 +1,42 @@
+package io.rejoin.spark;
+
+import java.util.Iterator;
+import java.util.List;
+import scala.collection.immutable.Nil$;
+
+/** The few Scala collections that Spark's API wants, in words that 2.12 and 2.13 have in common. */
+final class ScalaCollections {
+  private ScalaCollections() {}
+
+  /** The same elements in the same order. */
+  @SuppressWarnings("unchecked")
+  static <T> scala.collection.immutable.List<T> list(List<? extends T> elements) {
+    scala.collection.immutable.List<T> list =
+        (scala.collection.immutable.List<T>) (Object) Nil$.MODULE$;
+    for (int i = elements.size() - 1; i >= 0; i--) {
+      list = list.$colon$colon(elements.get(i));
+    }
+    return list;
+  }
+
+  /** Nothing. */
+  @SuppressWarnings("unchecked")
+  static <T> scala.collection.Iterator<T> empty() {
+    return (scala.collection.Iterator<T>) (Object) scala.collection.Iterator$.MODULE$.empty();
+  }
+
+  /** A Java view of a Scala iterator. */
+  static <T> Iterator<T> java(scala.collection.Iterator<T> iterator) {
+    return new Iterator<T>() {
+      @Override
+      public boolean hasNext() {
+        return iterator.hasNext();
+      }
+
+      @Override
+      public T next() {
+        return iterator.next();
+      }
+    };
+  }
+}

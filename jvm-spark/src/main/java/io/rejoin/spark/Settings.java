@@ -1,0 +1,246 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.network.util.JavaUtils;
+import org.apache.spark.sql.SparkSession;
+import scala.Tuple2;
+import scala.collection.Iterator;
+
+/**
+ * The settings {@code spark.rejoin.*}, from the session's configuration (which includes the
+ * application's). Read and checked once, at the start of a fit; an unknown one is refused, so that
+ * a misspelt one can't be overlooked.
+ */
+final class Settings {
+  private static final String PREFIX = "spark.rejoin.";
+
+  private final InputMode input;
+  private final int replicas;
+  private final int checkpointRounds;
+  private final long heartbeatMillis;
+  private final long lostMillis;
+  private final long leaseMillis;
+  private final long membersMillis;
+  private final long trackerMillis;
+  private final long slotsMillis;
+  private final long queueMillis;
+  private final String trackerPorts;
+  private final String agentPorts;
+  private final long logMemoryBytes;
+  private final long logDiskBytes;
+  private final boolean encrypt;
+  private final String logLevel;
+
+  private Settings(Reader reader) {
+    input = InputMode.of(reader.text("input", "replicate"));
+    replicas = reader.integer("input.replicas", 2, 1, 40);
+    checkpointRounds = reader.integer("checkpoint.rounds", 0, 0, Integer.MAX_VALUE);
+    heartbeatMillis = reader.millis("heartbeat", "200ms");
+    lostMillis = reader.millis("lost.after", "1500ms");
+    leaseMillis = reader.millis("lease", "60s");
+    membersMillis = reader.millis("members.timeout", "10min");
+    trackerMillis = reader.millis("tracker.timeout", "30s");
+    slotsMillis = reader.millis("slots.timeout", "60s");
+    queueMillis = reader.millis("queue.timeout", "24h");
+    trackerPorts = reader.ports("tracker.ports");
+    agentPorts = reader.ports("agent.ports");
+    logMemoryBytes = reader.bytes("log.memory", "256m");
+    logDiskBytes = reader.bytes("log.disk", "16g");
+    encrypt = reader.flag("encrypt", reader.encryptedNetwork());
+    logLevel = reader.level("log.level", "warn");
+    reader.refuseUnknown();
+    if (lostMillis < 2 * heartbeatMillis) {
+      throw bad(
+          "lost.after",
+          lostMillis + " ms",
+          "at least twice spark.rejoin.heartbeat (" + heartbeatMillis + " ms)");
+    }
+  }
+
+  /** The settings of a session. */
+  static Settings of(SparkSession session) {
+    Map<String, String> all = new TreeMap<>();
+    Iterator<Tuple2<String, String>> entries = session.conf().getAll().iterator();
+    while (entries.hasNext()) {
+      Tuple2<String, String> entry = entries.next();
+      all.put(entry._1(), entry._2());
+    }
+    return of(all);
+  }
+
+  static Settings of(Map<String, String> configuration) {
+    return new Settings(new Reader(configuration));
+  }
+
+  InputMode input() {
+    return input;
+  }
+
+  int replicas() {
+    return replicas;
+  }
+
+  int checkpointRounds() {
+    return checkpointRounds;
+  }
+
+  long heartbeatMillis() {
+    return heartbeatMillis;
+  }
+
+  long lostMillis() {
+    return lostMillis;
+  }
+
+  long leaseMillis() {
+    return leaseMillis;
+  }
+
+  long membersMillis() {
+    return membersMillis;
+  }
+
+  long trackerMillis() {
+    return trackerMillis;
+  }
+
+  long slotsMillis() {
+    return slotsMillis;
+  }
+
+  long queueMillis() {
+    return queueMillis;
+  }
+
+  String trackerPorts() {
+    return trackerPorts;
+  }
+
+  String agentPorts() {
+    return agentPorts;
+  }
+
+  long logMemoryBytes() {
+    return logMemoryBytes;
+  }
+
+  long logDiskBytes() {
+    return logDiskBytes;
+  }
+
+  boolean encrypt() {
+    return encrypt;
+  }
+
+  String logLevel() {
+    return logLevel;
+  }
+
+  private static RejoinException bad(String key, String seen, String expected) {
+    return new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT,
+        PREFIX + key + " is \"" + seen + "\"; expected " + expected);
+  }
+
+  /** Takes one after the other, and knows afterwards which nobody asked for. */
+  private static final class Reader {
+    private final Map<String, String> left = new TreeMap<>();
+    private final boolean encryptedNetwork;
+
+    Reader(Map<String, String> configuration) {
+      configuration.forEach(
+          (key, value) -> {
+            if (key.startsWith(PREFIX)) {
+              left.put(key.substring(PREFIX.length()), value);
+            }
+          });
+      encryptedNetwork = Boolean.parseBoolean(configuration.get("spark.network.crypto.enabled"));
+    }
+
+    boolean encryptedNetwork() {
+      return encryptedNetwork;
+    }
+
+    String text(String key, String otherwise) {
+      String value = left.remove(key);
+      return value == null ? otherwise : value.trim();
+    }
+
+    int integer(String key, int otherwise, int least, int most) {
+      String value = text(key, Integer.toString(otherwise));
+      try {
+        int number = Integer.parseInt(value);
+        if (number >= least && number <= most) {
+          return number;
+        }
+      } catch (NumberFormatException e) {
+        throw bad(key, value, "a whole number");
+      }
+      throw bad(
+          key, value, most == Integer.MAX_VALUE ? "at least " + least : least + " to " + most);
+    }
+
+    long millis(String key, String otherwise) {
+      String value = text(key, otherwise);
+      try {
+        long millis = JavaUtils.timeStringAsMs(value);
+        if (millis > 0) {
+          return millis;
+        }
+      } catch (NumberFormatException e) {
+        throw bad(key, value, "a time such as 200ms, 30s or 10min");
+      }
+      throw bad(key, value, "more than 0");
+    }
+
+    long bytes(String key, String otherwise) {
+      String value = text(key, otherwise);
+      try {
+        long bytes = JavaUtils.byteStringAsBytes(value);
+        if (bytes > 0) {
+          return bytes;
+        }
+      } catch (NumberFormatException e) {
+        throw bad(key, value, "a size such as 256m or 16g");
+      }
+      throw bad(key, value, "more than 0");
+    }
+
+    String ports(String key) {
+      String value = text(key, "0");
+      if (!value.matches("0|\\d{1,5}-\\d{1,5}")) {
+        throw bad(key, value, "0 for any port, or a range such as 40000-40100");
+      }
+      return value;
+    }
+
+    boolean flag(String key, boolean otherwise) {
+      String value = text(key, Boolean.toString(otherwise));
+      if (!value.equals("true") && !value.equals("false")) {
+        throw bad(key, value, "true or false");
+      }
+      return Boolean.parseBoolean(value);
+    }
+
+    String level(String key, String otherwise) {
+      String value = text(key, otherwise);
+      if (!value.matches("off|error|warn|info|debug|trace")) {
+        throw bad(key, value, "off, error, warn, info, debug or trace");
+      }
+      return value;
+    }
+
+    void refuseUnknown() {
+      if (!left.isEmpty()) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "unknown setting "
+                + PREFIX
+                + String.join(", " + PREFIX, left.keySet())
+                + "; docs/spark.md lists those there are");
+      }
+    }
+  }
+}

@@ -1,0 +1,157 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import java.util.Map;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.SparkContext;
+import org.apache.spark.Success$;
+import org.apache.spark.TaskEndReason;
+import org.apache.spark.TaskFailedReason;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.scheduler.SparkListenerUnschedulableTaskSetAdded;
+import org.apache.spark.scheduler.TaskInfo;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The book of a gang's executors and tasks: it listens to Spark and tells the tracker what Spark
+ * knows, and has Spark do what the tracker wants.
+ */
+final class SparkRegistry extends SparkListener {
+  /** Property by which the stages of a gang are found again among all of the application. */
+  static final String PROPERTY = "rejoin.job";
+
+  private static final Logger LOG = LoggerFactory.getLogger(SparkRegistry.class);
+
+  private final SparkContext context;
+  private final Tracker tracker;
+  private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
+  private final Map<String, Long> taskIds = new ConcurrentHashMap<>();
+  private volatile int failures;
+  private volatile String lastFailure = "";
+
+  SparkRegistry(SparkContext context, Tracker tracker) {
+    this.context = context;
+    this.tracker = tracker;
+  }
+
+  /** How many tries of the gang's tasks have failed, other than by being killed. */
+  int failures() {
+    return failures;
+  }
+
+  /** What the last one failed with. */
+  String lastFailure() {
+    return lastFailure;
+  }
+
+  /**
+   * Does what {@code KILL_WANTED} asks for: the rank is lost, but what hosts it may only be frozen.
+   */
+  void kill(TrainingEvent wanted) {
+    String executor = wanted.text("executor");
+    String reason = wanted.text("reason");
+    if (context.isLocal()) {
+      Long task =
+          taskIds.get(
+              key(
+                  (int) wanted.number("stage"),
+                  (int) wanted.number("rank"),
+                  (int) wanted.number("task")));
+      if (task != null) {
+        context.killTaskAttempt(task, true, "declared lost: " + reason);
+      }
+    } else {
+      LOG.warn("executor {} is to be killed and replaced: {}", executor, reason);
+      if (!context.killAndReplaceExecutor(executor)) {
+        LOG.warn(
+            "Spark doesn't kill executor {}; its task waits for Spark to notice by itself",
+            executor);
+      }
+    }
+  }
+
+  @Override
+  public void onStageSubmitted(SparkListenerStageSubmitted event) {
+    Properties properties = event.properties();
+    if (properties != null && tracker.job().toString().equals(properties.getProperty(PROPERTY))) {
+      stages.add(event.stageInfo().stageId());
+    }
+  }
+
+  @Override
+  public void onTaskStart(SparkListenerTaskStart event) {
+    if (stages.contains(event.stageId())) {
+      TaskInfo task = event.taskInfo();
+      taskIds.put(key(event.stageAttemptId(), task.index(), task.attemptNumber()), task.taskId());
+    }
+  }
+
+  @Override
+  public void onTaskEnd(SparkListenerTaskEnd event) {
+    TaskEndReason reason = event.reason();
+    if (!stages.contains(event.stageId())
+        || reason == Success$.MODULE$
+        || event.taskInfo() == null) {
+      return;
+    }
+    TaskInfo task = event.taskInfo();
+    String text =
+        reason instanceof TaskFailedReason
+            ? ((TaskFailedReason) reason).toErrorString()
+            : reason.toString();
+    String line = text.split("\n", 2)[0];
+    if (reason instanceof TaskFailedReason
+        && ((TaskFailedReason) reason).countTowardsTaskFailures()) {
+      lastFailure =
+          "rank "
+              + task.index()
+              + ", attempt "
+              + event.stageAttemptId()
+              + "."
+              + task.attemptNumber()
+              + ": "
+              + line;
+      failures++;
+    }
+    tell(() -> tracker.taskGone(task.index(), event.stageAttemptId(), task.attemptNumber(), line));
+  }
+
+  @Override
+  public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+    tell(() -> tracker.executorGone(event.executorId(), event.reason()));
+  }
+
+  @Override
+  public void onUnschedulableTaskSetAdded(SparkListenerUnschedulableTaskSetAdded event) {
+    if (stages.contains(event.stageId())) {
+      LOG.warn(
+          "Spark can't place a retry of job {}: no executor may take it (exclusion?)",
+          tracker.job().brief());
+    }
+  }
+
+  /** Spark's bus delivers late: the tracker may be closed by then. */
+  private void tell(Runnable fact) {
+    try {
+      fact.run();
+    } catch (RejoinException e) {
+      LOG.debug(
+          "a late word of Spark's about job {} came after its end: {}",
+          tracker.job().brief(),
+          e.getMessage());
+    }
+  }
+
+  private static String key(int stage, int rank, int task) {
+    return stage + "/" + rank + "/" + task;
+  }
+}

@@ -1,0 +1,206 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import io.rejoin.xgboost.TrainingResult;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.Map;
+import ml.dmlc.xgboost4j.java.IEvaluation;
+import ml.dmlc.xgboost4j.java.IObjective;
+import ml.dmlc.xgboost4j.java.XGBoost;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+import ml.dmlc.xgboost4j.scala.Booster;
+import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
+import ml.dmlc.xgboost4j.scala.spark.PluginUtils$;
+import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
+import ml.dmlc.xgboost4j.scala.spark.Watches;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostEstimator;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary$;
+import org.apache.spark.ml.Estimator;
+import org.apache.spark.ml.Model;
+import org.apache.spark.ml.Predictor;
+import org.apache.spark.ml.param.Param;
+import org.apache.spark.ml.param.ParamMap;
+import org.apache.spark.ml.param.Params;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import scala.Option;
+import scala.Tuple2;
+
+/**
+ * A stock XGBoost estimator, taken apart into the steps of its fit. The steps are private to its
+ * own package in Scala and public in bytecode, the same from 3.0 to 3.4. It is always our own copy,
+ * so nothing is changed for the user.
+ */
+@SuppressWarnings({"rawtypes", "unchecked"})
+final class StockEstimator {
+  private final Predictor predictor;
+  private final XGBoostEstimator estimator;
+
+  private StockEstimator(Predictor predictor) {
+    this.predictor = predictor;
+    this.estimator = (XGBoostEstimator) (Object) predictor;
+  }
+
+  /** A copy of a stock estimator with these parameters, to be taken apart. */
+  static StockEstimator of(Estimator<?> stock, ParamMap extra) {
+    return new StockEstimator((Predictor) copy(stock, extra));
+  }
+
+  /**
+   * Refuses what is not a stock XGBoost estimator.
+   *
+   * @throws RejoinException BAD_ARGUMENT with the class that was seen
+   */
+  static void check(Estimator<?> stock) {
+    if (!(stock instanceof Predictor) || !((Object) stock instanceof XGBoostEstimator)) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "expected an XGBoostClassifier, XGBoostRegressor or XGBoostRanker of"
+              + " ml.dmlc.xgboost4j.scala.spark, not "
+              + (stock == null ? "null" : stock.getClass().getName()));
+    }
+  }
+
+  /**
+   * A copy; unlike the stock one it keeps the evaluation set, which is a field and not a parameter.
+   */
+  static <M extends Model<M>> Estimator<M> copy(Estimator<M> stock, ParamMap extra) {
+    Estimator<M> copy = stock.copy(extra);
+    Option<Dataset<?>> evaluation = ((XGBoostEstimator) (Object) stock).getEvalDataset();
+    if (evaluation.isDefined()) {
+      ((XGBoostEstimator) (Object) copy).setEvalDataset(evaluation.get());
+    }
+    return copy;
+  }
+
+  /**
+   * What the stock fit does first: label and weight as doubles, schema and parameters checked, the
+   * objective inferred.
+   */
+  Dataset<?> validated(Dataset<?> dataset) {
+    predictor.transformSchema(dataset.schema());
+    Dataset<?> cast = asDouble(dataset, predictor.getLabelCol());
+    Param<String> weight = estimator.weightCol();
+    if (predictor.isDefined(weight) && !predictor.getOrDefault(weight).isEmpty()) {
+      cast = asDouble(cast, predictor.getOrDefault(weight));
+    }
+    estimator.validate(cast);
+    return cast;
+  }
+
+  /** Whether RAPIDS' plugin would take over. */
+  boolean wantsGpu(Dataset<?> dataset) {
+    return PluginUtils$.MODULE$.isPluginEnabled(dataset) || runtime(true).runOnGpu();
+  }
+
+  /** Columns selected, rows divided among the workers. */
+  Tuple2<Dataset<?>, ColumnIndices> preprocess(Dataset<?> dataset) {
+    return estimator.preprocess(dataset);
+  }
+
+  /** The evaluation set, divided in the same way; null if there is none. */
+  Dataset<?> preprocessedEvaluation() {
+    Option<Dataset<?>> evaluation = estimator.getEvalDataset();
+    return evaluation.isDefined() ? (Dataset<?>) estimator.preprocess(evaluation.get())._1() : null;
+  }
+
+  RuntimeParams runtime(boolean local) {
+    return estimator.getRuntimeParameters(local, estimator.getRuntimeParameters$default$2());
+  }
+
+  IObjective objective() {
+    Option<?> objective = runtime(true).obj();
+    return objective.isDefined() ? (IObjective) objective.get() : null;
+  }
+
+  IEvaluation evaluation() {
+    Option<?> evaluation = runtime(true).eval();
+    return evaluation.isDefined() ? (IEvaluation) evaluation.get() : null;
+  }
+
+  /** XGBoost's own parameters by its own names. */
+  Map<String, Object> parameters() {
+    Map<String, Object> parameters = new HashMap<>();
+    scala.collection.immutable.Map<String, Object> stock = estimator.getXGBoostParams();
+    scala.collection.Iterator<Tuple2<String, Object>> entries = stock.iterator();
+    while (entries.hasNext()) {
+      Tuple2<String, Object> entry = entries.next();
+      if (entry._2() != null) {
+        parameters.put(entry._1(), entry._2().toString());
+      }
+    }
+    return parameters;
+  }
+
+  /** Whether zeros of sparse rows are known to be missing values. */
+  boolean missingIsSet() {
+    return predictor.isSet(predictor.getParam("missing"));
+  }
+
+  /** The name of the column of feature vectors; empty if features are spread over columns. */
+  String featuresColumn() {
+    return predictor.getFeaturesCol();
+  }
+
+  /**
+   * The matrices of each partition of rows that were prepared already.
+   *
+   * @param evaluation the prepared evaluation rows, or null
+   */
+  RDD<Watches> watches(Dataset<Row> rows, ColumnIndices columns, Dataset<Row> evaluation) {
+    // The stock step prepares the evaluation set again. It is divided already, and dividing it anew
+    // would be the shuffle
+    // that must not be there.
+    StockEstimator copy = of(predictor, ParamMap.empty());
+    copy.predictor.set("forceRepartition", false);
+    if (evaluation != null) {
+      copy.estimator.setEvalDataset(evaluation);
+    }
+    return copy.estimator.toRdd(rows, columns);
+  }
+
+  /** The stock model of what was trained. */
+  <M extends Model<M>> M model(TrainingResult result, Estimator<M> parent) {
+    try {
+      XGBoostTrainingSummary summary =
+          XGBoostTrainingSummary$.MODULE$.apply(scalaMap(result.metrics()));
+      Booster booster = new Booster(XGBoost.loadModel(result.model()));
+      Params model = (Params) estimator.createModel(booster, summary);
+      ((Params) estimator).copyValues(model, ParamMap.empty());
+      return ((M) model).setParent(parent);
+    } catch (XGBoostError | IOException e) {
+      throw new RejoinException(
+          RejoinException.Code.INTERNAL,
+          "the trained model can't be loaded on the driver: " + e.getMessage(),
+          e);
+    }
+  }
+
+  /** Only classes that have the same bytecode in 2.12 and 2.13. */
+  private static scala.collection.immutable.Map<String, float[]> scalaMap(
+      Map<String, float[]> metrics) {
+    Iterator<Map.Entry<String, float[]>> entries = metrics.entrySet().iterator();
+    Map.Entry<String, float[]> first = entries.next();
+    if (!entries.hasNext()) {
+      return new scala.collection.immutable.Map.Map1<>(first.getKey(), first.getValue());
+    }
+    Map.Entry<String, float[]> second = entries.next();
+    return new scala.collection.immutable.Map.Map2<>(
+        first.getKey(), first.getValue(), second.getKey(), second.getValue());
+  }
+
+  private static Dataset<Row> asDouble(Dataset<?> dataset, String column) {
+    return dataset.withColumn(
+        column,
+        functions
+            .col(column)
+            .cast(DataTypes.DoubleType)
+            .as(column, dataset.schema().apply(column).metadata()));
+  }
+}

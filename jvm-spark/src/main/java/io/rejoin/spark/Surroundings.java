@@ -1,0 +1,122 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
+import ml.dmlc.xgboost4j.scala.spark.TrackerConf;
+import org.apache.spark.SparkConf;
+import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.sql.Dataset;
+
+/**
+ * What the application around a fit allows: retries, addresses, and what must not be switched on.
+ */
+final class Surroundings {
+  private static final Pattern LOCAL =
+      Pattern.compile("local\\[\\s*(?:\\d+|\\*)\\s*,\\s*(\\d+)\\s*]");
+
+  private final SparkContext context;
+  private final SparkConf conf;
+  private final RuntimeParams runtime;
+
+  Surroundings(SparkContext context, RuntimeParams runtime) {
+    this.context = context;
+    this.conf = context.getConf();
+    this.runtime = runtime;
+  }
+
+  /** A client of Spark Connect has no SparkContext, on which everything here rests. */
+  static void refuseConnect(Dataset<?> dataset) {
+    if (dataset.getClass().getName().contains(".connect.")) {
+      throw bad(
+          "Spark Connect is not supported: run the fit where the SparkContext is, with a classic"
+              + " session");
+    }
+  }
+
+  /**
+   * Refuses what can't work.
+   *
+   * @throws RejoinException BAD_ARGUMENT with what to change
+   */
+  void check(boolean wantsGpu) {
+    if (workers() < 1) {
+      throw bad("numWorkers is " + workers() + "; expected at least 1");
+    }
+    if (wantsGpu) {
+      throw bad(
+          "training on GPUs is not supported; use the stock estimator, or device cpu and no GPU"
+              + " plugin");
+    }
+    if (conf.getBoolean("spark.speculation", false)) {
+      throw bad(
+          "spark.speculation is on: a copy of a running rank would take a slot, and be turned away"
+              + " again and again; switch it off for applications that train");
+    }
+    if (conf.getInt("spark.task.maxFailures", 4) < 1) {
+      throw bad("spark.task.maxFailures is below 1");
+    }
+  }
+
+  int workers() {
+    return runtime.numWorkers();
+  }
+
+  String master() {
+    return context.master();
+  }
+
+  /**
+   * How many deaths of one rank Spark retries. In local mode only the second number in the brackets
+   * counts.
+   */
+  int deathsRetried() {
+    if (!context.isLocal()) {
+      return conf.getInt("spark.task.maxFailures", 4) - 1;
+    }
+    Matcher matcher = LOCAL.matcher(master());
+    return matcher.matches() ? Math.max(0, Integer.parseInt(matcher.group(1)) - 1) : 0;
+  }
+
+  /** What raises it. */
+  String deathsSetting() {
+    return context.isLocal()
+        ? "the second number in the master local[threads,failures]"
+        : "spark.task.maxFailures";
+  }
+
+  String deathsAdvice() {
+    return context.isLocal() ? "use local[" + workers() + ",4]" : "raise spark.task.maxFailures";
+  }
+
+  /**
+   * Where agents reach the tracker: the stock setting if there is one, else the driver's own
+   * address.
+   */
+  String trackerHost() {
+    TrackerConf stock = runtime.trackerConf();
+    if (stock.hostIp() != null && !stock.hostIp().isEmpty()) {
+      return stock.hostIp();
+    }
+    String driver = conf.get("spark.driver.host", "");
+    return driver.isEmpty() ? SparkEnv.get().blockManager().blockManagerId().host() : driver;
+  }
+
+  /** The stock estimator's port if it has one. */
+  String trackerPorts(Settings settings) {
+    int port = runtime.trackerConf().port();
+    return port > 0 ? port + "-" + port : settings.trackerPorts();
+  }
+
+  /** The stock estimator's patience (seconds) with ranks that are missing, if it has one. */
+  long membersMillis(Settings settings) {
+    int seconds = runtime.trackerConf().timeout();
+    return seconds > 0 ? seconds * 1000L : settings.membersMillis();
+  }
+
+  private static RejoinException bad(String message) {
+    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, message);
+  }
+}

@@ -1,0 +1,52 @@
+package io.rejoin;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+
+class TrainingEventTest {
+  @Test
+  void fields_are_read_by_name() {
+    TrainingEvent event =
+        new TrainingEvent(
+            new String[] {"rank.lost", "rank", "2", "reason", "closed", "silent_millis", "12"}, 7);
+
+    assertEquals(TrainingEvent.Kind.RANK_LOST, event.kind());
+    assertEquals(2, event.rank().getAsInt());
+    assertEquals("closed", event.text("reason"));
+    assertEquals(12, event.number("silent_millis"));
+    assertEquals(7, event.atNanos());
+  }
+
+  @Test
+  void an_unknown_kind_keeps_its_name() {
+    TrainingEvent event = new TrainingEvent(new String[] {"rank.sang"}, 0);
+
+    assertEquals(TrainingEvent.Kind.OTHER, event.kind());
+    assertEquals("rank.sang", event.name());
+    assertTrue(event.rank().isEmpty());
+  }
+
+  @Test
+  void a_field_that_is_not_there_or_no_number_is_an_error_that_names_it() {
+    TrainingEvent event = new TrainingEvent(new String[] {"usage", "agent", "x"}, 0);
+
+    assertTrue(
+        assertThrows(IllegalArgumentException.class, () -> event.number("bytes"))
+            .getMessage()
+            .contains("bytes"));
+    assertTrue(
+        assertThrows(IllegalArgumentException.class, () -> event.number("agent"))
+            .getMessage()
+            .contains("x"));
+  }
+
+  @Test
+  void a_key_without_a_value_is_refused() {
+    assertThrows(
+        IllegalArgumentException.class,
+        () -> new TrainingEvent(new String[] {"usage", "agent"}, 0));
+  }
+}

@@ -1,0 +1,83 @@
+package io.rejoin.xgboost;
+
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.RejoinException;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import ml.dmlc.xgboost4j.java.Booster;
+import org.junit.jupiter.api.Test;
+
+class XgboostVersionTest {
+  @Test
+  void the_wire_follows_the_version() {
+    assertEquals("until-3.2", XgboostVersion.of("3.1.1").wire());
+    assertEquals("until-3.2", XgboostVersion.of("3.2.0").wire());
+    assertEquals("from-3.3", XgboostVersion.of("3.3.0").wire());
+    assertEquals("from-3.3", XgboostVersion.of("3.4.0").wire());
+  }
+
+  @Test
+  void another_version_is_refused_by_name_with_those_that_are_supported() {
+    for (String version : new String[] {"2.1.4", "3.0.5", "3.5.0", "4.0.0", "", "three"}) {
+      RejoinException failure =
+          assertThrows(RejoinException.class, () -> XgboostVersion.of(version));
+      assertEquals(RejoinException.Code.INCOMPATIBLE, failure.code());
+      assertTrue(
+          failure.text().contains("\"" + version + "\"") && failure.text().contains("3.4"),
+          failure.text());
+    }
+  }
+
+  @Test
+  void the_version_on_the_class_path_is_found_and_has_what_is_needed() {
+    XgboostVersion loaded = XgboostVersion.loaded();
+    assertEquals("3.4.0", loaded.toString());
+    assertDoesNotThrow(() -> XgboostMembers.check(loaded));
+  }
+
+  @Test
+  void a_missing_member_is_named() {
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () -> XgboostMembers.need(XgboostVersion.of("3.4.0"), Booster.class, "sing"));
+    assertTrue(failure.text().contains("Booster.sing"), failure.text());
+  }
+
+  @Test
+  void seeds_are_always_per_iteration_and_terms_know_the_parameters() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(XgboostVersion.of("3.4.0"), 0, 0);
+    Map<String, Object> off =
+        new HashMap<>(Collections.singletonMap("seed_per_iteration", "false"));
+    assertEquals(
+        "true", new TrainingSpec(2, 10, off, rhythm).parameters().get("seed_per_iteration"));
+
+    String terms =
+        new TrainingSpec(2, 10, Collections.singletonMap("eta", "0.1"), rhythm)
+            .terms(XgboostVersion.of("3.4.0"));
+    String other =
+        new TrainingSpec(2, 10, Collections.singletonMap("eta", "0.2"), rhythm)
+            .terms(XgboostVersion.of("3.4.0"));
+    assertFalse(terms.equals(other));
+  }
+
+  @Test
+  void only_a_matrix_that_is_sketched_lazily_is_warmed_up() {
+    assertTrue(sketches("tree_method", "hist"));
+    assertTrue(sketches("booster", "dart"));
+    assertTrue(sketches("eta", "0.1"));
+    assertFalse(sketches("tree_method", "approx"));
+    assertFalse(sketches("booster", "gblinear"));
+  }
+
+  private static boolean sketches(String key, String value) {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(XgboostVersion.of("3.4.0"), 0, 0);
+    return new TrainingSpec(1, 1, Collections.singletonMap(key, value), rhythm).sketchesLazily();
+  }
+}

@@ -1,5 +1,6 @@
 package io.rejoin.it;
 
+import io.rejoin.TrainingEvent;
 import io.rejoin.it.Terminal.Tone;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
@@ -21,9 +22,8 @@ public final class Story {
   private final Set<Integer> rebuilding = new LinkedHashSet<>();
   private final Set<Integer> away = new LinkedHashSet<>();
   private final Set<Integer> finished = new LinkedHashSet<>();
+  private final Set<String> digests = new LinkedHashSet<>();
   private int told = -1;
-  private int fired;
-  private int roundsAgain;
 
   /** For a training of so many ranks. */
   public Story(Terminal terminal, int workers) {
@@ -31,17 +31,7 @@ public final class Story {
     this.workers = workers;
   }
 
-  /** How many fault rules have struck. */
-  public synchronized int fired() {
-    return fired;
-  }
-
-  /** Rounds computed twice, summed over the ranks. */
-  public synchronized int roundsAgain() {
-    return roundsAgain;
-  }
-
-  /** Takes one event, as {@link io.rejoin.TrainingEvent} has it: its kind and its fields. */
+  /** Takes one event by its kind and its fields. */
   public synchronized void event(String kind, Map<String, String> fields) {
     switch (kind) {
       case "agent.joined":
@@ -54,7 +44,6 @@ public final class Story {
         entered(rank(fields), number(fields, "round"));
         break;
       case "fault.fired":
-        fired++;
         struckAt.put(rank(fields), System.nanoTime());
         String executor = executorOf.getOrDefault(rank(fields), "?");
         String process = processOf.getOrDefault(executor, "?");
@@ -117,8 +106,13 @@ public final class Story {
         break;
       case "rank.finished":
         finished.add(rank(fields));
+        digests.add(fields.get("digest"));
         if (finished.size() == workers) {
-          say(Tone.GOOD, "all %d ranks have finished, with the same model", workers);
+          say(
+              Tone.GOOD,
+              "all %d ranks have finished, with %s",
+              workers,
+              digests.size() == 1 ? "the same model" : digests);
         }
         break;
       case "job.failed":
@@ -129,16 +123,27 @@ public final class Story {
     }
   }
 
-  /** A task of the training starts once more, as Spark tells. */
-  public synchronized void rescheduled(int rank, int attempt, String executor) {
+  /** Takes one event. */
+  public void event(TrainingEvent event) {
+    event(event.name(), event.fields());
+  }
+
+  /**
+   * A task starts once more, as Spark tells. {@code stageAttempt} above 0: with its whole stage.
+   */
+  public synchronized void rescheduled(int rank, int stageAttempt, int attempt, String executor) {
+    String which = stageAttempt == 0 ? "its task again" : "the whole stage again";
+    String others = stageAttempt == 0 ? "; the others keep theirs" : "";
+    String since = after(lostAt.get(rank), " s after the loss");
     say(
         Tone.HEALING,
-        "rank %d: Spark starts its task again, attempt %d, on executor %s%s; the others keep"
-            + " theirs",
+        "rank %d: Spark starts %s, attempt %d, on executor %s%s%s",
         rank,
+        which,
         attempt,
         executor,
-        after(lostAt.get(rank), " s after the loss"));
+        since,
+        others);
   }
 
   /** An executor came or went, as Spark tells. */
@@ -205,7 +210,6 @@ public final class Story {
 
   private void caughtUp(Map<String, String> fields) {
     int rank = rank(fields);
-    roundsAgain += (int) number(fields, "rounds_again");
     say(
         Tone.GOOD,
         "rank %d has caught up%s: %s replayed to it, %s produced again, compared and dropped;"

@@ -53,22 +53,10 @@ public record Strike(int rank, int round, long bytes, int incarnation) {
     return all;
   }
 
-  /**
-   * The fault rule that does it. In the demo a version is a round: its model is small, so every
-   * round is a checkpoint.
-   */
-  public String rule(int id) {
-    return "id="
-        + id
-        + ";rank="
-        + rank
-        + ";incarnation="
-        + incarnation
-        + ";at=version:"
-        + round
-        + ":"
-        + bytes
-        + ";do=kill";
+  /** The fault rule that does it, where every round is a checkpoint: there a version is a round. */
+  public String rule() {
+    String moment = "version:" + round + ":" + bytes;
+    return "rank=" + rank + ";incarnation=" + incarnation + ";at=" + moment + ";do=kill";
   }
 
   @Override

@@ -1,0 +1,184 @@
+package io.rejoin.it;
+
+import io.rejoin.it.Terminal.Tone;
+import java.io.IOException;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * {@code make demo}: shows, on a real Spark cluster of separate processes, what happens when an
+ * executor is killed in the middle of a round of training; then trains the same undisturbed, and
+ * with the stock estimator under the same kill, and compares. It ends with status 0 only if all
+ * models are the same, byte for byte.
+ *
+ * <p>Settings are system properties: {@code kill} (as {@link Strike#parse} reads it), {@code
+ * rounds}, {@code workers}, {@code spare} (slots beyond the workers), {@code stock.limit} (seconds
+ * that the stock training may take).
+ */
+public final class Demo {
+  private static final int WORKERS = Integer.getInteger("workers", 3);
+  private static final int ROUNDS = Integer.getInteger("rounds", 100);
+  private static final int SPARE = Integer.getInteger("spare", 0);
+  private static final Duration STOCK_LIMIT =
+      Duration.ofSeconds(Integer.getInteger("stock.limit", 45));
+  private static final Recipe RECIPE = Recipe.BINARY;
+
+  private final Terminal terminal = Terminal.standard();
+  private final ResultTable table = new ResultTable(terminal);
+  private final List<Strike> strikes;
+
+  private Demo(List<Strike> strikes) {
+    this.strikes = strikes;
+  }
+
+  /** No arguments; see the class. */
+  public static void main(String[] arguments) {
+    // The driver's Spark logs to a file: the terminal belongs to the story.
+    System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
+    WorkDirectory work = WorkDirectory.fresh("demo-driver");
+    System.setProperty("rejoin.it.log", work.file("driver.log").toString());
+    List<Strike> strikes;
+    try {
+      String kill = System.getProperty("kill", "");
+      strikes = Strike.parse(kill.isEmpty() ? "1@12" : kill, WORKERS, ROUNDS);
+    } catch (IllegalArgumentException bad) {
+      System.out.println(bad.getMessage());
+      System.exit(2);
+      return;
+    }
+    int status;
+    try {
+      status = new Demo(strikes).run();
+    } catch (IOException | RuntimeException failed) {
+      System.out.println();
+      System.out.println("The demo failed: " + failed.getMessage());
+      failed.printStackTrace(System.out);
+      System.out.println("Driver's log: " + work.file("driver.log"));
+      status = 1;
+    }
+    System.exit(status);
+  }
+
+  private int run() throws IOException {
+    terminal.print(
+        "Rejoin: distributed XGBoost training in Spark that survives a killed executor.");
+    terminal.print(
+        String.format(
+            "RAND Health Insurance Experiment, 20,190 person-years; %d workers, %d rounds, sampling"
+                + " of rows and columns.",
+            WORKERS, ROUNDS));
+    terminal.title(
+        "1. A real cluster: a master, a worker, and executors, each in a process of its own");
+    try (StandaloneCluster cluster = StandaloneCluster.start("demo", WORKERS + SPARE)) {
+      terminal.line("master and worker are there: " + cluster.address());
+      Map<String, String> settings = new LinkedHashMap<>();
+      settings.put("spark.cores.max", Integer.toString(WORKERS + SPARE));
+      rejoin(cluster, settings);
+      stock(cluster, settings);
+    }
+    table.print();
+    return verdict();
+  }
+
+  private void rejoin(StandaloneCluster cluster, Map<String, String> settings) {
+    SparkSession.Builder builder = SparkSession.builder().appName("rejoin demo");
+    cluster.configuration().forEach(builder::config);
+    settings.forEach(builder::config);
+    SparkSession spark = builder.getOrCreate();
+    try {
+      Executors.await(spark, WORKERS + SPARE);
+      terminal.line(
+          (WORKERS + SPARE)
+              + " executors are there; Spark "
+              + spark.version()
+              + ", XGBoost "
+              + RejoinRun.xgboostVersion());
+      terminal.line("a first short training of 2 rounds warms the JVMs up");
+      train(spark, 2, List.of(), Terminal.silent());
+
+      terminal.title("2. RejoinEstimator; SIGKILL to the executor of " + words(strikes));
+      Outcome struck = train(spark, ROUNDS, strikes, terminal);
+      modelLine(struck);
+      Executors.await(spark, WORKERS + SPARE);
+
+      terminal.title("3. RejoinEstimator again, undisturbed");
+      Outcome undisturbed = train(spark, ROUNDS, List.of(), terminal);
+      modelLine(undisturbed);
+      table.add("Rejoin", "undisturbed", undisturbed, null);
+      table.add("Rejoin", killed(), struck, undisturbed);
+    } finally {
+      spark.stop();
+    }
+  }
+
+  private static Outcome train(
+      SparkSession spark, int rounds, List<Strike> strikes, Terminal terminal) {
+    Story story = new Story(terminal, WORKERS);
+    RejoinRun run =
+        new RejoinRun(spark, RECIPE, WORKERS, rounds)
+            // So that a version is a round: the story is told round by round.
+            .setting("spark.rejoin.checkpoint.rounds", "1")
+            // The story says it; the native log would say it between its lines.
+            .setting("spark.rejoin.log.level", "error")
+            .listen(story::event);
+    strikes.forEach(strike -> run.fault(strike.rule()));
+    return run.train(new SparkStory(story));
+  }
+
+  private void stock(StandaloneCluster cluster, Map<String, String> settings) throws IOException {
+    terminal.title(
+        "4. The stock estimator: undisturbed, then under the same kill (at most "
+            + STOCK_LIMIT.toSeconds()
+            + " s each)");
+    List<Outcome> outcomes =
+        new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, terminal::line)
+            .undisturbedAndStruck(strikes, settings);
+    Outcome undisturbed = outcomes.get(0);
+    table.add("stock", "undisturbed", undisturbed, null);
+    if (outcomes.size() > 1) {
+      Outcome struck = outcomes.get(1);
+      if (struck.trouble() == null) {
+        modelLine(struck);
+      } else {
+        terminal.line(Tone.BAD, struck.trouble());
+      }
+      table.add("stock", killed(), struck, undisturbed);
+    }
+  }
+
+  private int verdict() {
+    if (table.agree()) {
+      terminal.print(terminal.paint(Tone.GOOD, "All models are the same, byte for byte."));
+      return 0;
+    }
+    terminal.print(
+        terminal.paint(Tone.BAD, "THE MODELS DIFFER, or there is none: this must not be."));
+    return 1;
+  }
+
+  private void modelLine(Outcome outcome) {
+    terminal.line(
+        Tone.GOOD,
+        String.format(
+            Locale.ROOT,
+            "model %s after %.1f s",
+            outcome.digest().substring(0, 16),
+            outcome.millis() / 1e3));
+  }
+
+  private String killed() {
+    return strikes.size() == 1 ? "one kill" : strikes.size() + " kills";
+  }
+
+  private static String words(List<Strike> strikes) {
+    StringBuilder text = new StringBuilder();
+    for (int i = 0; i < strikes.size(); i++) {
+      text.append(i == 0 ? "" : i == strikes.size() - 1 ? " and " : ", ").append(strikes.get(i));
+    }
+    return text.toString();
+  }
+}

@@ -1,0 +1,169 @@
+package io.rejoin.it;
+
+import io.rejoin.Faults;
+import io.rejoin.TrainingEvent;
+import io.rejoin.spark.RejoinEstimator;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
+import org.apache.spark.ml.Model;
+import org.apache.spark.ml.Predictor;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * One training of a recipe with {@link RejoinEstimator}, with fault rules, and everything that was
+ * told about it.
+ */
+public final class RejoinRun {
+  private final SparkSession spark;
+  private final Recipe recipe;
+  private final int workers;
+  private final int rounds;
+  private final Map<String, String> settings = new LinkedHashMap<>();
+  private final List<String> rules = new ArrayList<>();
+  private final List<Consumer<TrainingEvent>> listeners = new ArrayList<>();
+  private final List<TrainingEvent> events = new ArrayList<>();
+  private volatile int signals;
+  private Predictor<?, ?, ?> estimator;
+  private Dataset<Row> data;
+
+  /** A training of this recipe; nothing happens before {@link #train}. */
+  public RejoinRun(SparkSession spark, Recipe recipe, int workers, int rounds) {
+    this.spark = spark;
+    this.recipe = recipe;
+    this.workers = workers;
+    this.rounds = rounds;
+  }
+
+  /** Another stock estimator than the recipe's. */
+  public RejoinRun estimator(Predictor<?, ?, ?> other) {
+    estimator = other;
+    return this;
+  }
+
+  /** Other rows than the recipe's. */
+  public RejoinRun data(Dataset<Row> other) {
+    data = other;
+    return this;
+  }
+
+  /** A setting of the session during this training, {@code spark.rejoin...}. */
+  public RejoinRun setting(String key, String value) {
+    settings.put(key, value);
+    return this;
+  }
+
+  /** A fault rule. */
+  public RejoinRun fault(String rule) {
+    rules.add("id=" + rules.size() + ";" + rule);
+    return this;
+  }
+
+  /** Who is told of each event, on the thread that tells. */
+  public RejoinRun listen(Consumer<TrainingEvent> listener) {
+    listeners.add(listener);
+    return this;
+  }
+
+  /** All events until now. */
+  public List<TrainingEvent> events() {
+    synchronized (events) {
+      return new ArrayList<>(events);
+    }
+  }
+
+  /** The test will send a signal of its own when an event comes. */
+  public void expectSignal() {
+    signals++;
+  }
+
+  /** It has sent it. */
+  public void signalled() {
+    signals--;
+  }
+
+  /** Whether all signals that were to be sent were sent. */
+  public boolean signals() {
+    return signals == 0;
+  }
+
+  /** How many fault rules have struck. */
+  public int fired() {
+    return (int) events().stream().filter(e -> e.kind() == TrainingEvent.Kind.FAULT_FIRED).count();
+  }
+
+  /** The version of XGBoost on the class path. */
+  public static String xgboostVersion() {
+    return ml.dmlc.xgboost4j.scala.spark.package$.MODULE$.VERSION();
+  }
+
+  /** Trains; throws what the estimator throws. */
+  public Outcome train() {
+    RunFacts facts = new RunFacts();
+    return train(facts);
+  }
+
+  /** Trains with these facts kept; throws what the estimator throws. */
+  public Outcome train(RunFacts facts) {
+    settings.forEach((key, value) -> spark.conf().set(key, value));
+    spark.sparkContext().addSparkListener(facts);
+    try {
+      Predictor<?, ?, ?> stock =
+          estimator != null ? estimator : recipe.estimator(spark, workers, rounds);
+      Dataset<Row> rows = data != null ? data : recipe.data(spark, workers);
+      RejoinEstimator<?> ours = new RejoinEstimator<>(stock);
+      ours.setEventListener(this::take);
+      ours.setFaults(Faults.parse(String.join("|", rules)));
+      long start = System.nanoTime();
+      Model<?> model = ours.fit(rows);
+      long millis = (System.nanoTime() - start) / 1_000_000;
+      drain();
+      RunFacts.Counts counts = facts.counts();
+      String trouble =
+          fired() == rules.size()
+              ? null
+              : "only " + fired() + " of " + rules.size() + " fault rules struck";
+      return new Outcome(
+          Digest.of(model),
+          millis,
+          counts.executorsAdded(),
+          counts.tasksStarted(),
+          counts.bytesAgain(),
+          roundsAgain(),
+          trouble);
+    } finally {
+      spark.sparkContext().removeSparkListener(facts);
+      settings.keySet().forEach(key -> spark.conf().unset(key));
+    }
+  }
+
+  private void take(TrainingEvent event) {
+    synchronized (events) {
+      events.add(event);
+    }
+    listeners.forEach(listener -> listener.accept(event));
+  }
+
+  private int roundsAgain() {
+    return events().stream()
+        .filter(e -> e.kind() == TrainingEvent.Kind.RANK_CAUGHTUP)
+        .mapToInt(e -> (int) e.number("rounds_again"))
+        .sum();
+  }
+
+  /**
+   * Spark tells its listeners on another thread; the counts are complete when its queue is empty.
+   */
+  private void drain() {
+    try {
+      spark.sparkContext().listenerBus().waitUntilEmpty(10_000);
+    } catch (TimeoutException busy) {
+      throw new IllegalStateException("Spark's listener bus is not empty after 10 s", busy);
+    }
+  }
+}

@@ -1,0 +1,153 @@
+package io.rejoin.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.TrainingEvent.Kind;
+import java.time.Duration;
+import java.util.concurrent.atomic.AtomicBoolean;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.ml.Model;
+import org.apache.spark.ml.Predictor;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.api.java.UDF0;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/**
+ * Trainings that must end with a clear error, or as the stock estimator ends, and leave the cluster
+ * usable.
+ */
+@DisplayName("how a training ends")
+class EndingsIT {
+  private static final Duration LIMIT = Duration.ofSeconds(150);
+  private static final int WORKERS = 3;
+
+  @Test
+  void an_undisturbed_training_gives_the_stock_estimators_model() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    for (Recipe recipe : new Recipe[] {Recipe.BINARY, Recipe.COUNT, Recipe.EARLY_STOPPING}) {
+      String stock =
+          Deadline.within(
+              LIMIT,
+              "stock " + recipe,
+              Sessions.cluster(),
+              () -> {
+                Predictor<?, ?, ?> estimator = recipe.estimator(spark, WORKERS, FaultCase.ROUNDS);
+                Model<?> model = estimator.fit(recipe.data(spark, WORKERS));
+                return Digest.of(model);
+              });
+      RejoinRun run = new RejoinRun(spark, recipe, WORKERS, FaultCase.ROUNDS);
+      assertEquals(
+          stock,
+          Deadline.within(LIMIT, "ours " + recipe, Sessions.cluster(), run::train).digest(),
+          recipe.name());
+    }
+  }
+
+  @Test
+  void a_users_objective_that_throws_once_costs_one_restart_and_not_the_model() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    String calm = withObjective(spark, new LogisticObjective(1, 9, 0)).digest();
+    assertEquals(calm, withObjective(spark, new LogisticObjective(1, 9, 1)).digest());
+  }
+
+  private static Outcome withObjective(SparkSession spark, LogisticObjective objective)
+      throws Exception {
+    XGBoostClassifier stock =
+        (XGBoostClassifier) Recipe.BINARY.estimator(spark, WORKERS, FaultCase.ROUNDS);
+    stock.setCustomObj(objective);
+    RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS).estimator(stock);
+    return Deadline.within(LIMIT, "custom objective", Sessions.cluster(), run::train);
+  }
+
+  @Test
+  void a_job_that_the_user_cancels_in_a_round_ends_and_the_next_fit_works() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    AtomicBoolean cancelled = new AtomicBoolean();
+    RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, 200);
+    run.listen(
+        event -> {
+          if (event.kind() == Kind.VERSION_ENTERED
+              && event.number("round") >= 5
+              && cancelled.compareAndSet(false, true)) {
+            spark.sparkContext().cancelJobGroup("to be cancelled");
+          }
+        });
+    Exception error =
+        assertThrows(
+            Exception.class,
+            () ->
+                Deadline.within(
+                    LIMIT,
+                    "cancelled training",
+                    Sessions.cluster(),
+                    () -> {
+                      spark.sparkContext().setJobGroup("to be cancelled", "a test", false);
+                      try {
+                        return run.train();
+                      } finally {
+                        spark.sparkContext().clearJobGroup();
+                      }
+                    }));
+    assertTrue(cancelled.get(), "the training ended before it was cancelled: " + error);
+    assertEquals(
+        Sessions.Shape.SINGLE.executors(), Executors.present(spark), "executors must stay");
+    RejoinRun next = new RejoinRun(spark, Recipe.BINARY, WORKERS, 5);
+    assertEquals(
+        64,
+        Deadline.within(LIMIT, "the next training", Sessions.cluster(), next::train)
+            .digest()
+            .length());
+  }
+
+  @Test
+  void more_deaths_than_the_budget_end_the_job_with_who_died_how_often_and_which_setting_to_raise()
+      throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS);
+    for (int death = 0; death < 4; death++) {
+      run.fault(Fault.of(1).incarnation(death).version(3 + death, 5_000).kill());
+    }
+    run.setting("spark.rejoin.checkpoint.rounds", "1");
+    Exception error =
+        assertThrows(
+            Exception.class,
+            () -> Deadline.within(LIMIT, "too many deaths", Sessions.cluster(), run::train));
+    String message = String.valueOf(error.getMessage());
+    assertTrue(message.contains("rank 1"), message);
+    assertTrue(message.contains("spark.task.maxFailures"), message);
+    assertEquals(4, run.fired());
+  }
+
+  @Test
+  void rows_that_come_back_different_end_the_job_with_an_error_that_says_so() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    UserDefinedFunction coin =
+        functions
+            .udf((UDF0<Double>) () -> Math.random() < 0.5 ? 0.0 : 1.0, DataTypes.DoubleType)
+            .asNondeterministic();
+    RejoinRun run =
+        new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS)
+            .data(Recipe.BINARY.data(spark, WORKERS).withColumn("label", coin.apply()))
+            .setting("spark.rejoin.checkpoint.rounds", "1")
+            // One copy only, and the death of two of the executors that hold one: some partition is
+            // made again.
+            .setting("spark.rejoin.input.replicas", "1")
+            .fault(Fault.of(0).version(5, 5_000).kill())
+            .fault(Fault.of(1).version(5, 5_000).kill())
+            .fault(Fault.of(2).version(5, 5_000).kill());
+    Exception error =
+        assertThrows(
+            Exception.class,
+            () -> Deadline.within(LIMIT, "other rows", Sessions.cluster(), run::train));
+    assertTrue(
+        String.valueOf(error.getMessage()).contains("partition"),
+        String.valueOf(error.getMessage()));
+    assertEquals(3, run.fired());
+  }
+}

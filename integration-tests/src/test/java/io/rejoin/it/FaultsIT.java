@@ -1,0 +1,94 @@
+package io.rejoin.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.TrainingEvent.Kind;
+import java.time.Duration;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/**
+ * The table of faults, on a real cluster: whatever strikes, the model is the one of the undisturbed
+ * training.
+ */
+@DisplayName("whatever strikes, the model is the same, byte for byte")
+class FaultsIT {
+  private static final Duration LIMIT = Duration.ofSeconds(150);
+  private static final long SEED = Long.getLong("rejoin.it.seed", System.nanoTime());
+  private static final Map<String, String> UNDISTURBED = new ConcurrentHashMap<>();
+
+  @TestFactory
+  Stream<DynamicTest> every_fault_is_survived() {
+    System.out.println("random faults: repeat with -Drejoin.it.seed=" + SEED);
+    List<FaultCase> cases = FaultCase.single(new Random(SEED));
+    return cases.stream()
+        .filter(one -> one.name().contains(System.getProperty("rejoin.it.only", "")))
+        .map(
+            one ->
+                DynamicTest.dynamicTest(
+                    one.name(), () -> check(Sessions.Shape.SINGLE, Recipe.BINARY, one)));
+  }
+
+  @TestFactory
+  Stream<DynamicTest> a_killed_executor_is_survived_by_every_kind_of_training() {
+    return Stream.of(Recipe.values())
+        .filter(recipe -> recipe != Recipe.BINARY)
+        .map(
+            recipe -> {
+              FaultCase killed =
+                  new FaultCase(
+                      recipe + " goes on after a kill",
+                      3,
+                      1,
+                      run -> run.fault(Fault.of(1).version(5, 5_000).kill()));
+              return DynamicTest.dynamicTest(
+                  killed.name(), () -> check(Sessions.Shape.SINGLE, recipe, killed));
+            });
+  }
+
+  static void check(Sessions.Shape shape, Recipe recipe, FaultCase fault) throws Exception {
+    SparkSession spark = Sessions.of(shape);
+    StandaloneCluster cluster = Sessions.cluster();
+    String key = shape + " " + recipe + " " + fault.workers();
+    String expected = UNDISTURBED.get(key);
+    if (expected == null) {
+      RejoinRun calm =
+          new RejoinRun(spark, recipe, fault.workers(), FaultCase.ROUNDS)
+              .setting("spark.rejoin.checkpoint.rounds", "1");
+      expected = Deadline.within(LIMIT, "undisturbed " + key, cluster, () -> calm.train().digest());
+      UNDISTURBED.put(key, expected);
+    }
+    RejoinRun run =
+        new RejoinRun(spark, recipe, fault.workers(), FaultCase.ROUNDS)
+            .setting("spark.rejoin.checkpoint.rounds", "1");
+    fault.prepare().accept(run);
+    Outcome outcome = Deadline.within(LIMIT, fault.name(), cluster, run::train);
+    assertNull(outcome.trouble());
+    assertEquals(
+        expected,
+        outcome.digest(),
+        "the model differs from that of the undisturbed training; events: " + run.events());
+    long restarts =
+        run.events().stream()
+            .filter(e -> e.kind() == Kind.RANK_JOINED && e.number("incarnation") > 0)
+            .count();
+    assertTrue(
+        run.signals(), "the signal that the test sends by event was not sent: " + run.events());
+    if (fault.restarts() == 0) {
+      assertEquals(0, restarts, "nobody should have been restarted: " + run.events());
+    } else {
+      assertTrue(
+          restarts >= fault.restarts(),
+          "expected " + fault.restarts() + " restarts: " + run.events());
+    }
+  }
+}

@@ -1,0 +1,19 @@
+package io.rejoin.it;
+
+import java.util.stream.Stream;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.TestFactory;
+
+/** The five main faults, for the pairs of versions beside the default one. */
+@DisplayName("the main faults are survived")
+class MainFaultsIT {
+  @TestFactory
+  Stream<DynamicTest> the_main_faults_are_survived() {
+    return FaultCase.main().stream()
+        .map(
+            one ->
+                DynamicTest.dynamicTest(
+                    one.name(), () -> FaultsIT.check(Sessions.Shape.SINGLE, Recipe.BINARY, one)));
+  }
+}

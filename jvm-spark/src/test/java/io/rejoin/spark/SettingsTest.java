@@ -1,0 +1,67 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.RejoinException;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.Map;
+import org.junit.jupiter.api.Test;
+
+class SettingsTest {
+  private static Settings with(String key, String value) {
+    return Settings.of(Collections.singletonMap(key, value));
+  }
+
+  private static String refused(String key, String value) {
+    RejoinException failure = assertThrows(RejoinException.class, () -> with(key, value));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
+    return failure.text();
+  }
+
+  @Test
+  void nothing_has_to_be_set() {
+    Settings settings = Settings.of(Collections.emptyMap());
+    assertEquals(InputMode.REPLICATE, settings.input());
+    assertEquals(2, settings.replicas());
+    assertEquals(1500, settings.lostMillis());
+    assertFalse(settings.encrypt());
+  }
+
+  @Test
+  void times_and_sizes_have_units() {
+    assertEquals(3000, with("spark.rejoin.lost.after", "3s").lostMillis());
+    assertEquals(1L << 30, with("spark.rejoin.log.memory", "1g").logMemoryBytes());
+    assertEquals(InputMode.CHECKPOINT, with("spark.rejoin.input", "Checkpoint").input());
+  }
+
+  @Test
+  void what_can_not_be_is_refused_with_what_was_expected() {
+    assertTrue(refused("spark.rejoin.input", "cache").contains("replicate, reread or checkpoint"));
+    assertTrue(refused("spark.rejoin.input.replicas", "0").contains("1 to 40"));
+    assertTrue(refused("spark.rejoin.input.replicas", "two").contains("a whole number"));
+    assertTrue(refused("spark.rejoin.lost.after", "soon").contains("a time such as"));
+    assertTrue(
+        refused("spark.rejoin.lost.after", "250ms").contains("twice spark.rejoin.heartbeat"));
+    assertTrue(refused("spark.rejoin.agent.ports", "all").contains("40000-40100"));
+    assertTrue(refused("spark.rejoin.encrypt", "maybe").contains("true or false"));
+  }
+
+  @Test
+  void a_misspelt_setting_is_refused_and_those_of_others_are_not_looked_at() {
+    assertTrue(refused("spark.rejoin.input.replica", "3").contains("spark.rejoin.input.replica;"));
+    Settings.of(Collections.singletonMap("spark.rejoined", "x"));
+  }
+
+  @Test
+  void links_are_encrypted_when_the_network_of_spark_is_unless_said_otherwise() {
+    Map<String, String> map = new HashMap<>();
+    map.put("spark.network.crypto.enabled", "true");
+    assertTrue(Settings.of(map).encrypt());
+    map.put("spark.rejoin.encrypt", "false");
+    assertFalse(Settings.of(map).encrypt());
+  }
+}

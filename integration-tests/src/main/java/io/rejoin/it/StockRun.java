@@ -105,7 +105,7 @@ public final class StockRun {
       }
       lastSign = System.nanoTime();
       Matcher match = ROUND.matcher(line);
-      if (match.find()) {
+      if (match.find() && start != 0) {
         int round = Integer.parseInt(match.group(1));
         if (round <= highest && round == 0) {
           story.accept(

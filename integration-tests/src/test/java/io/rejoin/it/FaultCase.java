@@ -185,6 +185,35 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
             run -> run.fault(Fault.of(1).version(MIDDLE, INSIDE).throwError())));
   }
 
+  /**
+   * One to three kills of random ranks at random bytes of random rounds, never more than one death
+   * of a rank.
+   */
+  static FaultCase randomKills(Random random) {
+    List<Integer> ranks = new ArrayList<>(List.of(0, 1, 2));
+    java.util.Collections.shuffle(ranks, random);
+    int deaths = 1 + random.nextInt(3);
+    List<String> rules = new ArrayList<>();
+    StringBuilder name = new StringBuilder("random kills:");
+    for (int rank : ranks.subList(0, deaths)) {
+      int round = random.nextInt(ROUNDS);
+      int bytes = random.nextInt(40_000);
+      rules.add(Fault.of(rank).version(round, bytes).kill());
+      name.append(" rank ")
+          .append(rank)
+          .append(" round ")
+          .append(round)
+          .append(" byte ")
+          .append(bytes)
+          .append(';');
+    }
+    return new FaultCase(
+        name.toString(),
+        3,
+        deaths,
+        run -> rules.forEach(run.setting("spark.rejoin.input.replicas", "4")::fault));
+  }
+
   private static FaultCase killed(String name, Fault fault) {
     return new FaultCase(name, 3, 1, run -> run.fault(fault.kill()));
   }

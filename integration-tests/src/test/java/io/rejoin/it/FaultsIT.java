@@ -23,7 +23,7 @@ import org.junit.jupiter.api.TestFactory;
 @DisplayName("whatever strikes, the model is the same, byte for byte")
 class FaultsIT {
   private static final Duration LIMIT = Duration.ofSeconds(150);
-  private static final long SEED = Long.getLong("rejoin.it.seed", System.nanoTime());
+  static final long SEED = Long.getLong("rejoin.it.seed", System.nanoTime());
   private static final Map<String, String> UNDISTURBED = new ConcurrentHashMap<>();
 
   @TestFactory

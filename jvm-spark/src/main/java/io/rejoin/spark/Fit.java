@@ -138,7 +138,13 @@ final class Fit<M extends Model<M>> {
               task,
               hosts());
       Consumer<TrainingEvent> told = new Narration(job.brief());
-      return new Gang(context, tracker, listener == null ? told : told.andThen(listener)).run(gang);
+      return new Gang(
+              context,
+              tracker,
+              listener == null ? told : told.andThen(listener),
+              surroundings.deathsRetried(),
+              surroundings.deathsSetting())
+          .run(gang);
     }
   }
 

@@ -23,16 +23,25 @@ final class Gang {
   private final Tracker tracker;
   private final SparkRegistry registry;
   private final Consumer<TrainingEvent> listener;
+  private final int deathsRetried;
+  private final String deathsSetting;
   private final Thread events;
   private volatile Future<?> stage;
   private volatile TrainingEvent end;
   private volatile boolean sparkIsDone;
 
-  Gang(SparkContext context, Tracker tracker, Consumer<TrainingEvent> listener) {
+  Gang(
+      SparkContext context,
+      Tracker tracker,
+      Consumer<TrainingEvent> listener,
+      int deathsRetried,
+      String deathsSetting) {
     this.context = context;
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker);
     this.listener = listener;
+    this.deathsRetried = deathsRetried;
+    this.deathsSetting = deathsSetting;
     this.events = new Thread(this::followEvents, "rejoin-events-" + tracker.job().brief());
     this.events.setDaemon(true);
   }
@@ -77,15 +86,18 @@ final class Gang {
       return cancelled("interrupted while training", e);
     } catch (ExecutionException | RuntimeException e) {
       Throwable cause = e instanceof ExecutionException ? e.getCause() : e;
-      if (registry.failures() == 0) {
+      registry.catchUp();
+      if (registry.mostFailuresOfOneRank() <= deathsRetried) {
         return cancelled("Spark ended the training job: " + cause.getMessage(), cause);
       }
       RejoinException failure =
           new RejoinException(
               RejoinException.Code.UNRECOVERABLE,
-              "Spark gave up the training job after "
-                  + registry.failures()
-                  + " failed tasks; the last one was "
+              "Spark gave up after "
+                  + registry.mostFailuresOfOneRank()
+                  + " failures of one task ("
+                  + deathsSetting
+                  + "); the last one was "
                   + registry.lastFailure(),
               cause);
       tell(failure);

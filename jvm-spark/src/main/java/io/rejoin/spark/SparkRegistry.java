@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeoutException;
 import org.apache.spark.SparkContext;
 import org.apache.spark.Success$;
 import org.apache.spark.TaskEndReason;
@@ -31,11 +32,13 @@ final class SparkRegistry extends SparkListener {
 
   private static final Logger LOG = LoggerFactory.getLogger(SparkRegistry.class);
 
+  private static final long CATCH_UP_MILLIS = 2_000;
+
   private final SparkContext context;
   private final Tracker tracker;
   private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
   private final Map<String, Long> taskIds = new ConcurrentHashMap<>();
-  private volatile int failures;
+  private final Map<Integer, Integer> failures = new ConcurrentHashMap<>();
   private volatile String lastFailure = "";
 
   SparkRegistry(SparkContext context, Tracker tracker) {
@@ -43,12 +46,21 @@ final class SparkRegistry extends SparkListener {
     this.tracker = tracker;
   }
 
-  /** How many tries of the gang's tasks have failed, other than by being killed. */
-  int failures() {
-    return failures;
+  /** Waits, for a moment at most, until Spark's bus has delivered what happened before. */
+  void catchUp() {
+    try {
+      context.listenerBus().waitUntilEmpty(CATCH_UP_MILLIS);
+    } catch (TimeoutException e) {
+      LOG.debug("Spark's listener bus is still busy after {} ms", CATCH_UP_MILLIS);
+    }
   }
 
-  /** What the last one failed with. */
+  /** The most failures of any one rank that Spark counts against its limit. */
+  int mostFailuresOfOneRank() {
+    return failures.values().stream().mapToInt(Integer::intValue).max().orElse(0);
+  }
+
+  /** What the last task failed with; empty if none did. */
   String lastFailure() {
     return lastFailure;
   }
@@ -120,7 +132,7 @@ final class SparkRegistry extends SparkListener {
               + task.attemptNumber()
               + ": "
               + line;
-      failures++;
+      failures.merge(task.index(), 1, Integer::sum);
     }
     tell(() -> tracker.taskGone(task.index(), event.stageAttemptId(), task.attemptNumber(), line));
   }

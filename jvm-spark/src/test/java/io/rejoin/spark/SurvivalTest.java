@@ -1,0 +1,125 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.RejoinException;
+import io.rejoin.spark.testing.Survival;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/** All ranks as threads of one JVM, with the native library. */
+@Timeout(120)
+class SurvivalTest {
+  private static SparkSession session;
+  private static Dataset<Row> rows;
+  private static Dataset<Row> evaluation;
+
+  @BeforeAll
+  static void start() {
+    session = LocalSpark.start("local[3,4]");
+    rows = LocalSpark.rows(session, 3000, 1).repartition(3).cache();
+    evaluation = LocalSpark.rows(session, 900, 2).repartition(3).cache();
+    assertEquals(3900, rows.count() + evaluation.count());
+  }
+
+  @AfterAll
+  static void stop() {
+    session.stop();
+  }
+
+  private static XGBoostClassifier sampled(int rounds) {
+    XGBoostClassifier stock = LocalSpark.classifier(3, rounds);
+    stock.setSubsample(0.8);
+    stock.setColsampleBytree(0.7);
+    stock.setSeedPerIteration(true);
+    return stock;
+  }
+
+  private static byte[] bytes(XGBoostClassificationModel model) throws Exception {
+    return model.nativeBooster().toByteArray("ubj");
+  }
+
+  @Test
+  void without_a_death_the_model_is_that_of_the_stock_estimator() throws Exception {
+    XGBoostClassificationModel ours = new RejoinEstimator<>(sampled(8)).fit(rows);
+    XGBoostClassificationModel stock = sampled(8).fit(rows);
+
+    assertArrayEquals(bytes(stock), bytes(ours));
+    assertArrayEquals(
+        stock.summary().get().trainObjectiveHistory(),
+        ours.summary().get().trainObjectiveHistory());
+    assertEquals(
+        stock.transform(evaluation).collectAsList().toString(),
+        ours.transform(evaluation).collectAsList().toString());
+  }
+
+  @Test
+  void with_an_evaluation_set_it_stops_where_the_stock_estimator_stops() throws Exception {
+    XGBoostClassificationModel ours = new RejoinEstimator<>(stopping()).fit(rows);
+    XGBoostClassificationModel stock = stopping().fit(rows);
+
+    assertArrayEquals(bytes(stock), bytes(ours));
+    assertArrayEquals(
+        stock.summary().get().validationObjectiveHistory().apply(0)._2(),
+        ours.summary().get().validationObjectiveHistory().apply(0)._2());
+    assertTrue(stock.nativeBooster().getNumBoostedRound() < 60);
+  }
+
+  private static XGBoostClassifier stopping() {
+    XGBoostClassifier stock = sampled(60);
+    stock.setEta(0.9);
+    stock.setEvalDataset(evaluation);
+    stock.setNumEarlyStoppingRounds(3);
+    return stock;
+  }
+
+  @Test
+  void a_task_that_throws_in_a_round_rejoins_and_the_model_is_the_same() {
+    Survival.Report<XGBoostClassificationModel> report =
+        new Survival<>(new RejoinEstimator<>(sampled(10))).kill(1, 5).assertSameModel(rows);
+    assertEquals(1, report.kills());
+  }
+
+  @Test
+  void rank_0_and_another_one_after_it_may_die_too() {
+    new Survival<>(new RejoinEstimator<>(sampled(10))).kill(0, 3).kill(2, 6).assertSameModel(rows);
+  }
+
+  @Test
+  void a_death_with_an_evaluation_set_and_early_stopping_changes_nothing() {
+    new Survival<>(new RejoinEstimator<>(stopping())).kill(0, 2).assertSameModel(rows);
+  }
+
+  @Test
+  void a_kill_that_never_happens_is_an_error() {
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () -> new Survival<>(new RejoinEstimator<>(sampled(4))).kill(1, 50).run(rows));
+    assertTrue(failure.text().contains("0 of 1"), failure.text());
+  }
+
+  @Test
+  void a_bad_parameter_ends_the_job_at_once_with_what_xgboost_says() {
+    XGBoostClassifier stock = LocalSpark.classifier(3, 4);
+    stock.setObjective("binary:logistic");
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () ->
+                new RejoinEstimator<>(stock)
+                    .fit(rows.selectExpr("label + 5 as label", "features")));
+    assertEquals(RejoinException.Code.TRAINING_FAILED, failure.code());
+    assertTrue(failure.text().contains("label must be in"), failure.text());
+  }
+}

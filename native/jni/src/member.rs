@@ -235,7 +235,7 @@ pub(crate) fn close<'l>(
     let failure = failure_of(optional_text(env, &code)?, text(env, &message)?)?;
     if let Some(member) = MEMBERS.remove(member) {
         if let Ok(id) = member.id() {
-            member.agent.bridge.release(id.rank, id.incarnation);
+            member.agent.bridge.retire(id.rank, id.incarnation);
             member.agent.agent.leave(id, failure);
         }
     }

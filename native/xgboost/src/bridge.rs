@@ -1,0 +1,219 @@
+//! The bridge as its callers see it: the agent's data plane, and the calls of the trainer's thread.
+
+use crate::engine::Engine;
+use crate::phase_log::Budget;
+use crate::shared::{Command, Member, Shared};
+use crate::sources::WAKER;
+use crate::topology::WireVariant;
+use crossbeam::channel::{bounded, unbounded, Sender};
+use mio::{Poll, Waker};
+use rejoin_agent::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+use rejoin_protocol::channel::PhaseMark;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_transport::Link;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How a bridge is set up.
+#[derive(Clone, Debug)]
+pub struct BridgeConfig {
+    /// Directory for logs that don't fit into memory. Must exist and be writable when it comes to that.
+    pub spill_dir: PathBuf,
+    /// Most bytes of logs in memory, over all ranks of the agent.
+    pub log_memory_bytes: u64,
+    /// Most bytes of logs on disk.
+    pub log_disk_bytes: u64,
+    /// XGBoost's `dmlc_timeout`: how long a worker waits for its peers within a collective. Must exceed the longest
+    /// restart; that a rank is missing for too long is noticed by the tracker, not by XGBoost. At most 24 days.
+    pub worker_timeout: Duration,
+    /// How long a phase's last bytes may take to come out of the worker's sockets.
+    pub drain_timeout: Duration,
+    /// How long a worker that is being freed is left alone before its connections are reset.
+    pub free_delay: Duration,
+}
+
+impl Default for BridgeConfig {
+    fn default() -> Self {
+        BridgeConfig {
+            spill_dir: std::env::temp_dir(),
+            log_memory_bytes: 256 << 20,
+            log_disk_bytes: 16 << 30,
+            worker_timeout: Duration::from_secs(7 * 24 * 3600),
+            drain_timeout: Duration::from_secs(60),
+            free_delay: Duration::from_millis(300),
+        }
+    }
+}
+
+/// Plays XGBoost's tracker and peers for all workers of one agent.
+///
+/// The agent drives it as its [`DataPlane`]. A trainer's thread calls [`communicator`](Self::communicator) before
+/// XGBoost's `Communicator.init`, [`enter`](Self::enter) at each boundary of versions, and [`retire`](Self::retire)
+/// after `Communicator.shutdown` or when its task ends in whatever way.
+pub struct Bridge {
+    shared: Arc<Shared>,
+    commands: Sender<Command>,
+    waker: Waker,
+}
+
+impl Bridge {
+    /// Starts the bridge and its thread.
+    ///
+    /// # Errors
+    /// `Io` when the thread or its poll can't be made.
+    pub fn start(config: BridgeConfig) -> Result<Arc<Bridge>, Error> {
+        let failed = |cause| Error::new(Code::Io, format!("the bridge to XGBoost can't be started: {cause}"));
+        let poll = Poll::new().map_err(failed)?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
+        let budget = Budget::new(config.spill_dir.clone(), config.log_memory_bytes, config.log_disk_bytes);
+        let shared = Arc::new(Shared::new(Arc::new(budget)));
+        let (commands, receiver) = unbounded();
+        let engine = Engine::new(config, poll, receiver, shared.clone()).map_err(failed)?;
+        let for_thread = shared.clone();
+        let run = move || {
+            // The engine goes down with a panic: its sockets close, which frees the workers, and its callers are
+            // told by their closed replies.
+            if catch_unwind(AssertUnwindSafe(move || engine.run())).is_err() {
+                died(&for_thread);
+            }
+        };
+        std::thread::Builder::new().name("rejoin-bridge".into()).spawn(run).map_err(failed)?;
+        Ok(Arc::new(Bridge { shared, commands, waker }))
+    }
+
+    /// Opens XGBoost's way in for a worker and enters boot. Returns the arguments of its communicator: address and port of
+    /// "its tracker", its task id (a secret), time-out in seconds and number of tries. XGBoost wants port, time-out and
+    /// tries as integers.
+    ///
+    /// # Errors
+    /// `BadState` when the incarnation wasn't started, or has its way in already; the reason for which it was freed.
+    pub fn communicator(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        variant: WireVariant,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let (reply, answer) = bounded(1);
+        self.command(Command::Communicator { member: (rank, incarnation), variant, reply });
+        answer.recv().unwrap_or_else(|_| Err(self.gone((rank, incarnation))))
+    }
+
+    /// Ends the worker's phase and enters the next one. Waits until every byte that the worker wrote is logged. The
+    /// worker must make no XGBoost calls meanwhile.
+    ///
+    /// # Errors
+    /// `Mismatch` when the boundary isn't where the peers have it or the worker was given bytes that it did not read;
+    /// `TimedOut` when bytes are on their way for too long; `BadState` for a phase that doesn't follow; the reason for
+    /// which the incarnation was freed. After an error the incarnation is of no more use.
+    pub fn enter(&self, rank: Rank, incarnation: Incarnation, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
+        let (reply, answer) = bounded(1);
+        self.command(Command::Enter { member: (rank, incarnation), phase, mark, reply });
+        answer.recv().unwrap_or_else(|_| Err(self.gone((rank, incarnation))))
+    }
+
+    /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for its peers, until a newer
+    /// incarnation is seated or the agent is over.
+    pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
+        self.command(Command::Retire((rank, incarnation)));
+    }
+
+    /// Why this incarnation's calls end; `None` while it is in order.
+    pub fn failure(&self, rank: Rank, incarnation: Incarnation) -> Option<Error> {
+        let failures = self.shared.failures.lock();
+        failures.get(&rank).filter(|(failed, _)| *failed == incarnation).map(|(_, error)| error.clone())
+    }
+
+    fn command(&self, command: Command) {
+        // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
+        if self.commands.send(command).is_ok() {
+            if let Err(cause) = self.waker.wake() {
+                log::error!("the bridge's thread can't be woken: {cause}");
+            }
+        }
+    }
+
+    fn gone(&self, (rank, incarnation): Member) -> Error {
+        self.failure(rank, incarnation)
+            .unwrap_or_else(|| Error::new(Code::BadState, format!("rank {rank}: the bridge to XGBoost is closed")))
+    }
+}
+
+/// The thread has panicked. Nobody may wait for it.
+fn died(shared: &Shared) {
+    let error = Error::new(Code::Internal, "the bridge's thread has panicked; its message stands in the log");
+    let agent = shared.agent();
+    for member in std::mem::take(&mut *shared.members.lock()) {
+        shared.fail(member, &error);
+        if let Some(agent) = &agent {
+            agent.broken(member.0, member.1, error.clone());
+        }
+    }
+}
+
+impl DataPlane for Bridge {
+    fn attach(&self, agent: Box<dyn AgentReports>) {
+        *self.shared.reports.lock() = Some(Arc::from(agent));
+    }
+
+    fn seated(&self, rank: Rank, incarnation: Incarnation) {
+        self.command(Command::Seated((rank, incarnation)));
+    }
+
+    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
+        let mut holds = self.shared.holds.lock();
+        holds.entry((rank, incarnation)).or_default().oldest = version;
+        drop(holds);
+        self.command(Command::Start { member: (rank, incarnation), world, lineage, version });
+    }
+
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>) {
+        self.command(Command::Peers { member: (rank, incarnation), peers });
+    }
+
+    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link) {
+        let member = (rank, incarnation);
+        self.command(Command::Link { member, peer, peer_incarnation, link: Box::new(link) });
+    }
+
+    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+        self.shared.fail((rank, incarnation), &error);
+        self.command(Command::Free { member: (rank, incarnation), error });
+    }
+
+    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
+        let mut holds = self.shared.holds.lock();
+        let hold = holds.entry((rank, incarnation)).or_default();
+        hold.holding = true;
+        hold.oldest
+    }
+
+    fn release(&self, rank: Rank, incarnation: Incarnation) {
+        if let Some(hold) = self.shared.holds.lock().get_mut(&(rank, incarnation)) {
+            hold.holding = false;
+        }
+        self.command(Command::Unhold((rank, incarnation)));
+    }
+
+    fn faults(&self, rules: Vec<FaultRule>) {
+        self.command(Command::Faults(rules));
+    }
+
+    fn usage(&self) -> PlaneUsage {
+        let (log_bytes, log_bytes_peak, spilled_bytes) = self.shared.budget.used();
+        PlaneUsage { log_bytes, log_bytes_peak, spilled_bytes }
+    }
+
+    fn close(&self) {
+        self.command(Command::Close);
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        self.command(Command::Close);
+    }
+}

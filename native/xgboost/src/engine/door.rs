@@ -1,0 +1,270 @@
+//! Playing the tracker for a worker.
+
+use super::Engine;
+use crate::bootstrap::{is_own, loopback, Bootstrap};
+use crate::dialogue::{magic, Dialogue, Heard};
+use crate::kernel;
+use crate::seat::{Door, Seat, Talk};
+use crate::shared::Member;
+use crate::sources::Source;
+use crate::topology::WireVariant;
+use crate::worker_socket::{prepare, WorkerSocket};
+use mio::net::TcpListener;
+use mio::{Interest, Token};
+use rejoin_protocol::channel::PhaseMark;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Phase, Rank};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
+use std::net::SocketAddr;
+
+impl Engine {
+    pub(super) fn communicator(
+        &mut self,
+        member: Member,
+        variant: WireVariant,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let (rank, incarnation) = member;
+        let missing = || {
+            let text =
+                format!("rank {rank} incarnation {incarnation} has no start here, so it has no way into XGBoost");
+            Error::new(Code::BadState, text)
+        };
+        let seat = self.member(member).ok_or_else(missing)?;
+        if let Some(failure) = &seat.failure {
+            return Err(failure.clone());
+        }
+        let training = seat.training.as_mut().ok_or_else(missing)?;
+        if training.variant.is_some() {
+            let text = format!("rank {rank}: XGBoost's way in was opened before; each incarnation has one");
+            return Err(Error::new(Code::BadState, text));
+        }
+        training.variant = Some(variant);
+        let secret = secret()?;
+        let failed = |cause| Error::new(Code::Io, format!("rank {rank}: no listener for its worker: {cause}"));
+        let mut listener = TcpListener::bind(loopback(0)).map_err(failed)?;
+        let port = listener.local_addr().map_err(failed)?.port();
+        let token = self.sources.add(&mut listener, Source::Tracker(rank), Interest::READABLE).map_err(failed)?;
+        if let Some(seat) = self.member(member) {
+            let (talks, bootstrap) = (HashMap::new(), None);
+            seat.door = Some(Door { listener, token, secret: secret.clone(), talks, bootstrap, opened: false });
+        }
+        self.enter_now(member, Phase::Boot, PhaseMark { round: 0, checkpoint: 0 })?;
+        Ok(vec![
+            ("dmlc_tracker_uri".into(), loopback(port).ip().to_string()),
+            ("dmlc_tracker_port".into(), port.to_string()),
+            ("dmlc_task_id".into(), secret),
+            ("dmlc_timeout".into(), self.config.worker_timeout.as_secs().max(1).to_string()),
+            // The listener is there: a second try would only wait for one that is gone.
+            ("dmlc_retry".into(), "1".into()),
+        ])
+    }
+
+    /// Connections wait at the listener that plays the tracker.
+    pub(super) fn answer_door(&mut self, rank: Rank) {
+        loop {
+            let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
+            let (mut stream, from) = match door.listener.accept() {
+                Ok(accepted) => accepted,
+                Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => continue,
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
+                Err(cause) => return log::warn!("rank {rank}: its worker's connection can't be accepted: {cause}"),
+            };
+            match is_own(&stream, from) {
+                Ok(true) => {}
+                Ok(false) => {
+                    kernel::reset(stream);
+                    self.refuse(rank, from, "the connection doesn't come from this process");
+                    continue;
+                }
+                Err(cause) => {
+                    kernel::reset(stream);
+                    self.refuse(rank, from, &format!("this process's open files can't be listed: {cause}"));
+                    continue;
+                }
+            }
+            prepare(&stream);
+            let interest = Interest::READABLE | Interest::WRITABLE;
+            let token = match self.sources.add(&mut stream, Source::Dialogue(rank), interest) {
+                Ok(token) => token,
+                Err(cause) => return log::warn!("rank {rank}: its worker can't be listened to: {cause}"),
+            };
+            let talk = Talk { stream, dialogue: Dialogue::new(), outbox: magic().to_vec(), greeted: false };
+            if let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) {
+                door.talks.insert(token, talk);
+            }
+            self.listen_to(rank, token);
+        }
+    }
+
+    /// A worker says something to its tracker.
+    pub(super) fn listen_to(&mut self, rank: Rank, token: Token) {
+        let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
+        let Some(talk) = door.talks.get_mut(&token) else { return };
+        let mut ended = talk.write().is_err() | talk.read();
+        let mut strange = None;
+        let mut start = None;
+        loop {
+            match talk.dialogue.next() {
+                Ok(None) => break,
+                Ok(Some(Heard::Hello { task_id })) if task_id == door.secret => talk.greeted = true,
+                Ok(Some(Heard::Hello { .. })) => strange = Some("its task id is not the one that was given".to_owned()),
+                Ok(Some(_)) if !talk.greeted => {}
+                Ok(Some(Heard::Start { port })) => start = Some(port),
+                Ok(Some(Heard::Shutdown)) => {
+                    log::debug!("rank {rank}: its worker shuts down");
+                    ended = true;
+                }
+                Ok(Some(Heard::Error { message })) => {
+                    log::warn!("rank {rank}: XGBoost reports: {message}");
+                    ended = true;
+                }
+                Ok(Some(Heard::Print { message })) => {
+                    log::info!("rank {rank}: {message}");
+                    ended = true;
+                }
+                Err(text) => strange = Some(text),
+            }
+            if strange.is_some() {
+                break;
+            }
+        }
+        if !ended && strange.is_none() && start.is_none() {
+            return;
+        }
+        let Some(mut talk) = door.talks.remove(&token) else { return };
+        if let Some(reason) = strange {
+            let from = talk.stream.peer_addr().unwrap_or_else(|_| loopback(0));
+            self.sources.remove(&mut talk.stream, token);
+            return self.refuse(rank, from, &reason);
+        }
+        match start {
+            Some(port) => self.begin_connecting(rank, port, talk, token),
+            None => self.sources.remove(&mut talk.stream, token),
+        }
+    }
+
+    fn begin_connecting(&mut self, rank: Rank, port: u16, mut talk: Talk, token: Token) {
+        let Engine { seats, sources, .. } = self;
+        let found = seats.iter_mut().find(|seat| seat.rank == rank && seat.failure.is_none());
+        let parts = found.and_then(|seat| Some((seat.training.as_mut()?, seat.door.as_mut()?)));
+        let Some((training, door)) = parts.filter(|(_, door)| door.bootstrap.is_none() && !door.opened) else {
+            // Freed meanwhile, or a second start: the closed connection ends the worker's call.
+            log::warn!("rank {rank}: its worker asked to be connected, which is not its turn; it is turned away");
+            return sources.remove(&mut talk.stream, token);
+        };
+        let Some(variant) = training.variant else { return sources.remove(&mut talk.stream, token) };
+        sources.rename(token, Source::Bootstrap(rank));
+        match Bootstrap::begin(rank, training.world, variant, port, (talk.stream, token), sources) {
+            Ok(bootstrap) => {
+                door.bootstrap = Some(bootstrap);
+                self.go_on_connecting(rank);
+            }
+            Err(cause) => {
+                let error = Error::new(Code::Io, format!("rank {rank}: its worker can't be connected: {cause}"));
+                self.fail_rank(rank, error);
+            }
+        }
+    }
+
+    /// Something moved in a worker's bootstrap.
+    pub(super) fn go_on_connecting(&mut self, rank: Rank) {
+        let Engine { seats, sources, .. } = self;
+        let Some(seat) = seats.iter_mut().find(|seat| seat.rank == rank) else { return };
+        let Some(door) = &mut seat.door else { return };
+        let Some(bootstrap) = &mut door.bootstrap else { return };
+        let result = bootstrap.advance(sources);
+        let strangers = bootstrap.take_strangers();
+        match result {
+            Ok(None) => {}
+            Ok(Some(ready)) => {
+                if let Some(done) = door.bootstrap.take() {
+                    done.end(sources);
+                }
+                door.opened = true;
+                for (peer, (stream, token)) in ready {
+                    sources.rename(token, Source::Worker(rank, peer));
+                    match WorkerSocket::new(stream, token) {
+                        Ok(socket) => {
+                            let channel = seat.training.as_mut().and_then(|training| training.channel(peer));
+                            if let Some(channel) = channel {
+                                channel.worker = Some(socket);
+                            }
+                        }
+                        Err(cause) => log::warn!("rank {rank}: its worker's channel to rank {peer} is gone: {cause}"),
+                    }
+                }
+                log::debug!("rank {rank}: its worker is connected");
+                self.make_all_busy(rank);
+            }
+            Err(cause) => {
+                // The worker's own call fails with its cause; this is not worth the job.
+                log::warn!("rank {rank}: its worker went away while it was being connected: {cause}");
+                if let Some(broken) = door.bootstrap.take() {
+                    broken.abandon(sources);
+                }
+            }
+        }
+        for from in strangers {
+            self.refuse(rank, from, "the connection doesn't come from this process, or was not expected");
+        }
+    }
+
+    fn refuse(&mut self, rank: Rank, from: SocketAddr, reason: &str) {
+        log::warn!("rank {rank}: a stranger at {from} was refused: {reason}");
+        if let Some(agent) = self.shared.agent() {
+            agent.happened(Event::StrangerRefused { address: from.to_string(), reason: reason.to_owned() });
+        }
+    }
+
+    /// Nobody is to knock any more.
+    pub(super) fn close_door(&mut self, seat: &mut Seat) {
+        if let Some(door) = seat.door.take() {
+            self.dismantle(door);
+        }
+    }
+
+    pub(super) fn dismantle(&mut self, mut door: Door) {
+        self.sources.remove(&mut door.listener, door.token);
+        for (token, mut talk) in door.talks {
+            self.sources.remove(&mut talk.stream, token);
+        }
+    }
+}
+
+impl Talk {
+    fn write(&mut self) -> std::io::Result<()> {
+        while !self.outbox.is_empty() {
+            match self.stream.write(&self.outbox) {
+                Ok(count) => drop(self.outbox.drain(..count)),
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return Ok(()),
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(cause) => return Err(cause),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what is there; true at the end of the stream.
+    fn read(&mut self) -> bool {
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return true,
+                Ok(count) => self.dialogue.feed(&buffer[..count]),
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return false,
+                Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
+                Err(_) => return true,
+            }
+        }
+    }
+}
+
+/// 128 random bits in hexadecimal digits.
+fn secret() -> Result<String, Error> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes)
+        .map_err(|cause| Error::new(Code::Io, format!("the system gives no random numbers: {cause}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}

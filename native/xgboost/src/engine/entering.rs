@@ -1,0 +1,166 @@
+//! The boundary between two phases of a worker.
+
+use super::Engine;
+use crate::seat::Waiting;
+use crate::shared::Member;
+use crate::worker_socket::Rest;
+use crossbeam::channel::Sender;
+use rejoin_protocol::channel::PhaseMark;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{Phase, Rank};
+use std::time::Instant;
+
+impl Engine {
+    pub(super) fn ask_to_enter(
+        &mut self,
+        member: Member,
+        phase: Phase,
+        mark: PhaseMark,
+        reply: Sender<Result<(), Error>>,
+    ) {
+        let (rank, incarnation) = member;
+        let Some(seat) = self.member(member) else {
+            let text = format!("rank {rank} incarnation {incarnation} is not seated here");
+            // Nobody there to hear it means that the trainer's thread is gone.
+            let _ = reply.send(Err(Error::new(Code::BadState, text)));
+            return;
+        };
+        let refusal = match (&seat.failure, &seat.waiting) {
+            (Some(failure), _) => Some(failure.clone()),
+            (None, Some(_)) => {
+                Some(Error::new(Code::BadState, format!("rank {rank} enters a phase in another thread already")))
+            }
+            (None, None) => None,
+        };
+        if let Some(error) = refusal {
+            let _ = reply.send(Err(error));
+            return;
+        }
+        seat.waiting = Some(Waiting { phase, mark, since: Instant::now(), reply });
+        // Usually everything is at rest already.
+        self.look_at_boundary(rank);
+    }
+
+    /// Looks whether those who wait can go on.
+    pub(super) fn look_at_boundaries(&mut self) {
+        let waiting = self.seats.iter().filter(|seat| seat.waiting.is_some()).map(|seat| seat.rank);
+        for rank in waiting.collect::<Vec<Rank>>() {
+            self.look_at_boundary(rank);
+        }
+    }
+
+    fn look_at_boundary(&mut self, rank: Rank) {
+        let peers = self.seat(rank).and_then(|seat| Some(seat.training.as_ref()?.neighbours(rank))).unwrap_or_default();
+        for peer in peers {
+            self.move_channel(rank, peer);
+        }
+        let drain_timeout = self.config.drain_timeout;
+        // Moving may have found that the rank is over; then its call has been answered.
+        let Some(seat) = self.seat(rank).filter(|seat| seat.moves()) else { return };
+        let Some(Waiting { phase, mark, since, .. }) = seat.waiting else { return };
+        let member = (rank, seat.incarnation);
+        let result = match seat.rest() {
+            Ok(Some(true)) => self.enter_now(member, phase, mark),
+            Ok(Some(false)) if since.elapsed() > drain_timeout => Err(Error::new(
+                Code::TimedOut,
+                format!(
+                    "rank {rank}: bytes of its worker are on their way for {} s at the boundary before {phase}; no XGBoost \
+                     call may be in progress while a phase is entered",
+                    since.elapsed().as_secs()
+                ),
+            )),
+            Ok(Some(false)) => return,
+            Ok(None) => Err(Error::new(
+                Code::BadState,
+                format!("rank {rank}: its worker has no connections, but enters {phase}; was its communicator shut down?"),
+            )),
+            Err(error) => Err(error),
+        };
+        let Some(seat) = self.member(member) else { return };
+        match result {
+            Ok(()) => seat.answer(Ok(())),
+            Err(error) => {
+                seat.answer(Err(error.clone()));
+                if error.code == Code::Mismatch {
+                    self.break_job(rank, error);
+                }
+            }
+        }
+    }
+
+    /// Enters a phase: everything before it is at rest.
+    pub(super) fn enter_now(&mut self, member: Member, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
+        let (rank, incarnation) = member;
+        let shared = self.shared.clone();
+        let mut holds = shared.holds.lock();
+        let hold = holds.entry(member).or_default();
+        let Some(training) = self.member(member).and_then(|seat| seat.training.as_mut()) else {
+            return Err(Error::new(Code::BadState, format!("rank {rank} incarnation {incarnation} was not started")));
+        };
+        let mut oldest = training.place.start;
+        let mut regenerated = 0;
+        let mut trouble = None;
+        for peer in training.neighbours(rank) {
+            let Some(channel) = training.channel(peer) else { continue };
+            if hold.holding {
+                channel.outgoing.hold();
+                channel.incoming.hold();
+            }
+            if let Err(found) = channel.enter(phase, mark) {
+                trouble = Some((peer, found));
+                break;
+            }
+            oldest = oldest.max(channel.outgoing.oldest());
+            regenerated += channel.outgoing.regenerated();
+        }
+        if let Some((peer, trouble)) = trouble {
+            drop(holds);
+            let error = self.name(rank, peer, trouble);
+            return Err(error);
+        }
+        hold.oldest = oldest;
+        drop(holds);
+        training.phase = Some(phase);
+        training.left = 0;
+        training.story.entered(phase, mark, regenerated);
+        self.make_all_busy(rank);
+        self.strike_if_due(rank);
+        Ok(())
+    }
+}
+
+impl crate::seat::Seat {
+    /// Whether nothing is on its way between the worker and its channels; `None` if a channel has no connection.
+    fn rest(&mut self) -> Result<Option<bool>, Error> {
+        let rank = self.rank;
+        let Some(training) = &mut self.training else { return Ok(None) };
+        let mut own = None;
+        for peer in training.neighbours(rank) {
+            let Some(channel) = training.channel(peer) else { return Ok(None) };
+            let Some(worker) = &mut channel.worker else { return Ok(None) };
+            let unknown = |cause| {
+                Error::new(
+                    Code::Io,
+                    format!("rank {rank}: its worker's channel to rank {peer} can't be examined: {cause}"),
+                )
+            };
+            match worker.rest(&mut own).map_err(unknown)? {
+                Rest::Complete => {}
+                Rest::Moving => return Ok(Some(false)),
+                Rest::Gone => return Ok(None),
+                Rest::Unread(bytes) => {
+                    return Err(Error::new(
+                        Code::Mismatch,
+                        format!(
+                            "rank {peer} sent rank {rank} at least {bytes} bytes more in {} than rank {rank} has read: the \
+                             two did not run the same collectives; usual causes: other parameters, rows in another order, \
+                             a random seed that isn't fixed",
+                            channel.outgoing.phase()
+                        ),
+                    ))
+                }
+            }
+        }
+        Ok(Some(true))
+    }
+}

@@ -1,0 +1,96 @@
+//! Fault rules whose moment only the bridge can see: bytes that leave a worker, and the first replayed byte.
+
+use rejoin_protocol::fault::{FaultRule, Moment};
+use rejoin_protocol::ids::{Incarnation, Phase, Rank};
+use std::collections::HashSet;
+
+/// Rules that wait. Each strikes once.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    rules: Vec<FaultRule>,
+    struck: HashSet<u32>,
+}
+
+impl Watch {
+    /// Takes new rules in place of the old ones.
+    pub(crate) fn replace(&mut self, rules: Vec<FaultRule>) {
+        self.rules = rules;
+    }
+
+    /// How many more bytes may leave the rank's worker before a rule strikes; 0 when one is due.
+    pub(crate) fn allowance(&self, rank: Rank, incarnation: Incarnation, phase: Phase, left: u64) -> u64 {
+        let waiting = self.waiting(rank, incarnation).filter_map(|rule| match rule.moment {
+            Moment::Bytes { phase: wanted, bytes } if wanted == phase => Some(bytes.saturating_sub(left)),
+            _ => None,
+        });
+        waiting.min().unwrap_or(u64::MAX)
+    }
+
+    /// The rule that is due after so many bytes; it is used up.
+    pub(crate) fn due_after(
+        &mut self,
+        rank: Rank,
+        incarnation: Incarnation,
+        phase: Phase,
+        left: u64,
+    ) -> Option<FaultRule> {
+        self.strike(
+            rank,
+            incarnation,
+            |moment| matches!(moment, Moment::Bytes { phase: p, bytes } if p == phase && bytes <= left),
+        )
+    }
+
+    /// The rule that is due when the first replayed byte comes; it is used up.
+    pub(crate) fn due_replaying(&mut self, rank: Rank, incarnation: Incarnation) -> Option<FaultRule> {
+        self.strike(rank, incarnation, |moment| moment == Moment::Replaying)
+    }
+
+    fn strike(&mut self, rank: Rank, incarnation: Incarnation, is_due: impl Fn(Moment) -> bool) -> Option<FaultRule> {
+        let rule = self.waiting(rank, incarnation).find(|rule| is_due(rule.moment))?.clone();
+        self.struck.insert(rule.id);
+        Some(rule)
+    }
+
+    fn waiting(&self, rank: Rank, incarnation: Incarnation) -> impl Iterator<Item = &FaultRule> {
+        self.rules.iter().filter(move |rule| {
+            rule.rank == rank
+                && rule.incarnation.is_none_or(|wanted| wanted == incarnation)
+                && !self.struck.contains(&rule.id)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_protocol::fault::Action;
+    use rejoin_protocol::ids::Version;
+
+    fn rule(id: u32, incarnation: Option<u32>, moment: Moment) -> FaultRule {
+        FaultRule { id, rank: Rank(1), incarnation: incarnation.map(Incarnation), moment, action: Action::Kill }
+    }
+
+    #[test]
+    fn a_rule_strikes_once_at_its_byte() {
+        let phase = Phase::Version(Version(2));
+        let mut watch = Watch::default();
+        watch.replace(vec![rule(7, Some(0), Moment::Bytes { phase, bytes: 1000 })]);
+        assert_eq!(watch.allowance(Rank(1), Incarnation(0), phase, 400), 600);
+        assert_eq!(watch.allowance(Rank(1), Incarnation(1), phase, 400), u64::MAX);
+        assert_eq!(watch.allowance(Rank(0), Incarnation(0), phase, 400), u64::MAX);
+        assert_eq!(watch.allowance(Rank(1), Incarnation(0), Phase::Boot, 400), u64::MAX);
+        assert_eq!(watch.due_after(Rank(1), Incarnation(0), phase, 999), None);
+        assert_eq!(watch.due_after(Rank(1), Incarnation(0), phase, 1000).map(|r| r.id), Some(7));
+        assert_eq!(watch.due_after(Rank(1), Incarnation(0), phase, 1000), None);
+        assert_eq!(watch.allowance(Rank(1), Incarnation(0), phase, 0), u64::MAX);
+    }
+
+    #[test]
+    fn a_rule_for_any_incarnation_waits_for_the_first_replayed_byte() {
+        let mut watch = Watch::default();
+        watch.replace(vec![rule(1, None, Moment::Replaying)]);
+        assert_eq!(watch.due_replaying(Rank(1), Incarnation(2)).map(|r| r.id), Some(1));
+        assert_eq!(watch.due_replaying(Rank(1), Incarnation(3)), None);
+    }
+}

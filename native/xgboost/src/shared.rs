@@ -1,0 +1,104 @@
+//! What the bridge's thread and its callers both see.
+
+use crate::phase_log::Budget;
+use crossbeam::channel::{Receiver, Sender};
+use parking_lot::Mutex;
+use rejoin_agent::{AgentReports, PlanePeer};
+use rejoin_protocol::channel::PhaseMark;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_transport::Link;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::topology::WireVariant;
+
+/// An incarnation.
+pub(crate) type Member = (Rank, Incarnation);
+
+/// What is asked of the bridge's thread.
+pub(crate) enum Command {
+    Seated(Member),
+    Start {
+        member: Member,
+        world: u32,
+        lineage: Lineage,
+        version: Version,
+    },
+    Peers {
+        member: Member,
+        peers: Vec<PlanePeer>,
+    },
+    Link {
+        member: Member,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        link: Box<Link>,
+    },
+    Free {
+        member: Member,
+        error: Error,
+    },
+    /// Logs that were held may go.
+    Unhold(Member),
+    Faults(Vec<FaultRule>),
+    Communicator {
+        member: Member,
+        variant: WireVariant,
+        reply: Sender<Result<Vec<(String, String)>, Error>>,
+    },
+    Enter {
+        member: Member,
+        phase: Phase,
+        mark: PhaseMark,
+        reply: Sender<Result<(), Error>>,
+    },
+    /// The worker is done, or its task has ended.
+    Retire(Member),
+    Close,
+}
+
+/// Whether an incarnation's channels drop nothing, and what the oldest version is that they have.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hold {
+    pub(crate) holding: bool,
+    pub(crate) oldest: Version,
+}
+
+/// See the module's documentation.
+pub(crate) struct Shared {
+    pub(crate) budget: Arc<Budget>,
+    /// Set by `attach`, taken away at the end: the agent holds the bridge in turn.
+    pub(crate) reports: Mutex<Option<Arc<dyn AgentReports>>>,
+    /// Why an incarnation's calls end. The newest incarnation of each rank only.
+    pub(crate) failures: Mutex<HashMap<Rank, (Incarnation, Error)>>,
+    /// Locked while a phase is entered, so that a hold comes either before or after it.
+    pub(crate) holds: Mutex<HashMap<Member, Hold>>,
+    /// Ranks that the thread serves, so that they can be told if it dies.
+    pub(crate) members: Mutex<Vec<Member>>,
+}
+
+impl Shared {
+    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+        let (reports, failures, holds, members) = Default::default();
+        Shared { budget, reports, failures, holds, members }
+    }
+
+    /// The agent, as long as there is one.
+    pub(crate) fn agent(&self) -> Option<Arc<dyn AgentReports>> {
+        self.reports.lock().clone()
+    }
+
+    /// Notes why an incarnation's calls end; the first reason stays.
+    pub(crate) fn fail(&self, member: Member, error: &Error) {
+        let mut failures = self.failures.lock();
+        match failures.get(&member.0) {
+            Some((incarnation, _)) if *incarnation >= member.1 => {}
+            _ => drop(failures.insert(member.0, (member.1, error.clone()))),
+        }
+    }
+}
+
+/// The commands' way in, as the thread sees it.
+pub(crate) type Commands = Receiver<Command>;

@@ -1,0 +1,103 @@
+//! How a restarted rank catches up, told once.
+
+use rejoin_protocol::channel::PhaseMark;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Incarnation, Phase, Rank};
+use std::time::Instant;
+
+/// What is counted for [`Event::CaughtUp`].
+#[derive(Clone, Debug)]
+pub(crate) struct Story {
+    restarted: bool,
+    since: Instant,
+    replayed: u64,
+    told: bool,
+    first_round: Option<u32>,
+    round: u32,
+    regenerated_before: u64,
+}
+
+impl Story {
+    /// An incarnation was given its start just now.
+    pub(crate) fn new(incarnation: Incarnation) -> Self {
+        Story {
+            restarted: incarnation.0 > 0,
+            since: Instant::now(),
+            replayed: 0,
+            told: false,
+            first_round: None,
+            round: 0,
+            regenerated_before: 0,
+        }
+    }
+
+    /// The worker entered a phase, having regenerated so many bytes by then.
+    pub(crate) fn entered(&mut self, phase: Phase, mark: PhaseMark, regenerated: u64) {
+        if let Phase::Version(_) = phase {
+            self.first_round.get_or_insert(mark.round);
+            self.round = mark.round;
+        }
+        self.regenerated_before = regenerated;
+    }
+
+    /// Bytes came for the worker. True for the first ones of a restarted worker: the replay has begun.
+    pub(crate) fn arrived(&mut self, bytes: u64) -> bool {
+        let first = self.restarted && self.replayed == 0 && bytes > 0;
+        if !self.told {
+            self.replayed += bytes;
+        }
+        first
+    }
+
+    /// Whether it is still to be found out if the worker has caught up.
+    pub(crate) fn is_open(&self) -> bool {
+        self.restarted && !self.told
+    }
+
+    /// The worker has produced bytes that nobody had yet, and nothing is left to be compared.
+    pub(crate) fn caught_up(&mut self, rank: Rank, incarnation: Incarnation, regenerated: u64) -> Event {
+        self.told = true;
+        let whole = self.first_round.map_or(0, |first| self.round.saturating_sub(first));
+        let begun = u32::from(self.first_round.is_some() && regenerated > self.regenerated_before);
+        Event::CaughtUp {
+            rank,
+            incarnation,
+            replayed_in: self.replayed,
+            regenerated,
+            rounds_again: whole + begun,
+            millis: self.since.elapsed().as_millis() as u64,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_protocol::ids::Version;
+
+    fn mark(round: u32) -> PhaseMark {
+        PhaseMark { round, checkpoint: 0 }
+    }
+
+    #[test]
+    fn rounds_that_were_begun_again_are_counted() {
+        let mut story = Story::new(Incarnation(1));
+        assert!(story.arrived(100));
+        assert!(!story.arrived(50));
+        story.entered(Phase::Boot, mark(0), 0);
+        story.entered(Phase::Version(Version(3)), mark(7), 500);
+        let Event::CaughtUp { replayed_in, regenerated, rounds_again, .. } =
+            story.caught_up(Rank(1), Incarnation(1), 600)
+        else {
+            panic!("another event")
+        };
+        assert_eq!((replayed_in, regenerated, rounds_again), (150, 600, 1));
+        assert!(!story.is_open());
+    }
+
+    #[test]
+    fn a_first_incarnation_has_no_story() {
+        let mut story = Story::new(Incarnation(0));
+        assert!(!story.arrived(100) && !story.is_open());
+    }
+}

@@ -57,6 +57,7 @@ final class Fit<M extends Model<M>> {
     SparkContext context = dataset.sparkSession().sparkContext();
     Settings settings = Settings.of(dataset.sparkSession());
     XgboostVersion version = XgboostVersion.loaded();
+    StockMembers.check(version);
     NativeLibrary.logLevel(settings.logLevel());
     Dataset<?> validated = stock.validated(dataset);
     RuntimeParams runtime = stock.runtime(context.isLocal());

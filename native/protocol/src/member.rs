@@ -1,1 +1,172 @@
-//! See the crate's documentation.
+//! One rank's task in one process: from its join to its end.
+
+use crate::error::{Code, Error};
+use crate::host::Start;
+use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
+use crate::message::{Newcomer, RankState};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How far a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Has asked for its rank's seat.
+    Joining {
+        /** What it assumes. */
+        terms: String,
+        /** Since when. */
+        since: Millis,
+    },
+    /// Has the seat; waits for a plan.
+    Fresh,
+    /// Has a plan, and fetches its checkpoint.
+    Fetching(Fetching),
+    /// Trains.
+    Running(Running),
+    /// Has reported its end.
+    Finished {
+        /** Where it ended. */
+        running: Running,
+        /** Rounds trained. */
+        rounds: u32,
+        /** Its model. */
+        digest: u128,
+    },
+    /// Has been told that the job is over.
+    Over,
+}
+
+/// A plan whose checkpoint isn't here yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetching {
+    /// What the plan gave to this rank.
+    pub newcomer: Newcomer,
+    /// The lineage of the plan.
+    pub lineage: Lineage,
+    /// Tries that failed with every holder.
+    pub failures: u32,
+    /// When to try again; `None` while a try is under way.
+    pub again_at: Option<Millis>,
+}
+
+/// A member that was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// From where.
+    pub start: Start,
+    /// The version it is in; that of its start before it entered any.
+    pub version: Version,
+    /// The round that comes next.
+    pub round: u32,
+    /// Whether it has entered a version.
+    pub entered: bool,
+    /// The oldest version of which its channels have the logs, as far as told.
+    pub oldest: Version,
+    /// What only this rank has, newest last: told again when the tracker may have missed it.
+    pub locals: Vec<(Position, Vec<u8>)>,
+}
+
+/// One task of one rank.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Its rank.
+    pub rank: Rank,
+    /// The framework's try.
+    pub attempt: Attempt,
+    /// Its number, once it has a seat.
+    pub incarnation: Option<Incarnation>,
+    /// How far it is.
+    pub stage: Stage,
+}
+
+impl Member {
+    /// A task that asks for its rank's seat.
+    pub fn joining(rank: Rank, attempt: Attempt, terms: String, since: Millis) -> Self {
+        Member { rank, attempt, incarnation: None, stage: Stage::Joining { terms, since } }
+    }
+
+    /// Its progress, if it was started and the job isn't over for it.
+    pub fn running(&self) -> Option<&Running> {
+        match &self.stage {
+            Stage::Running(running) | Stage::Finished { running, .. } => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn running_mut(&mut self) -> Option<&mut Running> {
+        match &mut self.stage {
+            Stage::Running(running) | Stage::Finished { running, .. } => Some(running),
+            _ => None,
+        }
+    }
+
+    /// What it reports in a standing.
+    pub fn state(&self) -> Option<RankState> {
+        match &self.stage {
+            Stage::Joining { .. } | Stage::Over => None,
+            Stage::Fresh | Stage::Fetching(_) => Some(RankState::Fresh),
+            Stage::Running(running) => Some(RankState::At(running.position())),
+            Stage::Finished { running, digest, .. } => {
+                Some(RankState::Finished { at: running.position(), digest: *digest })
+            }
+        }
+    }
+}
+
+impl Running {
+    /// A member that starts here.
+    pub fn new(start: Start) -> Self {
+        let round = start.checkpoint.map_or(0, |checkpoint| checkpoint.round);
+        let version = start.version;
+        Running { start, version, round, entered: false, oldest: version, locals: Vec::new() }
+    }
+
+    /// Where it is.
+    pub fn position(&self) -> Position {
+        Position { lineage: self.start.lineage, version: self.version }
+    }
+
+    /// Takes the checkpoint that begins the next version, or the one it starts with; returns the checkpoint under the
+    /// name that it has everywhere.
+    /// # Errors
+    /// `Mismatch` when the start's checkpoint comes back changed; `Internal` for any other version than the next one.
+    pub fn enter(&mut self, checkpoint: Checkpoint) -> Result<Checkpoint, Error> {
+        let next = if self.entered { Version(self.version.0 + 1) } else { self.start.version };
+        if checkpoint.version != next {
+            return Err(Error::new(
+                Code::Internal,
+                format!("version {next} comes next, but version {} was entered", checkpoint.version),
+            ));
+        }
+        let named = match self.start.checkpoint {
+            // A version that begins a lineage keeps the name it had before.
+            Some(given) if !self.entered => {
+                let same = (given.length, given.digest, given.round, given.complete)
+                    == (checkpoint.length, checkpoint.digest, checkpoint.round, checkpoint.complete);
+                if !same {
+                    return Err(Error::new(
+                        Code::Mismatch,
+                        format!(
+                            "it was started with {} bytes (round {}, digest {:032x}) as version {next} and entered that \
+                             version with {} bytes (round {}, digest {:032x})",
+                            given.length,
+                            given.round,
+                            given.digest,
+                            checkpoint.length,
+                            checkpoint.round,
+                            checkpoint.digest
+                        ),
+                    ));
+                }
+                given
+            }
+            _ => Checkpoint { lineage: self.start.lineage, ..checkpoint },
+        };
+        self.version = checkpoint.version;
+        self.round = checkpoint.round;
+        self.entered = true;
+        Ok(named)
+    }
+}

@@ -160,12 +160,15 @@ pub struct RankStanding {
     pub attempt: Attempt,
     /// How far it is.
     pub state: RankState,
+    /// The oldest version of which its channels keep the logs, from now on until `Settled`. A newcomer can't be started
+    /// before it.
+    pub oldest: Version,
 }
 
 /// How far an incarnation is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RankState {
-    /// Seated, not planned yet.
+    /// Seated and not started: it has no plan yet, or hasn't fetched its checkpoint. It is planned (again).
     Fresh,
     /// Given a start; on its way through boot, or in the version it was given, or beyond.
     At(Position),
@@ -212,6 +215,11 @@ pub enum TrackerMessage {
     View(View),
     /// Where newcomers start.
     Plan(Plan),
+    /// Everybody of this generation is there and has caught up: what is old may be dropped again.
+    Settled {
+        /// The view's number.
+        generation: Generation,
+    },
     /// This incarnation is over: its calls end with the error.
     Fenced {
         /// The rank.

@@ -1,1 +1,294 @@
-//! See the crate's documentation.
+//! Where newcomers start: a pure function of what is known when every agent has answered a view.
+//!
+//! The rules, in the order in which they are tried:
+//!
+//! 1. Two agents hold different bytes under one name: `Mismatch`.
+//! 2. Somebody lives: the newest version that is not above the lowest living position, of which every living rank still
+//!    has the logs, that some agent holds, and for which each newcomer's own state exists. No such version: everybody
+//!    goes back.
+//! 3. Nobody lives (all wait to be started): the newest version on the lineage's chain that some agent holds and for
+//!    which everybody's own state exists, in a new lineage. Nothing held: from the beginning, if no version was ever
+//!    entered; otherwise the job is over.
+
+use crate::error::{Code, Error};
+use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Which versions belong to the line that is trained: each lineage with the version at which it left the one before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chain {
+    /// Entry n: the version at which lineage n+1 left lineage n.
+    branches: Vec<Version>,
+}
+
+impl Chain {
+    /// The lineage that is trained now.
+    pub fn lineage(&self) -> Lineage {
+        Lineage(self.branches.len() as u32)
+    }
+
+    /// The next lineage starts at this version of the present one.
+    pub fn branch(&mut self, at: Version) {
+        self.branches.push(at);
+    }
+
+    /// The lineage in which this version of the present line was taken.
+    pub fn origin(&self, version: Version) -> Position {
+        let mut lineage = self.branches.len();
+        while lineage > 0 && version <= self.branches[lineage - 1] {
+            lineage -= 1;
+        }
+        Position { lineage: Lineage(lineage as u32), version }
+    }
+
+    /// Whether a checkpoint belongs to the present line.
+    pub fn has(&self, checkpoint: &Checkpoint) -> bool {
+        self.origin(checkpoint.version).lineage == checkpoint.lineage
+    }
+}
+
+/// One rank, when every agent has answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// Nobody is there.
+    Vacant,
+    /// Waits to be started.
+    Fresh,
+    /// Trains, or has finished.
+    Living {
+        /// The version it is in.
+        version: Version,
+        /// The oldest version of which it has the logs.
+        oldest: Version,
+    },
+}
+
+/// All that a decision depends on.
+#[derive(Clone, Debug)]
+pub struct Situation<'a> {
+    /// In rank order.
+    pub members: &'a [Member],
+    /// The line that is trained.
+    pub chain: &'a Chain,
+    /// Whether any plan was made before.
+    pub planned_before: bool,
+    /// Whether any rank ever entered a version above 0.
+    pub progressed: bool,
+    /// Which agent holds what.
+    pub held: &'a [(AgentId, Checkpoint)],
+    /// For each rank: of which versions its own state is kept; `None` for ranks that have none of their own.
+    pub locals: &'a [Option<Vec<Position>>],
+}
+
+/// What to do, with the reason in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing yet.
+    Wait {
+        /** Why. */
+        reason: String,
+    },
+    /// Start all that are fresh here.
+    Start {
+        /** The version. */
+        version: Version,
+        /** Its checkpoint; `None` is the beginning. */
+        checkpoint: Option<Checkpoint>,
+        /** Who holds it. */
+        holders: Vec<AgentId>,
+        /** Whether a new lineage begins with it. */
+        branch: bool,
+        /** Why. */
+        reason: String,
+    },
+    /// The living can't be joined: they have to be ended, so that everybody starts again.
+    RollBack {
+        /** Why. */
+        reason: String,
+    },
+    /// The job is over.
+    Fail(Error),
+}
+
+/// Decides.
+pub fn decide(situation: &Situation<'_>) -> Decision {
+    if let Some(error) = contradiction(situation.held) {
+        return Decision::Fail(error);
+    }
+    let fresh = ranks(situation, |member| *member == Member::Fresh);
+    if fresh.is_empty() {
+        return Decision::Wait { reason: "nobody waits to be started".into() };
+    }
+    let living = situation.members.iter().filter_map(|member| match member {
+        Member::Living { version, oldest } => Some((*version, *oldest)),
+        _ => None,
+    });
+    match (living.clone().map(|(version, _)| version).min(), living.map(|(_, oldest)| oldest).max()) {
+        (Some(lowest), Some(floor)) => join_the_living(situation, &fresh, lowest, floor),
+        _ => start_everybody(situation, &fresh),
+    }
+}
+
+fn join_the_living(situation: &Situation<'_>, fresh: &[Rank], lowest: Version, floor: Version) -> Decision {
+    // Whoever dropped the logs below `floor` had proof that everybody has entered it, even if a standing is older.
+    let newest = lowest.max(floor);
+    let mut version = newest;
+    let mut failure = String::new();
+    loop {
+        match source(situation, fresh, version) {
+            Ok((checkpoint, holders)) => {
+                let mut reason = format!("the lowest living position is version {newest}");
+                if version < newest {
+                    reason = format!("{reason}, but {failure}, so they start at version {version}");
+                }
+                return Decision::Start { version, checkpoint, holders, branch: false, reason };
+            }
+            Err(why) if failure.is_empty() => failure = why,
+            Err(_) => {}
+        }
+        if version <= floor {
+            break;
+        }
+        version = Version(version.0 - 1);
+    }
+    if newest_held(situation, fresh).is_none() && situation.progressed {
+        return Decision::Fail(nothing_left(situation, fresh, &failure));
+    }
+    Decision::RollBack {
+        reason: format!("{failure}; the living ranks have the logs of version {floor} and later only"),
+    }
+}
+
+fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
+    let vacant = ranks(situation, |member| *member == Member::Vacant);
+    if !vacant.is_empty() {
+        return Decision::Wait { reason: format!("all ranks start together; not there yet: {}", list(&vacant)) };
+    }
+    if let Some((version, checkpoint, holders)) = newest_held(situation, fresh) {
+        let reason = format!(
+            "no rank was left in training; version {version} (round {}) is the newest that is held whole, by {} agents",
+            checkpoint.round,
+            holders.len()
+        );
+        return Decision::Start { version, checkpoint: Some(checkpoint), holders, branch: true, reason };
+    }
+    if situation.progressed {
+        return Decision::Fail(nothing_left(situation, fresh, "no agent holds a usable checkpoint"));
+    }
+    let reason = if situation.planned_before {
+        "all ranks were lost before the first checkpoint".into()
+    } else {
+        format!("all {} ranks are there", fresh.len())
+    };
+    Decision::Start {
+        version: Version(0),
+        checkpoint: None,
+        holders: Vec::new(),
+        branch: situation.planned_before,
+        reason,
+    }
+}
+
+/// The checkpoint that begins `version`, with its holders; or why nobody can start there.
+fn source(
+    situation: &Situation<'_>,
+    fresh: &[Rank],
+    version: Version,
+) -> Result<(Option<Checkpoint>, Vec<AgentId>), String> {
+    if version == Version(0) {
+        return Ok((None, Vec::new()));
+    }
+    let origin = situation.chain.origin(version);
+    let holders =
+        || situation.held.iter().filter(|(_, held)| held.lineage == origin.lineage && held.version == origin.version);
+    let Some((_, checkpoint)) = holders().next() else {
+        return Err(format!("no agent that is connected holds version {version}"));
+    };
+    let lacking = fresh.iter().filter(|rank| match situation.locals.get(rank.0 as usize) {
+        Some(Some(kept)) => !kept.contains(&origin),
+        _ => false,
+    });
+    let lacking: Vec<Rank> = lacking.copied().collect();
+    if !lacking.is_empty() {
+        return Err(format!("the own state of rank {} as of version {version} is lost", list(&lacking)));
+    }
+    Ok((Some(*checkpoint), holders().map(|(agent, _)| *agent).collect()))
+}
+
+/// The newest version at which all of them could be started.
+fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Checkpoint, Vec<AgentId>)> {
+    // In a restart of everybody those who live now start again too.
+    let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
+    let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
+    let mut versions: Vec<Version> =
+        situation.held.iter().filter(|(_, held)| situation.chain.has(held)).map(|(_, held)| held.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    versions.into_iter().rev().find_map(|version| match source(situation, whom, version) {
+        Ok((Some(checkpoint), holders)) => Some((version, checkpoint, holders)),
+        _ => None,
+    })
+}
+
+fn contradiction(held: &[(AgentId, Checkpoint)]) -> Option<Error> {
+    let mut sorted: Vec<&(AgentId, Checkpoint)> = held.iter().collect();
+    sorted.sort_by_key(|(agent, held)| (held.lineage, held.version, *agent));
+    sorted.windows(2).find_map(|pair| {
+        let ((first, one), (second, other)) = (pair[0], pair[1]);
+        (one.lineage == other.lineage && one.version == other.version && one != other).then(|| {
+            Error::new(
+                Code::Mismatch,
+                format!(
+                    "version {} of lineage {} was expected to be the same everywhere, but agent {:016x} holds {} bytes \
+                     (round {}, digest {:032x}) and agent {:016x} {} bytes (round {}, digest {:032x}); training is not \
+                     deterministic: check row order, seeds and the custom objective",
+                    one.version,
+                    one.lineage,
+                    first.0,
+                    one.length,
+                    one.round,
+                    one.digest,
+                    second.0,
+                    other.length,
+                    other.round,
+                    other.digest
+                ),
+            )
+        })
+    })
+}
+
+fn nothing_left(situation: &Situation<'_>, fresh: &[Rank], why: &str) -> Error {
+    let mut agents: Vec<AgentId> = situation.held.iter().map(|(agent, _)| *agent).collect();
+    agents.sort_unstable();
+    agents.dedup();
+    Error::new(
+        Code::Unrecoverable,
+        format!(
+            "rank {} can't be started again: {why}. {} agents hold checkpoints, none of a version that all could start \
+             from: too many executors died at once. More executors than ranks, or fewer ranks in one executor, let more \
+             simultaneous deaths be survived",
+            list(fresh),
+            agents.len()
+        ),
+    )
+}
+
+fn ranks(situation: &Situation<'_>, which: impl Fn(&Member) -> bool) -> Vec<Rank> {
+    let all = situation.members.iter().enumerate();
+    all.filter(|(_, member)| which(member)).map(|(rank, _)| Rank(rank as u32)).collect()
+}
+
+/// Ranks as a text: `0, 2 and 5`.
+pub fn list(ranks: &[Rank]) -> String {
+    let mut text = String::new();
+    for (index, rank) in ranks.iter().enumerate() {
+        if index > 0 {
+            text.push_str(if index + 1 == ranks.len() { " and " } else { ", " });
+        }
+        text.push_str(&format!("{rank}"));
+    }
+    text
+}

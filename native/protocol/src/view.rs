@@ -13,6 +13,8 @@ pub struct Seat {
     pub incarnation: Option<Incarnation>,
     /// Alive and where, or not.
     pub state: SeatState,
+    /// Whether a plan gave it a start: only then is it linked with. Newcomers of a plan join these.
+    pub planned: bool,
 }
 
 /// Whether a seat is taken.

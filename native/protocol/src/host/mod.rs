@@ -2,15 +2,23 @@
 //!
 //! Outlives its members: a rank's task may come and go, checkpoints and the view stay.
 
+mod following;
+mod holdings;
+mod tasks;
+mod tracker_link;
+
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
 use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Millis, Rank, Version};
-use crate::message::{AgentMessage, TrackerMessage};
-use crate::view::AgentAddress;
+use crate::member::Member;
+use crate::message::{AgentMessage, Timing, TrackerMessage};
+use crate::view::{AgentAddress, View};
+use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
+use holdings::Holdings;
 
 /// Who this agent is.
 #[derive(Clone, Debug)]
@@ -270,31 +278,137 @@ pub enum Output {
 /// The state machine of one agent. Drive it: [`Host::handle`] one input, then [`Host::poll`] until `None`, then sleep
 /// until [`Host::wake_at`] or the next input.
 #[derive(Debug)]
-pub struct Host {}
+pub struct Host {
+    config: HostConfig,
+    now: Millis,
+    /// The connection to the tracker stands.
+    up: bool,
+    /// Since when there was no tracker.
+    down_since: Millis,
+    down_reason: String,
+    /// From the first registration on.
+    timing: Option<Timing>,
+    heartbeat_at: Millis,
+    heartbeat_sequence: u64,
+    members: Vec<Member>,
+    holdings: Holdings,
+    view: Option<View>,
+    /// Who holds what the newest plan starts from.
+    plan_holders: Vec<AgentId>,
+    /// Nothing that a rank may still need is dropped: somebody is missing, or hasn't caught up.
+    holding: bool,
+    /// The view isn't answered yet: these haven't said yet what their channels hold.
+    unanswered: Option<BTreeSet<(Rank, Incarnation)>>,
+    ended: Option<Result<u128, Error>>,
+    closed: bool,
+    outputs: VecDeque<Output>,
+}
 
 impl Host {
     /// A new agent; asks to be connected to its tracker at once.
-    pub fn new(_config: HostConfig, _now: Millis) -> Self {
-        todo!()
+    pub fn new(config: HostConfig, now: Millis) -> Self {
+        let mut outputs = VecDeque::new();
+        outputs.push_back(Output::ConnectTracker);
+        Host {
+            config,
+            now,
+            up: false,
+            down_since: now,
+            down_reason: "no connection was made yet".into(),
+            timing: None,
+            heartbeat_at: now,
+            heartbeat_sequence: 0,
+            members: Vec::new(),
+            holdings: Holdings::default(),
+            view: None,
+            plan_holders: Vec::new(),
+            holding: true,
+            unanswered: None,
+            ended: None,
+            closed: false,
+            outputs,
+        }
     }
+
     /// One thing that happened.
-    pub fn handle(&mut self, _input: Input, _now: Millis) {
-        todo!()
+    pub fn handle(&mut self, input: Input, now: Millis) {
+        self.now = now.max(self.now);
+        if self.closed {
+            if let Input::Join { rank, attempt, .. } = input {
+                self.refuse_join_when_closed(rank, attempt);
+            }
+            return;
+        }
+        match input {
+            Input::TrackerUp => self.tracker_up(),
+            Input::TrackerDown { reason } => self.tracker_down(reason),
+            Input::Tracker(message) => self.follow(message),
+            Input::Join { rank, attempt, terms } => self.join(rank, attempt, terms),
+            Input::Fetched { rank, incarnation, source, millis } => self.fetched(rank, incarnation, source, millis),
+            Input::FetchFailed { rank, incarnation, reason } => self.fetch_failed(rank, incarnation, reason),
+            Input::Entered { rank, incarnation, checkpoint, local } => {
+                self.entered(rank, incarnation, checkpoint, local);
+            }
+            Input::Finish { rank, incarnation, rounds, digest } => self.finish(rank, incarnation, rounds, digest),
+            Input::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),
+            Input::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
+                self.send(AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason });
+            }
+            Input::Broken { rank, incarnation, error } => {
+                self.send(AgentMessage::Broken { rank, incarnation, error });
+            }
+            Input::Holding { rank, incarnation, oldest } => self.holds_logs(rank, incarnation, oldest),
+            Input::Happened(event) => self.send(AgentMessage::Happened(event)),
+            Input::Wake => {}
+        }
+        self.keep_time();
     }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output> {
-        todo!()
+        self.outputs.pop_front()
     }
+
     /// When to call with `Input::Wake` at the latest.
     pub fn wake_at(&self) -> Option<Millis> {
-        todo!()
+        if self.closed {
+            return None;
+        }
+        let heartbeat = (self.up && self.timing.is_some()).then_some(self.heartbeat_at);
+        let fetches = self.members.iter().filter_map(fetch_again_at).min();
+        [heartbeat, fetches, self.tracker_deadline()].into_iter().flatten().min()
     }
+
     /// Whether a checkpoint is held here.
-    pub fn holds(&self, _checkpoint: &Checkpoint) -> bool {
-        todo!()
+    pub fn holds(&self, checkpoint: &Checkpoint) -> bool {
+        self.holdings.has(checkpoint)
     }
+
     /// The newest view; data links are made and accepted by it.
-    pub fn view(&self) -> Option<&crate::view::View> {
-        todo!()
+    pub fn view(&self) -> Option<&View> {
+        self.view.as_ref()
+    }
+
+    /// The ranks' tasks in this process.
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// What is lost with a connection is told again when the next one stands.
+    fn send(&mut self, message: AgentMessage) {
+        if self.up {
+            self.outputs.push_back(Output::Send(message));
+        }
+    }
+
+    fn member(&mut self, rank: Rank, incarnation: Incarnation) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.rank == rank && member.incarnation == Some(incarnation))
+    }
+}
+
+fn fetch_again_at(member: &Member) -> Option<Millis> {
+    match &member.stage {
+        crate::member::Stage::Fetching(fetching) => fetching.again_at,
+        _ => None,
     }
 }

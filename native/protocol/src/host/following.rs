@@ -1,0 +1,255 @@
+//! What the tracker says, and what follows from it here.
+
+use super::{Host, Output, Peer, Start};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{Attempt, Incarnation, Lineage, Rank, Version};
+use crate::member::{Fetching, Member, Running, Stage};
+use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
+use crate::view::{AgentAddress, View};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+impl Host {
+    pub(super) fn follow(&mut self, message: TrackerMessage) {
+        match message {
+            TrackerMessage::Registered { timing, .. } => {
+                self.timing = Some(timing);
+                self.heartbeat_at = self.now;
+            }
+            TrackerMessage::Refused(error) => self.close(error),
+            TrackerMessage::Seated { rank, attempt, incarnation } => self.seated(rank, attempt, incarnation),
+            TrackerMessage::JoinRefused { rank, attempt, error } => self.join_refused(rank, attempt, error),
+            TrackerMessage::View(view) => self.take_view(view),
+            TrackerMessage::Plan(plan) => self.take_plan(plan),
+            TrackerMessage::Settled { generation } => {
+                if self.view.as_ref().is_some_and(|view| view.generation == generation) {
+                    self.release();
+                }
+            }
+            TrackerMessage::Fenced { rank, incarnation, error } => self.fenced(rank, incarnation, error),
+            TrackerMessage::Ended(outcome) => self.end(outcome),
+            TrackerMessage::Faults(rules) => self.outputs.push_back(Output::Faults(rules)),
+            TrackerMessage::HeartbeatAck { .. } => {}
+        }
+    }
+
+    fn seated(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
+        let known = self.members.iter().position(|member| member.rank == rank && member.attempt == attempt);
+        let Some(index) = known else {
+            // The task has gone before its seat was given.
+            self.send(AgentMessage::Leave { rank, incarnation, failure: None });
+            return;
+        };
+        if self.members[index].incarnation.is_some() {
+            return; // told again
+        }
+        self.members[index].incarnation = Some(incarnation);
+        self.members[index].stage = Stage::Fresh;
+        let older: Vec<Member> = {
+            let older = |member: &Member| member.rank == rank && member.incarnation.is_some_and(|i| i < incarnation);
+            let gone = self.members.iter().filter(|member| older(member)).cloned().collect();
+            self.members.retain(|member| !older(member));
+            gone
+        };
+        for member in older {
+            let error = Error::new(
+                Code::Fenced,
+                format!("rank {rank} has a newer incarnation, {incarnation}, from attempt {attempt} of its task"),
+            );
+            self.free(member, error);
+        }
+        self.outputs.push_back(Output::Seated { rank, attempt, incarnation });
+    }
+
+    fn free(&mut self, member: Member, error: Error) {
+        let Member { rank, attempt, incarnation, stage } = member;
+        if stage != Stage::Over {
+            self.outputs.push_back(Output::Free { rank, attempt, incarnation, error });
+        }
+        if let Some(incarnation) = incarnation {
+            self.gone_from_answer(rank, incarnation);
+        }
+    }
+
+    fn join_refused(&mut self, rank: Rank, attempt: Attempt, error: Error) {
+        let refused = |member: &Member| {
+            member.rank == rank && member.attempt == attempt && matches!(member.stage, Stage::Joining { .. })
+        };
+        if let Some(index) = self.members.iter().position(refused) {
+            let member = self.members.remove(index);
+            self.free(member, error);
+        }
+    }
+
+    fn fenced(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
+        if let Some(index) = self.find(rank, incarnation) {
+            let member = self.members.remove(index);
+            self.free(member, error);
+        }
+    }
+
+    fn take_view(&mut self, view: View) {
+        // The same one comes again with a new connection.
+        if self.view.as_ref().is_some_and(|known| known.generation > view.generation) || self.ended.is_some() {
+            return;
+        }
+        self.view = Some(view);
+        self.holding = true;
+        for member in &mut self.members {
+            if matches!(member.stage, Stage::Fetching(_)) {
+                member.stage = Stage::Fresh; // planned anew
+            }
+        }
+        let running = self.members.iter().filter(|member| member.running().is_some());
+        let asked: BTreeSet<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
+        self.unanswered = Some(asked.clone());
+        for (rank, incarnation) in asked {
+            self.outputs.push_back(Output::Hold { rank, incarnation });
+        }
+        self.link_all();
+        self.answer_if_known();
+    }
+
+    /// The channels of a rank keep all that they have, from this version on.
+    pub(super) fn holds_logs(&mut self, rank: Rank, incarnation: Incarnation, oldest: Version) {
+        if let Some(running) = self.member(rank, incarnation).and_then(|member| member.running_mut()) {
+            running.oldest = oldest;
+        }
+        self.gone_from_answer(rank, incarnation);
+    }
+
+    pub(super) fn gone_from_answer(&mut self, rank: Rank, incarnation: Incarnation) {
+        if let Some(unanswered) = &mut self.unanswered {
+            unanswered.remove(&(rank, incarnation));
+        }
+        self.answer_if_known();
+    }
+
+    fn answer_if_known(&mut self) {
+        if self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_empty()) {
+            self.unanswered = None;
+            let standing = self.standing();
+            self.send(AgentMessage::Standing(standing));
+        }
+    }
+
+    fn release(&mut self) {
+        self.holding = false;
+        let running = self.members.iter().filter(|member| member.running().is_some());
+        let released: Vec<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
+        for (rank, incarnation) in released {
+            self.outputs.push_back(Output::Release { rank, incarnation });
+        }
+        self.forget_old();
+    }
+
+    fn take_plan(&mut self, plan: Plan) {
+        let Some(view) = self.view.as_mut().filter(|view| view.generation == plan.generation) else { return };
+        view.lineage = plan.lineage;
+        for newcomer in &plan.newcomers {
+            if let Some(seat) = view.seats.get_mut(newcomer.rank.0 as usize) {
+                seat.planned |= seat.incarnation == Some(newcomer.incarnation);
+            }
+        }
+        if let Some(first) = plan.newcomers.first() {
+            for (lineage, version) in self.holdings.forget_branches(plan.lineage, first.version) {
+                self.outputs.push_back(Output::Forget { lineage, version });
+            }
+        }
+        self.plan_holders.clone_from(&plan.holders);
+        for newcomer in plan.newcomers {
+            let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
+            let fresh = self.member(rank, incarnation).is_some_and(|member| member.stage == Stage::Fresh);
+            if fresh {
+                self.begin(newcomer, plan.lineage);
+            }
+        }
+        self.link_all();
+    }
+
+    /// A plan gave this rank its start.
+    fn begin(&mut self, newcomer: Newcomer, lineage: Lineage) {
+        match newcomer.checkpoint {
+            Some(checkpoint) if !self.holds(&checkpoint) => {
+                let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
+                let fetching = Fetching { newcomer, lineage, failures: 0, again_at: None };
+                if let Some(member) = self.member(rank, incarnation) {
+                    member.stage = Stage::Fetching(fetching);
+                }
+                let holders = self.nearest_holders();
+                self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
+            }
+            _ => self.start(newcomer, lineage, "the memory of this process".into(), 0),
+        }
+    }
+
+    /// Those who hold the plan's checkpoint and are connected: of this agent, of this host, others.
+    pub(super) fn nearest_holders(&self) -> Vec<AgentAddress> {
+        let Some(view) = &self.view else { return Vec::new() };
+        let mut holders: Vec<AgentAddress> =
+            view.agents.iter().filter(|at| self.plan_holders.contains(&at.agent)).cloned().collect();
+        let own = self.config.agent;
+        // Among equals each newcomer begins with another one, so that not all ask the same.
+        holders.sort_by_key(|at| (at.agent != own, at.host != self.config.host, at.agent.0 ^ own.0));
+        holders
+    }
+
+    /// The task's join returns.
+    pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, source: String, millis: u64) {
+        let Newcomer { rank, incarnation, version, checkpoint, local } = newcomer;
+        let start = Start { incarnation, lineage, version, checkpoint, local };
+        let Some(member) = self.member(rank, incarnation) else { return };
+        let attempt = member.attempt;
+        member.stage = Stage::Running(Running::new(start.clone()));
+        self.outputs.push_back(Output::Start { rank, attempt, start });
+        if let Some(checkpoint) = checkpoint {
+            let (round, bytes) = (checkpoint.round, checkpoint.length);
+            let event = Event::Restored { rank, incarnation, version, round, bytes, source, millis };
+            self.send(AgentMessage::Happened(event));
+        }
+        if self.holding {
+            self.outputs.push_back(Output::Hold { rank, incarnation });
+        }
+    }
+
+    /// Tells every started rank of this process who its peers are.
+    pub(super) fn link_all(&mut self) {
+        let Some(view) = &self.view else { return };
+        let mut links = Vec::new();
+        for member in &self.members {
+            let (Some(running), Some(incarnation)) = (member.running(), member.incarnation) else { continue };
+            let rank = member.rank;
+            let seated = view.seats.get(rank.0 as usize).is_some_and(|seat| seat.incarnation == Some(incarnation));
+            if !seated || view.alive(rank).is_none() {
+                continue; // it is about to be fenced
+            }
+            let others = (0..view.world()).map(Rank).filter(|other| *other != rank);
+            let peers = others.filter_map(|other| {
+                let seat = view.seats.get(other.0 as usize)?;
+                let (incarnation, at) = view.alive(other)?;
+                seat.planned.then(|| Peer { rank: other, incarnation, at: at.clone() })
+            });
+            let (lineage, peers) = (running.start.lineage, peers.collect());
+            links.push(Output::Links { rank, incarnation, lineage, peers });
+        }
+        self.outputs.extend(links);
+    }
+
+    fn end(&mut self, outcome: Result<u128, Error>) {
+        if self.ended.is_some() {
+            return;
+        }
+        self.ended = Some(outcome.clone());
+        self.unanswered = None;
+        for member in &mut self.members {
+            if member.stage != Stage::Over {
+                member.stage = Stage::Over;
+                let (rank, attempt) = (member.rank, member.attempt);
+                self.outputs.push_back(Output::Over { rank, attempt, outcome: outcome.clone() });
+            }
+        }
+    }
+}

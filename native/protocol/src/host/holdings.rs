@@ -1,0 +1,79 @@
+//! The checkpoints that a process holds, by name; the bytes are in the driver's store.
+
+use crate::error::{Code, Error};
+use crate::ids::{Checkpoint, Lineage, Rank, Version};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec::Vec;
+
+/// What is held, and who took it (`None`: it was fetched).
+#[derive(Clone, Debug, Default)]
+pub(super) struct Holdings {
+    held: BTreeMap<(Lineage, Version), (Checkpoint, Option<Rank>)>,
+}
+
+impl Holdings {
+    pub(super) fn has(&self, checkpoint: &Checkpoint) -> bool {
+        self.held.get(&(checkpoint.lineage, checkpoint.version)).is_some_and(|(held, _)| held == checkpoint)
+    }
+
+    pub(super) fn list(&self) -> Vec<Checkpoint> {
+        self.held.values().map(|(checkpoint, _)| *checkpoint).collect()
+    }
+
+    /// Adds one.
+    /// # Errors
+    /// `Mismatch` when another one is held under its name, naming both ranks.
+    pub(super) fn add(&mut self, checkpoint: Checkpoint, rank: Option<Rank>) -> Result<(), Error> {
+        let name = (checkpoint.lineage, checkpoint.version);
+        match self.held.get(&name) {
+            Some((held, by)) if *held != checkpoint => {
+                let who = |rank: Option<Rank>| match rank {
+                    Some(rank) => format!("rank {rank}"),
+                    None => "the rank it was fetched from".into(),
+                };
+                Err(Error::new(
+                    Code::Mismatch,
+                    format!(
+                        "version {} was expected to be the same on every rank, but {} took {} bytes (round {}, digest \
+                         {:032x}) and {} took {} bytes (round {}, digest {:032x}); training is not deterministic: check \
+                         row order, seeds and the custom objective",
+                        checkpoint.version,
+                        who(*by),
+                        held.length,
+                        held.round,
+                        held.digest,
+                        who(rank),
+                        checkpoint.length,
+                        checkpoint.round,
+                        checkpoint.digest
+                    ),
+                ))
+            }
+            Some(_) => Ok(()),
+            None => {
+                self.held.insert(name, (checkpoint, rank));
+                Ok(())
+            }
+        }
+    }
+
+    /// Drops versions below this one; returns their names.
+    pub(super) fn forget_below(&mut self, version: Version) -> Vec<(Lineage, Version)> {
+        self.forget(|checkpoint| checkpoint.version < version)
+    }
+
+    /// A lineage begins at this version: what older ones have beyond it can never be trained from again.
+    pub(super) fn forget_branches(&mut self, lineage: Lineage, from: Version) -> Vec<(Lineage, Version)> {
+        self.forget(|checkpoint| checkpoint.lineage < lineage && checkpoint.version > from)
+    }
+
+    fn forget(&mut self, which: impl Fn(&Checkpoint) -> bool) -> Vec<(Lineage, Version)> {
+        let gone: Vec<(Lineage, Version)> =
+            self.held.iter().filter(|(_, (checkpoint, _))| which(checkpoint)).map(|(name, _)| *name).collect();
+        for name in &gone {
+            self.held.remove(name);
+        }
+        gone
+    }
+}

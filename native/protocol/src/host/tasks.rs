@@ -1,0 +1,192 @@
+//! What the tasks of this process do: join, take checkpoints, finish, end.
+
+use super::{Host, Output};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{Attempt, Checkpoint, Incarnation, Millis, Position, Rank, Version};
+use crate::member::{Fetching, Member, Stage};
+use crate::message::AgentMessage;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// Tries to fetch a checkpoint from all its holders before the task is given back to the framework.
+const FETCH_TRIES: u32 = 5;
+/// Pause after the first failure; doubled after each further one.
+const FETCH_PAUSE_MILLIS: u64 = 100;
+
+impl Host {
+    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, terms: String) {
+        if let Some(outcome) = self.ended.clone() {
+            self.outputs.push_back(Output::Over { rank, attempt, outcome });
+            return;
+        }
+        let same = self.members.iter().position(|member| member.rank == rank && member.attempt == attempt);
+        if let Some(index) = same {
+            if !matches!(self.members[index].stage, Stage::Joining { .. }) {
+                let error = Error::new(
+                    Code::BadState,
+                    format!("attempt {attempt} of rank {rank} takes part already; a task joins once"),
+                );
+                self.outputs.push_back(Output::Free { rank, attempt, incarnation: None, error });
+                return;
+            }
+            // Asked again: the caller of the first time is gone.
+            self.members.remove(index);
+        }
+        self.members.push(Member::joining(rank, attempt, terms.clone(), self.now));
+        self.send(AgentMessage::Join { rank, attempt, terms });
+    }
+
+    pub(super) fn refuse_join_when_closed(&mut self, rank: Rank, attempt: Attempt) {
+        let output = match self.ended.clone() {
+            Some(outcome) => Output::Over { rank, attempt, outcome },
+            None => {
+                let error = Error::new(
+                    Code::TrackerUnreachable,
+                    format!("the agent of this process was closed: {}", self.down_reason),
+                );
+                Output::Free { rank, attempt, incarnation: None, error }
+            }
+        };
+        self.outputs.push_back(output);
+    }
+
+    pub(super) fn entered(
+        &mut self,
+        rank: Rank,
+        incarnation: Incarnation,
+        checkpoint: Checkpoint,
+        local: Option<Vec<u8>>,
+    ) {
+        let Some(member) = self.member(rank, incarnation) else { return };
+        let Stage::Running(running) = &mut member.stage else { return };
+        let taken = running.enter(checkpoint);
+        let lineage = running.start.lineage;
+        let named = match taken {
+            Ok(named) => named,
+            Err(error) => return self.broken(rank, incarnation, error),
+        };
+        let at = Position { lineage: named.lineage, version: named.version };
+        if let Some(bytes) = &local {
+            running.locals.push((at, bytes.clone()));
+            if running.locals.len() > 2 {
+                running.locals.remove(0);
+            }
+        }
+        if named.version > Version(0) {
+            if let Err(error) = self.holdings.add(named, Some(rank)) {
+                return self.broken(rank, incarnation, error);
+            }
+            if named.lineage != checkpoint.lineage {
+                // The store has the same bytes under both names.
+                let (lineage, version) = (checkpoint.lineage, checkpoint.version);
+                self.outputs.push_back(Output::Forget { lineage, version });
+            }
+        }
+        if let Some(bytes) = local {
+            self.send(AgentMessage::Local { rank, incarnation, at, bytes });
+        }
+        let (version, round) = (named.version, named.round);
+        let event = Event::VersionEntered { rank, incarnation, lineage, version, round };
+        self.send(AgentMessage::Happened(event));
+        self.forget_old();
+    }
+
+    /// Finishing version v proves that everybody has entered it, so nobody can be started below it again: unless a
+    /// restarted rank is behind.
+    pub(super) fn forget_old(&mut self) {
+        if self.holding {
+            return;
+        }
+        let newest = self.members.iter().filter_map(|member| member.running()).map(|running| running.version).max();
+        let Some(newest) = newest else { return };
+        for (lineage, version) in self.holdings.forget_below(Version(newest.0.saturating_sub(1))) {
+            self.outputs.push_back(Output::Forget { lineage, version });
+        }
+    }
+
+    pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
+        let error = Error::new(error.code, format!("rank {rank}: {}", error.message));
+        self.send(AgentMessage::Broken { rank, incarnation, error });
+    }
+
+    pub(super) fn finish(&mut self, rank: Rank, incarnation: Incarnation, rounds: u32, digest: u128) {
+        let Some(member) = self.member(rank, incarnation) else { return };
+        let Stage::Running(running) = &member.stage else { return };
+        member.stage = Stage::Finished { running: running.clone(), rounds, digest };
+        self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
+    }
+
+    pub(super) fn leave(&mut self, rank: Rank, incarnation: Incarnation, failure: Option<Error>) {
+        let Some(index) = self.find(rank, incarnation) else { return };
+        let member = self.members.remove(index);
+        if member.stage != Stage::Over {
+            self.send(AgentMessage::Leave { rank, incarnation, failure });
+        }
+        self.gone_from_answer(rank, incarnation);
+        self.close_if_done();
+    }
+
+    pub(super) fn find(&self, rank: Rank, incarnation: Incarnation) -> Option<usize> {
+        self.members.iter().position(|member| member.rank == rank && member.incarnation == Some(incarnation))
+    }
+
+    pub(super) fn fetched(&mut self, rank: Rank, incarnation: Incarnation, source: String, millis: u64) {
+        let Some(member) = self.member(rank, incarnation) else { return };
+        // A view that came meanwhile makes the plan void; a new one follows.
+        let Stage::Fetching(Fetching { newcomer, lineage, again_at: None, .. }) = member.stage.clone() else { return };
+        let Some(checkpoint) = newcomer.checkpoint else { return };
+        if let Err(error) = self.holdings.add(checkpoint, None) {
+            return self.broken(rank, incarnation, error);
+        }
+        self.start(newcomer, lineage, source, millis);
+        self.link_all();
+    }
+
+    pub(super) fn fetch_failed(&mut self, rank: Rank, incarnation: Incarnation, reason: String) {
+        let now = self.now;
+        let Some(member) = self.member(rank, incarnation) else { return };
+        let Stage::Fetching(fetching) = &mut member.stage else { return };
+        fetching.failures += 1;
+        if fetching.failures < FETCH_TRIES {
+            fetching.again_at = Some(now.plus(FETCH_PAUSE_MILLIS << (fetching.failures - 1)));
+            return;
+        }
+        let error = Error::new(
+            Code::Io,
+            format!(
+                "rank {rank} could not fetch version {} from any agent that holds it, in {FETCH_TRIES} tries; the last \
+                 time: {reason}. Check that executors can reach each other",
+                fetching.newcomer.version
+            ),
+        );
+        self.give_up(rank, incarnation, error);
+    }
+
+    /// Ends a member from here: its task is retried.
+    fn give_up(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
+        let Some(index) = self.find(rank, incarnation) else { return };
+        let attempt = self.members.remove(index).attempt;
+        self.send(AgentMessage::Leave { rank, incarnation, failure: Some(error.clone()) });
+        self.outputs.push_back(Output::Free { rank, attempt, incarnation: Some(incarnation), error });
+        self.gone_from_answer(rank, incarnation);
+    }
+
+    /// Fetches whose pause is over.
+    pub(super) fn fetch_again(&mut self) {
+        let now = self.now;
+        let due = |member: &&mut Member| super::fetch_again_at(member).is_some_and(|at: Millis| at <= now);
+        let mut again = Vec::new();
+        for member in self.members.iter_mut().filter(due) {
+            if let (Stage::Fetching(fetching), Some(incarnation)) = (&mut member.stage, member.incarnation) {
+                fetching.again_at = None;
+                again.extend(fetching.newcomer.checkpoint.map(|checkpoint| (member.rank, incarnation, checkpoint)));
+            }
+        }
+        for (rank, incarnation, checkpoint) in again {
+            let holders = self.nearest_holders();
+            self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
+        }
+    }
+}

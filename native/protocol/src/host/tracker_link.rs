@@ -1,0 +1,157 @@
+//! The connection to the tracker: registering, heartbeats, and how long is waited without it.
+
+use super::{Host, Output};
+use crate::error::{Code, Error};
+use crate::ids::Millis;
+use crate::member::{Member, Stage};
+use crate::message::{AgentMessage, RankProgress, RankStanding, Registration, Standing};
+use crate::view::View;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+impl Host {
+    /// Tells all that the tracker may have missed.
+    pub(super) fn tracker_up(&mut self) {
+        self.up = true;
+        self.heartbeat_sequence = 0;
+        self.heartbeat_at = self.now;
+        let config = &self.config;
+        let registration = Registration {
+            agent: config.agent,
+            executor: config.executor.clone(),
+            host: config.host.clone(),
+            address: config.address,
+            pid: config.pid,
+            standing: self.standing(),
+        };
+        self.send(AgentMessage::Register(registration));
+        for member in self.members.clone() {
+            self.tell_again(member);
+        }
+    }
+
+    fn tell_again(&mut self, member: Member) {
+        let Member { rank, attempt, incarnation, stage } = member;
+        if let Stage::Joining { terms, .. } = stage {
+            self.send(AgentMessage::Join { rank, attempt, terms });
+            return;
+        }
+        let Some(incarnation) = incarnation else { return };
+        let (running, end) = match stage {
+            Stage::Running(running) => (running, None),
+            Stage::Finished { running, rounds, digest } => (running, Some((rounds, digest))),
+            _ => return,
+        };
+        for (at, bytes) in running.locals {
+            self.send(AgentMessage::Local { rank, incarnation, at, bytes });
+        }
+        if let Some((rounds, digest)) = end {
+            self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        let ranks = self.members.iter().filter_map(|member| {
+            let oldest = member.running().map(|running| running.oldest).unwrap_or_default();
+            Some(RankStanding {
+                rank: member.rank,
+                incarnation: member.incarnation?,
+                attempt: member.attempt,
+                state: member.state()?,
+                oldest,
+            })
+        });
+        let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();
+        Standing { generation, ranks: ranks.collect(), held: self.holdings.list() }
+    }
+
+    pub(super) fn tracker_down(&mut self, reason: String) {
+        if self.up {
+            self.down_since = self.now;
+        }
+        self.up = false;
+        self.unanswered = None; // the view comes again with the next connection
+        self.down_reason = reason;
+        self.outputs.push_back(Output::ConnectTracker);
+        self.close_if_done();
+    }
+
+    /// When somebody here has waited long enough for the tracker.
+    pub(super) fn tracker_deadline(&self) -> Option<Millis> {
+        if self.up {
+            return None;
+        }
+        match self.timing {
+            Some(timing) => Some(self.down_since.plus(timing.lease_millis)),
+            None => {
+                let joins = self.members.iter().filter_map(|member| match member.stage {
+                    Stage::Joining { since, .. } => Some(since.max(self.down_since)),
+                    _ => None,
+                });
+                let since = joins.min().unwrap_or(self.down_since);
+                Some(since.plus(self.config.tracker_millis))
+            }
+        }
+    }
+
+    pub(super) fn keep_time(&mut self) {
+        if self.closed {
+            return;
+        }
+        if let Some(timing) = self.timing.filter(|_| self.up && self.heartbeat_at <= self.now) {
+            self.heartbeat_at = self.now.plus(timing.heartbeat_millis);
+            self.heartbeat();
+        }
+        self.fetch_again();
+        if self.tracker_deadline().is_some_and(|at| at <= self.now) {
+            self.give_up_tracker();
+        }
+    }
+
+    fn heartbeat(&mut self) {
+        let ranks = self.members.iter().filter_map(|member| {
+            let running = member.running()?;
+            let (at, round) = (running.position(), running.round);
+            Some(RankProgress { rank: member.rank, incarnation: member.incarnation?, at, round })
+        });
+        let ranks: Vec<RankProgress> = ranks.collect();
+        let sequence = self.heartbeat_sequence;
+        self.heartbeat_sequence += 1;
+        self.send(AgentMessage::Heartbeat { sequence, ranks });
+    }
+
+    fn give_up_tracker(&mut self) {
+        let seconds = self.now.since(self.down_since) / 1000;
+        let error = Error::new(
+            Code::TrackerUnreachable,
+            format!(
+                "the tracker could not be reached for {seconds} s; the last try: {}. Check that the driver is alive and \
+                 that executors can connect to it",
+                self.down_reason
+            ),
+        );
+        self.close(error);
+    }
+
+    /// The agent is over: whoever waits is told why.
+    pub(super) fn close(&mut self, error: Error) {
+        for member in core::mem::take(&mut self.members) {
+            if member.stage != Stage::Over {
+                let Member { rank, attempt, incarnation, .. } = member;
+                self.outputs.push_back(Output::Free { rank, attempt, incarnation, error: error.clone() });
+            }
+        }
+        self.closed = true;
+        self.down_reason = error.message.clone();
+        self.outputs.push_back(Output::Close { reason: error.message });
+    }
+
+    /// After the job's end an agent stays as long as its tasks and its tracker do.
+    pub(super) fn close_if_done(&mut self) {
+        if self.ended.is_some() && !self.up && self.members.is_empty() && !self.closed {
+            self.closed = true;
+            self.outputs.push_back(Output::Close { reason: "the job is over and its tracker is gone".into() });
+        }
+    }
+}

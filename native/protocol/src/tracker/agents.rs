@@ -1,0 +1,246 @@
+//! Agents: registered, heard of, silent, gone.
+
+use super::{Output, State, Tracker};
+use crate::event::Event;
+use crate::ids::{AgentId, Checkpoint, Incarnation, Millis, Position, Rank, Version};
+use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::net::SocketAddr;
+
+/// One agent.
+#[derive(Clone, Debug)]
+pub(super) struct AgentRecord {
+    pub(super) executor: String,
+    pub(super) host: String,
+    pub(super) address: SocketAddr,
+    /// `None` while its connection is broken.
+    pub(super) link: Option<u64>,
+    /// Last sign of life.
+    pub(super) heard: Millis,
+    /// Declared lost; it counts again when it is heard of.
+    pub(super) lost: bool,
+    pub(super) broken: Option<Broken>,
+    pub(super) held: Vec<Checkpoint>,
+}
+
+/// A connection that ended and wasn't made again yet.
+#[derive(Clone, Debug)]
+pub(super) struct Broken {
+    reason: String,
+    /// When the next probe is due; `None` while one is out.
+    probe_at: Option<Millis>,
+}
+
+impl AgentRecord {
+    /// Whether it can be asked for something.
+    pub(super) fn counts(&self) -> bool {
+        !self.lost
+    }
+}
+
+impl Tracker {
+    pub(super) fn register(&mut self, link: u64, registration: Registration) {
+        let Registration { agent, executor, host, address, pid, standing } = registration;
+        let known = self.agents.get(&agent);
+        if let Some(older) = known.and_then(|known| known.link).filter(|older| *older != link) {
+            self.links.remove(&older);
+            self.outputs.push_back(Output::Close { link: older });
+        }
+        if known.is_none_or(|known| known.lost) {
+            self.event(Event::AgentJoined { agent, executor: executor.clone(), host: host.clone(), pid });
+        }
+        self.links.insert(link, agent);
+        let record = AgentRecord {
+            executor,
+            host,
+            address,
+            link: Some(link),
+            heard: self.now,
+            lost: false,
+            broken: None,
+            held: standing.held,
+        };
+        self.agents.insert(agent, record);
+        let registered = TrackerMessage::Registered { epoch: self.config.epoch, timing: self.config.timing };
+        self.send_link(link, registered);
+        if let Some(over) = self.over.clone() {
+            self.send_link(link, TrackerMessage::Ended(over));
+            return;
+        }
+        if !self.config.faults.is_empty() {
+            self.send_link(link, TrackerMessage::Faults(self.config.faults.clone()));
+        }
+        let told: BTreeMap<Rank, Incarnation> = standing.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
+        for rank in &standing.ranks {
+            if !self.sits(rank.rank, rank.incarnation, agent) {
+                self.fence_again(agent, rank.rank, rank.incarnation);
+                continue;
+            }
+            if let RankState::At(position) | RankState::Finished { at: position, .. } = rank.state {
+                self.progress(rank.rank, rank.incarnation, position, 0);
+            }
+        }
+        // Started here, and unknown there: its task ended while the connection was broken.
+        let here = self.living().filter(|(rank, seat)| {
+            seat.agent == agent && seat.state != State::Fresh && told.get(rank).copied() != seat.incarnation
+        });
+        let ended: Vec<Rank> = here.map(|(rank, _)| rank).collect();
+        for rank in ended {
+            self.lose(rank, "its task ended while its agent was disconnected".into(), true);
+        }
+        self.tell_state(agent);
+    }
+
+    /// Everything that a newly connected agent has to know; it may have missed any of it.
+    fn tell_state(&mut self, agent: AgentId) {
+        if self.changed.is_some() || self.generation.number == 0 {
+            return; // a new view goes to everybody
+        }
+        let view = self.view();
+        self.missing_standings.insert(agent);
+        self.send(agent, TrackerMessage::View(view));
+        if let Some(plan) = self.last_plan.clone().filter(|plan| plan.generation == self.generation) {
+            self.missing_standings.remove(&agent);
+            self.send(agent, TrackerMessage::Plan(plan));
+        }
+        if self.settled {
+            self.send(agent, TrackerMessage::Settled { generation: self.generation });
+        }
+    }
+
+    /// An agent that was declared lost and speaks again counts again: what it holds can't be wrong, digests tell.
+    pub(super) fn heard(&mut self, agent: AgentId) {
+        let Some(record) = self.agents.get_mut(&agent) else { return };
+        record.heard = self.now;
+        if !record.lost {
+            return;
+        }
+        record.lost = false;
+        let (executor, host) = (record.executor.clone(), record.host.clone());
+        self.event(Event::AgentJoined { agent, executor, host, pid: 0 });
+        if self.over.is_none() {
+            self.tell_state(agent);
+        }
+    }
+
+    pub(super) fn heartbeat(&mut self, agent: AgentId, sequence: u64, ranks: &[RankProgress]) {
+        if self.over.is_none() {
+            for RankProgress { rank, incarnation, at, round } in ranks {
+                if self.sits(*rank, *incarnation, agent) {
+                    self.progress(*rank, *incarnation, *at, *round);
+                } else {
+                    self.fence_again(agent, *rank, *incarnation);
+                }
+            }
+        }
+        let lowest = self.lowest().map(|version| Position { lineage: self.chain.lineage(), version });
+        self.send(agent, TrackerMessage::HeartbeatAck { sequence, lowest });
+    }
+
+    pub(super) fn lowest(&self) -> Option<Version> {
+        self.seats.iter().filter_map(|seat| seat.position()).min()
+    }
+
+    /// A connection ended. Its process may live: the agent has the heartbeat limit to come back, unless nobody listens
+    /// at its address any more.
+    pub(super) fn closed(&mut self, link: u64, reason: String) {
+        let Some(agent) = self.links.remove(&link) else { return };
+        let Some(record) = self.agents.get_mut(&agent) else { return };
+        if record.link != Some(link) {
+            return;
+        }
+        record.link = None;
+        if record.lost || self.over.is_some() {
+            return;
+        }
+        record.broken = Some(Broken { reason, probe_at: None });
+        let address = record.address;
+        self.outputs.push_back(Output::Probe { agent, address });
+    }
+
+    pub(super) fn probed(&mut self, agent: AgentId, gone: bool) {
+        let again = self.now.plus(self.config.timing.heartbeat_millis);
+        let Some(record) = self.agents.get_mut(&agent) else { return };
+        let Some(broken) = record.broken.as_mut() else { return };
+        if gone {
+            let reason = format!("its connection ended ({}) and its process is gone", broken.reason);
+            self.agent_gone(agent, &reason, false);
+        } else {
+            // A dying process may close its listener last.
+            broken.probe_at = Some(again);
+        }
+    }
+
+    pub(super) fn executor_gone(&mut self, executor: &str, reason: &str) {
+        let agents: Vec<AgentId> = self
+            .agents
+            .iter()
+            .filter(|(_, agent)| agent.counts() && agent.executor == executor)
+            .map(|(id, _)| *id)
+            .collect();
+        for agent in agents {
+            self.agent_gone(agent, &format!("the framework reports its executor gone: {reason}"), false);
+        }
+    }
+
+    /// Declares those lost who were silent for too long, and probes again where a connection broke.
+    pub(super) fn judge_silence(&mut self) {
+        if self.over.is_some() {
+            return;
+        }
+        let limit = self.config.timing.lost_after_millis;
+        let now = self.now;
+        let mut late = Vec::new();
+        let mut probes = Vec::new();
+        for (id, agent) in self.agents.iter_mut().filter(|(_, agent)| agent.counts()) {
+            let silence = now.since(agent.heard);
+            if silence >= limit {
+                let what = match &agent.broken {
+                    Some(broken) => format!("its connection ended ({}) and was not made again for", broken.reason),
+                    None => "it gave no sign of life for".into(),
+                };
+                late.push((*id, format!("{what} {silence} ms, {limit} ms are allowed")));
+            } else if let Some(broken) = agent.broken.as_mut() {
+                if broken.probe_at.is_some_and(|at| at <= now) {
+                    broken.probe_at = None;
+                    probes.push(Output::Probe { agent: *id, address: agent.address });
+                }
+            }
+        }
+        self.outputs.extend(probes);
+        for (agent, reason) in late {
+            // It may only be frozen: then nobody else ends its process.
+            self.agent_gone(agent, &reason, true);
+        }
+    }
+
+    fn agent_gone(&mut self, agent: AgentId, reason: &str, kill: bool) {
+        if self.over.is_some() {
+            return;
+        }
+        let Some(record) = self.agents.get_mut(&agent).filter(|record| record.counts()) else { return };
+        record.lost = true;
+        record.broken = None;
+        record.held.clear();
+        let executor = record.executor.clone();
+        self.missing_standings.remove(&agent);
+        self.event(Event::AgentLost { agent, executor: executor.clone(), reason: reason.into() });
+        let here = self.living().filter(|(_, seat)| seat.agent == agent);
+        let ranks: Vec<(Rank, _)> = here.map(|(rank, seat)| (rank, seat.attempt)).collect();
+        for (rank, attempt) in ranks {
+            if self.over.is_some() {
+                return;
+            }
+            self.lose(rank, reason.into(), true);
+            if kill {
+                let (executor, reason) = (executor.clone(), String::from(reason));
+                self.outputs.push_back(Output::Kill { rank, attempt, executor, reason });
+            }
+        }
+        // It may have been the last one whose standing was awaited.
+        self.plan_if_all_answered();
+    }
+}

@@ -1,0 +1,163 @@
+//! The end: reports of finished ranks, rank 0's result, and errors that end the job.
+
+use super::{JobResult, Output, State, Tracker};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{Incarnation, Rank};
+use crate::message::{TrackerMessage, RESULT_PART_LIMIT};
+use alloc::format;
+use alloc::vec::Vec;
+
+/// Most bytes of a result.
+const RESULT_LIMIT: u64 = 4 << 30;
+
+impl Tracker {
+    pub(super) fn result_part(&mut self, rank: Rank, incarnation: Incarnation, offset: u64, total: u64, bytes: &[u8]) {
+        if self.over.is_some() || rank != Rank(0) || !self.is_current(rank, incarnation) {
+            return;
+        }
+        if offset == 0 {
+            // A connection broke in the middle: all comes again.
+            self.forget_result();
+            self.result_total = total;
+        }
+        let fits = offset == self.result.len() as u64
+            && total == self.result_total
+            && total <= RESULT_LIMIT
+            && bytes.len() <= RESULT_PART_LIMIT
+            && offset + bytes.len() as u64 <= total;
+        if !fits {
+            let error = Error::new(
+                Code::Internal,
+                format!(
+                    "rank 0 sent bytes {offset}.. of a result of {total}, but {} of {} were there (at most {RESULT_LIMIT} \
+                     bytes, {RESULT_PART_LIMIT} at a time)",
+                    self.result.len(),
+                    self.result_total
+                ),
+            );
+            self.fail(error);
+            return;
+        }
+        self.result.extend_from_slice(bytes);
+    }
+
+    pub(super) fn forget_result(&mut self) {
+        self.result = Vec::new();
+        self.result_total = 0;
+    }
+
+    pub(super) fn finish(&mut self, rank: Rank, incarnation: Incarnation, rounds: u32, digest: u128) {
+        if self.over.is_some() || !self.is_current(rank, incarnation) {
+            return;
+        }
+        if rank == Rank(0) && (self.result.len() as u64) < self.result_total {
+            let error = Error::new(
+                Code::Internal,
+                format!("rank 0 finished with {} of {} bytes of its result", self.result.len(), self.result_total),
+            );
+            self.fail(error);
+            return;
+        }
+        let Some(seat) = self.seat_mut(rank) else { return };
+        let (at, oldest) = match seat.state {
+            State::Planned { at, oldest, .. } => (at, oldest),
+            // Told again after a connection broke.
+            State::Finished { at, oldest, .. } => (at, oldest),
+            State::Vacant | State::Fresh => return,
+        };
+        let again = matches!(seat.state, State::Finished { digest: before, .. } if before == digest);
+        seat.state = State::Finished { at, oldest, rounds, digest };
+        if !again {
+            self.event(Event::RankFinished { rank, incarnation, digest });
+        }
+        if let Some(error) = self.unequal_ends(rank, rounds, digest) {
+            self.fail(error);
+            return;
+        }
+        let ahead = self.seats.iter().enumerate().find_map(|(other, seat)| match seat.state {
+            State::Planned { round, .. } if round > rounds => Some((Rank(other as u32), round)),
+            _ => None,
+        });
+        if let Some((other, round)) = ahead {
+            let error = self.trains_on(other, round, rank, rounds);
+            self.fail(error);
+            return;
+        }
+        self.end_if_all_finished();
+    }
+
+    fn unequal_ends(&self, rank: Rank, rounds: u32, digest: u128) -> Option<Error> {
+        self.seats.iter().enumerate().find_map(|(other, seat)| match seat.state {
+            State::Finished { rounds: r, digest: d, .. } if (r, d) != (rounds, digest) => Some(Error::new(
+                Code::Mismatch,
+                format!(
+                    "all ranks were expected to end with the same model, but {} ended after {rounds} rounds with digest \
+                     {digest:032x} and {} after {r} rounds with {d:032x}; training is not deterministic: check row order, \
+                     seeds and the custom objective",
+                    self.who(rank),
+                    self.who(Rank(other as u32))
+                ),
+            )),
+            _ => None,
+        })
+    }
+
+    /// A rank that trains on after another has finished can never be served.
+    pub(super) fn check_rounds(&mut self, rank: Rank, round: u32) {
+        let ended = self.seats.iter().enumerate().find_map(|(other, seat)| match seat.state {
+            State::Finished { rounds, .. } if rounds < round => Some((Rank(other as u32), rounds)),
+            _ => None,
+        });
+        if let Some((other, rounds)) = ended {
+            let error = self.trains_on(rank, round, other, rounds);
+            self.fail(error);
+        }
+    }
+
+    fn trains_on(&self, rank: Rank, round: u32, other: Rank, rounds: u32) -> Error {
+        Error::new(
+            Code::Mismatch,
+            format!(
+                "{} is in round {round}, but {} ended after {rounds} rounds; all ranks have to decide alike when to stop",
+                self.who(rank),
+                self.who(other)
+            ),
+        )
+    }
+
+    fn end_if_all_finished(&mut self) {
+        let mut common = None;
+        for seat in &self.seats {
+            let State::Finished { digest, .. } = seat.state else { return };
+            common = Some(digest);
+        }
+        let Some(digest) = common else { return };
+        let deaths: Vec<u32> = self.seats.iter().map(|seat| seat.deaths.len() as u32).collect();
+        self.over = Some(Ok(digest));
+        self.event(Event::JobEnded { digest, deaths: deaths.iter().sum() });
+        let result = core::mem::take(&mut self.result);
+        self.outputs.push_back(Output::Over(Ok(JobResult { digest, result, deaths })));
+        self.send_all(&TrackerMessage::Ended(Ok(digest)));
+    }
+
+    pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
+        if self.over.is_none() && self.is_current(rank, incarnation) {
+            let who = self.who(rank);
+            self.fail(Error::new(error.code, format!("{} (noticed by {who})", error.message)));
+        }
+    }
+
+    /// The job is over with an error; nothing changes that.
+    pub(super) fn fail(&mut self, error: Error) {
+        if self.over.is_some() {
+            return;
+        }
+        self.over = Some(Err(error.clone()));
+        self.changed = None;
+        self.missing_standings.clear();
+        self.event(Event::JobFailed { error: error.clone() });
+        self.outputs.push_back(Output::Over(Err(error.clone())));
+        self.send_all(&TrackerMessage::Ended(Err(error)));
+    }
+}

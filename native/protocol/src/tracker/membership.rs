@@ -1,0 +1,392 @@
+//! Who has a seat: joins, losses, fencing, broken links.
+
+use super::seats::{outdated, Death};
+use super::{Output, State, Tracker};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
+use crate::message::TrackerMessage;
+use crate::plan::list;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// Reports of a broken link between the same two incarnations after which one of them has to go. An agent reports a
+/// break, and then every dozen failed tries to make the link anew.
+const LINK_REPORTS_LIMIT: u32 = 6;
+/// Reports further apart than this don't belong together.
+const LINK_REPORTS_APART_MILLIS: u64 = 120_000;
+/// A break is told as one only if both ends are still alive so much later: mostly it is the first sign of a death.
+const LINK_EVENT_MILLIS: u64 = 500;
+
+/// One end of a data link.
+type End = (Rank, Incarnation);
+
+/// Links between living ranks that broke.
+#[derive(Debug, Default)]
+pub(super) struct PairTroubles {
+    reports: BTreeMap<(End, End), (u32, Millis)>,
+    untold: Vec<(Millis, End, End, String)>,
+}
+
+impl Tracker {
+    /// Whether this incarnation has its rank's seat.
+    pub(super) fn is_current(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        self.seat(rank).is_some_and(|seat| seat.is(incarnation))
+    }
+
+    pub(super) fn sits(&self, rank: Rank, incarnation: Incarnation, agent: AgentId) -> bool {
+        self.seat(rank).is_some_and(|seat| seat.is(incarnation) && seat.agent == agent)
+    }
+
+    pub(super) fn join(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String) {
+        if let Some(over) = self.over.clone() {
+            self.send(agent, TrackerMessage::Ended(over));
+            return;
+        }
+        if let Err(error) = self.admit(agent, rank, attempt, terms) {
+            let reason = error.message.clone();
+            self.send(agent, TrackerMessage::JoinRefused { rank, attempt, error });
+            self.event(Event::RankRefused { rank, attempt, reason });
+        }
+    }
+
+    fn admit(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String) -> Result<(), Error> {
+        let world = self.config.world;
+        let Some(seat) = self.seat(rank) else {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!("rank {rank} asked to join a job of {world} ranks; 0 to {} are expected", world - 1),
+            ));
+        };
+        if let Some(agreed) = self.terms.as_ref().filter(|agreed| **agreed != terms) {
+            return Err(Error::new(
+                Code::Incompatible,
+                format!(
+                    "rank {rank} comes with other terms than the first rank; expected `{agreed}`, seen `{terms}`; use \
+                     the same libraries and settings on all executors"
+                ),
+            ));
+        }
+        if seat.state != State::Vacant {
+            if seat.attempt == attempt && seat.agent == agent {
+                self.seat_again(agent, rank);
+                return Ok(());
+            }
+            if attempt <= seat.attempt {
+                return Err(outdated(rank, attempt, seat.attempt));
+            }
+            if attempt.stage > seat.attempt.stage {
+                self.supersede_stage(attempt.stage);
+            } else {
+                self.lose(rank, format!("attempt {attempt} of its task took its place"), true);
+            }
+        } else if seat.incarnation.is_some() {
+            let repeats = seat.may_repeat && attempt == seat.attempt;
+            if attempt <= seat.attempt && !repeats {
+                return Err(outdated(rank, attempt, seat.attempt));
+            }
+        }
+        if let Some(over) = self.over.clone() {
+            // That death was one too many.
+            self.send(agent, TrackerMessage::Ended(over));
+            return Ok(());
+        }
+        self.terms.get_or_insert(terms);
+        self.give_seat(agent, rank, attempt);
+        Ok(())
+    }
+
+    /// The answer to its join was lost with a connection.
+    fn seat_again(&mut self, agent: AgentId, rank: Rank) {
+        let Some(seat) = self.seat(rank) else { return };
+        let (attempt, Some(incarnation)) = (seat.attempt, seat.incarnation) else { return };
+        self.send(agent, TrackerMessage::Seated { rank, attempt, incarnation });
+        // Standings that are under way don't know of the seat yet: they must not count.
+        self.changed.get_or_insert_with(|| format!("rank {rank} was told its seat again"));
+    }
+
+    fn give_seat(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
+        let now = self.now;
+        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let Some(seat) = self.seat_mut(rank) else { return };
+        let incarnation = seat.incarnation.map_or(Incarnation(0), |last| Incarnation(last.0 + 1));
+        let vacant_millis = seat.vacant_since.take().map_or(0, |since| now.since(since));
+        seat.incarnation = Some(incarnation);
+        seat.attempt = attempt;
+        seat.agent = agent;
+        seat.state = State::Fresh;
+        seat.may_repeat = false;
+        seat.waits_since = now;
+        self.send(agent, TrackerMessage::Seated { rank, attempt, incarnation });
+        self.event(Event::RankJoined { rank, incarnation, attempt, executor, vacant_millis });
+        self.changed = Some(format!("rank {rank} joined as incarnation {incarnation}"));
+    }
+
+    /// Declares the incarnation in a seat lost, which is final.
+    pub(super) fn lose(&mut self, rank: Rank, reason: String, counts: bool) {
+        let silent_millis = self.silence_of(rank);
+        let Some(incarnation) = self.vacate(rank, &reason, counts) else { return };
+        let Some(seat) = self.seat(rank) else { return };
+        let deaths = seat.deaths.len() as u32;
+        let agent = seat.agent;
+        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let error = Error::new(
+            Code::Fenced,
+            format!("rank {rank} incarnation {incarnation} was declared lost: {reason}; its task has to be retried"),
+        );
+        self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
+        let shown = reason.clone();
+        self.event(Event::RankLost { rank, incarnation, executor, reason: shown, silent_millis, deaths });
+        if counts && deaths >= self.config.deaths_limit {
+            let error = self.too_many_deaths(rank, deaths);
+            self.fail(error);
+        }
+    }
+
+    /// Empties a seat and drops what came with its incarnation. `None` if nobody had it.
+    fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
+        let now = self.now;
+        let seat = self.seats.get_mut(rank.0 as usize).filter(|seat| seat.state != State::Vacant)?;
+        let incarnation = seat.incarnation?;
+        if seat.position().is_some() {
+            // Two versions are as much as anybody can go on beyond what was known when somebody died.
+            self.ceiling = self.ceiling.map(|ceiling| Version(ceiling.0 + 2));
+        }
+        seat.state = State::Vacant;
+        seat.vacant_since = Some(now);
+        seat.waits_since = now;
+        seat.last_seen = reason.to_string();
+        if counts {
+            let executor = self.agents.get(&seat.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+            seat.deaths.push(Death { at: now, incarnation, executor, reason: reason.to_string() });
+        }
+        if rank == Rank(0) {
+            self.forget_result();
+        }
+        let because = format!("rank {rank} was lost: {reason}");
+        self.changed = Some(because);
+        self.troubles.reports.retain(|(one, other), _| one.0 != rank && other.0 != rank);
+        Some(incarnation)
+    }
+
+    fn silence_of(&self, rank: Rank) -> u64 {
+        let agent = self.seat(rank).and_then(|seat| self.agents.get(&seat.agent));
+        agent.map_or(0, |agent| self.now.since(agent.heard))
+    }
+
+    fn too_many_deaths(&self, rank: Rank, deaths: u32) -> Error {
+        let mut all: Vec<(Millis, String)> = Vec::new();
+        for (index, seat) in self.seats.iter().enumerate() {
+            for Death { at, incarnation, executor, reason } in &seat.deaths {
+                let text = format!(
+                    "rank {index} incarnation {incarnation} on executor {executor} at {}: {reason}",
+                    self.clock(*at)
+                );
+                all.push((*at, text));
+            }
+        }
+        all.sort();
+        let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+        let setting = &self.config.deaths_setting;
+        Error::new(
+            Code::Unrecoverable,
+            format!(
+                "rank {rank} died {deaths} times, and the framework gives up at {}; raise {setting} to survive more. \
+                 All deaths, by the time since the job began: {}",
+                self.config.deaths_limit,
+                texts.join("; ")
+            ),
+        )
+    }
+
+    /// The framework started everybody again: the older tries end, so that they don't keep the slots of the newer ones.
+    fn supersede_stage(&mut self, stage: u32) {
+        let older: Vec<Rank> =
+            self.living().filter(|(_, seat)| seat.attempt.stage < stage).map(|(rank, _)| rank).collect();
+        let reason = format!("the framework started all tasks again: superseded by stage attempt {stage}");
+        for rank in older {
+            self.lose(rank, reason.clone(), false);
+        }
+        self.rollback_reason = Some(format!("the framework started all tasks again (stage attempt {stage})"));
+    }
+
+    /// Ends all living incarnations, so that everybody starts again. Their tasks may join again themselves.
+    pub(super) fn send_back(&mut self, reason: &str) {
+        let living: Vec<Rank> = self.living().filter(|(_, s)| s.position().is_some()).map(|(rank, _)| rank).collect();
+        for rank in living {
+            let Some(incarnation) = self.vacate(rank, &format!("sent back: {reason}"), false) else { continue };
+            let Some(seat) = self.seat_mut(rank) else { continue };
+            seat.may_repeat = true;
+            let agent = seat.agent;
+            let error = Error::new(
+                Code::RolledBack,
+                format!("everybody starts again from an older version: {reason}; join again with the same task"),
+            );
+            self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
+        }
+        self.rollback_reason = Some(reason.to_string());
+        self.changed = Some(format!("everybody goes back: {reason}"));
+    }
+
+    /// An incarnation that believes to be alive is told again that it isn't.
+    pub(super) fn fence_again(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
+        let error = match self.seat(rank) {
+            Some(seat) if seat.may_repeat && seat.incarnation == Some(incarnation) => Error::new(
+                Code::RolledBack,
+                "everybody starts again from an older version; join again with the same task",
+            ),
+            _ => Error::new(
+                Code::Fenced,
+                format!("rank {rank} incarnation {incarnation} was declared lost before; its task has to be retried"),
+            ),
+        };
+        self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
+    }
+
+    pub(super) fn task_gone(&mut self, rank: Rank, attempt: Attempt, reason: &str) {
+        if self.over.is_none() && self.living().any(|(r, seat)| r == rank && seat.attempt == attempt) {
+            self.lose(rank, format!("the framework reports its task ended: {reason}"), true);
+        }
+    }
+
+    pub(super) fn leave(&mut self, rank: Rank, incarnation: Incarnation, failure: Option<Error>) {
+        if self.over.is_some() || !self.is_current(rank, incarnation) {
+            return;
+        }
+        match failure {
+            // One task that is cancelled alone is retried; a job that is cancelled is told by its driver.
+            Some(error) if error.code.will_repeat() && error.code != Code::Cancelled => {
+                let who = self.who(rank);
+                self.fail(Error::new(error.code, format!("{who} failed in a way that will repeat: {}", error.message)));
+            }
+            Some(error) => {
+                let counts = error.code != Code::Cancelled;
+                self.lose(rank, format!("its task ended with {error}"), counts);
+            }
+            None => self.lose(rank, "its task ended before the job's end".into(), true),
+        }
+    }
+
+    /// A rank's incarnation with its executor, for texts.
+    pub(super) fn who(&self, rank: Rank) -> String {
+        let Some(seat) = self.seat(rank) else { return format!("rank {rank}") };
+        let executor = self.agents.get(&seat.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        format!("rank {rank} (incarnation {}, executor {executor})", seat.incarnation.unwrap_or_default())
+    }
+
+    /// Where a rank is now. Only forward: a message may be older than what is known.
+    pub(super) fn progress(&mut self, rank: Rank, incarnation: Incarnation, at: Position, round: u32) {
+        if at.lineage != self.chain.lineage() || !self.is_current(rank, incarnation) {
+            return;
+        }
+        let Some(State::Planned { at: known, round: known_round, .. }) =
+            self.seat_mut(rank).map(|seat| &mut seat.state)
+        else {
+            return;
+        };
+        *known = (*known).max(at.version);
+        *known_round = (*known_round).max(round);
+        self.highest = self.highest.max(at.version);
+        self.progressed |= at.version > Version(0);
+        self.check_rounds(rank, round);
+    }
+
+    pub(super) fn local(&mut self, rank: Rank, incarnation: Incarnation, at: Position, bytes: Vec<u8>) {
+        let lowest = self.lowest().unwrap_or_default();
+        if self.is_current(rank, incarnation) && bytes.len() <= crate::message::LOCAL_LIMIT {
+            if let Some(seat) = self.seat_mut(rank) {
+                seat.keep_local(at, bytes, lowest);
+            }
+        }
+    }
+
+    pub(super) fn link_down(&mut self, one: End, other: End, reason: String) {
+        let alive = self.is_current(one.0, one.1) && self.is_current(other.0, other.1);
+        if self.over.is_some() || !alive {
+            return;
+        }
+        let pair = if one.0 < other.0 { (one, other) } else { (other, one) };
+        let now = self.now;
+        let (reports, last) = self.troubles.reports.entry(pair).or_insert((0, now));
+        if now.since(*last) > LINK_REPORTS_APART_MILLIS {
+            *reports = 0;
+        }
+        *reports += 1;
+        *last = now;
+        let reports = *reports;
+        if !self.troubles.untold.iter().any(|(_, a, b, _)| (*a, *b) == pair) {
+            self.troubles.untold.push((now.plus(LINK_EVENT_MILLIS), pair.0, pair.1, reason.clone()));
+        }
+        if reports >= LINK_REPORTS_LIMIT {
+            // Whoever can't be reached by others either; the higher rank if that doesn't tell.
+            let involved = |rank: Rank| -> u32 {
+                let all = self.troubles.reports.iter();
+                all.filter(|((a, b), _)| a.0 == rank || b.0 == rank).map(|(_, (count, _))| *count).sum()
+            };
+            let ((low, _), (high, _)) = pair;
+            let (lost, kept) = if involved(low) > involved(high) { (low, high) } else { (high, low) };
+            let reason = format!(
+                "the link between ranks {lost} and {kept} broke or could not be made {reports} times, the last time: \
+                 {reason}"
+            );
+            let Some(seat) = self.seat(lost) else { return };
+            let attempt = seat.attempt;
+            let executor = self.agents.get(&seat.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+            self.lose(lost, reason.clone(), true);
+            self.outputs.push_back(Output::Kill { rank: lost, attempt, executor, reason });
+        }
+    }
+
+    pub(super) fn tell_of_broken_links(&mut self) {
+        let now = self.now;
+        let (due, later) = core::mem::take(&mut self.troubles.untold).into_iter().partition(|(at, ..)| *at <= now);
+        self.troubles.untold = later;
+        let due: Vec<(Millis, End, End, String)> = due;
+        for (_, one, other, reason) in due {
+            if self.is_current(one.0, one.1) && self.is_current(other.0, other.1) {
+                self.event(Event::LinkBroken { rank: one.0, peer: other.0, reason });
+            }
+        }
+    }
+
+    /// Ends a job that waits for ranks which don't come.
+    pub(super) fn judge_missing_members(&mut self) {
+        if self.over.is_some() {
+            return;
+        }
+        let limit = self.config.timing.members_millis;
+        let now = self.now;
+        let unplanned = || self.seats.iter().enumerate().filter(|(_, seat)| seat.position().is_none());
+        if !unplanned().any(|(_, seat)| now.since(seat.waits_since) >= limit) {
+            return;
+        }
+        let mut texts = Vec::new();
+        for (rank, seat) in unplanned().filter(|(_, seat)| seat.state == State::Vacant) {
+            let since = now.since(seat.waits_since) / 1000;
+            texts.push(format!("rank {rank} is missing since {since} s ({})", seat.last_seen));
+        }
+        if texts.is_empty() {
+            let fresh: Vec<Rank> = unplanned().map(|(rank, _)| Rank(rank as u32)).collect();
+            let silent: Vec<String> =
+                self.missing_standings.iter().filter_map(|a| self.agents.get(a)).map(|a| a.executor.clone()).collect();
+            texts.push(format!(
+                "rank {} waits to be started, and executor {} has not told what it holds",
+                list(&fresh),
+                silent.join(", ")
+            ));
+        }
+        let error = Error::new(
+            Code::MembersMissing,
+            format!(
+                "the job waited {} s for its ranks, which is the limit: {}. See that the framework has {} free slots, and \
+                 look for why those tasks don't start; or raise the limit",
+                limit / 1000,
+                texts.join("; "),
+                self.config.world
+            ),
+        );
+        self.fail(error);
+    }
+}

@@ -1,0 +1,382 @@
+//! The tracker of one job: who is alive, where newcomers start, when it is over.
+
+mod agents;
+mod ending;
+mod membership;
+mod planning;
+mod seats;
+
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::fault::FaultRule;
+use crate::ids::{AgentId, Attempt, Generation, Millis, Rank, Version};
+use crate::message::{AgentMessage, Plan, Timing, TrackerMessage};
+use crate::plan::Chain;
+use agents::AgentRecord;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use membership::PairTroubles;
+use seats::{SeatRecord, State};
+
+/// What a job is.
+#[derive(Clone, Debug)]
+pub struct TrackerConfig {
+    /// Number of ranks, at least 1.
+    pub world: u32,
+    /// Which life of the tracker, from 1.
+    pub epoch: u32,
+    /// The rhythm.
+    pub timing: Timing,
+    /// So many deaths of one rank end the job: the framework gives up after as many failures. At least 1.
+    pub deaths_limit: u32,
+    /// Name of the setting that raises it (Spark: `spark.task.maxFailures`).
+    pub deaths_setting: String,
+    /// Rules for tests and the demo.
+    pub faults: Vec<FaultRule>,
+}
+
+/// One thing that happened to the tracker. `link` is the driver's number of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// An agent said something.
+    Message {
+        /** Over which connection. */
+        link: u64,
+        /** What. */
+        message: AgentMessage,
+    },
+    /// A connection ended.
+    Closed {
+        /** Which. */
+        link: u64,
+        /** What was seen. */
+        reason: String,
+    },
+    /// Answer to `Output::Probe`.
+    Probed {
+        /** The agent. */
+        agent: AgentId,
+        /** Its process is gone: nobody listens at its address. */
+        gone: bool,
+    },
+    /// The framework says that an executor is gone.
+    ExecutorGone {
+        /** Its name. */
+        executor: String,
+        /** What the framework says. */
+        reason: String,
+    },
+    /// The framework says that a task has failed or was killed.
+    TaskGone {
+        /** Its rank. */
+        rank: Rank,
+        /** Which try. */
+        attempt: Attempt,
+        /** What the framework says. */
+        reason: String,
+    },
+    /// The user or the framework ends the job.
+    Cancel {
+        /** Why. */
+        error: Error,
+    },
+    /// The time asked for has come.
+    Wake,
+}
+
+/// What the driver of this struct has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Send this.
+    Send {
+        /** Over which connection. */
+        link: u64,
+        /** What. */
+        message: TrackerMessage,
+    },
+    /// End a connection, after all that was sent on it is out.
+    Close {
+        /** Which. */
+        link: u64,
+    },
+    /// Try to connect to the agent's listener: refused means that its process is gone. Answered by `Probed`.
+    Probe {
+        /** The agent. */
+        agent: AgentId,
+        /** Where. */
+        address: core::net::SocketAddr,
+    },
+    /// Have the framework kill and replace what hosts this rank: it is lost, but its process may only be frozen.
+    Kill {
+        /** The rank. */
+        rank: Rank,
+        /** The framework's try. */
+        attempt: Attempt,
+        /** Its executor. */
+        executor: String,
+        /** Why. */
+        reason: String,
+    },
+    /// A fact for the story.
+    Event(Event),
+    /// The end: the result is whole and every rank agrees; or the job is over with an error.
+    Over(Result<JobResult, Error>),
+}
+
+/// What a job leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JobResult {
+    /// The model's digest.
+    pub digest: u128,
+    /// Rank 0's bytes.
+    pub result: Vec<u8>,
+    /// Deaths by rank.
+    pub deaths: Vec<u32>,
+}
+
+/// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`] until `None`, then
+/// sleep until [`Tracker::wake_at`] or the next input. Read what connections have before a `Wake`: silence is judged by it.
+#[derive(Debug)]
+pub struct Tracker {
+    config: TrackerConfig,
+    began: Millis,
+    now: Millis,
+    /// When the driver was asked to come back: what it is late by is no agent's silence.
+    wake_at: Millis,
+    generation: Generation,
+    chain: Chain,
+    agents: BTreeMap<AgentId, AgentRecord>,
+    links: BTreeMap<u64, AgentId>,
+    seats: Vec<SeatRecord>,
+    terms: Option<String>,
+    /// Why the next view is due.
+    changed: Option<String>,
+    /// Agents whose standing for the present generation is still out.
+    missing_standings: BTreeSet<AgentId>,
+    planned_before: bool,
+    progressed: bool,
+    /// Highest version reported in this lineage.
+    highest: Version,
+    /// No dead incarnation was beyond this version. Set while restarted ranks may be behind it.
+    ceiling: Option<Version>,
+    settled: bool,
+    last_plan: Option<Plan>,
+    rollback_reason: Option<String>,
+    result: Vec<u8>,
+    result_total: u64,
+    troubles: PairTroubles,
+    over: Option<Result<u128, Error>>,
+    outputs: VecDeque<Output>,
+}
+
+impl Tracker {
+    /// A job whose ranks are all missing.
+    /// # Errors
+    /// `BadArgument` when the configuration can't work (no ranks, a limit below the heartbeat).
+    pub fn new(config: TrackerConfig, now: Millis) -> Result<Self, Error> {
+        check(&config)?;
+        let seats = (0..config.world).map(|_| SeatRecord::new(now)).collect();
+        let generation = Generation { epoch: config.epoch, number: 0 };
+        let wake_at = now.plus(config.timing.heartbeat_millis);
+        Ok(Tracker {
+            config,
+            began: now,
+            now,
+            wake_at,
+            generation,
+            chain: Chain::default(),
+            agents: BTreeMap::new(),
+            links: BTreeMap::new(),
+            seats,
+            terms: None,
+            changed: None,
+            missing_standings: BTreeSet::new(),
+            planned_before: false,
+            progressed: false,
+            highest: Version(0),
+            ceiling: None,
+            settled: false,
+            last_plan: None,
+            rollback_reason: None,
+            result: Vec::new(),
+            result_total: 0,
+            troubles: PairTroubles::default(),
+            over: None,
+            outputs: VecDeque::new(),
+        })
+    }
+
+    /// One thing that happened.
+    pub fn handle(&mut self, input: Input, now: Millis) {
+        self.take_time(now);
+        match input {
+            Input::Message { link, message } => self.message(link, message),
+            Input::Closed { link, reason } => self.closed(link, reason),
+            Input::Probed { agent, gone } => self.probed(agent, gone),
+            Input::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
+            Input::TaskGone { rank, attempt, reason } => self.task_gone(rank, attempt, &reason),
+            Input::Cancel { error } => self.fail(error),
+            Input::Wake => {}
+        }
+        self.judge_silence();
+        self.tell_of_broken_links();
+        self.judge_missing_members();
+        self.advance();
+        self.wake_at = self.next_wake();
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call with `Input::Wake` at the latest.
+    pub fn wake_at(&self) -> Option<Millis> {
+        self.over.is_none().then_some(self.wake_at)
+    }
+
+    /// Whether the end was reached, or the job has failed.
+    pub fn is_over(&self) -> bool {
+        self.over.is_some()
+    }
+
+    /// The driver may have been stopped or starved: then nobody else was silent, and nobody is late by that time.
+    fn take_time(&mut self, now: Millis) {
+        let now = now.max(self.now);
+        let stall = now.since(self.wake_at);
+        self.now = now;
+        if stall >= self.config.timing.heartbeat_millis {
+            for agent in self.agents.values_mut() {
+                agent.heard = agent.heard.plus(stall).min(now);
+            }
+            for seat in &mut self.seats {
+                seat.waits_since = seat.waits_since.plus(stall).min(now);
+            }
+        }
+    }
+
+    /// Nothing has to happen earlier than in a heartbeat's time, but waking that often bounds how long the tracker can
+    /// stall without noticing.
+    fn next_wake(&self) -> Millis {
+        self.now.plus(self.config.timing.heartbeat_millis)
+    }
+
+    fn message(&mut self, link: u64, message: AgentMessage) {
+        if let AgentMessage::Register(registration) = message {
+            self.register(link, registration);
+            return;
+        }
+        let Some(agent) = self.links.get(&link).copied() else {
+            let error = Error::new(Code::BadState, "an agent spoke before it had registered");
+            self.send_link(link, TrackerMessage::Refused(error));
+            self.outputs.push_back(Output::Close { link });
+            return;
+        };
+        self.heard(agent);
+        match message {
+            AgentMessage::Register(_) => {}
+            AgentMessage::Heartbeat { sequence, ranks } => self.heartbeat(agent, sequence, &ranks),
+            AgentMessage::Join { rank, attempt, terms } => self.join(agent, rank, attempt, terms),
+            AgentMessage::Standing(standing) => self.standing(agent, standing),
+            AgentMessage::Local { rank, incarnation, at, bytes } => self.local(rank, incarnation, at, bytes),
+            AgentMessage::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),
+            AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
+                self.link_down((rank, incarnation), (peer, peer_incarnation), reason);
+            }
+            AgentMessage::Broken { rank, incarnation, error } => self.broken(rank, incarnation, error),
+            AgentMessage::ResultPart { rank, incarnation, offset, total, bytes } => {
+                self.result_part(rank, incarnation, offset, total, &bytes);
+            }
+            AgentMessage::Finish { rank, incarnation, rounds, digest } => {
+                self.finish(rank, incarnation, rounds, digest);
+            }
+            AgentMessage::Happened(event) => self.happened(event),
+        }
+    }
+
+    fn happened(&mut self, event: Event) {
+        if let Event::VersionEntered { rank, incarnation, lineage, version, round } = event {
+            // An older incarnation's progress is nobody's.
+            if !self.is_current(rank, incarnation) || lineage != self.chain.lineage() || self.over.is_some() {
+                return;
+            }
+            self.event(event);
+            self.progress(rank, incarnation, crate::ids::Position { lineage, version }, round);
+            return;
+        }
+        self.event(event);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.outputs.push_back(Output::Event(event));
+    }
+
+    fn send_link(&mut self, link: u64, message: TrackerMessage) {
+        self.outputs.push_back(Output::Send { link, message });
+    }
+
+    /// To an agent, if it is connected. What is lost with a link is told again when the agent registers again.
+    fn send(&mut self, agent: AgentId, message: TrackerMessage) {
+        if let Some(link) = self.agents.get(&agent).and_then(|agent| agent.link) {
+            self.send_link(link, message);
+        }
+    }
+
+    fn send_all(&mut self, message: &TrackerMessage) {
+        let links: Vec<u64> = self.agents.values().filter_map(|agent| agent.link).collect();
+        for link in links {
+            self.send_link(link, message.clone());
+        }
+    }
+
+    fn seat(&self, rank: Rank) -> Option<&SeatRecord> {
+        self.seats.get(rank.0 as usize)
+    }
+
+    fn seat_mut(&mut self, rank: Rank) -> Option<&mut SeatRecord> {
+        self.seats.get_mut(rank.0 as usize)
+    }
+
+    /// Milliseconds since the job began, for texts.
+    fn clock(&self, at: Millis) -> String {
+        let millis = at.since(self.began);
+        format!("{}.{:03} s", millis / 1000, millis % 1000)
+    }
+
+    fn living(&self) -> impl Iterator<Item = (Rank, &SeatRecord)> {
+        let all = self.seats.iter().enumerate().map(|(rank, seat)| (Rank(rank as u32), seat));
+        all.filter(|(_, seat)| seat.state != State::Vacant)
+    }
+}
+
+fn check(config: &TrackerConfig) -> Result<(), Error> {
+    let timing = &config.timing;
+    let bad = |text: String| Err(Error::new(Code::BadArgument, text));
+    if config.world == 0 {
+        return bad("a job of 0 ranks was asked for; at least 1 is needed".into());
+    }
+    if config.deaths_limit == 0 {
+        return bad(
+            "a limit of 0 deaths was asked for; at least 1 is needed, which lets the first death end the job".into()
+        );
+    }
+    if timing.heartbeat_millis == 0 {
+        return bad("heartbeats every 0 ms were asked for; at least 1 ms is needed".into());
+    }
+    let least = timing.heartbeat_millis.saturating_mul(2);
+    for (name, value) in [
+        ("silence after which an agent is lost", timing.lost_after_millis),
+        ("lease of an agent without a tracker", timing.lease_millis),
+        ("wait for missing members", timing.members_millis),
+    ] {
+        if value < least {
+            return bad(format!(
+                "the {name} is {value} ms; with a heartbeat every {} ms it has to be {least} ms or more",
+                timing.heartbeat_millis
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,254 @@
+//! Views, standings and plans: from a change of membership to newcomers that have a start.
+
+use super::{State, Tracker};
+use crate::event::Event;
+use crate::ids::{AgentId, Lineage, Position, Rank, Version};
+use crate::message::{Newcomer, Plan, RankStanding, RankState, Standing, TrackerMessage};
+use crate::plan::{decide, Decision, Member, Situation};
+use crate::view::{AgentAddress, SeatState, View};
+use alloc::format;
+use alloc::vec::Vec;
+
+impl Tracker {
+    /// Whatever the last input made due: a new view, a plan, the end of a time of recovery.
+    pub(super) fn advance(&mut self) {
+        // A plan that sends everybody back changes the membership, which makes a view.
+        while self.over.is_none() {
+            if let Some(reason) = self.changed.take() {
+                self.make_view(reason);
+            } else {
+                break;
+            }
+        }
+        if self.over.is_none() {
+            self.settle();
+        }
+    }
+
+    pub(super) fn view(&self) -> View {
+        let agents = self.agents.iter().filter(|(_, agent)| agent.counts()).map(|(id, agent)| AgentAddress {
+            agent: *id,
+            address: agent.address,
+            host: agent.host.clone(),
+        });
+        View {
+            generation: self.generation,
+            lineage: self.chain.lineage(),
+            seats: self.seats.iter().map(|seat| seat.told()).collect(),
+            agents: agents.collect(),
+        }
+    }
+
+    fn make_view(&mut self, reason: alloc::string::String) {
+        self.generation.number += 1;
+        self.settled = false;
+        let view = self.view();
+        let (alive, vacant): (Vec<_>, Vec<_>) =
+            view.seats.iter().enumerate().partition(|(_, seat)| seat.state != SeatState::Vacant);
+        let ranks = |seats: Vec<(usize, &crate::view::Seat)>| -> Vec<Rank> {
+            seats.into_iter().map(|(rank, _)| Rank(rank as u32)).collect()
+        };
+        let (alive, vacant) = (ranks(alive), ranks(vacant));
+        self.event(Event::ViewMade { generation: self.generation, alive, vacant, reason });
+        self.missing_standings = self.agents.iter().filter(|(_, a)| a.counts()).map(|(id, _)| *id).collect();
+        self.send_all(&TrackerMessage::View(view));
+        self.plan_if_all_answered();
+    }
+
+    pub(super) fn standing(&mut self, agent: AgentId, standing: Standing) {
+        if self.over.is_some() || standing.generation != self.generation || self.changed.is_some() {
+            return; // a newer view is on its way, and will be answered
+        }
+        if let Some(record) = self.agents.get_mut(&agent) {
+            record.held = standing.held;
+        }
+        let awaited = self.missing_standings.remove(&agent);
+        for told in &standing.ranks {
+            self.take_standing(agent, told, awaited);
+        }
+        let here = self.living().filter(|(_, seat)| seat.agent == agent);
+        let unknown = here.filter(|(rank, seat)| {
+            !standing.ranks.iter().any(|told| told.rank == *rank && Some(told.incarnation) == seat.incarnation)
+        });
+        let unknown: Vec<Rank> = unknown.map(|(rank, _)| rank).collect();
+        for rank in unknown {
+            self.lose(rank, "its agent doesn't know it any more: its task has ended".into(), true);
+        }
+        if awaited {
+            self.plan_if_all_answered();
+        }
+    }
+
+    fn take_standing(&mut self, agent: AgentId, told: &RankStanding, awaited: bool) {
+        if !self.sits(told.rank, told.incarnation, agent) {
+            self.fence_again(agent, told.rank, told.incarnation);
+            return;
+        }
+        let lineage = self.chain.lineage();
+        match told.state {
+            RankState::Fresh => {
+                // Not started: it can be given a newer start, and what it was given before may be gone by now.
+                if let Some(seat) = self.seat_mut(told.rank).filter(|seat| awaited && seat.position().is_some()) {
+                    seat.state = State::Fresh;
+                }
+            }
+            RankState::At(position) | RankState::Finished { at: position, .. } => {
+                if position.lineage != lineage {
+                    self.fence_again(agent, told.rank, told.incarnation);
+                    return;
+                }
+                self.progress(told.rank, told.incarnation, position, 0);
+                if let Some(State::Planned { oldest, .. } | State::Finished { oldest, .. }) =
+                    self.seat_mut(told.rank).map(|seat| &mut seat.state)
+                {
+                    *oldest = told.oldest;
+                }
+            }
+        }
+    }
+
+    pub(super) fn plan_if_all_answered(&mut self) {
+        let planned_already = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
+        if !self.missing_standings.is_empty() || self.over.is_some() || self.changed.is_some() || planned_already {
+            return;
+        }
+        let members: Vec<Member> = self
+            .seats
+            .iter()
+            .map(|seat| match seat.state {
+                State::Vacant => Member::Vacant,
+                State::Fresh => Member::Fresh,
+                State::Planned { at, oldest, .. } | State::Finished { at, oldest, .. } => {
+                    Member::Living { version: at, oldest }
+                }
+            })
+            .collect();
+        let held: Vec<_> = self
+            .agents
+            .iter()
+            .filter(|(_, agent)| agent.counts())
+            .flat_map(|(id, agent)| agent.held.iter().map(|held| (*id, *held)))
+            .collect();
+        let locals: Vec<Option<Vec<Position>>> =
+            self.seats.iter().map(|seat| seat.locals.as_ref().map(|locals| locals.keys().copied().collect())).collect();
+        let decision = decide(&Situation {
+            members: &members,
+            chain: &self.chain,
+            planned_before: self.planned_before,
+            progressed: self.progressed,
+            held: &held,
+            locals: &locals,
+        });
+        match decision {
+            Decision::Wait { .. } => {}
+            Decision::Fail(error) => self.fail(error),
+            Decision::RollBack { reason } => self.send_back(&reason),
+            Decision::Start { version, checkpoint, holders, branch, reason } => {
+                if branch {
+                    self.branch(version, &reason);
+                }
+                let starting = !members.iter().any(|member| matches!(member, Member::Living { .. }));
+                self.set_ceiling(version, starting);
+                let plan = self.make_plan(version, checkpoint, holders, reason);
+                self.event(Event::PlanMade {
+                    generation: plan.generation,
+                    lineage: plan.lineage,
+                    version,
+                    round: checkpoint.map_or(0, |checkpoint| checkpoint.round),
+                    newcomers: plan.newcomers.iter().map(|newcomer| newcomer.rank).collect(),
+                    reason: plan.reason.clone(),
+                });
+                self.last_plan = Some(plan.clone());
+                self.planned_before = true;
+                self.send_all(&TrackerMessage::Plan(plan));
+            }
+        }
+    }
+
+    fn branch(&mut self, version: Version, reason: &str) {
+        let reason = match self.rollback_reason.take() {
+            Some(cause) => format!("{cause}; {reason}"),
+            None => reason.into(),
+        };
+        self.chain.branch(version);
+        for seat in &mut self.seats {
+            if let Some(locals) = seat.locals.as_mut() {
+                locals.retain(|at, _| at.version <= version);
+            }
+        }
+        self.event(Event::RolledBack { lineage: self.chain.lineage(), version, reason });
+    }
+
+    /// Nobody is behind an older incarnation of himself when all start together. Otherwise dead incarnations may have
+    /// been up to two versions beyond what anybody has reported: one that they entered unseen, and one that others
+    /// could enter with what they had sent.
+    fn set_ceiling(&mut self, version: Version, starting: bool) {
+        if starting {
+            self.highest = version;
+            self.ceiling = None;
+        } else {
+            let known = Version(self.highest.0 + 2);
+            self.ceiling = Some(self.ceiling.map_or(known, |ceiling| ceiling.max(known)));
+        }
+    }
+
+    fn make_plan(
+        &mut self,
+        version: Version,
+        checkpoint: Option<crate::ids::Checkpoint>,
+        holders: Vec<AgentId>,
+        reason: alloc::string::String,
+    ) -> Plan {
+        let table = self.table();
+        let origin = self.chain.origin(version);
+        let round = checkpoint.map_or(0, |checkpoint| checkpoint.round);
+        let mut newcomers = Vec::new();
+        for (rank, seat) in self.seats.iter_mut().enumerate() {
+            let (State::Fresh, Some(incarnation)) = (&seat.state, seat.incarnation) else { continue };
+            let local = seat.local(origin).cloned();
+            newcomers.push(Newcomer { rank: Rank(rank as u32), incarnation, version, checkpoint, local });
+            seat.state = State::Planned { at: version, round, oldest: version };
+        }
+        Plan { generation: self.generation, lineage: self.lineage(), newcomers, table, holders, reason }
+    }
+
+    fn lineage(&self) -> Lineage {
+        self.chain.lineage()
+    }
+
+    fn table(&self) -> Vec<RankStanding> {
+        let lineage = self.lineage();
+        let position = |version| Position { lineage, version };
+        let all = self.living().filter_map(|(rank, seat)| {
+            let (state, oldest) = match seat.state {
+                State::Vacant => return None,
+                State::Fresh => (RankState::Fresh, Version(0)),
+                State::Planned { at, oldest, .. } => (RankState::At(position(at)), oldest),
+                State::Finished { at, oldest, digest, .. } => {
+                    (RankState::Finished { at: position(at), digest }, oldest)
+                }
+            };
+            Some(RankStanding { rank, incarnation: seat.incarnation?, attempt: seat.attempt, state, oldest })
+        });
+        all.collect()
+    }
+
+    /// Everybody is planned, and nobody is behind a place that an older incarnation has reached: from here on, that
+    /// somebody finishes a version proves again that everybody has entered it.
+    fn settle(&mut self) {
+        if self.settled || self.generation.number == 0 {
+            return;
+        }
+        let ceiling = self.ceiling;
+        let caught_up = self.seats.iter().all(|seat| match (seat.position(), ceiling) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(at), Some(ceiling)) => at > ceiling,
+        });
+        if caught_up {
+            self.ceiling = None;
+            self.settled = true;
+            self.send_all(&TrackerMessage::Settled { generation: self.generation });
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What the tracker keeps of each rank.
+
+use crate::error::{Code, Error};
+use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
+use crate::view::{Seat, SeatState};
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How far the incarnation in a seat is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nobody is there.
+    Vacant,
+    /// Seated, waits for its start.
+    Fresh,
+    /// Was given a start. `oldest` is as of the last standing.
+    Planned { at: Version, round: u32, oldest: Version },
+    /// Has reported its end.
+    Finished { at: Version, oldest: Version, rounds: u32, digest: u128 },
+}
+
+/// One death, for the error's text.
+#[derive(Clone, Debug)]
+pub(super) struct Death {
+    pub(super) at: Millis,
+    pub(super) incarnation: Incarnation,
+    pub(super) executor: String,
+    pub(super) reason: String,
+}
+
+/// One rank's seat.
+#[derive(Clone, Debug)]
+pub(super) struct SeatRecord {
+    /// The incarnation that has the seat, or had it last.
+    pub(super) incarnation: Option<Incarnation>,
+    pub(super) attempt: Attempt,
+    /// Meaningless in a vacant seat.
+    pub(super) agent: AgentId,
+    pub(super) state: State,
+    /// The framework's try may join a second time: it was sent back, not lost.
+    pub(super) may_repeat: bool,
+    /// Since when it waits for somebody, or for its plan.
+    pub(super) waits_since: Millis,
+    pub(super) vacant_since: Option<Millis>,
+    /// Why it is vacant.
+    pub(super) last_seen: String,
+    pub(super) deaths: Vec<Death>,
+    /// What only this rank has, by version; `None` if it never had anything.
+    pub(super) locals: Option<BTreeMap<Position, Vec<u8>>>,
+}
+
+impl SeatRecord {
+    pub(super) fn new(now: Millis) -> Self {
+        SeatRecord {
+            incarnation: None,
+            attempt: Attempt::default(),
+            agent: AgentId(0),
+            state: State::Vacant,
+            may_repeat: false,
+            waits_since: now,
+            vacant_since: None,
+            last_seen: "it never joined".into(),
+            deaths: Vec::new(),
+            locals: None,
+        }
+    }
+
+    /// For the view.
+    pub(super) fn told(&self) -> Seat {
+        let state = match self.state {
+            State::Vacant => SeatState::Vacant,
+            _ => SeatState::Alive { agent: self.agent },
+        };
+        Seat { incarnation: self.incarnation, state, planned: self.position().is_some() }
+    }
+
+    /// Whether this incarnation has the seat.
+    pub(super) fn is(&self, incarnation: Incarnation) -> bool {
+        self.state != State::Vacant && self.incarnation == Some(incarnation)
+    }
+
+    pub(super) fn position(&self) -> Option<Version> {
+        match self.state {
+            State::Planned { at, .. } | State::Finished { at, .. } => Some(at),
+            State::Vacant | State::Fresh => None,
+        }
+    }
+
+    /// Keeps the newest few: those at which the rank may be started again.
+    pub(super) fn keep_local(&mut self, at: Position, bytes: Vec<u8>, lowest: Version) {
+        let locals = self.locals.get_or_insert_with(BTreeMap::new);
+        locals.insert(at, bytes);
+        // Everybody may go back to what is held, which is at least the version below the lowest position.
+        let floor = lowest.0.saturating_sub(1);
+        locals.retain(|kept, _| kept.version.0 >= floor);
+    }
+
+    /// The rank's own state as of this version.
+    pub(super) fn local(&self, origin: Position) -> Option<&Vec<u8>> {
+        self.locals.as_ref()?.get(&origin)
+    }
+}
+
+/// Turns a newcomer away.
+pub(super) fn outdated(rank: Rank, attempt: Attempt, seen: Attempt) -> Error {
+    Error::new(
+        Code::Fenced,
+        alloc::format!(
+            "rank {rank} was asked for by attempt {attempt}, but attempt {seen} came before it; a try of the framework \
+             takes part once, and older ones don't come back"
+        ),
+    )
+}

@@ -91,11 +91,21 @@ public final class TrainingLoop {
     if (thrown instanceof XGBoostError) {
       return new RejoinException(
           RejoinException.Code.TRAINING_FAILED,
-          "XGBoost failed at " + seat + ": " + thrown.getMessage(),
+          "XGBoost failed at " + seat + ": " + withoutTrace(thrown),
           thrown);
     }
     return new RejoinException(
         RejoinException.Code.IO, "the code of " + seat + " threw " + thrown, thrown);
+  }
+
+  /**
+   * XGBoost appends addresses of its own stack, which say nothing to a user; they stay in the
+   * cause.
+   */
+  private static String withoutTrace(Exception thrown) {
+    String text = String.valueOf(thrown.getMessage());
+    int trace = text.indexOf("\nStack trace:");
+    return (trace < 0 ? text : text.substring(0, trace)).trim();
   }
 
   private static void throwIfCancelled(Seat seat, CancelSignal cancel) {

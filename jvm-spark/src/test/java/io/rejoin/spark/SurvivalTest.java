@@ -118,7 +118,7 @@ class SurvivalTest {
             RejoinException.class,
             () ->
                 new RejoinEstimator<>(stock)
-                    .fit(rows.selectExpr("label + 5 as label", "features")));
+                    .fit(rows.selectExpr("label * 1.2 as label", "features")));
     assertEquals(RejoinException.Code.TRAINING_FAILED, failure.code());
     assertTrue(failure.text().contains("label must be in"), failure.text());
   }

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# The demo: a real Spark cluster on this machine, a real kill, the same model. KILL=rank@round[,rank@round] chooses.
+set -eu
+cd "$(dirname "$0")/.."
+export JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dkill=${KILL:-1@30}"
+exec integration-tests/run.sh spark35-xgb340 io.rejoin.it.Demo

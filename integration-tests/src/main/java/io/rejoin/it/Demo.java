@@ -81,6 +81,13 @@ public final class Demo {
       stock(cluster, settings);
     }
     table.print();
+    terminal.print(
+        "  One training each: seconds depend on what else this machine does, the other rows do"
+            + " not.");
+    terminal.print(
+        "  The stock estimator is killed from outside when its tracker prints the round, so some"
+            + " rounds later.");
+    terminal.print("");
     return verdict();
   }
 
@@ -138,6 +145,9 @@ public final class Demo {
         new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, terminal::line)
             .undisturbedAndStruck(strikes, settings);
     Outcome undisturbed = outcomes.get(0);
+    if (undisturbed.trouble() != null) {
+      terminal.line(Tone.BAD, "undisturbed: " + undisturbed.trouble());
+    }
     table.add("stock", "undisturbed", undisturbed, null);
     if (outcomes.size() > 1) {
       Outcome struck = outcomes.get(1);

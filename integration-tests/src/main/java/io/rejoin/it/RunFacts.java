@@ -7,7 +7,6 @@ import org.apache.spark.scheduler.SparkListener;
 import org.apache.spark.scheduler.SparkListenerBlockUpdated;
 import org.apache.spark.scheduler.SparkListenerExecutorAdded;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
-import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.storage.BlockUpdatedInfo;
@@ -47,7 +46,7 @@ public class RunFacts extends SparkListener {
     return new Counts(executorsAdded, executorsLost, tasksStarted, tasksRetried, bytesAgain);
   }
 
-  /** A task starts; {@code again}: it or its stage was started before. */
+  /** A task starts. */
   protected void taskStarted(
       int stage, int stageAttempt, int partition, int attempt, String executor) {}
 
@@ -76,9 +75,6 @@ public class RunFacts extends SparkListener {
     }
     executorRemoved(event.executorId(), event.reason());
   }
-
-  @Override
-  public final void onStageSubmitted(SparkListenerStageSubmitted event) {}
 
   @Override
   public final void onTaskStart(SparkListenerTaskStart event) {

@@ -128,11 +128,13 @@ public final class StockRun {
       Map<String, String> fact = fact(line);
       switch (fact.get("kind")) {
         case "session":
+          story.accept("its application has started; a short training warms it up");
           application = fact.get("application");
           break;
         case "fit.start":
           start = System.nanoTime();
           executorOfRank.clear();
+          story.accept("the " + fact.get("run") + " training begins");
           break;
         case "task":
           executorOfRank.put(Integer.parseInt(fact.get("partition")), fact.get("executor"));

@@ -12,6 +12,8 @@ import java.util.Set;
  * Makes sentences of the facts of a training, and keeps the figures that the demo's table shows.
  */
 public final class Story {
+  private static final int MOST_REASON = 90;
+
   private final Terminal terminal;
   private final int workers;
   private final Map<Integer, Integer> roundOf = new HashMap<>();
@@ -64,7 +66,7 @@ public final class Story {
               "plan: rank %s starts at version %s (%s)",
               fields.get("newcomers"),
               fields.get("version"),
-              fields.get("reason"));
+              reason(fields));
         }
         break;
       case "rank.restored":
@@ -85,7 +87,7 @@ public final class Story {
         caughtUp(fields);
         break;
       case "rank.refused":
-        say(Tone.BAD, "rank %d: a newcomer is turned away: %s", rank(fields), fields.get("reason"));
+        say(Tone.BAD, "rank %d: a newcomer is turned away: %s", rank(fields), reason(fields));
         break;
       case "link.broken":
         if (!away.contains(rank(fields)) && !away.contains((int) number(fields, "peer"))) {
@@ -94,7 +96,7 @@ public final class Story {
               "the link between ranks %s and %s is made anew: %s",
               fields.get("rank"),
               fields.get("peer"),
-              fields.get("reason"));
+              reason(fields));
         }
         break;
       case "rolled.back":
@@ -102,7 +104,7 @@ public final class Story {
             Tone.BAD,
             "everybody starts again from version %s: %s",
             fields.get("version"),
-            fields.get("reason"));
+            reason(fields));
         break;
       case "rank.finished":
         finished.add(rank(fields));
@@ -204,7 +206,7 @@ public final class Story {
         "rank %d is lost%s: %s (death %s of this rank)",
         rank,
         noticed,
-        fields.get("reason"),
+        reason(fields),
         fields.get("deaths"));
   }
 
@@ -229,6 +231,12 @@ public final class Story {
 
   private void say(Tone tone, String format, Object... facts) {
     terminal.line(tone, String.format(Locale.ROOT, format, facts));
+  }
+
+  /** The beginning of a reason: some frameworks give theirs in a paragraph. */
+  private static String reason(Map<String, String> fields) {
+    String text = fields.getOrDefault("reason", "").lines().findFirst().orElse("");
+    return text.length() <= MOST_REASON ? text : text.substring(0, MOST_REASON) + "...";
   }
 
   private static int rank(Map<String, String> fields) {

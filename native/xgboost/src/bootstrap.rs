@@ -201,7 +201,7 @@ impl Bootstrap {
     fn accept(&mut self, sources: &mut Sources) -> io::Result<()> {
         for (peer, listener, _) in &self.listeners {
             loop {
-                let for_ring = *peer == next(self.rank, self.world) && self.ring_next.is_none();
+                let for_ring = !self.ring_over && self.ring_next.is_none() && *peer == next(self.rank, self.world);
                 if !for_ring && !self.ring_over {
                     // A channel, opened while the ring is still closing here. It waits in the kernel's queue.
                     break;
@@ -239,10 +239,11 @@ impl Bootstrap {
         }
         self.ring_over = true;
         let (next, previous) = (next(self.rank, self.world), previous(self.rank, self.world));
-        let ring = [(next, self.ring_next.take()), (previous, self.ring_previous.take())];
-        for (peer, loose) in ring {
+        // This rank opened the one to the next rank, the previous rank opened the other.
+        let ring = [(next, self.rank, self.ring_next.take()), (previous, previous, self.ring_previous.take())];
+        for (peer, opener, loose) in ring {
             let Some(mut loose) = loose else { continue };
-            let opened_by_lower = (peer == next) == (self.rank < peer);
+            let opened_by_lower = opener == self.rank.min(peer);
             let stays = self.variant == WireVariant::From33 && (next != previous || opened_by_lower);
             if stays {
                 loose.inbox.clear();

@@ -1,0 +1,277 @@
+//! A world of fake workers around real bridges: what the agents and the tracker would tell them, told by hand.
+#![allow(dead_code)]
+
+pub mod worker;
+
+use mio::net::TcpStream;
+use parking_lot::{Condvar, Mutex};
+use rejoin_agent::{AgentReports, DataPlane, PlanePeer};
+use rejoin_protocol::error::Error;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
+use rejoin_transport::{Hello, JobId, Keys, Link, Listener, PortRange, Purpose, Received, Secret};
+use rejoin_xgboost::{Bridge, BridgeConfig};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Only there so that a hanging test ends with words.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a bridge told its agent.
+#[derive(Clone, Debug)]
+pub enum Report {
+    LinkDown { rank: Rank, peer: Rank, reason: String },
+    Broken { rank: Rank, error: Error },
+    Happened(Event),
+    Struck(FaultRule),
+}
+
+/// Writes everything down.
+#[derive(Default)]
+pub struct Notebook {
+    reports: Mutex<Vec<Report>>,
+    more: Condvar,
+}
+
+impl Notebook {
+    /// Waits for a report.
+    pub fn wait<T>(&self, what: &str, find: impl Fn(&Report) -> Option<T>) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        let mut reports = self.reports.lock();
+        loop {
+            if let Some(found) = reports.iter().find_map(&find) {
+                return found;
+            }
+            let late = self.more.wait_until(&mut reports, deadline).timed_out();
+            assert!(!late, "no report of {what}; there were {reports:?}");
+        }
+    }
+
+    pub fn broken(&self) -> Error {
+        self.wait("a broken job", |report| match report {
+            Report::Broken { error, .. } => Some(error.clone()),
+            _ => None,
+        })
+    }
+
+    pub fn all(&self) -> Vec<Report> {
+        self.reports.lock().clone()
+    }
+
+    fn add(&self, report: Report) {
+        self.reports.lock().push(report);
+        self.more.notify_all();
+    }
+}
+
+struct Pen(Arc<Notebook>);
+
+impl AgentReports for Pen {
+    fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, reason: String) {
+        self.0.add(Report::LinkDown { rank, peer, reason });
+    }
+    fn broken(&self, rank: Rank, _: Incarnation, error: Error) {
+        self.0.add(Report::Broken { rank, error });
+    }
+    fn happened(&self, event: Event) {
+        self.0.add(Report::Happened(event));
+    }
+    fn strike(&self, rule: FaultRule) {
+        self.0.add(Report::Struck(rule));
+    }
+}
+
+/// One agent: its bridge, and what it was told.
+#[derive(Clone)]
+pub struct Agent {
+    pub bridge: Arc<Bridge>,
+    pub notes: Arc<Notebook>,
+}
+
+/// Prints log lines; the test harness shows them when a test fails.
+struct Printer;
+
+impl log::Log for Printer {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+    fn log(&self, record: &log::Record<'_>) {
+        eprintln!("{:5} {}", record.level(), record.args());
+    }
+    fn flush(&self) {}
+}
+
+impl Agent {
+    pub fn new(config: BridgeConfig) -> Self {
+        // Fails when another test was first.
+        if log::set_logger(&Printer).is_ok() && std::env::var_os("REJOIN_TEST_LOG").is_some() {
+            log::set_max_level(log::LevelFilter::Debug);
+        }
+        let bridge = Bridge::start(config).expect("a bridge can be started");
+        let notes = Arc::new(Notebook::default());
+        bridge.attach(Box::new(Pen(notes.clone())));
+        Agent { bridge, notes }
+    }
+}
+
+/// Where a rank is.
+#[derive(Clone)]
+struct Place {
+    agent: usize,
+    incarnation: Incarnation,
+}
+
+/// All agents, and the membership as a tracker would have it.
+pub struct World {
+    pub agents: Vec<Agent>,
+    ranks: Vec<Option<Place>>,
+    pub lineage: Lineage,
+}
+
+pub fn config() -> BridgeConfig {
+    BridgeConfig { free_delay: Duration::from_millis(50), ..BridgeConfig::default() }
+}
+
+impl World {
+    /// `homes[rank]` is the number of the rank's agent.
+    pub fn new(homes: &[usize]) -> Self {
+        World::with(homes, config())
+    }
+
+    pub fn with(homes: &[usize], config: BridgeConfig) -> Self {
+        let agents = (0..=*homes.iter().max().expect("at least one rank")).map(|_| Agent::new(config.clone()));
+        let agents = agents.collect();
+        let mut world = World { agents, ranks: vec![None; homes.len()], lineage: Lineage(1) };
+        for (rank, home) in homes.iter().enumerate() {
+            world.seat(rank as u32, *home, 0);
+        }
+        for rank in 0..homes.len() {
+            world.start(rank as u32, 0);
+        }
+        world
+    }
+
+    pub fn size(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    pub fn agent(&self, rank: u32) -> &Agent {
+        &self.agents[self.place(rank).agent]
+    }
+
+    pub fn incarnation(&self, rank: u32) -> Incarnation {
+        self.place(rank).incarnation
+    }
+
+    fn place(&self, rank: u32) -> &Place {
+        self.ranks[rank as usize].as_ref().expect("the rank is alive")
+    }
+
+    /// A new incarnation has its seat; others don't know of it yet.
+    pub fn seat(&mut self, rank: u32, agent: usize, incarnation: u32) {
+        let incarnation = Incarnation(incarnation);
+        self.agents[agent].bridge.seated(Rank(rank), incarnation);
+        self.ranks[rank as usize] = Some(Place { agent, incarnation });
+    }
+
+    /// The rank starts at a version, and is linked with all others that are alive.
+    pub fn start(&mut self, rank: u32, version: u32) {
+        let place = self.place(rank).clone();
+        let bridge = &self.agents[place.agent].bridge;
+        DataPlane::start(&**bridge, Rank(rank), place.incarnation, self.size(), self.lineage, Version(version));
+        self.tell_peers();
+        for peer in (0..self.size()).filter(|peer| *peer != rank) {
+            let alive = self.ranks[peer as usize].as_ref();
+            if alive.is_some_and(|there| there.agent != place.agent) {
+                self.link(rank, peer);
+            }
+        }
+    }
+
+    /// Tells everybody who is alive.
+    pub fn tell_peers(&self) {
+        for (rank, place) in self.living() {
+            let others = self.living().filter(|(other, _)| *other != rank).map(|(other, there)| PlanePeer {
+                rank: other,
+                incarnation: there.incarnation,
+                local: there.agent == place.agent,
+            });
+            self.agents[place.agent].bridge.peers(rank, place.incarnation, others.collect());
+        }
+    }
+
+    fn living(&self) -> impl Iterator<Item = (Rank, &Place)> {
+        self.ranks.iter().enumerate().filter_map(|(rank, place)| Some((Rank(rank as u32), place.as_ref()?)))
+    }
+
+    /// Makes a link between two living ranks.
+    pub fn link(&self, a: u32, b: u32) {
+        let (one, other) = (self.place(a), self.place(b));
+        let (left, right) = links(Rank(a), one.incarnation, Rank(b), other.incarnation);
+        self.agents[one.agent].bridge.link(Rank(a), one.incarnation, Rank(b), other.incarnation, left);
+        self.agents[other.agent].bridge.link(Rank(b), other.incarnation, Rank(a), one.incarnation, right);
+    }
+
+    /// The rank is lost; its process lives on.
+    pub fn lose(&mut self, rank: u32) {
+        self.ranks[rank as usize] = None;
+        self.tell_peers();
+    }
+
+    /// The process of an agent is gone with all its ranks and logs. A new one stands in its place.
+    pub fn kill(&mut self, agent: usize, config: BridgeConfig) {
+        self.agents[agent].bridge.close();
+        for place in &mut self.ranks {
+            if place.as_ref().is_some_and(|there| there.agent == agent) {
+                *place = None;
+            }
+        }
+        self.tell_peers();
+        self.agents[agent] = Agent::new(config);
+    }
+
+    pub fn hold_all(&self) {
+        for (rank, place) in self.living() {
+            self.agents[place.agent].bridge.hold(rank, place.incarnation);
+        }
+    }
+}
+
+/// Both ends of a link that stands.
+fn links(rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation) -> (Link, Link) {
+    let keys = Keys { job: JobId([7; 16]), secret: Secret::new([42; 32]), encrypt: false };
+    let mut listener =
+        Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), PortRange::EPHEMERAL, "ports").expect("loopback has a port");
+    let generation = Generation { epoch: 1, number: 1 };
+    let purpose = Purpose::Data { rank, incarnation, peer, peer_incarnation, generation };
+    let hello = Hello { agent: AgentId(1), purpose, encrypt: false };
+    let mut left = Link::connect(listener.address(), &keys, hello).expect("loopback is reachable");
+    let _ = listener.socket();
+    let stream: TcpStream = until("a connection", || listener.accept().expect("accepting works")).0;
+    let mut right = Link::accept(stream, &keys).expect("the connection is there");
+    until("the link", || {
+        left.flush().expect("the link's left end is well");
+        right.flush().expect("the link's right end is well");
+        let _ = left.receive().expect("the left handshake goes on");
+        if !right.is_established() {
+            if let Received::Hello(_) = right.receive().expect("the right handshake goes on") {
+                right.admit();
+            }
+        }
+        (left.is_established() && right.is_established()).then_some(())
+    });
+    (left, right)
+}
+
+pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(result) = attempt() {
+            return result;
+        }
+        assert!(Instant::now() < deadline, "{what} didn't happen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}

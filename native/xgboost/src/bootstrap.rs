@@ -65,7 +65,10 @@ impl Loose {
             let most = buffer.len().min(self.expected - self.inbox.len());
             match self.stream.read(&mut buffer[..most]) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => self.inbox.extend_from_slice(&buffer[..count]),
+                Ok(count) => {
+                    self.inbox.extend_from_slice(&buffer[..count]);
+                    kernel::acknowledge(&self.stream);
+                }
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
                 Err(cause) => return Err(cause),

@@ -252,7 +252,10 @@ impl Talk {
         loop {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return true,
-                Ok(count) => self.dialogue.feed(&buffer[..count]),
+                Ok(count) => {
+                    self.dialogue.feed(&buffer[..count]);
+                    kernel::acknowledge(&self.stream);
+                }
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => return false,
                 Err(cause) if cause.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return true,

@@ -165,6 +165,10 @@ impl World {
         self.place(rank).incarnation
     }
 
+    pub fn home(&self, rank: u32) -> usize {
+        self.place(rank).agent
+    }
+
     fn place(&self, rank: u32) -> &Place {
         self.ranks[rank as usize].as_ref().expect("the rank is alive")
     }

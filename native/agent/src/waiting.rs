@@ -5,9 +5,11 @@ use rejoin_protocol::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+type Answer<T> = Option<Result<T, Error>>;
+
 /// A place for one answer. The first one counts.
 pub(crate) struct Waiting<T> {
-    cell: Arc<(Mutex<Option<Result<T, Error>>>, Condvar)>,
+    cell: Arc<(Mutex<Answer<T>>, Condvar)>,
 }
 
 impl<T> Clone for Waiting<T> {

@@ -61,7 +61,7 @@ pub(crate) fn open<'l>(
 }
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<jboolean, Failure> {
-    Ok(AGENTS.find(agent).map(|entry| entry.agent.is_over()).unwrap_or(true).into())
+    Ok(AGENTS.find(agent).map(|entry| entry.agent.is_over()).unwrap_or(true))
 }
 
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<(), Failure> {

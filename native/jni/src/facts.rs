@@ -197,7 +197,8 @@ pub(crate) fn faults(text: &str) -> Result<Vec<FaultRule>, Error> {
 fn fault(index: u32, text: &str) -> Result<FaultRule, Error> {
     let (mut id, mut rank, mut incarnation, mut moment, mut action) = (index, None, None, None, None);
     for part in text.split(';') {
-        let (key, value) = part.split_once('=').ok_or_else(|| bad(format!("fault rule {text:?}: {part:?} has no =")))?;
+        let (key, value) =
+            part.split_once('=').ok_or_else(|| bad(format!("fault rule {text:?}: {part:?} has no =")))?;
         match key.trim() {
             "id" => id = number("id", value)?,
             "rank" => rank = Some(Rank(number("rank", value)?)),
@@ -221,10 +222,9 @@ fn at(text: &str) -> Result<Moment, Error> {
         ["replaying"] => Ok(Moment::Replaying),
         ["finishing"] => Ok(Moment::Finishing),
         ["boot", count] => Ok(Moment::Bytes { phase: Phase::Boot, bytes: bytes(count)? }),
-        ["version", version, count] => Ok(Moment::Bytes {
-            phase: Phase::Version(Version(number("version", version)?)),
-            bytes: bytes(count)?,
-        }),
+        ["version", version, count] => {
+            Ok(Moment::Bytes { phase: Phase::Version(Version(number("version", version)?)), bytes: bytes(count)? })
+        }
         _ => Err(bad(format!(
             "moment {text:?} is unknown; expected joined, boot:BYTES, version:V:BYTES, restored, replaying or finishing"
         ))),
@@ -258,7 +258,8 @@ mod tests {
 
     #[test]
     fn a_fault_rule_that_cannot_be_read_is_an_error_and_not_a_rule_that_never_fires() {
-        for text in ["rank=1", "rank=1;at=soon;do=kill", "rank=1;at=joined;do=sing", "rank=x;at=joined;do=kill", "junk"] {
+        for text in ["rank=1", "rank=1;at=soon;do=kill", "rank=1;at=joined;do=sing", "rank=x;at=joined;do=kill", "junk"]
+        {
             assert_eq!(faults(text).unwrap_err().code, Code::BadArgument, "{text}");
         }
     }

@@ -6,8 +6,8 @@
 
 mod agent;
 mod convert;
-mod failure;
 mod facts;
+mod failure;
 mod member;
 mod register;
 mod settings;

@@ -51,9 +51,10 @@ impl MemberEntry {
 
     /// The failure that is known of the member, in place of a less telling one.
     fn better(&self, error: Error) -> Error {
-        let known = self.id().ok().and_then(|id| {
-            self.agent.agent.failure(id).or_else(|| self.agent.bridge.failure(id.rank, id.incarnation))
-        });
+        let known = self
+            .id()
+            .ok()
+            .and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.bridge.failure(id.rank, id.incarnation)));
         known.unwrap_or(error)
     }
 }
@@ -63,9 +64,11 @@ fn at_most(millis: jlong) -> Duration {
 }
 
 fn unsigned(what: &str, value: jint) -> Result<u32, Error> {
-    u32::try_from(value).map_err(|_| Error::new(Code::BadArgument, format!("{what} must not be negative, but is {value}")))
+    u32::try_from(value)
+        .map_err(|_| Error::new(Code::BadArgument, format!("{what} must not be negative, but is {value}")))
 }
 
+#[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn join<'l>(
     env: &mut Env<'l>,
     _: JClass<'l>,
@@ -149,7 +152,7 @@ pub(crate) fn communicator<'l>(
     to_texts(env, &flat)
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn enter<'l>(
     env: &mut Env<'l>,
     _: JClass<'l>,
@@ -168,7 +171,7 @@ pub(crate) fn enter<'l>(
     if let Some(failure) = member.agent.agent.failure(id) {
         return Err(failure.into());
     }
-    let checkpoint = checkpoint(lineage, version, round, &model, complete.into());
+    let checkpoint = checkpoint(lineage, version, round, &model, complete);
     let mark = PhaseMark { round, checkpoint: checkpoint.digest };
     // The bytes are in the store before any other rank can learn that this one has entered the version.
     member.agent.agent.store(id, checkpoint, model)?;
@@ -178,7 +181,7 @@ pub(crate) fn enter<'l>(
     Ok(())
 }
 
-#[allow(clippy::too_many_arguments)]
+#[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn finish<'l>(
     env: &mut Env<'l>,
     _: JClass<'l>,

@@ -13,8 +13,11 @@ pub(crate) struct Settings {
 impl Settings {
     /// Reads pairs.
     pub(crate) fn new(owner: &'static str, pairs: Vec<String>) -> Result<Self, Error> {
-        if pairs.len() % 2 != 0 {
-            return Err(Error::new(Code::BadArgument, format!("{owner}: a key without a value ({} texts)", pairs.len())));
+        if !pairs.len().is_multiple_of(2) {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!("{owner}: a key without a value ({} texts)", pairs.len()),
+            ));
         }
         let mut values = BTreeMap::new();
         let mut pairs = pairs.into_iter();

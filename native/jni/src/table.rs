@@ -31,7 +31,10 @@ impl<T> Table<T> {
     /// The object. It stays alive while the caller uses it, even if it is closed meanwhile.
     pub(crate) fn find(&self, handle: i64) -> Result<Arc<T>, Error> {
         self.entries.lock().1.get(&handle).cloned().ok_or_else(|| {
-            Error::new(Code::BadState, format!("this {} is closed (handle {handle}); it can't be used any more", self.what))
+            Error::new(
+                Code::BadState,
+                format!("this {} is closed (handle {handle}); it can't be used any more", self.what),
+            )
         })
     }
 

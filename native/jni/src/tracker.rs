@@ -30,9 +30,11 @@ pub(crate) fn secret(env: &Env<'_>, value: &JByteArray<'_>) -> Result<Secret, Fa
 
 /// A job's name of 32 hexadecimal digits.
 pub(crate) fn job(text: &str) -> Result<JobId, Error> {
-    u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(|job| JobId(job.to_be_bytes())).ok_or_else(
-        || Error::new(Code::BadArgument, format!("job {text:?} must be 32 hexadecimal digits")),
-    )
+    u128::from_str_radix(text, 16)
+        .ok()
+        .filter(|_| text.len() == 32)
+        .map(|job| JobId(job.to_be_bytes()))
+        .ok_or_else(|| Error::new(Code::BadArgument, format!("job {text:?} must be 32 hexadecimal digits")))
 }
 
 /// Ports: `0`, or `first-last`.

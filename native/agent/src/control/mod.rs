@@ -20,6 +20,7 @@ use bytes::Bytes;
 use crossbeam::channel::Receiver;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, Input};
 use rejoin_protocol::ids::{AgentId, Attempt, Incarnation, Millis, Rank};
 use rejoin_transport::{Keys, Link, Listener};
@@ -32,6 +33,8 @@ const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 const TRACKER: Token = Token(2);
 const FIRST_LINK: usize = 16;
+/// Between two reports of memory and disk in use.
+const USAGE: Duration = Duration::from_secs(2);
 /// A handshake that takes longer is given up.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// Handshakes under way at once; further strangers wait in the listener's queue.
@@ -44,7 +47,7 @@ enum Role {
     /// A data link that this side makes.
     Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation },
     /// A newcomer elsewhere fetches from here.
-    Serving(Serve),
+    Serving(Box<Serve>),
     /// A newcomer here fetches from there.
     Fetching(Box<Fetch>),
 }
@@ -86,6 +89,7 @@ pub(crate) struct Control {
     links: DataLinks,
     members: BTreeMap<Rank, MemberState>,
     rules: Rules,
+    usage_next: Instant,
     over: Option<String>,
 }
 
@@ -137,6 +141,7 @@ impl Control {
             links: DataLinks::default(),
             members: BTreeMap::new(),
             rules: Rules::default(),
+            usage_next: now + USAGE,
             over: None,
         };
         Ok((control, shared))
@@ -201,10 +206,26 @@ impl Control {
         if self.tracker_next.is_some_and(|at| at <= now) {
             self.connect_tracker();
         }
+        if now >= self.usage_next {
+            self.report_usage();
+        }
         self.tracker_deadline(now);
         self.connection_deadlines(now);
         self.make_due_links(now);
         self.flush_tracker();
+    }
+
+    /// Tells what this process uses: now and then, and before a rank reports its end.
+    fn report_usage(&mut self) {
+        self.usage_next = Instant::now() + USAGE;
+        let usage = self.plane.usage();
+        self.handle(Some(Input::Happened(Event::Usage {
+            agent: self.agent,
+            log_bytes: usage.log_bytes,
+            spilled_bytes: usage.spilled_bytes,
+            checkpoint_bytes: self.shared.store.bytes(),
+            log_bytes_peak: usage.log_bytes_peak,
+        })));
     }
 
     fn take_commands(&mut self) {

@@ -27,6 +27,7 @@ impl Control {
                     Some(member) => {
                         member.finishing = Some(wait);
                         member.result = result;
+                        self.report_usage();
                         self.handle(Some(Input::Finish { rank, incarnation, rounds, digest }));
                         self.moment(rank, incarnation, Moment::Finishing);
                     }

@@ -1,0 +1,72 @@
+//! **Monotony.** Incarnations and generations grow; within an incarnation versions grow by one; lineages grow, and a
+//! plan never starts anybody above what was reported.
+
+use super::{Checked, Violation};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
+use std::collections::BTreeMap;
+
+const NAME: &str = "Monotony";
+
+/// What was seen last.
+#[derive(Debug, Default)]
+pub struct Monotony {
+    generations: BTreeMap<AgentId, Generation>,
+    incarnations: BTreeMap<Rank, Incarnation>,
+    versions: BTreeMap<(Rank, Incarnation), (Lineage, Version)>,
+    generation: Generation,
+    lineage: Lineage,
+}
+
+impl Monotony {
+    pub(super) fn view(&mut self, agent: AgentId, generation: Generation) -> Checked {
+        let known = self.generations.entry(agent).or_default();
+        if generation < *known {
+            return Err(Violation::new(NAME, format!("agent {} went from view {known} to {generation}", agent.0)));
+        }
+        *known = generation;
+        Ok(())
+    }
+
+    pub(super) fn seated(&mut self, rank: Rank, incarnation: Incarnation) -> Checked {
+        let known = self.incarnations.insert(rank, incarnation);
+        if known.is_some_and(|known| known > incarnation) {
+            return Err(Violation::new(NAME, format!("rank {rank} got the seat as {incarnation} after {known:?}")));
+        }
+        Ok(())
+    }
+
+    pub(super) fn entered(&mut self, who: (Rank, Incarnation), lineage: Lineage, version: Version) -> Checked {
+        if let Some((l, v)) = self.versions.insert(who, (lineage, version)) {
+            if l != lineage || version.0 != v.0 + 1 {
+                return Err(Violation::new(NAME, format!("{who:?} went from {l}/{v} to {lineage}/{version}")));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn event(&mut self, event: &Event) -> Checked {
+        match event {
+            Event::ViewMade { generation, .. } if *generation <= self.generation => {
+                Err(Violation::new(NAME, format!("view {generation} was made after {}", self.generation)))
+            }
+            Event::ViewMade { generation, .. } => {
+                self.generation = *generation;
+                Ok(())
+            }
+            Event::RolledBack { lineage, .. } if *lineage <= self.lineage => {
+                Err(Violation::new(NAME, format!("lineage {lineage} was begun after {}", self.lineage)))
+            }
+            Event::RolledBack { lineage, .. } => {
+                self.lineage = *lineage;
+                Ok(())
+            }
+            Event::PlanMade { generation, lineage, .. }
+                if (*generation, *lineage) != (self.generation, self.lineage) =>
+            {
+                Err(Violation::new(NAME, format!("a plan for {generation} in lineage {lineage} came out of turn")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! **No lost work.** A survivor is never set back unless the plan says so; never a silent restart from version 0; a rank
+//! starts where the plan of its generation says, with the checkpoint in hand.
+
+use super::{Checked, Violation};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, Rank, Version};
+use std::collections::{BTreeMap, BTreeSet};
+
+const NAME: &str = "NoLostWork";
+
+/// What was told.
+#[derive(Debug, Default)]
+pub struct NoLostWork {
+    lost: BTreeSet<(Rank, Incarnation)>,
+    planned: BTreeMap<Rank, Vec<(Lineage, Version)>>,
+    /// The lowest version that is reported by any rank in this lineage; entered versions of living incarnations.
+    at: BTreeMap<Rank, (Incarnation, Version)>,
+    progressed: bool,
+    going_back: bool,
+}
+
+impl NoLostWork {
+    pub(super) fn event(&mut self, event: &Event) -> Checked {
+        match event {
+            Event::RankLost { rank, incarnation, .. } => {
+                self.lost.insert((*rank, *incarnation));
+                self.at.remove(rank);
+            }
+            Event::VersionEntered { rank, incarnation, version, .. } => {
+                self.progressed |= version.0 > 0;
+                self.at.insert(*rank, (*incarnation, *version));
+            }
+            Event::RolledBack { version, reason, .. } => {
+                if *version == Version(0) && self.progressed {
+                    return Err(Violation::new(NAME, format!("everybody starts again from version 0: {reason}")));
+                }
+                self.at.clear();
+            }
+            Event::ViewMade { reason, .. } => self.going_back |= reason.contains("goes back"),
+            Event::PlanMade { lineage, version, newcomers, .. } => {
+                if let Some((rank, (_, highest))) = self.at.iter().find(|(_, (_, v))| v.0 + 3 < version.0) {
+                    let text = format!("newcomers start at {version} while rank {rank} was last seen at {highest}");
+                    return Err(Violation::new(NAME, text));
+                }
+                for rank in newcomers {
+                    self.planned.entry(*rank).or_default().push((*lineage, *version));
+                }
+                self.going_back = false;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) fn started(&self, rank: Rank, start: &Start) -> Checked {
+        let plans = self.planned.get(&rank);
+        if !plans.is_some_and(|plans| plans.contains(&(start.lineage, start.version))) {
+            let text = format!("rank {rank} starts at {}/{}, no plan says so", start.lineage, start.version);
+            return Err(Violation::new(NAME, text));
+        }
+        if start.checkpoint.is_none() && start.version != Version(0) {
+            return Err(Violation::new(NAME, format!("rank {rank} starts at {} without a checkpoint", start.version)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error) -> Checked {
+        let Some(incarnation) = incarnation else { return Ok(()) };
+        let told = self.lost.contains(&(rank, incarnation));
+        let right = match error.code {
+            Code::Fenced => told,
+            Code::RolledBack => self.going_back || self.planned.contains_key(&rank),
+            // It gives up by itself, which the tracker hears of.
+            Code::Io | Code::TrackerUnreachable => true,
+            _ => false,
+        };
+        if !right {
+            let text = format!("rank {rank} incarnation {incarnation} was ended, but not declared lost: {error}");
+            return Err(Violation::new(NAME, text));
+        }
+        Ok(())
+    }
+}
+
+/// A rank that starts from a checkpoint has it.
+pub(crate) fn held(rank: Rank, checkpoint: &Checkpoint, held: bool) -> Checked {
+    if !held {
+        return Err(Violation::new(NAME, format!("rank {rank} was started from {checkpoint:?}, which isn't there")));
+    }
+    Ok(())
+}

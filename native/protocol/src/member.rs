@@ -78,12 +78,14 @@ pub struct Member {
     pub incarnation: Option<Incarnation>,
     /// How far it is.
     pub stage: Stage,
+    /// The checkpoint that is being fetched for it. A new plan may ask for another one meanwhile; what comes is held.
+    pub asked: Option<Checkpoint>,
 }
 
 impl Member {
     /// A task that asks for its rank's seat.
     pub fn joining(rank: Rank, attempt: Attempt, terms: String, since: Millis) -> Self {
-        Member { rank, attempt, incarnation: None, stage: Stage::Joining { terms, since } }
+        Member { rank, attempt, incarnation: None, stage: Stage::Joining { terms, since }, asked: None }
     }
 
     /// Its progress, if it was started and the job isn't over for it.

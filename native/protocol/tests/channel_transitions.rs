@@ -144,9 +144,32 @@ fn a_receiver_that_starts_later_gets_boot_and_then_its_version() {
 #[test]
 fn a_receiver_that_needs_what_is_not_logged_any_more_is_an_error_and_no_hang() {
     let mut outgoing = sender(3);
-    let error = outgoing.receipt(&receiver(2).receipt()).unwrap_err();
+    let mut incoming = receiver(2);
+    outgoing.receipt(&incoming.receipt()).unwrap();
+    outgoing.enter(version(3), mark(3)).unwrap();
+    let next: Vec<Step> = steps(&mut outgoing);
+    assert!(next.contains(&Step::Start { phase: version(3), mark: mark(3) }), "{next:?}");
+    let start = header(Kind::PhaseStart, version(3), 0);
+    assert_eq!(incoming.due(&start).unwrap(), Due::Later);
+    incoming.enter(version(2), mark(2)).unwrap();
+    let error = incoming.due(&start).unwrap_err();
     assert_eq!(error.code, Code::Internal);
-    assert!(error.message.contains("version 2") && error.message.contains('3'), "{error}");
+    assert!(error.message.contains("version 2") && error.message.contains("version 3"), "{error}");
+}
+
+#[test]
+fn a_receipt_may_be_older_than_the_senders_logs() {
+    let mut outgoing = sender(0);
+    let mut incoming = receiver(0);
+    let old = incoming.receipt();
+    for v in 0..3 {
+        outgoing.enter(version(v), mark(v)).unwrap();
+        incoming.enter(version(v), mark(v)).unwrap();
+    }
+    outgoing.receipt(&old).unwrap();
+    let begun: Vec<Step> = steps(&mut outgoing).into_iter().filter(|s| matches!(s, Step::Start { .. })).collect();
+    let start = |phase, round| Step::Start { phase, mark: mark(round) };
+    assert_eq!(begun, [start(Phase::Boot, 0), start(version(1), 1), start(version(2), 2)]);
 }
 
 #[test]

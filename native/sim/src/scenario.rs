@@ -131,6 +131,7 @@ impl Scenario {
         scenario.processes = scenario.processes.max(scenario.script.world.div_ceil(scenario.slots) + 1);
         scenario.faults = vec![(rng.u64(50..2500), Fault::Kill { processes: 1 })];
         scenario.deaths_limit = 1000;
+        scenario.locals = false;
         scenario.liar = true;
         scenario
     }

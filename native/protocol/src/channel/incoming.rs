@@ -36,6 +36,8 @@ pub struct Incoming {
 struct Taken {
     phase: Phase,
     mark: PhaseMark,
+    /// Whether a sender has begun it here.
+    started: bool,
     bytes: u64,
     strides: Vec<u64>,
     hasher: Xxh3,
@@ -72,7 +74,15 @@ impl Incoming {
         if let Some(last) = self.phases.last() {
             last.check_length(last.length.unwrap_or(last.bytes))?;
         }
-        self.phases.push(Taken { phase, mark, bytes: 0, strides: Vec::new(), hasher: Xxh3::new(), length: None });
+        self.phases.push(Taken {
+            phase,
+            mark,
+            started: false,
+            bytes: 0,
+            strides: Vec::new(),
+            hasher: Xxh3::new(),
+            length: None,
+        });
         self.drop_old();
         Ok(())
     }
@@ -93,7 +103,7 @@ impl Incoming {
     /// Whether a `PhaseStart`, `Data` or `PhaseEnd` frame may be handled now.
     /// # Errors
     /// `Mismatch` for a frame that can't come here (bytes for a phase that is over here, bytes at a wrong offset,
-    /// another lineage).
+    /// another lineage); `Internal` when the sender has left out the phase that this rank is in.
     pub fn due(&self, header: &Header) -> Result<Due, Error> {
         if header.lineage != self.lineage {
             return Err(Error::new(
@@ -106,6 +116,17 @@ impl Incoming {
         }
         let Some(current) = self.phases.last() else { return Ok(Due::Later) };
         if header.phase > current.phase {
+            // Phases come in their order: a sender that begins a later one has left this one out.
+            if !current.started && current.phase != Phase::Boot {
+                return Err(Error::new(
+                    Code::Internal,
+                    format!(
+                        "this rank is in {}, but the sender goes on with {}: what comes between isn't logged there any \
+                         more",
+                        current.phase, header.phase
+                    ),
+                ));
+            }
             return Ok(Due::Later);
         }
         if header.kind == Kind::Data {
@@ -118,7 +139,8 @@ impl Incoming {
     /// # Errors
     /// `Mismatch` when the sender's boundary is not this rank's.
     pub fn started(&mut self, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
-        let Some(taken) = self.phases.iter().find(|taken| taken.phase == phase) else { return Ok(()) };
+        let Some(taken) = self.phases.iter_mut().find(|taken| taken.phase == phase) else { return Ok(()) };
+        taken.started = true;
         if taken.mark != mark {
             return Err(Error::new(
                 Code::Mismatch,

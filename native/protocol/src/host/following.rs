@@ -65,7 +65,7 @@ impl Host {
     }
 
     fn free(&mut self, member: Member, error: Error) {
-        let Member { rank, attempt, incarnation, stage } = member;
+        let Member { rank, attempt, incarnation, stage, .. } = member;
         if stage != Stage::Over {
             self.outputs.push_back(Output::Free { rank, attempt, incarnation, error });
         }
@@ -178,6 +178,7 @@ impl Host {
                 let fetching = Fetching { newcomer, lineage, failures: 0, again_at: None };
                 if let Some(member) = self.member(rank, incarnation) {
                     member.stage = Stage::Fetching(fetching);
+                    member.asked = Some(checkpoint);
                 }
                 let holders = self.nearest_holders();
                 self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });

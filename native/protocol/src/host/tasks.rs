@@ -133,12 +133,15 @@ impl Host {
     }
 
     pub(super) fn fetched(&mut self, rank: Rank, incarnation: Incarnation, source: String, millis: u64) {
-        let Some(member) = self.member(rank, incarnation) else { return };
-        // A view that came meanwhile makes the plan void; a new one follows.
-        let Stage::Fetching(Fetching { newcomer, lineage, again_at: None, .. }) = member.stage.clone() else { return };
-        let Some(checkpoint) = newcomer.checkpoint else { return };
+        let Some(checkpoint) = self.member(rank, incarnation).and_then(|member| member.asked.take()) else { return };
         if let Err(error) = self.holdings.add(checkpoint, None) {
             return self.broken(rank, incarnation, error);
+        }
+        let stage = self.member(rank, incarnation).map(|member| member.stage.clone());
+        // A view that came meanwhile makes the plan void; a new one follows, and finds the checkpoint here.
+        let Some(Stage::Fetching(Fetching { newcomer, lineage, .. })) = stage else { return };
+        if newcomer.checkpoint != Some(checkpoint) {
+            return;
         }
         self.start(newcomer, lineage, source, millis);
         self.link_all();
@@ -147,6 +150,7 @@ impl Host {
     pub(super) fn fetch_failed(&mut self, rank: Rank, incarnation: Incarnation, reason: String) {
         let now = self.now;
         let Some(member) = self.member(rank, incarnation) else { return };
+        member.asked = None;
         let Stage::Fetching(fetching) = &mut member.stage else { return };
         fetching.failures += 1;
         if fetching.failures < FETCH_TRIES {
@@ -181,7 +185,8 @@ impl Host {
         for member in self.members.iter_mut().filter(due) {
             if let (Stage::Fetching(fetching), Some(incarnation)) = (&mut member.stage, member.incarnation) {
                 fetching.again_at = None;
-                again.extend(fetching.newcomer.checkpoint.map(|checkpoint| (member.rank, incarnation, checkpoint)));
+                member.asked = fetching.newcomer.checkpoint;
+                again.extend(member.asked.map(|checkpoint| (member.rank, incarnation, checkpoint)));
             }
         }
         for (rank, incarnation, checkpoint) in again {

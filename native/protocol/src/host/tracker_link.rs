@@ -32,7 +32,7 @@ impl Host {
     }
 
     fn tell_again(&mut self, member: Member) {
-        let Member { rank, attempt, incarnation, stage } = member;
+        let Member { rank, attempt, incarnation, stage, .. } = member;
         if let Stage::Joining { terms, .. } = stage {
             self.send(AgentMessage::Join { rank, attempt, terms });
             return;

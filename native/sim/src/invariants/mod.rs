@@ -60,11 +60,6 @@ impl Invariants {
         self.monotony.view(agent, generation)
     }
 
-    /// A rank was given a seat.
-    pub fn seated(&mut self, rank: Rank, incarnation: Incarnation) -> Checked {
-        self.monotony.seated(rank, incarnation)
-    }
-
     /// A rank was given a start.
     pub fn started(&mut self, rank: Rank, start: &Start, truth: &Truth, locals: bool) -> Checked {
         self.no_lost_work.started(rank, start)?;

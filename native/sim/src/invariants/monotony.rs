@@ -28,14 +28,6 @@ impl Monotony {
         Ok(())
     }
 
-    pub(super) fn seated(&mut self, rank: Rank, incarnation: Incarnation) -> Checked {
-        let known = self.incarnations.insert(rank, incarnation);
-        if known.is_some_and(|known| known > incarnation) {
-            return Err(Violation::new(NAME, format!("rank {rank} got the seat as {incarnation} after {known:?}")));
-        }
-        Ok(())
-    }
-
     pub(super) fn entered(&mut self, who: (Rank, Incarnation), lineage: Lineage, version: Version) -> Checked {
         if let Some((l, v)) = self.versions.insert(who, (lineage, version)) {
             if l != lineage || version.0 != v.0 + 1 {
@@ -47,6 +39,14 @@ impl Monotony {
 
     pub(super) fn event(&mut self, event: &Event) -> Checked {
         match event {
+            Event::RankJoined { rank, incarnation, .. } => {
+                let known = self.incarnations.insert(*rank, *incarnation);
+                if known.is_some_and(|known| known >= *incarnation) {
+                    let text = format!("rank {rank} got the seat as incarnation {incarnation} after {known:?}");
+                    return Err(Violation::new(NAME, text));
+                }
+                Ok(())
+            }
             Event::ViewMade { generation, .. } if *generation <= self.generation => {
                 Err(Violation::new(NAME, format!("view {generation} was made after {}", self.generation)))
             }

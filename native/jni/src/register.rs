@@ -77,3 +77,32 @@ pub unsafe extern "system" fn JNI_OnLoad(vm: *mut jni::sys::JavaVM, _reserved: *
         _ => JNI_ERR,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    fn camel(snake: &str) -> String {
+        let mut parts = snake.split('_');
+        let first = parts.next().unwrap_or_default().to_string();
+        parts.fold(first, |name, part| name + &part[..1].to_uppercase() + &part[1..])
+    }
+
+    /// Names between `before` and `(`, one for each line that has both.
+    fn names<'t>(text: &'t str, before: &str) -> BTreeSet<&'t str> {
+        let declared = text.lines().filter_map(|line| line.split_once(before)?.1.split_once('('));
+        declared.map(|(head, _)| head.rsplit(' ').next().unwrap_or_default()).collect()
+    }
+
+    // A method that Java declares and nobody registers would be found at its first call only; one that is registered and not
+    // declared fails when the library is loaded, in every process.
+    #[test]
+    fn every_native_method_that_java_declares_is_registered_and_no_other() {
+        let java = include_str!("../../../jvm-core/src/main/java/io/rejoin/Native.java");
+        let (rust, _) = include_str!("register.rs").split_once("mod tests").unwrap_or_default();
+        let declared: BTreeSet<String> = names(java, "static native ").into_iter().map(String::from).collect();
+        let registered: BTreeSet<String> = names(rust, "static fn ").into_iter().map(camel).collect();
+        assert!(declared.len() > 10, "the declarations were not found: {declared:?}");
+        assert_eq!(declared, registered);
+    }
+}

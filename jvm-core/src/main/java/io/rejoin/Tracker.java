@@ -138,8 +138,8 @@ public final class Tracker implements AutoCloseable {
     }
 
     /**
-     * How many deaths of one rank the framework retries, and the name of the setting that raises
-     * it.
+     * At which death of one rank the framework gives up (Spark: spark.task.maxFailures), at least
+     * 1, and the name of the setting that raises it.
      */
     public Settings deaths(int limit, String setting) {
       return set("deaths.limit", limit).set("deaths.setting", setting);

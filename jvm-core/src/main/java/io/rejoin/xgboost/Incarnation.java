@@ -210,7 +210,12 @@ final class Incarnation {
               .dispose();
         }
         if (version.keepsBooster()) {
+          InitialMargins margins =
+              spec.objective() == null ? null : new InitialMargins(spec, matrices, byName);
           makeBooster();
+          if (margins != null && checkpoint != null) {
+            margins.lendTo(booster);
+          }
         }
         enter(false);
         int next = nextCheckpoint();

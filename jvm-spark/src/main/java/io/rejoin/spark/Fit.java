@@ -120,7 +120,7 @@ final class Fit<M extends Model<M>> {
             .heartbeat(settings.heartbeatMillis(), settings.lostMillis())
             .lease(settings.leaseMillis())
             .membersTimeout(surroundings.membersMillis(settings))
-            .deaths(surroundings.deathsRetried(), surroundings.deathsSetting())
+            .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
             .encrypt(settings.encrypt())
             .faults(faults);
     try (Tracker tracker = Tracker.open(job, secret, trackerSettings)) {

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.Faults;
 import io.rejoin.RejoinException;
 import io.rejoin.spark.testing.Survival;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
@@ -121,5 +122,45 @@ class SurvivalTest {
                     .fit(rows.selectExpr("label * 1.2 as label", "features")));
     assertEquals(RejoinException.Code.TRAINING_FAILED, failure.code());
     assertTrue(failure.text().contains("label must be in"), failure.text());
+  }
+
+  @Test
+  void three_deaths_of_one_rank_are_survived_and_the_fourth_ends_the_job_with_what_to_raise()
+      throws Exception {
+    byte[] undisturbed = bytes(new RejoinEstimator<>(sampled(6)).fit(rows));
+    Faults three = Faults.none();
+    for (int incarnation = 0; incarnation < 3; incarnation++) {
+      three.and(1, incarnation, "version:3:0", "throw");
+    }
+    assertArrayEquals(
+        undisturbed, bytes(new RejoinEstimator<>(sampled(6)).setFaults(three).fit(rows)));
+
+    Faults four = Faults.none();
+    for (int incarnation = 0; incarnation < 4; incarnation++) {
+      four.and(1, incarnation, "version:3:0", "throw");
+    }
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () -> new RejoinEstimator<>(sampled(6)).setFaults(four).fit(rows));
+    assertEquals(RejoinException.Code.UNRECOVERABLE, failure.code());
+    assertTrue(failure.text().contains("local[threads,failures]"), failure.text());
+  }
+
+  @Test
+  void a_custom_objective_and_metric_give_the_stock_model_with_and_without_a_death()
+      throws Exception {
+    XGBoostClassifier stock = sampled(8);
+    stock.setObjective("binary:logistic");
+    stock.setCustomObj(new LogisticObjective());
+    stock.setCustomEval(new SquaredError());
+    stock.setEvalDataset(evaluation);
+    byte[] expected = bytes(stock.fit(rows));
+
+    assertArrayEquals(expected, bytes(new RejoinEstimator<>(stock).fit(rows)));
+    for (int rank = 0; rank < 2; rank++) {
+      Faults fault = Faults.none().and(rank, 0, "version:4:0", "throw");
+      assertArrayEquals(expected, bytes(new RejoinEstimator<>(stock).setFaults(fault).fit(rows)));
+    }
   }
 }

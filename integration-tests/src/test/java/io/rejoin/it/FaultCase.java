@@ -65,10 +65,19 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
     all.add(
         killed("the executor of rank 0 is killed in a round", Fault.of(0).version(MIDDLE, INSIDE)));
     all.add(
-        killed(
+        new FaultCase(
             "the executor of rank 0 is killed after the last round, before the driver has the"
                 + " result",
-            Fault.of(0).finishing()));
+            3,
+            1,
+            run -> {
+              // The end must not be reached before rank 0 is struck, so rank 1 is frozen at its
+              // entry into the last
+              // version and goes on when rank 0 is lost.
+              run.fault(Fault.of(1).version(ROUNDS, 0).stop())
+                  .fault(Fault.of(0).finishing().kill());
+              new ByEvent(run).when(e -> e.kind() == Kind.RANK_LOST && isRank(e, 0), 1, "CONT");
+            }));
     all.add(
         new FaultCase(
             "a rank is killed again during its own rejoin, when it has its checkpoint",

@@ -14,7 +14,7 @@ step() {
 }
 
 step "native: units, state machines, simulator, links, bridge"
-cargo test --workspace --locked >"$reports/cargo.log" 2>&1 || failed=1
+cargo test --workspace --locked --no-fail-fast >"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 
 step "jvm: build and units"

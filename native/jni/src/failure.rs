@@ -41,7 +41,11 @@ fn throw(env: &mut Env<'_>, code: Code, message: &str) -> jni::errors::Result<()
         &[JValue::Object(&code), JValue::Object(&message)],
     )?;
     let exception = env.cast_local::<JThrowable>(exception)?;
-    env.throw(exception)
+    match env.throw(exception) {
+        // So the crate says that the exception is on its way.
+        Err(jni::errors::Error::JavaException) => Ok(()),
+        other => other,
+    }
 }
 
 impl<T: Default> ErrorPolicy<T, Failure> for ThrowRejoin {

@@ -45,7 +45,9 @@ impl Control {
             let _ = self.poll.registry().deregister(link.socket());
         }
         self.tracker_established = false;
-        log::warn!("{} tracker {}: {reason}", self.shared.prefix(), self.tracker);
+        // After the job's end the driver closes its tracker: that is no news.
+        let level = if self.host.job_is_over() { log::Level::Debug } else { log::Level::Warn };
+        log::log!(level, "{} tracker {}: {reason}", self.shared.prefix(), self.tracker);
         self.shared.tracker_is(reason.clone());
         self.handle(Some(Input::TrackerDown { reason }));
     }

@@ -10,7 +10,7 @@ mod tracker_link;
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Millis, Rank, Version};
+use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
 use crate::member::Member;
 use crate::message::{AgentMessage, Timing, TrackerMessage};
 use crate::view::{AgentAddress, View};
@@ -275,6 +275,15 @@ pub enum Output {
     },
 }
 
+/// What only one rank has, as of a version.
+#[derive(Clone, Debug)]
+struct Local {
+    rank: Rank,
+    incarnation: Incarnation,
+    at: Position,
+    bytes: Vec<u8>,
+}
+
 /// The state machine of one agent. Drive it: [`Host::handle`] one input, then [`Host::poll`] until `None`, then sleep
 /// until [`Host::wake_at`] or the next input.
 #[derive(Debug)]
@@ -291,6 +300,7 @@ pub struct Host {
     heartbeat_at: Millis,
     heartbeat_sequence: u64,
     members: Vec<Member>,
+    locals: Vec<Local>,
     holdings: Holdings,
     view: Option<View>,
     /// Who holds what the newest plan starts from.
@@ -319,6 +329,7 @@ impl Host {
             heartbeat_at: now,
             heartbeat_sequence: 0,
             members: Vec::new(),
+            locals: Vec::new(),
             holdings: Holdings::default(),
             view: None,
             plan_holders: Vec::new(),
@@ -382,6 +393,11 @@ impl Host {
     /// Whether a checkpoint is held here.
     pub fn holds(&self, checkpoint: &Checkpoint) -> bool {
         self.holdings.has(checkpoint)
+    }
+
+    /// Whether the tracker has told the job's end, good or bad.
+    pub fn job_is_over(&self) -> bool {
+        self.ended.is_some()
     }
 
     /// The newest view; data links are made and accepted by it.

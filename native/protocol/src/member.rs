@@ -6,7 +6,6 @@ use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Ra
 use crate::message::{Newcomer, RankState};
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 
 /// How far a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +62,6 @@ pub struct Running {
     pub entered: bool,
     /// The oldest version of which its channels have the logs, as far as told.
     pub oldest: Version,
-    /// What only this rank has, newest last: told again when the tracker may have missed it.
-    pub locals: Vec<(Position, Vec<u8>)>,
 }
 
 /// One task of one rank.
@@ -122,7 +119,7 @@ impl Running {
     pub fn new(start: Start) -> Self {
         let round = start.checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let version = start.version;
-        Running { start, version, round, entered: false, oldest: version, locals: Vec::new() }
+        Running { start, version, round, entered: false, oldest: version }
     }
 
     /// Where it is.

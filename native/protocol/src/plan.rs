@@ -74,8 +74,8 @@ pub struct Situation<'a> {
     pub chain: &'a Chain,
     /// Whether any plan was made before.
     pub planned_before: bool,
-    /// Whether any rank ever entered a version above 0.
-    pub progressed: bool,
+    /// The highest version that any rank of this line is known to have entered.
+    pub highest: Version,
     /// Which agent holds what.
     pub held: &'a [(AgentId, Checkpoint)],
     /// For each rank: of which versions its own state is kept; `None` for ranks that have none of their own.
@@ -153,7 +153,7 @@ fn join_the_living(situation: &Situation<'_>, fresh: &[Rank], lowest: Version, f
         }
         version = Version(version.0 - 1);
     }
-    if newest_held(situation, fresh).is_none() && situation.progressed {
+    if newest_held(situation, fresh).is_none() && situation.highest > Version(0) {
         return Decision::Fail(nothing_left(situation, fresh, &failure));
     }
     Decision::RollBack {
@@ -167,14 +167,17 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
         return Decision::Wait { reason: format!("all ranks start together; not there yet: {}", list(&vacant)) };
     }
     if let Some((version, checkpoint, holders)) = newest_held(situation, fresh) {
-        let reason = format!(
-            "no rank was left in training; version {version} (round {}) is the newest that is held whole, by {} agents",
-            checkpoint.round,
-            holders.len()
-        );
-        return Decision::Start { version, checkpoint: Some(checkpoint), holders, branch: true, reason };
+        let reason = match checkpoint {
+            Some(checkpoint) => format!(
+                "no rank was left in training; version {version} (round {}) is the newest that is held whole, by {} agents",
+                checkpoint.round,
+                holders.len()
+            ),
+            None => "no rank was left in training, and the own state of some rank as of version 1 is lost".into(),
+        };
+        return Decision::Start { version, checkpoint, holders, branch: true, reason };
     }
-    if situation.progressed {
+    if situation.highest > Version(0) {
         return Decision::Fail(nothing_left(situation, fresh, "no agent holds a usable checkpoint"));
     }
     let reason = if situation.planned_before {
@@ -217,8 +220,9 @@ fn source(
     Ok((Some(*checkpoint), holders().map(|(agent, _)| *agent).collect()))
 }
 
-/// The newest version at which all of them could be started.
-fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Checkpoint, Vec<AgentId>)> {
+/// The newest version at which all of them could be started. The beginning counts when no more than version 1 is lost by
+/// it.
+fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Option<Checkpoint>, Vec<AgentId>)> {
     // In a restart of everybody those who live now start again too.
     let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
     let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
@@ -226,9 +230,11 @@ fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Ch
         situation.held.iter().filter(|(_, held)| situation.chain.has(held)).map(|(_, held)| held.version).collect();
     versions.sort_unstable();
     versions.dedup();
-    versions.into_iter().rev().find_map(|version| match source(situation, whom, version) {
-        Ok((Some(checkpoint), holders)) => Some((version, checkpoint, holders)),
-        _ => None,
+    if !versions.is_empty() && situation.highest <= Version(1) {
+        versions.insert(0, Version(0));
+    }
+    versions.into_iter().rev().find_map(|version| {
+        source(situation, whom, version).ok().map(|(checkpoint, holders)| (version, checkpoint, holders))
     })
 }
 

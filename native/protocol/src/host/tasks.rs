@@ -1,6 +1,6 @@
 //! What the tasks of this process do: join, take checkpoints, finish, end.
 
-use super::{Host, Output};
+use super::{Host, Local, Output};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{Attempt, Checkpoint, Incarnation, Millis, Position, Rank, Version};
@@ -68,12 +68,6 @@ impl Host {
             Err(error) => return self.broken(rank, incarnation, error),
         };
         let at = Position { lineage: named.lineage, version: named.version };
-        if let Some(bytes) = &local {
-            running.locals.push((at, bytes.clone()));
-            if running.locals.len() > 2 {
-                running.locals.remove(0);
-            }
-        }
         if named.version > Version(0) {
             if let Err(error) = self.holdings.add(named, Some(rank)) {
                 return self.broken(rank, incarnation, error);
@@ -85,12 +79,25 @@ impl Host {
             }
         }
         if let Some(bytes) = local {
+            self.keep_local(Local { rank, incarnation, at, bytes: bytes.clone() });
             self.send(AgentMessage::Local { rank, incarnation, at, bytes });
         }
         let (version, round) = (named.version, named.round);
         let event = Event::VersionEntered { rank, incarnation, lineage, version, round };
         self.send(AgentMessage::Happened(event));
         self.forget_old();
+    }
+
+    /// Told again when the tracker may have missed it, even after the task has ended. The newest two of a rank are enough.
+    fn keep_local(&mut self, local: Local) {
+        let rank = local.rank;
+        self.locals.push(local);
+        let count = self.locals.iter().filter(|kept| kept.rank == rank).count();
+        if count > 2 {
+            if let Some(oldest) = self.locals.iter().position(|kept| kept.rank == rank) {
+                self.locals.remove(oldest);
+            }
+        }
     }
 
     /// Finishing version v proves that everybody has entered it, so nobody can be started below it again: unless a

@@ -1,6 +1,6 @@
 //! The connection to the tracker: registering, heartbeats, and how long is waited without it.
 
-use super::{Host, Output};
+use super::{Host, Local, Output};
 use crate::error::{Code, Error};
 use crate::ids::Millis;
 use crate::member::{Member, Stage};
@@ -26,6 +26,9 @@ impl Host {
             standing: self.standing(),
         };
         self.send(AgentMessage::Register(registration));
+        for Local { rank, incarnation, at, bytes } in self.locals.clone() {
+            self.send(AgentMessage::Local { rank, incarnation, at, bytes });
+        }
         for member in self.members.clone() {
             self.tell_again(member);
         }
@@ -38,17 +41,8 @@ impl Host {
             return;
         }
         let Some(incarnation) = incarnation else { return };
-        let (running, end) = match stage {
-            Stage::Running(running) => (running, None),
-            Stage::Finished { running, rounds, digest } => (running, Some((rounds, digest))),
-            _ => return,
-        };
-        for (at, bytes) in running.locals {
-            self.send(AgentMessage::Local { rank, incarnation, at, bytes });
-        }
-        if let Some((rounds, digest)) = end {
-            self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
-        }
+        let Stage::Finished { rounds, digest, .. } = stage else { return };
+        self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
     }
 
     pub(super) fn standing(&self) -> Standing {

@@ -13,8 +13,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 /// Reports of a broken link between the same two incarnations after which one of them has to go. An agent reports a
-/// break, and then every dozen failed tries to make the link anew.
-const LINK_REPORTS_LIMIT: u32 = 6;
+/// break, and then every dozen failed tries to make the link anew. Only the lower rank's reports count: it is the one who
+/// makes the link.
+const LINK_REPORTS_LIMIT: u32 = 8;
 /// Reports further apart than this don't belong together.
 const LINK_REPORTS_APART_MILLIS: u64 = 120_000;
 /// A break is told as one only if both ends are still alive so much later: mostly it is the first sign of a death.
@@ -289,13 +290,16 @@ impl Tracker {
         *known = (*known).max(at.version);
         *known_round = (*known_round).max(round);
         self.highest = self.highest.max(at.version);
-        self.progressed |= at.version > Version(0);
         self.check_rounds(rank, round);
     }
 
+    /// A rank's own state as of a version. It may come from an incarnation that has ended since: what a rank has at a
+    /// version is the same in all its incarnations.
     pub(super) fn local(&mut self, rank: Rank, incarnation: Incarnation, at: Position, bytes: Vec<u8>) {
         let lowest = self.lowest().unwrap_or_default();
-        if self.is_current(rank, incarnation) && bytes.len() <= crate::message::LOCAL_LIMIT {
+        let on_line = self.chain.origin(at.version) == at;
+        let known = self.seat(rank).is_some_and(|seat| seat.incarnation.is_some_and(|newest| incarnation <= newest));
+        if on_line && known && bytes.len() <= crate::message::LOCAL_LIMIT {
             if let Some(seat) = self.seat_mut(rank) {
                 seat.keep_local(at, bytes, lowest);
             }
@@ -313,7 +317,7 @@ impl Tracker {
         if now.since(*last) > LINK_REPORTS_APART_MILLIS {
             *reports = 0;
         }
-        *reports += 1;
+        *reports += u32::from(one.0 < other.0);
         *last = now;
         let reports = *reports;
         if !self.troubles.untold.iter().any(|(_, a, b, _)| (*a, *b) == pair) {

@@ -156,7 +156,6 @@ pub struct Tracker {
     /// Agents whose standing for the present generation is still out.
     missing_standings: BTreeSet<AgentId>,
     planned_before: bool,
-    progressed: bool,
     /// Highest version reported in this lineage.
     highest: Version,
     /// No dead incarnation was beyond this version. Set while restarted ranks may be behind it.
@@ -194,7 +193,6 @@ impl Tracker {
             changed: None,
             missing_standings: BTreeSet::new(),
             planned_before: false,
-            progressed: false,
             highest: Version(0),
             ceiling: None,
             settled: false,

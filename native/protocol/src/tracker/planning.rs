@@ -129,13 +129,18 @@ impl Tracker {
             .filter(|(_, agent)| agent.counts())
             .flat_map(|(id, agent)| agent.held.iter().map(|held| (*id, *held)))
             .collect();
-        let locals: Vec<Option<Vec<Position>>> =
-            self.seats.iter().map(|seat| seat.locals.as_ref().map(|locals| locals.keys().copied().collect())).collect();
+        // What one rank has of its own, all have, even if nothing of it has arrived.
+        let own = self.seats.iter().any(|seat| seat.locals.is_some());
+        let kept = self.seats.iter().map(|seat| match &seat.locals {
+            Some(locals) => Some(locals.keys().copied().collect()),
+            None => own.then(Vec::new),
+        });
+        let locals: Vec<Option<Vec<Position>>> = kept.collect();
         let decision = decide(&Situation {
             members: &members,
             chain: &self.chain,
             planned_before: self.planned_before,
-            progressed: self.progressed,
+            highest: self.highest,
             held: &held,
             locals: &locals,
         });

@@ -49,6 +49,11 @@ pub struct Invariants {
 }
 
 impl Invariants {
+    /// For a run of this scenario.
+    pub fn of(scenario: &Scenario) -> Self {
+        Invariants { no_lost_work: no_lost_work::NoLostWork::new(scenario.locals), ..Invariants::default() }
+    }
+
     /// The tracker told a fact.
     pub fn event(&mut self, event: &Event) -> Checked {
         self.monotony.event(event)?;
@@ -61,8 +66,12 @@ impl Invariants {
     }
 
     /// A rank was given a start.
-    pub fn started(&mut self, rank: Rank, start: &Start, truth: &Truth, locals: bool) -> Checked {
+    pub fn started(&mut self, rank: Rank, start: &Start, truth: &Truth, scenario: &Scenario) -> Checked {
         self.no_lost_work.started(rank, start)?;
+        if scenario.liar {
+            return Ok(()); // it may have been the first to say something
+        }
+        let locals = scenario.locals;
         replay::started(rank, start, truth, locals)
     }
 

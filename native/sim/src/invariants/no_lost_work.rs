@@ -15,35 +15,33 @@ const NAME: &str = "NoLostWork";
 pub struct NoLostWork {
     lost: BTreeSet<(Rank, Incarnation)>,
     planned: BTreeMap<Rank, Vec<(Lineage, Version)>>,
-    /// The lowest version that is reported by any rank in this lineage; entered versions of living incarnations.
-    at: BTreeMap<Rank, (Incarnation, Version)>,
-    progressed: bool,
+    highest: Version,
+    locals: bool,
     going_back: bool,
 }
 
 impl NoLostWork {
+    /// Ranks with state of their own may lose version 1, and then start from the beginning.
+    pub(super) fn new(locals: bool) -> Self {
+        NoLostWork { locals, ..NoLostWork::default() }
+    }
+
     pub(super) fn event(&mut self, event: &Event) -> Checked {
         match event {
             Event::RankLost { rank, incarnation, .. } => {
                 self.lost.insert((*rank, *incarnation));
-                self.at.remove(rank);
             }
-            Event::VersionEntered { rank, incarnation, version, .. } => {
-                self.progressed |= version.0 > 0;
-                self.at.insert(*rank, (*incarnation, *version));
+            Event::VersionEntered { version, .. } => {
+                self.highest = self.highest.max(*version);
             }
             Event::RolledBack { version, reason, .. } => {
-                if *version == Version(0) && self.progressed {
+                let kept = if self.locals { Version(2) } else { Version(0) };
+                if *version == Version(0) && self.highest > kept {
                     return Err(Violation::new(NAME, format!("everybody starts again from version 0: {reason}")));
                 }
-                self.at.clear();
             }
             Event::ViewMade { reason, .. } => self.going_back |= reason.contains("goes back"),
             Event::PlanMade { lineage, version, newcomers, .. } => {
-                if let Some((rank, (_, highest))) = self.at.iter().find(|(_, (_, v))| v.0 + 3 < version.0) {
-                    let text = format!("newcomers start at {version} while rank {rank} was last seen at {highest}");
-                    return Err(Violation::new(NAME, text));
-                }
                 for rank in newcomers {
                     self.planned.entry(*rank).or_default().push((*lineage, *version));
                 }

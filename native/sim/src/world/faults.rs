@@ -110,7 +110,8 @@ impl World {
         let deferred = std::mem::take(&mut there.deferred);
         self.say(|| format!("process {process} wakes"));
         for happening in deferred {
-            self.after(0, happening);
+            // Before anything that comes now: connections keep their order.
+            self.happen(happening);
         }
     }
 }

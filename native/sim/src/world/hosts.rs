@@ -269,7 +269,7 @@ impl World {
 
     fn start_rank(&mut self, process: ProcessId, rank: Rank, mut start: Start) {
         let who = (rank, start.incarnation);
-        let found = self.invariants.started(rank, &start, &self.truth, self.scenario.locals);
+        let found = self.invariants.started(rank, &start, &self.truth, &self.scenario);
         self.violate(found);
         if self.scenario.bug == Some(crate::scenario::Bug::OlderStart) && start.version.0 > 1 && start.incarnation.0 > 0
         {

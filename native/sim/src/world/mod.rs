@@ -157,7 +157,7 @@ pub fn run(scenario: &Scenario, verbose: bool) -> Result<Report, Violation> {
         slow: BTreeMap::new(),
         events: Vec::new(),
         outcome: None,
-        invariants: Invariants::default(),
+        invariants: Invariants::of(scenario),
         violation: None,
         lied: false,
         liar: None,

@@ -155,6 +155,10 @@ impl Control {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(256);
         self.handle(None);
+        if self.tracker_next.is_some() {
+            // The pause is for tries that follow a failed one.
+            self.connect_tracker();
+        }
         while self.over.is_none() {
             let timeout = self.timeout();
             if let Err(cause) = self.poll.poll(&mut events, Some(timeout)) {

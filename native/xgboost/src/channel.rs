@@ -191,7 +191,7 @@ impl Channel {
         let allowance = allowance.min(TURN_BYTES);
         let mut left = 0;
         while left < allowance {
-            match worker.read((allowance - left) as usize) {
+            match worker.read((allowance - left) as usize, &self.budget.chunks) {
                 Taken::Bytes(bytes) => {
                     left += bytes.len() as u64;
                     self.outgoing.produced(bytes.len() as u64);

@@ -19,6 +19,7 @@
 mod bootstrap;
 mod bridge;
 mod channel;
+mod chunks;
 mod dialogue;
 mod engine;
 mod faults;

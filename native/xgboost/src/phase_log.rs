@@ -1,5 +1,6 @@
 //! The bytes that a worker wrote on one channel in one phase, kept for who has to hear them again.
 
+use crate::chunks::Chunks;
 use bytes::{Bytes, BytesMut};
 use rejoin_protocol::error::{Code, Error};
 use std::collections::VecDeque;
@@ -19,6 +20,9 @@ const SMALL_PIECE: usize = 16 << 10;
 /// Length of such a join.
 const JOINED_PIECE: usize = 64 << 10;
 
+/// Most bytes of idle read buffers; less when the memory limit is small.
+const IDLE_BYTES: u64 = 64 << 20;
+
 /// What all logs of an agent may use, and what they use. Counts are read from other threads.
 #[derive(Debug)]
 pub(crate) struct Budget {
@@ -28,13 +32,15 @@ pub(crate) struct Budget {
     memory: AtomicU64,
     memory_peak: AtomicU64,
     disk: AtomicU64,
+    pub(crate) chunks: Chunks,
 }
 
 impl Budget {
     /// Nothing used yet. Limits are in bytes.
     pub(crate) fn new(spill_dir: PathBuf, memory_limit: u64, disk_limit: u64) -> Self {
         let (memory, memory_peak, disk) = Default::default();
-        Budget { spill_dir, memory_limit, disk_limit, memory, memory_peak, disk }
+        let chunks = Chunks::new(IDLE_BYTES.min(memory_limit / 4));
+        Budget { spill_dir, memory_limit, disk_limit, memory, memory_peak, disk, chunks }
     }
 
     /// Bytes in memory, the most they ever were, bytes on disk.
@@ -127,7 +133,7 @@ impl PhaseLog {
     pub(crate) fn piece(&self, from: u64, to: u64) -> io::Result<Bytes> {
         debug_assert!(from < to && to <= self.length, "bytes {from}..{to} of a log of {}", self.length);
         if from < self.on_disk {
-            return self.from_disk(from, to.min(self.on_disk));
+            return self.read_disk(from, to.min(self.on_disk));
         }
         let index = self.pieces.partition_point(|(at, _)| *at <= from) - 1;
         let cut = |(at, bytes): &(u64, Bytes)| {
@@ -168,7 +174,7 @@ impl PhaseLog {
         Ok(all.freeze())
     }
 
-    fn from_disk(&self, from: u64, to: u64) -> io::Result<Bytes> {
+    fn read_disk(&self, from: u64, to: u64) -> io::Result<Bytes> {
         let file = self.file.as_ref().ok_or_else(|| io::Error::other("the log's file is gone"))?;
         let mut bytes = BytesMut::zeroed((to - from) as usize);
         file.read_exact_at(&mut bytes, from)?;
@@ -207,6 +213,7 @@ impl Drop for PhaseLog {
         let memory = self.in_memory() + PIECE_COST * self.pieces.len() as u64;
         self.budget.memory.fetch_sub(memory, Relaxed);
         self.budget.disk.fetch_sub(self.on_disk, Relaxed);
+        self.budget.chunks.give_back(self.pieces.drain(..).map(|(_, bytes)| bytes));
     }
 }
 

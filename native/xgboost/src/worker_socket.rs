@@ -1,5 +1,6 @@
 //! Our end of one channel of a local worker: the worker takes it for its peer.
 
+use crate::chunks::Chunks;
 use crate::kernel::{self, OwnConnections};
 use bytes::{Buf, Bytes, BytesMut};
 use mio::net::TcpStream;
@@ -8,9 +9,6 @@ use socket2::SockRef;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-
-/// Room of a read buffer. Logs and links share it, so it isn't freed before all of its bytes are.
-const CHUNK_BYTES: usize = 256 << 10;
 
 /// A read into less room than this isn't worth a system call.
 const LEAST_ROOM: usize = 4 << 10;
@@ -95,8 +93,8 @@ impl WorkerSocket {
         self.pending.is_empty() && !self.ended
     }
 
-    /// Reads at most `limit` bytes, `limit` > 0.
-    pub(crate) fn read(&mut self, limit: usize) -> Taken {
+    /// Reads at most `limit` bytes, `limit` > 0, into a buffer of `chunks`.
+    pub(crate) fn read(&mut self, limit: usize, chunks: &Chunks) -> Taken {
         if self.ended {
             return Taken::Ended;
         }
@@ -104,7 +102,7 @@ impl WorkerSocket {
             return Taken::Blocked;
         }
         if self.buffer.capacity() - self.buffer.len() < LEAST_ROOM {
-            self.buffer = BytesMut::with_capacity(CHUNK_BYTES);
+            self.buffer = chunks.take();
         }
         let room = (self.buffer.capacity() - self.buffer.len()).min(limit);
         loop {

@@ -6,7 +6,8 @@
 //!
 //! `LIBRARY` is the `libxgboost4j.so` of a jar or the `libxgboost.so` of a wheel. Keys: `wire` (33 or 32), `homes` (for each
 //! rank the number of its agent, `0,0` or `0,1`), `rows` and `columns` (in total), `depth`, `rounds`, `throw=rank@round`
-//! (that rank is freed in the middle of the round and comes back from the last checkpoint), `stock=1` (XGBoost's own
+//! (that rank is freed after `bytes` bytes of the round and comes back from the last checkpoint; `interval` must be 1),
+//! `interval` (rounds between checkpoints), `stock=1` (XGBoost's own
 //! tracker instead), `pairs=N` (time both in turn and give the ratio). Prints digests and seconds of the rounds.
 #![allow(missing_docs)]
 
@@ -33,8 +34,8 @@ struct Job {
     settings: Arc<Settings>,
     world: u32,
     rounds: u32,
-    /// The newest checkpoint of each rank: version and model.
-    checkpoints: Arc<Mutex<HashMap<u32, (u32, Vec<u8>)>>>,
+    /// Models by version.
+    checkpoints: Arc<Mutex<HashMap<u32, Vec<u8>>>>,
 }
 
 /// Seconds of the rounds, and a digest of the model.
@@ -84,7 +85,7 @@ fn train(
     let mut shallow = parameters;
     shallow[2].1 = "1";
     xgboost.booster(&matrix, &shallow, None).update(&matrix, 0)?;
-    let model = job.checkpoints.lock().expect("no panics").get(&start).map(|(_, model)| model.clone());
+    let model = job.checkpoints.lock().expect("no panics").get(&start).cloned();
     let model = model.filter(|model| !model.is_empty());
     let booster = xgboost.booster(&matrix, &parameters, model.as_deref());
     let interval = number(&job.settings, "interval", 1) as u32;
@@ -177,10 +178,11 @@ fn member(xgboost: &Xgboost, job: &Job, world: &Mutex<World>, rank: u32, variant
         xgboost.init(&arguments).expect("init");
         println!("  rank {rank} incarnation {incarnation}: init took {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
         assert_eq!(xgboost.rank(), rank as i32);
-        let result = train(xgboost, job, rank, start, |version, model| {
+        let interval = number(&job.settings, "interval", 1) as u32;
+        let result = train(xgboost, job, rank, start, |round, model| {
             let checkpoint = if model.is_empty() { 0 } else { u128::from(digest(model)) };
-            job.checkpoints.lock().expect("no panics").insert(version, (version, model.to_vec()));
-            let mark = PhaseMark { round: version, checkpoint };
+            job.checkpoints.lock().expect("no panics").insert(round, model.to_vec());
+            let (version, mark) = (round.div_ceil(interval), PhaseMark { round, checkpoint });
             bridge.enter(Rank(rank), incarnation, Phase::Version(Version(version)), mark)
         });
         let shut = xgboost.finalize();

@@ -47,13 +47,6 @@ impl Engine {
         let local = matches!(channel.road, Road::Local(_));
         training.left += moved.left;
         let is_due = moved.left >= allowance;
-        if is_due {
-            // Bytes that were read go no further: the rule is about the moment at which they left the worker.
-            self.strike_if_due(rank);
-            if !self.seat(rank).is_some_and(|seat| seat.moves()) {
-                return;
-            }
-        }
         let result = if local { self.hand_over(rank, peer, &mut moved) } else { self.exchange(rank, peer, &mut moved) };
         if moved.left > 0 {
             self.spill_excess(rank);
@@ -61,10 +54,13 @@ impl Engine {
         if let Err(trouble) = result {
             return self.handle_trouble(rank, peer, trouble);
         }
+        self.tell_story(rank, &moved);
+        if is_due {
+            self.strike_if_due(rank);
+        }
         if moved.more || is_due {
             self.make_busy(rank, peer);
         }
-        self.tell_story(rank, &moved);
     }
 
     fn exchange(&mut self, rank: Rank, peer: Rank, moved: &mut Moved) -> Result<(), Trouble> {

@@ -11,10 +11,6 @@ import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
 import org.apache.spark.sql.SparkSession;
-import org.apache.spark.sql.api.java.UDF0;
-import org.apache.spark.sql.expressions.UserDefinedFunction;
-import org.apache.spark.sql.functions;
-import org.apache.spark.sql.types.DataTypes;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
@@ -122,31 +118,5 @@ class EndingsIT {
     assertTrue(message.contains("rank 1"), message);
     assertTrue(message.contains("spark.task.maxFailures"), message);
     assertEquals(4, run.fired());
-  }
-
-  @Test
-  void rows_that_come_back_different_end_the_job_with_an_error_that_says_so() throws Exception {
-    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
-    UserDefinedFunction coin =
-        functions
-            .udf((UDF0<Double>) () -> Math.random() < 0.5 ? 0.0 : 1.0, DataTypes.DoubleType)
-            .asNondeterministic();
-    RejoinRun run =
-        new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS)
-            .data(Recipe.BINARY.data(spark, WORKERS).withColumn("label", coin.apply()))
-            .setting("spark.rejoin.checkpoint.rounds", "1")
-            // One copy only, and the death of two of the executors that hold one: some partition is
-            // made again.
-            .setting("spark.rejoin.input.replicas", "1")
-            .fault(Fault.of(0).version(5, 5_000).kill())
-            .fault(Fault.of(1).version(5, 5_000).kill());
-    Exception error =
-        assertThrows(
-            Exception.class,
-            () -> Deadline.within(LIMIT, "other rows", Sessions.cluster(), run::train));
-    assertTrue(
-        String.valueOf(error.getMessage()).contains("partition"),
-        String.valueOf(error.getMessage()));
-    assertEquals(2, run.fired());
   }
 }

@@ -169,14 +169,6 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
             3,
             1,
             run -> run.fault(Fault.of(1).version(MIDDLE, INSIDE).throwError())));
-    all.add(
-        new FaultCase(
-            "all copies of an input partition are lost, and its rows are made again",
-            3,
-            1,
-            run ->
-                run.setting("spark.rejoin.input.replicas", "1")
-                    .fault(Fault.of(1).version(MIDDLE, INSIDE).kill())));
     return all;
   }
 

@@ -1,0 +1,143 @@
+package io.rejoin.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.TrainingEvent;
+import io.rejoin.TrainingEvent.Kind;
+import java.time.Duration;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeSet;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentSkipListSet;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.api.java.UDF0;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
+import org.apache.spark.sql.functions;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.storage.RDDBlockId;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/**
+ * All copies of a rank's input die together with the rank: its rows are made again, and must be the
+ * same.
+ */
+@DisplayName("when all copies of an input partition are lost")
+class LostInputIT {
+  private static final Duration LIMIT = Duration.ofSeconds(120);
+  private static final int WORKERS = 3;
+  private static final int VICTIM = 1;
+  private static final int ROUND = 5;
+
+  @Test
+  void rows_that_come_back_the_same_give_the_same_model() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    RejoinRun calm = new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS);
+    String expected =
+        Deadline.within(LIMIT, "undisturbed", Sessions.cluster(), calm::train).digest();
+    RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS);
+    Set<String> killed = killAllCopiesAndTheirRank(spark, run);
+    Outcome outcome = Deadline.within(LIMIT, "rows made again", Sessions.cluster(), run::train);
+    assertFalse(killed.isEmpty(), "nobody was killed: " + run.events());
+    assertEquals(expected, outcome.digest(), "events: " + run.events());
+    assertTrue(restarts(run) >= 1, "nobody was restarted: " + run.events());
+  }
+
+  @Test
+  void rows_that_come_back_different_end_the_job_with_an_error_that_says_so() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    UserDefinedFunction coin =
+        functions
+            .udf((UDF0<Double>) () -> Math.random() < 0.5 ? 0.0 : 1.0, DataTypes.DoubleType)
+            .asNondeterministic();
+    RejoinRun run =
+        new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS)
+            // The coin is thrown behind the shuffle: before it, a shuffle file that survives would
+            // bring the old rows.
+            .data(
+                Recipe.BINARY
+                    .data(spark, WORKERS)
+                    .repartition(WORKERS)
+                    .withColumn("label", coin.apply()));
+    Set<String> killed = killAllCopiesAndTheirRank(spark, run);
+    Exception error =
+        assertThrows(
+            Exception.class,
+            () -> Deadline.within(LIMIT, "other rows", Sessions.cluster(), run::train),
+            () ->
+                "killed executors "
+                    + killed
+                    + ", and yet there is a model; events: "
+                    + run.events());
+    assertFalse(killed.isEmpty(), "nobody was killed: " + error);
+    assertTrue(
+        String.valueOf(error.getMessage()).contains("partition"),
+        String.valueOf(error.getMessage()));
+  }
+
+  private static long restarts(RejoinRun run) {
+    return run.events().stream()
+        .filter(e -> e.kind() == Kind.RANK_JOINED && e.number("incarnation") > 0)
+        .count();
+  }
+
+  /**
+   * When the round is reached: SIGKILL to every executor with a copy of the victim's rows, and to
+   * the victim's own.
+   */
+  private static Set<String> killAllCopiesAndTheirRank(SparkSession spark, RejoinRun run) {
+    Set<String> killed = new ConcurrentSkipListSet<>();
+    Map<Integer, String> executorOf = new ConcurrentHashMap<>();
+    run.setting("spark.rejoin.input.replicas", "1").setting("spark.rejoin.checkpoint.rounds", "1");
+    run.listen(
+        event -> {
+          if (event.kind() == Kind.RANK_JOINED) {
+            executorOf.putIfAbsent(event.rank().getAsInt(), event.text("executor"));
+          } else if (killed.isEmpty() && reached(event)) {
+            Set<String> targets = holders(spark);
+            assertFalse(targets.isEmpty(), "no executor has a copy of the rows");
+            targets.add(executorOf.get(VICTIM));
+            killed.addAll(targets);
+            targets.forEach(target -> kill(spark, target));
+          }
+        });
+    return killed;
+  }
+
+  private static boolean reached(TrainingEvent event) {
+    return event.kind() == Kind.VERSION_ENTERED && event.number("round") >= ROUND;
+  }
+
+  private static void kill(SparkSession spark, String executor) {
+    Processes.executor(Sessions.cluster().mark(), spark.sparkContext().applicationId(), executor)
+        .ifPresent(process -> Processes.signal(process.pid(), "KILL"));
+  }
+
+  private static Set<String> holders(SparkSession spark) {
+    Set<String> holders = new TreeSet<>();
+    for (Map.Entry<Integer, JavaRDD<?>> stored :
+        JavaSparkContext.fromSparkContext(spark.sparkContext()).getPersistentRDDs().entrySet()) {
+      if (!"rejoin training input".equals(stored.getValue().name())) {
+        continue;
+      }
+      scala.collection.Iterator<BlockManagerId> places =
+          SparkEnv.get()
+              .blockManager()
+              .master()
+              .getLocations(new RDDBlockId(stored.getKey(), VICTIM))
+              .iterator();
+      while (places.hasNext()) {
+        holders.add(places.next().executorId());
+      }
+    }
+    return holders;
+  }
+}

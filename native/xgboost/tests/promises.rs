@@ -226,7 +226,7 @@ fn closing_the_bridge_frees_workers_and_ends_calls() {
 #[test]
 fn logs_that_outgrow_the_memory_go_to_disk_and_are_replayed_from_there() {
     let directory = tempfile::tempdir().unwrap();
-    let small = BridgeConfig { log_memory_bytes: 300_000, spill_dir: directory.path().to_owned(), ..config() };
+    let small = BridgeConfig { log_memory_bytes: 100_000, spill_dir: directory.path().to_owned(), ..config() };
     for homes in [[0, 0], [0, 1]] {
         let mut world = World::with(&homes, small.clone());
         let shape = Shape { versions: 4, steps: 30, boot_steps: 30, ..Shape::new(VARIANT) };
@@ -234,26 +234,26 @@ fn logs_that_outgrow_the_memory_go_to_disk_and_are_replayed_from_there() {
         let death = Death { phase: version(2), step: 25 };
         assert!(matches!(join(spawn(&world, 1, 0, &shape, Some(death))), End::Died));
         let usage = world.agents[0].bridge.usage();
-        assert!(usage.spilled_bytes > 300_000, "{usage:?}");
+        assert!(usage.spilled_bytes > 100_000, "{usage:?}");
         world.hold_all();
         world.lose(1);
         world.seat(1, homes[1], 1);
         world.start(1, 2);
         all_done(vec![survivor, spawn(&world, 1, 2, &shape, None)]);
-        assert!(world.agents[0].bridge.usage().log_bytes < 300_000);
+        assert!(world.agents[0].bridge.usage().log_bytes < 100_000);
     }
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0, "the files have no names");
 }
 
 #[test]
 fn when_memory_and_disk_are_full_the_job_ends_with_words() {
-    let full = BridgeConfig { log_memory_bytes: 200_000, log_disk_bytes: 100_000, ..config() };
+    let full = BridgeConfig { log_memory_bytes: 60_000, log_disk_bytes: 50_000, ..config() };
     let world = World::with(&[0, 0], full);
     let shape = Shape { boot_steps: 200, ..Shape::new(VARIANT) };
     let handles = [0, 1].map(|rank| spawn(&world, rank, 0, &shape, None));
     let error = world.agents[0].notes.broken();
     assert_eq!(error.code, Code::OutOfSpace);
-    assert!(error.message.contains("200000") && error.message.contains("100000"), "{error}");
+    assert!(error.message.contains("60000") && error.message.contains("50000"), "{error}");
     for rank in [0, 1] {
         world.agents[0].bridge.free(Rank(rank), Incarnation(0), error.clone());
     }

@@ -47,6 +47,15 @@ fn ranks_of_mixed_processes_train() {
     undisturbed(&[0, 1, 2, 0, 1, 2, 0, 1]);
 }
 
+#[test]
+fn messages_longer_than_every_buffer_pass() {
+    for homes in [[0, 0, 0], [0, 1, 1]] {
+        let world = World::new(&homes);
+        let shape = Shape { versions: 1, steps: 3, most: 9_000_000, ..Shape::new(WireVariant::From33) };
+        all_done((0..3).map(|rank| spawn(&world, rank, 0, &shape, None)).collect());
+    }
+}
+
 /// The version at which a restarted rank begins when it dies in `phase`: every other rank is there or one ahead.
 fn restart_version(phase: Phase) -> u32 {
     match phase {

@@ -202,7 +202,7 @@ pub struct Shape {
 
 impl Shape {
     pub fn new(variant: WireVariant) -> Self {
-        Shape { variant, boot_steps: 5, versions: 6, steps: 12, most: 200_000, spoil: None }
+        Shape { variant, boot_steps: 5, versions: 6, steps: 12, most: 40_000, spoil: None }
     }
 
     pub fn steps_of(&self, phase: Phase) -> u32 {

@@ -81,12 +81,11 @@ public final class Demo {
       stock(cluster, settings);
     }
     table.print();
+    terminal.print("  One training each: seconds depend on what else this machine does.");
     terminal.print(
-        "  One training each: seconds depend on what else this machine does, the other rows do"
-            + " not.");
-    terminal.print(
-        "  The stock estimator is killed from outside when its tracker prints the round, so some"
-            + " rounds later.");
+        "  The stock estimator is killed from outside when its tracker prints the round; on a busy"
+            + " machine");
+    terminal.print("  that can be some rounds later than ours, and those count as computed twice.");
     terminal.print("");
     return verdict();
   }

@@ -36,7 +36,7 @@ public final class StockRun {
   private final Duration limit;
   private final Consumer<String> story;
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
-  private final Map<Integer, String> executorOfRank = new HashMap<>();
+  private final Map<Integer, ProcessHandle> processOfRank = new HashMap<>();
   private String application = "";
 
   /** {@code limit}: for one training; {@code story}: gets what happens as sentences. */
@@ -133,11 +133,14 @@ public final class StockRun {
           break;
         case "fit.start":
           start = System.nanoTime();
-          executorOfRank.clear();
+          processOfRank.clear();
           story.accept("the " + fact.get("run") + " training begins");
           break;
         case "task":
-          executorOfRank.put(Integer.parseInt(fact.get("partition")), fact.get("executor"));
+          Processes.executor(cluster.mark(), application, fact.get("executor"))
+              .flatMap(found -> ProcessHandle.of(found.pid()))
+              .ifPresent(
+                  process -> processOfRank.put(Integer.parseInt(fact.get("partition")), process));
           boolean again = !fact.get("try").equals("0") || !fact.get("attempt").equals("0");
           if (again) {
             story.accept(
@@ -148,7 +151,7 @@ public final class StockRun {
                     fact.get("partition"),
                     fact.get("executor")));
           }
-          if (executorOfRank.size() == workers) {
+          if (processOfRank.size() == workers) {
             strike(left, 0);
           }
           break;
@@ -182,25 +185,21 @@ public final class StockRun {
     }
   }
 
+  /**
+   * The process was found when its task started, and no program is started to kill it: each takes
+   * rounds of time.
+   */
   private void strike(List<Strike> left, int round) {
     if (left.isEmpty() || left.get(0).round() != round) {
       return;
     }
     Strike strike = left.get(0);
-    String executor = executorOfRank.getOrDefault(strike.rank(), "unknown");
-    Processes.executor(cluster.mark(), application, executor)
-        .filter(process -> Processes.signal(process.pid(), "KILL"))
-        .ifPresent(
-            process -> {
-              left.remove(0);
-              story.accept(
-                  "SIGKILL to executor "
-                      + executor
-                      + " (process "
-                      + process.pid()
-                      + "), "
-                      + strike);
-            });
+    ProcessHandle process = processOfRank.get(strike.rank());
+    if (process != null && process.destroyForcibly()) {
+      left.remove(0);
+      story.accept(
+          "SIGKILL to process " + process.pid() + ": " + strike + ", as soon as it is told");
+    }
   }
 
   private String next(long nanos) {

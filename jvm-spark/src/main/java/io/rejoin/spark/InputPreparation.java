@@ -36,7 +36,7 @@ import scala.collection.Iterator;
  */
 final class InputPreparation {
   private static final Logger LOG = LoggerFactory.getLogger(InputPreparation.class);
-  private static final int FILLS = 3;
+  private static final int FILLS = 4;
 
   private final Settings settings;
   private final SparkSession session;
@@ -99,9 +99,10 @@ final class InputPreparation {
 
   private PreparedInput replicate(
       String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
-    int executors = executors().size();
-    int copies = Math.max(1, Math.min(settings.replicas(), executors));
     for (int fill = 1; ; fill++) {
+      // Asked again each time: executors come and go.
+      int executors = executors().size();
+      int copies = Math.max(1, Math.min(settings.replicas(), executors));
       blocks.persist(StorageLevel.apply(true, false, false, false, copies));
       List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
       int fewest = fewestCopies(blocks);
@@ -131,6 +132,18 @@ final class InputPreparation {
           what,
           fewest,
           copies);
+      pause(fill);
+    }
+  }
+
+  /** Lets Spark notice who has come and gone. */
+  private static void pause(int seconds) {
+    try {
+      Thread.sleep(seconds * 1000L);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new RejoinException(
+          RejoinException.Code.CANCELLED, "interrupted while the input was stored");
     }
   }
 

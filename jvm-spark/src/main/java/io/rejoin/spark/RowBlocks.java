@@ -80,6 +80,8 @@ final class RowBlocks {
 
     @Override
     public Iterator<byte[]> call(Iterator<InternalRow> rows) {
+      // Spark runs this just before it stores and copies what comes out.
+      ReplicationPeers.refresh();
       return new Packed(rows, schema);
     }
   }

@@ -32,7 +32,13 @@ pub(super) struct Broken {
     reason: String,
     /// When the next probe is due; `None` while one is out.
     probe_at: Option<Millis>,
+    /// Until the probe after an unsuccessful one.
+    pause_millis: u64,
 }
+
+/// Pause before the second probe; each further one is twice as long, up to a heartbeat. A process that is killed closes
+/// its connections one after the other, and the first probe often finds its listener still open.
+const PROBE_PAUSE_MILLIS: u64 = 5;
 
 impl AgentRecord {
     /// Whether it can be asked for something.
@@ -156,22 +162,27 @@ impl Tracker {
         if record.lost || self.over.is_some() {
             return;
         }
-        record.broken = Some(Broken { reason, probe_at: None });
+        record.broken = Some(Broken { reason, probe_at: None, pause_millis: PROBE_PAUSE_MILLIS });
         let address = record.address;
         self.outputs.push_back(Output::Probe { agent, address });
     }
 
     pub(super) fn probed(&mut self, agent: AgentId, gone: bool) {
-        let again = self.now.plus(self.config.timing.heartbeat_millis);
+        let (now, most) = (self.now, self.config.timing.heartbeat_millis);
         let Some(record) = self.agents.get_mut(&agent) else { return };
         let Some(broken) = record.broken.as_mut() else { return };
         if gone {
             let reason = format!("its connection ended ({}) and its process is gone", broken.reason);
             self.agent_gone(agent, &reason, false);
         } else {
-            // A dying process may close its listener last.
-            broken.probe_at = Some(again);
+            broken.probe_at = Some(now.plus(broken.pause_millis.min(most)));
+            broken.pause_millis = (2 * broken.pause_millis).min(most);
         }
+    }
+
+    /// When the next probe is due.
+    pub(super) fn next_probe(&self) -> Option<Millis> {
+        self.agents.values().filter_map(|agent| agent.broken.as_ref()?.probe_at).min()
     }
 
     pub(super) fn executor_gone(&mut self, executor: &str, reason: &str) {

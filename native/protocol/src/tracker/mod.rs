@@ -255,10 +255,11 @@ impl Tracker {
         }
     }
 
-    /// Nothing has to happen earlier than in a heartbeat's time, but waking that often bounds how long the tracker can
-    /// stall without noticing.
+    /// Nothing but a probe has to happen earlier than in a heartbeat's time, but waking that often bounds how long the
+    /// tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
-        self.now.plus(self.config.timing.heartbeat_millis)
+        let latest = self.now.plus(self.config.timing.heartbeat_millis);
+        self.next_probe().map_or(latest, |probe| probe.min(latest))
     }
 
     fn message(&mut self, link: u64, message: AgentMessage) {

@@ -11,6 +11,8 @@ import ml.dmlc.xgboost4j.java.Communicator;
 import ml.dmlc.xgboost4j.java.DMatrix;
 import ml.dmlc.xgboost4j.java.XGBoost;
 import ml.dmlc.xgboost4j.java.XGBoostError;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One incarnation of a rank from its start to the job's end. What it computes is what XGBoost4J's
@@ -18,11 +20,14 @@ import ml.dmlc.xgboost4j.java.XGBoostError;
  * byte of that version.
  */
 final class Incarnation {
+  private static final Logger LOG = LoggerFactory.getLogger(Incarnation.class);
+
   private final Member member;
   private final Seat seat;
   private final TrainingSpec spec;
   private final XgboostVersion version;
   private final Member.Start start;
+  private final Laps laps = new Laps();
 
   Incarnation(Member member, Seat seat, TrainingSpec spec, XgboostVersion version) {
     this.member = member;
@@ -60,7 +65,9 @@ final class Incarnation {
       // A failed start leaves a communicator of one rank behind: never go on after it.
       Communicator.init(arguments);
       checkWorld();
+      laps.lap("connecting");
       try (Matrices matrices = open(source)) {
+        laps.lap("matrices");
         return new Training(matrices.byName()).run();
       }
     } finally {
@@ -209,6 +216,7 @@ final class Incarnation {
           XGBoost.train(matrices[0], spec.warmUpParameters(), 1, new LinkedHashMap<>(), null, null)
               .dispose();
         }
+        laps.lap("sketch");
         if (version.keepsBooster()) {
           InitialMargins margins =
               spec.objective() == null ? null : new InitialMargins(spec, matrices, byName);
@@ -217,7 +225,9 @@ final class Incarnation {
             margins.lendTo(booster);
           }
         }
+        laps.lap("model");
         enter(false);
+        LOG.info("{} is at version {}, round {}: {}", seat, at, progress.round(), laps);
         int next = nextCheckpoint();
         while (!done()) {
           trainOneRound();

@@ -1,0 +1,138 @@
+package io.rejoin.it.bench;
+
+import java.util.Arrays;
+import java.util.List;
+import java.util.Locale;
+
+/**
+ * What was measured for one configuration.
+ *
+ * @param bench which benchmark
+ * @param config what was measured, in words
+ * @param unit of {@code ours} and {@code peer}
+ * @param ours one value for each repetition
+ * @param peerName whom ours is compared with; empty for none
+ * @param peer as many values, made in turn with ours; empty without a peer
+ * @param bar the most that the median may be: of the ratios if there is a peer, else of ours; NaN
+ *     for a figure that is only told
+ */
+record Figure(
+    String bench,
+    String config,
+    String unit,
+    double[] ours,
+    String peerName,
+    double[] peer,
+    double bar) {
+
+  static final String HEADER =
+      "bench,config,unit,ours,ours_p10,ours_p90,peer_name,peer,ratio,ratio_low,ratio_high,bar,met";
+
+  Figure {
+    if (ours.length == 0 || (peer.length != 0 && peer.length != ours.length)) {
+      throw new IllegalArgumentException(
+          bench + ", " + config + ": " + ours.length + " values and " + peer.length + " of a peer");
+    }
+  }
+
+  /** Without a peer. */
+  static Figure alone(String bench, String config, String unit, List<Double> ours, double bar) {
+    return new Figure(bench, config, unit, array(ours), "", new double[0], bar);
+  }
+
+  /** With a peer, in pairs. */
+  static Figure paired(
+      String bench,
+      String config,
+      String unit,
+      List<Double> ours,
+      String peerName,
+      List<Double> peer,
+      double bar) {
+    return new Figure(bench, config, unit, array(ours), peerName, array(peer), bar);
+  }
+
+  boolean hasBar() {
+    return !Double.isNaN(bar);
+  }
+
+  boolean met() {
+    return (peer.length > 0 ? quantile(ratios(), 0.5) : quantile(ours, 0.5)) <= bar;
+  }
+
+  private double[] ratios() {
+    double[] ratios = new double[ours.length];
+    for (int i = 0; i < ratios.length; i++) {
+      ratios[i] = ours[i] / peer[i];
+    }
+    return ratios;
+  }
+
+  /** As a line of the table file; {@link #HEADER} names the columns. */
+  String csv() {
+    String compared = ",,,,";
+    if (peer.length > 0) {
+      double[] ratios = ratios();
+      compared =
+          String.format(
+              Locale.ROOT,
+              "%s,%.4f,%.4f,%.4f,%.4f",
+              peerName,
+              quantile(peer, 0.5),
+              quantile(ratios, 0.5),
+              quantile(ratios, 0.1),
+              quantile(ratios, 0.9));
+    }
+    return String.format(
+        Locale.ROOT,
+        "%s,\"%s\",%s,%.4f,%.4f,%.4f,%s,%s,%s",
+        bench,
+        config,
+        unit,
+        quantile(ours, 0.5),
+        quantile(ours, 0.1),
+        quantile(ours, 0.9),
+        compared,
+        hasBar() ? String.valueOf(bar) : "",
+        hasBar() ? String.valueOf(met()) : "");
+  }
+
+  /** For people. */
+  String line() {
+    StringBuilder text = new StringBuilder();
+    text.append(String.format(Locale.ROOT, "  %-44s %10.1f %s", config, quantile(ours, 0.5), unit));
+    if (peer.length > 0) {
+      double[] ratios = ratios();
+      text.append(
+          String.format(
+              Locale.ROOT,
+              ", %s %.1f: ratio %.3f (%.2f to %.2f)",
+              peerName,
+              quantile(peer, 0.5),
+              quantile(ratios, 0.5),
+              quantile(ratios, 0.1),
+              quantile(ratios, 0.9)));
+    } else if (ours.length > 1) {
+      text.append(
+          String.format(Locale.ROOT, " (%.1f to %.1f)", quantile(ours, 0.1), quantile(ours, 0.9)));
+    }
+    if (hasBar()) {
+      text.append(String.format(Locale.ROOT, "; bar %.2f: %s", bar, met() ? "met" : "NOT MET"));
+    }
+    return text.toString();
+  }
+
+  /** By linear interpolation between the two nearest values. */
+  static double quantile(double[] values, double share) {
+    double[] sorted = values.clone();
+    Arrays.sort(sorted);
+    double place = share * (sorted.length - 1);
+    int below = (int) Math.floor(place);
+    int above = Math.min(below + 1, sorted.length - 1);
+    return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+  }
+
+  private static double[] array(List<Double> values) {
+    return values.stream().mapToDouble(Double::doubleValue).toArray();
+  }
+}

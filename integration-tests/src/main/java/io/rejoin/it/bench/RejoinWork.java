@@ -1,0 +1,120 @@
+package io.rejoin.it.bench;
+
+import io.rejoin.Agent;
+import io.rejoin.JobId;
+import io.rejoin.NativeLibrary;
+import io.rejoin.Secret;
+import io.rejoin.xgboost.Matrices;
+import io.rejoin.xgboost.Seat;
+import io.rejoin.xgboost.TrainingLoop;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import ml.dmlc.xgboost4j.java.DMatrix;
+
+/** So many ranks of a training with Rejoin: one agent, each rank on a thread of its own. */
+final class RejoinWork implements Work {
+  private static final long serialVersionUID = 1L;
+  private static final long PATIENCE_MILLIS = 60_000;
+
+  private final JobId job;
+  private final Secret secret;
+  private final Agent.Settings settings;
+  private final Shape shape;
+  private final int checkpointRounds;
+  private final ArrayList<Integer> ranks;
+  private final int attempt;
+
+  /**
+   * {@code checkpointRounds}: 0 for the default; {@code attempt}: which try of these ranks it is.
+   */
+  RejoinWork(
+      JobId job,
+      Secret secret,
+      Agent.Settings settings,
+      Shape shape,
+      int checkpointRounds,
+      List<Integer> ranks,
+      int attempt) {
+    this.job = job;
+    this.secret = secret;
+    this.settings = settings;
+    this.shape = shape;
+    this.checkpointRounds = checkpointRounds;
+    this.ranks = new ArrayList<>(ranks);
+    this.attempt = attempt;
+  }
+
+  /**
+   * One rank's moments, on the clock of {@link System#nanoTime}, which all processes of a machine
+   * share.
+   *
+   * @param rank which
+   * @param begunNanos before the agent was started
+   * @param connectedNanos the communicator stands
+   * @param readNanos the matrix is built
+   */
+  record Moments(int rank, long begunNanos, long connectedNanos, long readNanos)
+      implements Serializable {}
+
+  @Override
+  public Serializable run() throws Exception {
+    NativeLibrary.logLevel(System.getProperty("rejoin.bench.log", "error"));
+    long begun = System.nanoTime();
+    String name = "worker-" + ProcessHandle.current().pid();
+    ExecutorService threads = Executors.newFixedThreadPool(ranks.size());
+    Agent.Settings here =
+        settings
+            .copy()
+            .place(name, "127.0.0.1", "localhost")
+            .spillDirectory(System.getProperty("java.io.tmpdir"));
+    try (Agent agent = Agent.open(job, secret, here)) {
+      List<Future<Moments>> running = new ArrayList<>();
+      for (int rank : ranks) {
+        running.add(threads.submit(() -> train(agent, rank, begun)));
+      }
+      ArrayList<Moments> results = new ArrayList<>();
+      for (Future<Moments> one : running) {
+        results.add(one.get());
+      }
+      return results;
+    } catch (ExecutionException failed) {
+      throw new IllegalStateException("a rank of the training failed", failed.getCause());
+    } finally {
+      threads.shutdown();
+    }
+  }
+
+  private Moments train(Agent agent, int rank, long begun) {
+    long[] moments = new long[2];
+    Matrices.Source source =
+        () -> {
+          moments[0] = System.nanoTime();
+          DMatrix matrix = shape.matrix(shape.part(rank));
+          moments[1] = System.nanoTime();
+          return new Owned(matrix);
+        };
+    new TrainingLoop(agent, shape.spec(checkpointRounds))
+        .run(new Seat(rank, 0, attempt, PATIENCE_MILLIS, PATIENCE_MILLIS), source, Optional::empty);
+    return new Moments(rank, begun, moments[0], moments[1]);
+  }
+
+  private record Owned(DMatrix matrix) implements Matrices {
+    @Override
+    public Map<String, DMatrix> byName() {
+      return Collections.singletonMap("train", matrix);
+    }
+
+    @Override
+    public void close() {
+      matrix.dispose();
+    }
+  }
+}

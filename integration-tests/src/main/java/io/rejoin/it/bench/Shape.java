@@ -1,0 +1,64 @@
+package io.rejoin.it.bench;
+
+import io.rejoin.xgboost.CheckpointRhythm;
+import io.rejoin.xgboost.TrainingSpec;
+import io.rejoin.xgboost.XgboostVersion;
+import java.io.Serializable;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import ml.dmlc.xgboost4j.java.DMatrix;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+
+/**
+ * What is trained.
+ *
+ * @param rows over all ranks
+ * @param columns features of a row
+ * @param world ranks
+ * @param rounds trees
+ */
+record Shape(int rows, int columns, int world, int rounds) implements Serializable {
+  static final int DEPTH = 6;
+
+  /** XGBoost's parameters. */
+  Map<String, Object> parameters() {
+    Map<String, Object> map = new LinkedHashMap<>();
+    map.put("objective", "binary:logistic");
+    map.put("max_depth", DEPTH);
+    map.put("eta", 0.2);
+    map.put("nthread", 1);
+    map.put("verbosity", 1);
+    map.put("seed_per_iteration", "true");
+    return map;
+  }
+
+  /**
+   * The same for Rejoin; {@code checkpointRounds} as {@link CheckpointRhythm#of} has it, 0 for the
+   * default.
+   */
+  TrainingSpec spec(int checkpointRounds) {
+    long inputBytes = (long) rows / world * columns * Float.BYTES;
+    return new TrainingSpec(
+        world,
+        rounds,
+        parameters(),
+        CheckpointRhythm.of(XgboostVersion.loaded(), checkpointRounds, inputBytes));
+  }
+
+  /** A rank's matrix; the communicator must be there. */
+  DMatrix matrix(SyntheticRows part) throws XGBoostError {
+    DMatrix matrix = new DMatrix(part.features(), part.rows(), part.columns(), Float.NaN);
+    matrix.setLabel(part.labels());
+    return matrix;
+  }
+
+  /** A rank's rows. */
+  SyntheticRows part(int rank) {
+    return SyntheticRows.of(rows, columns, rank, world);
+  }
+
+  @Override
+  public String toString() {
+    return rows / 1000 + "k x " + columns + ", " + world + " ranks";
+  }
+}

@@ -1,0 +1,143 @@
+package io.rejoin.it.bench;
+
+import io.rejoin.Faults;
+import io.rejoin.TrainingEvent;
+import io.rejoin.TrainingEvent.Kind;
+import io.rejoin.it.Digest;
+import io.rejoin.it.WorkDirectory;
+import io.rejoin.xgboost.TrainingResult;
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.CompletableFuture;
+import java.util.stream.IntStream;
+import ml.dmlc.xgboost4j.java.RabitTracker;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+
+/**
+ * Training time, first round to last, through the bridge against XGBoost's own collective, without
+ * faults. No Spark: worker processes, and threads of one of them; the same loop on both sides; each
+ * pair in the same warm JVMs, one after the other, the first one in turn. Both models are compared,
+ * too.
+ */
+final class TrainingBench {
+  private static final double BAR = 1.05;
+  private static final long LIMIT_SECONDS = 180;
+  private static final int MOST_WORKERS = 4;
+
+  /** One loop's time, and the model it came to. */
+  private record Run(double millis, String digest) {}
+
+  private final Report report;
+  private final Options options;
+  private final List<WorkerProcess> processes = new ArrayList<>();
+
+  TrainingBench(Report report, Options options) {
+    this.report = report;
+    this.options = options;
+  }
+
+  void run() throws IOException, XGBoostError {
+    report.title(
+        "Training, first round to last, milliseconds: Rejoin and XGBoost's own collective");
+    WorkDirectory work = WorkDirectory.fresh("bench-training");
+    try {
+      for (int i = 0; i < MOST_WORKERS; i++) {
+        processes.add(WorkerProcess.start("trainer-" + i, work, "512m", Map.of()));
+      }
+      for (boolean threads : new boolean[] {false, true}) {
+        for (int world = 2; world <= MOST_WORKERS; world++) {
+          config(new Shape(20_000, 10, world, options.rounds(100)), threads);
+          config(new Shape(100_000, 50, world, options.rounds(20)), threads);
+        }
+      }
+    } finally {
+      processes.forEach(WorkerProcess::close);
+    }
+  }
+
+  private void config(Shape shape, boolean threads) throws IOException, XGBoostError {
+    String name = shape + (threads ? " as threads" : " as processes");
+    if (!options.wants(name)) {
+      return;
+    }
+    List<Double> ours = new ArrayList<>();
+    List<Double> stock = new ArrayList<>();
+    // One pair more than is counted: it warms the JVMs up.
+    for (int pair = -1; pair < options.pairs(); pair++) {
+      boolean oursFirst = pair % 2 == 0;
+      Run first = oursFirst ? rejoin(shape, threads) : stock(shape, threads);
+      Run second = oursFirst ? stock(shape, threads) : rejoin(shape, threads);
+      if (!first.digest().equals(second.digest())) {
+        throw new IllegalStateException(
+            name + ": the models differ: " + first.digest() + " and " + second.digest());
+      }
+      if (pair >= 0) {
+        ours.add(oursFirst ? first.millis() : second.millis());
+        stock.add(oursFirst ? second.millis() : first.millis());
+      }
+    }
+    report.add(Figure.paired("training", name, "ms", ours, "stock", stock, BAR));
+  }
+
+  private Run rejoin(Shape shape, boolean threads) {
+    try (Cast cast = new Cast(shape, 0, Faults.none(), event -> {})) {
+      List<CompletableFuture<Serializable>> answers = new ArrayList<>();
+      if (threads) {
+        answers.add(
+            cast.start(processes.get(0), IntStream.range(0, shape.world()).boxed().toList()));
+      } else {
+        for (int rank = 0; rank < shape.world(); rank++) {
+          answers.add(cast.start(processes.get(rank), List.of(rank)));
+        }
+      }
+      answers.forEach(answer -> WorkerProcess.await(answer, LIMIT_SECONDS));
+      cast.timeline().await(LIMIT_SECONDS);
+      byte[] model = TrainingResult.of(cast.result()).model();
+      return new Run(slowest(cast.timeline(), shape), Digest.of(model));
+    }
+  }
+
+  /** Of all ranks: from the entry into the first version to that after the last round. */
+  private static double slowest(Timeline timeline, Shape shape) {
+    double most = 0;
+    for (int rank = 0; rank < shape.world(); rank++) {
+      int wanted = rank;
+      long start = timeline.at(Kind.VERSION_ENTERED, event -> isAt(event, wanted, 0));
+      long end = timeline.at(Kind.VERSION_ENTERED, event -> isAt(event, wanted, shape.rounds()));
+      most = Math.max(most, (end - start) / 1e6);
+    }
+    return most;
+  }
+
+  private static boolean isAt(TrainingEvent event, int rank, int round) {
+    return event.number("rank") == rank && event.number("round") == round;
+  }
+
+  private Run stock(Shape shape, boolean threads) throws XGBoostError {
+    RabitTracker tracker = new RabitTracker(shape.world(), "127.0.0.1", 0, 0);
+    if (!tracker.start()) {
+      throw new IllegalStateException("XGBoost's tracker did not start");
+    }
+    List<CompletableFuture<Serializable>> answers = new ArrayList<>();
+    if (threads) {
+      answers.add(
+          processes.get(0).ask(new StockWork(tracker.getWorkerArgs(), shape, shape.world())));
+    } else {
+      for (int i = 0; i < shape.world(); i++) {
+        answers.add(processes.get(i).ask(new StockWork(tracker.getWorkerArgs(), shape, 1)));
+      }
+    }
+    Run slowest = new Run(0, "");
+    for (CompletableFuture<Serializable> answer : answers) {
+      for (Object one : (List<?>) WorkerProcess.await(answer, LIMIT_SECONDS)) {
+        StockWork.Result result = (StockWork.Result) one;
+        slowest = new Run(Math.max(slowest.millis(), result.trainNanos() / 1e6), result.digest());
+      }
+    }
+    tracker.waitFor(0);
+    return slowest;
+  }
+}

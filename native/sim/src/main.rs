@@ -1,14 +1,19 @@
 //! Runs one seed and tells its story, or many seeds: `rejoin-sim --seed 17`, `rejoin-sim --seeds 0..1000`.
 #![forbid(unsafe_code)]
 
-use rejoin_sim::{run, Scenario};
+use rejoin_sim::{run, Bug, Scenario};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: rejoin-sim --seed N | --seeds FROM..TO [--liar] [--quiet]";
+const USAGE: &str = "usage: rejoin-sim --seed N | --seeds FROM..TO [--liar | --cascade] [--quiet] [--bug NAME]
+  --liar  one rank doesn't repeat itself after its first restart
+  --cascade  tasks throw in quick succession while messages are slow
+  --bug   a defect in the driver: no-comparison, no-fencing, no-holding, older-start";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let liar = arguments.iter().any(|argument| argument == "--liar");
+    let cascade = arguments.iter().any(|argument| argument == "--cascade");
     let quiet = arguments.iter().any(|argument| argument == "--quiet");
     let after =
         |name: &str| arguments.iter().position(|argument| argument == name).and_then(|at| arguments.get(at + 1));
@@ -17,25 +22,45 @@ fn main() -> ExitCode {
         (None, Some(range)) => range.split_once("..").and_then(|(a, b)| Some(a.parse().ok()?..b.parse().ok()?)),
         _ => None,
     };
-    let Some(seeds) = seeds else {
+    let bug = match after("--bug").map(|name| Bug::named(name)) {
+        Some(None) => None,
+        Some(known) => Some(known),
+        None => Some(None),
+    };
+    let (Some(seeds), Some(bug)) = (seeds, bug) else {
         eprintln!("{USAGE}");
         return ExitCode::from(2);
     };
     let verbose = seeds.end - seeds.start == 1 && !quiet;
     let mut broken = 0;
+    let mut ends: BTreeMap<String, u32> = BTreeMap::new();
     for seed in seeds {
-        let scenario = if liar { Scenario::liar_of(seed) } else { Scenario::of(seed) };
+        let mut scenario = match (liar, cascade) {
+            (true, _) => Scenario::liar_of(seed),
+            (_, true) => Scenario::cascade_of(seed),
+            _ => Scenario::of(seed),
+        };
+        scenario.bug = bug;
         if verbose {
             println!("{scenario:#?}");
         }
         match run(&scenario, verbose) {
             Ok(report) if verbose => println!("ended after {} ms: {:?}", report.millis, report.outcome),
-            Ok(_) => {}
+            Ok(report) => {
+                let name = match report.outcome {
+                    Ok(_) => "ended with its model".into(),
+                    Err(error) => format!("ended with {}", error.code.name()),
+                };
+                *ends.entry(name).or_default() += 1;
+            }
             Err(violation) => {
                 broken += 1;
                 println!("seed {seed}: {violation}");
             }
         }
+    }
+    for (end, count) in ends {
+        println!("{count} {end}");
     }
     if broken > 0 {
         ExitCode::FAILURE

@@ -50,6 +50,19 @@ pub enum Bug {
     OlderStart,
 }
 
+impl Bug {
+    /// By its name on the command line.
+    pub fn named(name: &str) -> Option<Bug> {
+        match name {
+            "no-comparison" => Some(Bug::NoComparison),
+            "no-fencing" => Some(Bug::NoFencing),
+            "no-holding" => Some(Bug::NoHolding),
+            "older-start" => Some(Bug::OlderStart),
+            _ => None,
+        }
+    }
+}
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -133,6 +146,31 @@ impl Scenario {
         scenario.deaths_limit = 1000;
         scenario.locals = false;
         scenario.liar = true;
+        scenario
+    }
+    /// Tasks that throw in quick succession while messages are slow: restarted ranks are behind, and behind each other.
+    pub fn cascade_of(seed: u64) -> Self {
+        let mut scenario = Scenario::of(seed);
+        let mut rng = Rng::with_seed(seed ^ 0xca5c);
+        scenario.script.world = rng.u32(3..=6);
+        scenario.script.topology = if rng.u32(0..4) > 0 { Topology::Tree } else { Topology::AllToAll };
+        scenario.script.versions = 12;
+        scenario.script.exchanges = 1;
+        scenario.processes = scenario.script.world + rng.u32(0..=3);
+        scenario.slots = 1;
+        scenario.delay_millis = rng.u64(50..300);
+        scenario.compute_millis = rng.u64(1..20);
+        scenario.deaths_limit = 1000;
+        let mut at = rng.u64(400..1200);
+        scenario.faults = Vec::new();
+        if rng.bool() {
+            scenario.faults.push((0, Fault::Slow));
+        }
+        for _ in 0..rng.u32(2..=6) {
+            let fault = if rng.u32(0..5) == 0 { Fault::Kill { processes: 1 } } else { Fault::Throw };
+            scenario.faults.push((at, fault));
+            at += rng.u64(0..400);
+        }
         scenario
     }
 }

@@ -1,0 +1,48 @@
+//! Seeds of every kind of world keep every promise.
+
+use rejoin_sim::{run, Scenario};
+use std::collections::BTreeMap;
+
+/// Runs these seeds; a broken promise is told with the command that shows it.
+fn seeds(count: u64, option: &str, scenario: fn(u64) -> Scenario) -> BTreeMap<String, u64> {
+    let mut ends = BTreeMap::new();
+    for seed in 0..count {
+        match run(&scenario(seed), false) {
+            Ok(report) => {
+                let end = report.outcome.map_or_else(|error| error.code.name().to_string(), |_| "model".to_string());
+                *ends.entry(end).or_default() += 1;
+            }
+            Err(violation) => panic!(
+                "seed {seed} broke a promise: {violation}\nto see it: cargo run -p rejoin-sim -- {option} --seed {seed}"
+            ),
+        }
+    }
+    ends
+}
+
+#[test]
+fn a_thousand_worlds_with_random_faults_keep_all_promises() {
+    let ends = seeds(1000, "", Scenario::of);
+    // Most of them have to heal: errors are allowed only when all that is needed is gone.
+    assert!(ends["model"] > 800, "{ends:?}");
+}
+
+#[test]
+fn ranks_that_are_restarted_while_others_are_behind_catch_up() {
+    let ends = seeds(500, "--cascade", Scenario::cascade_of);
+    assert!(ends["model"] > 450, "{ends:?}");
+}
+
+#[test]
+fn a_rank_that_does_not_repeat_itself_never_leaves_a_model_behind() {
+    let ends = seeds(500, "--liar", Scenario::liar_of);
+    assert!(ends["MISMATCH"] > 30, "{ends:?}");
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    for seed in [3, 77, 275, 2591] {
+        let story = |seed| run(&Scenario::of(seed), false).map(|report| (report.millis, report.inputs, report.events));
+        assert_eq!(story(seed), story(seed), "seed {seed}");
+    }
+}

@@ -44,9 +44,11 @@ fn changed(homes: &[usize], spoil: Spoil) -> Error {
 
 #[test]
 fn one_changed_byte_of_a_restarted_worker_is_found_wherever_it_is() {
+    // Rank 1 dies when it has done step 6, so rank 0 has done step 5: all that rank 1 said before is there to be compared.
+    // What was still on its way nobody has seen, and nobody can tell when it changes.
     for homes in [[0, 0], [0, 1]] {
         for (phase, step, name) in
-            [(Phase::Boot, 1, "boot"), (version(3), 0, "version 3"), (version(3), 6, "version 3")]
+            [(Phase::Boot, 1, "boot"), (version(3), 0, "version 3"), (version(3), 5, "version 3")]
         {
             for byte in [0, usize::MAX - 3] {
                 let error = changed(&homes, Spoil { rank: 1, phase, step, byte });

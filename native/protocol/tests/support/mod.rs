@@ -1,0 +1,265 @@
+//! A tracker on a desk: agents that say what a test has them say, and everything that comes out.
+#![allow(dead_code, missing_docs)]
+
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{
+    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version,
+};
+use rejoin_protocol::message::{
+    AgentMessage, Plan, RankStanding, RankState, Registration, Standing, Timing, TrackerMessage,
+};
+use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::view::View;
+
+pub const TIMING: Timing =
+    Timing { heartbeat_millis: 100, lost_after_millis: 1000, lease_millis: 10_000, members_millis: 60_000 };
+
+pub fn config(world: u32) -> TrackerConfig {
+    TrackerConfig {
+        world,
+        epoch: 1,
+        timing: TIMING,
+        deaths_limit: 3,
+        deaths_setting: "spark.task.maxFailures".into(),
+        faults: Vec::new(),
+    }
+}
+
+pub fn attempt(task: u32) -> Attempt {
+    Attempt { stage: 0, task }
+}
+
+pub fn checkpoint(version: u32) -> Checkpoint {
+    Checkpoint {
+        lineage: Lineage(0),
+        version: Version(version),
+        round: version,
+        length: 10,
+        digest: u128::from(version) * 1000,
+        complete: false,
+    }
+}
+
+pub fn at(version: u32) -> RankState {
+    RankState::At(Position { lineage: Lineage(0), version: Version(version) })
+}
+
+/// A rank's part of a standing, with the logs that it has in a healthy job.
+pub fn stands(rank: u32, incarnation: u32, state: RankState) -> RankStanding {
+    let oldest = match &state {
+        RankState::Fresh => 0,
+        RankState::At(at) | RankState::Finished { at, .. } => at.version.0.saturating_sub(1),
+    };
+    RankStanding {
+        rank: Rank(rank),
+        incarnation: Incarnation(incarnation),
+        attempt: attempt(incarnation),
+        state,
+        oldest: Version(oldest),
+    }
+}
+
+pub struct Desk {
+    pub tracker: Tracker,
+    pub now: u64,
+    pub outputs: Vec<Output>,
+}
+
+impl Desk {
+    pub fn new(world: u32) -> Self {
+        Desk::with(config(world))
+    }
+
+    pub fn with(config: TrackerConfig) -> Self {
+        Desk { tracker: Tracker::new(config, Millis(0)).unwrap(), now: 0, outputs: Vec::new() }
+    }
+
+    /// Hands in an input; what came out before is forgotten.
+    pub fn input(&mut self, input: Input) -> &[Output] {
+        self.outputs.clear();
+        self.tracker.handle(input, Millis(self.now));
+        while let Some(output) = self.tracker.poll() {
+            self.outputs.push(output);
+        }
+        &self.outputs
+    }
+
+    pub fn says(&mut self, link: u64, message: AgentMessage) -> &[Output] {
+        self.input(Input::Message { link, message })
+    }
+
+    /// Time passes, in steps no longer than the tracker asks for.
+    pub fn pass(&mut self, millis: u64) -> Vec<Output> {
+        let mut all = Vec::new();
+        let until = self.now + millis;
+        while self.now < until {
+            let wake = self.tracker.wake_at().map_or(until, |at| at.0);
+            self.now = wake.clamp(self.now + 1, until);
+            all.extend_from_slice(self.input(Input::Wake));
+        }
+        all
+    }
+
+    /// The same, with heartbeats of these agents.
+    pub fn pass_alive(&mut self, millis: u64, links: &[u64]) -> Vec<Output> {
+        let mut all = Vec::new();
+        let until = self.now + millis;
+        let mut sequence = 0;
+        while self.now < until {
+            all.extend(self.pass((until - self.now).min(50)));
+            for link in links {
+                let ranks = Vec::new();
+                all.extend_from_slice(self.says(*link, AgentMessage::Heartbeat { sequence, ranks }));
+            }
+            sequence += 1;
+        }
+        all
+    }
+
+    /// Agent n registers on link n, as executor `exec-n`.
+    pub fn register(&mut self, link: u64) -> Vec<Output> {
+        self.register_as(link, link, Vec::new(), Vec::new())
+    }
+
+    pub fn register_as(
+        &mut self,
+        link: u64,
+        agent: u64,
+        ranks: Vec<RankStanding>,
+        held: Vec<Checkpoint>,
+    ) -> Vec<Output> {
+        let standing = Standing { generation: Generation::default(), ranks, held };
+        let registration = Registration {
+            agent: AgentId(agent),
+            executor: format!("exec-{agent}"),
+            host: "host".into(),
+            address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
+            pid: 100 + agent as u32,
+            standing,
+        };
+        self.says(link, AgentMessage::Register(registration)).to_vec()
+    }
+
+    pub fn joins(&mut self, link: u64, rank: u32, attempt: Attempt) -> Vec<Output> {
+        self.says(link, AgentMessage::Join { rank: Rank(rank), attempt, terms: "terms".into() }).to_vec()
+    }
+
+    /// Answers the newest view.
+    pub fn stands(&mut self, link: u64, ranks: Vec<RankStanding>, held: Vec<Checkpoint>) -> Vec<Output> {
+        let generation = self.generation();
+        self.says(link, AgentMessage::Standing(Standing { generation, ranks, held })).to_vec()
+    }
+
+    /// The generation, as an agent that registers now would be told.
+    pub fn generation(&mut self) -> Generation {
+        let outputs = self.register_as(999, 999, Vec::new(), Vec::new());
+        let generation = views(&outputs, 999).last().map(|view| view.generation).unwrap_or_default();
+        self.says(999, AgentMessage::Standing(Standing { generation, ranks: Vec::new(), held: Vec::new() }));
+        generation
+    }
+
+    /// Agents 1.. host ranks 0.., all are started at version 0 and have come to `version`; each holds the newest two.
+    pub fn trained_to(world: u32, version: u32) -> Self {
+        let mut desk = Desk::new(world);
+        desk.train_to(world, version);
+        desk
+    }
+
+    pub fn train_to(&mut self, world: u32, version: u32) {
+        for rank in 0..world {
+            self.register(u64::from(rank) + 1);
+            self.joins(u64::from(rank) + 1, rank, attempt(0));
+        }
+        for rank in 0..world {
+            self.stands(u64::from(rank) + 1, vec![stands(rank, 0, RankState::Fresh)], Vec::new());
+        }
+        for rank in 0..world {
+            for v in 0..=version {
+                self.enters(rank, 0, v);
+            }
+        }
+    }
+
+    pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<Output> {
+        let event = Event::VersionEntered {
+            rank: Rank(rank),
+            incarnation: Incarnation(incarnation),
+            lineage: Lineage(0),
+            version: Version(version),
+            round: version,
+        };
+        self.says(u64::from(rank) + 1, AgentMessage::Happened(event)).to_vec()
+    }
+
+    pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<Output> {
+        let (rank, incarnation) = (Rank(rank), Incarnation(incarnation));
+        self.says(link, AgentMessage::Leave { rank, incarnation, failure }).to_vec()
+    }
+
+    pub fn finishes(&mut self, link: u64, rank: u32, incarnation: u32, rounds: u32, digest: u128) -> Vec<Output> {
+        let (rank, incarnation) = (Rank(rank), Incarnation(incarnation));
+        self.says(link, AgentMessage::Finish { rank, incarnation, rounds, digest }).to_vec()
+    }
+}
+
+pub fn sent(outputs: &[Output], to: u64) -> Vec<&TrackerMessage> {
+    let sent = outputs.iter().filter_map(|output| match output {
+        Output::Send { link, message } if *link == to => Some(message),
+        _ => None,
+    });
+    sent.collect()
+}
+
+pub fn views(outputs: &[Output], to: u64) -> Vec<&View> {
+    let views = sent(outputs, to).into_iter().filter_map(|message| match message {
+        TrackerMessage::View(view) => Some(view),
+        _ => None,
+    });
+    views.collect()
+}
+
+pub fn plan(outputs: &[Output], to: u64) -> Option<&Plan> {
+    sent(outputs, to).into_iter().find_map(|message| match message {
+        TrackerMessage::Plan(plan) => Some(plan),
+        _ => None,
+    })
+}
+
+pub fn events(outputs: &[Output]) -> Vec<&Event> {
+    let events = outputs.iter().filter_map(|output| match output {
+        Output::Event(event) => Some(event),
+        _ => None,
+    });
+    events.collect()
+}
+
+pub fn lost(outputs: &[Output]) -> Vec<(u32, String, u32)> {
+    let lost = events(outputs).into_iter().filter_map(|event| match event {
+        Event::RankLost { rank, reason, deaths, .. } => Some((rank.0, reason.clone(), *deaths)),
+        _ => None,
+    });
+    lost.collect()
+}
+
+pub fn failure(outputs: &[Output]) -> Option<&Error> {
+    outputs.iter().find_map(|output| match output {
+        Output::Over(Err(error)) => Some(error),
+        _ => None,
+    })
+}
+
+pub fn refusal(outputs: &[Output], to: u64) -> Option<Code> {
+    sent(outputs, to).into_iter().find_map(|message| match message {
+        TrackerMessage::JoinRefused { error, .. } => Some(error.code),
+        _ => None,
+    })
+}
+
+pub fn fenced(outputs: &[Output], to: u64) -> Vec<(u32, u32, Code)> {
+    let fenced = sent(outputs, to).into_iter().filter_map(|message| match message {
+        TrackerMessage::Fenced { rank, incarnation, error } => Some((rank.0, incarnation.0, error.code)),
+        _ => None,
+    });
+    fenced.collect()
+}

@@ -1,0 +1,201 @@
+//! Deaths: what counts, what ends the job, and who is missed for too long.
+
+mod support;
+
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::tracker::{Input, Output};
+use support::*;
+
+fn io() -> Option<Error> {
+    Some(Error::new(Code::Io, "the objective threw"))
+}
+
+#[test]
+fn a_task_that_ends_leaves_a_vacant_seat_and_everybody_hears_of_it() {
+    let mut desk = Desk::trained_to(3, 2);
+    let outputs = desk.leaves(2, 1, 0, io());
+    assert!(lost(&outputs)[0].1.contains("the objective threw"));
+    for link in [1, 2, 3] {
+        assert_eq!(views(&outputs, link)[0].vacant(), [Rank(1)]);
+    }
+}
+
+#[test]
+fn an_error_that_will_repeat_ends_the_job_at_once_with_its_cause_first() {
+    let mut desk = Desk::trained_to(2, 2);
+    let failure = Error::new(Code::TrainingFailed, "label must be in [0, 1]");
+    let outputs = desk.leaves(2, 1, 0, Some(failure));
+    let error = failure_of(&outputs);
+    assert_eq!(error.code, Code::TrainingFailed);
+    assert!(error.message.contains("rank 1") && error.message.contains("label must be in [0, 1]"), "{error}");
+    for link in [1, 2] {
+        assert!(sent(&outputs, link).contains(&&TrackerMessage::Ended(Err(error.clone()))));
+    }
+}
+
+fn failure_of(outputs: &[Output]) -> &Error {
+    failure(outputs).expect("the job should have failed")
+}
+
+#[test]
+fn a_task_that_is_cancelled_alone_is_waited_for_and_counts_no_death() {
+    let mut desk = Desk::trained_to(2, 2);
+    let outputs = desk.leaves(2, 1, 0, Some(Error::new(Code::Cancelled, "killed by the scheduler")));
+    assert!(failure(&outputs).is_none());
+    assert_eq!(lost(&outputs)[0].2, 0);
+}
+
+#[test]
+fn a_leave_of_an_older_incarnation_changes_nothing() {
+    let mut desk = Desk::trained_to(2, 2);
+    desk.leaves(1, 0, 0, io());
+    desk.joins(1, 0, attempt(1));
+    assert_eq!(desk.leaves(1, 0, 0, io()), []);
+}
+
+#[test]
+fn a_failed_task_is_lost_only_if_its_try_has_the_seat() {
+    let mut desk = Desk::trained_to(2, 2);
+    let gone = |task| Input::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into() };
+    assert_eq!(desk.input(gone(4)), []);
+    let outputs = desk.input(gone(0)).to_vec();
+    assert!(lost(&outputs)[0].1.contains("exit 1"));
+    assert_eq!(desk.input(gone(0)), [], "it is lost once");
+}
+
+#[test]
+fn as_many_deaths_of_one_rank_as_the_limit_end_the_job_with_all_deaths_told() {
+    let mut desk = Desk::trained_to(2, 2);
+    desk.now = 1500;
+    desk.leaves(1, 0, 0, io());
+    desk.joins(1, 0, attempt(1));
+    desk.leaves(1, 0, 1, io());
+    desk.joins(1, 0, attempt(2));
+    desk.leaves(2, 1, 0, Some(Error::new(Code::Io, "another one")));
+    let outputs = desk.leaves(1, 0, 2, io());
+    let error = failure_of(&outputs);
+    assert_eq!(error.code, Code::Unrecoverable);
+    for part in ["rank 0 died 3 times", "spark.task.maxFailures", "exec-1 at 1.500 s", "another one"] {
+        assert!(error.message.contains(part), "`{part}` is missing in: {error}");
+    }
+}
+
+#[test]
+fn deaths_of_different_ranks_do_not_add_up() {
+    let mut desk = Desk::trained_to(4, 2);
+    for rank in 0..3 {
+        assert!(failure(&desk.leaves(u64::from(rank) + 1, rank, 0, io())).is_none());
+    }
+}
+
+#[test]
+fn a_seat_that_stays_vacant_too_long_ends_the_job_and_tells_who_was_missed() {
+    let mut desk = Desk::trained_to(2, 2);
+    desk.leaves(1, 0, 0, io());
+    assert!(failure(&desk.pass_alive(59_900, &[1, 2])).is_none());
+    let outputs = desk.pass_alive(200, &[1, 2]);
+    let error = failure_of(&outputs);
+    assert_eq!(error.code, Code::MembersMissing);
+    for part in ["rank 0", "60 s", "the objective threw", "2 free slots"] {
+        assert!(error.message.contains(part), "`{part}` is missing in: {error}");
+    }
+}
+
+#[test]
+fn ranks_that_never_come_are_missed_from_the_jobs_start_on() {
+    let mut desk = Desk::new(3);
+    desk.register(1);
+    desk.joins(1, 1, attempt(0));
+    let outputs = desk.pass_alive(60_100, &[1]);
+    let error = failure_of(&outputs);
+    assert_eq!(error.code, Code::MembersMissing);
+    assert!(error.message.contains("rank 0") && error.message.contains("rank 2"), "{error}");
+    assert!(error.message.contains("never joined"), "{error}");
+}
+
+#[test]
+fn a_training_that_takes_long_is_not_missed() {
+    let mut desk = Desk::trained_to(2, 2);
+    assert!(failure(&desk.pass_alive(200_000, &[1, 2])).is_none());
+}
+
+fn down(desk: &mut Desk, from: u32, to: u32) -> Vec<Output> {
+    let message = AgentMessage::LinkDown {
+        rank: Rank(from),
+        incarnation: Incarnation(0),
+        peer: Rank(to),
+        peer_incarnation: Incarnation(0),
+        reason: "reset".into(),
+    };
+    desk.says(u64::from(from) + 1, message).to_vec()
+}
+
+#[test]
+fn a_broken_link_between_living_ranks_is_told_once_and_nobody_is_lost() {
+    let mut desk = Desk::trained_to(2, 2);
+    assert!(events(&down(&mut desk, 0, 1)).is_empty(), "mostly it is the first sign of a death");
+    down(&mut desk, 1, 0);
+    let outputs = desk.pass_alive(600, &[1, 2]);
+    let broken = events(&outputs).into_iter().filter(|event| matches!(event, Event::LinkBroken { .. })).count();
+    assert_eq!(broken, 1);
+    assert!(lost(&outputs).is_empty());
+}
+
+#[test]
+fn a_broken_link_that_was_a_death_is_not_told_as_a_broken_link() {
+    let mut desk = Desk::trained_to(2, 2);
+    down(&mut desk, 0, 1);
+    desk.leaves(2, 1, 0, io());
+    let outputs = desk.pass_alive(600, &[1, 2]);
+    assert!(!events(&outputs).iter().any(|event| matches!(event, Event::LinkBroken { .. })));
+}
+
+#[test]
+fn a_link_that_cannot_be_kept_costs_one_end_its_seat() {
+    let mut desk = Desk::trained_to(3, 2);
+    // Ranks 1 and 0 are both troubled, rank 1 with rank 2 as well.
+    (0..3).for_each(|_| drop(down(&mut desk, 1, 2)));
+    let mut all = Vec::new();
+    (0..8).for_each(|_| all.extend(down(&mut desk, 0, 1)));
+    let (rank, reason, _) = lost(&all).remove(0);
+    assert_eq!(rank, 1);
+    assert!(reason.contains("8 times"), "{reason}");
+    assert!(all.iter().any(|output| matches!(output, Output::Kill { rank: Rank(1), .. })));
+}
+
+#[test]
+fn something_broken_that_a_current_incarnation_reports_ends_the_job() {
+    let mut desk = Desk::trained_to(2, 2);
+    let broken = |incarnation| AgentMessage::Broken {
+        rank: Rank(1),
+        incarnation: Incarnation(incarnation),
+        error: Error::new(Code::Mismatch, "rank 0 did not repeat itself"),
+    };
+    assert_eq!(desk.says(2, broken(7)), [], "nobody knows that incarnation");
+    let outputs = desk.says(2, broken(0)).to_vec();
+    let error = failure_of(&outputs);
+    assert_eq!(error.code, Code::Mismatch);
+    assert!(error.message.starts_with("rank 0 did not repeat itself"), "{error}");
+}
+
+#[test]
+fn a_cancelled_job_ends_once() {
+    let mut desk = Desk::trained_to(2, 2);
+    let cancel = || Input::Cancel { error: Error::new(Code::Cancelled, "by the user") };
+    let outputs = desk.input(cancel()).to_vec();
+    assert_eq!(failure_of(&outputs).code, Code::Cancelled);
+    assert_eq!(events(&outputs).len(), 1);
+    assert_eq!(desk.input(cancel()), []);
+    assert_eq!(desk.tracker.wake_at(), None);
+}
+
+#[test]
+fn a_standing_that_does_not_know_a_seated_rank_means_its_task_has_ended() {
+    let mut desk = Desk::trained_to(2, 2);
+    desk.leaves(1, 0, 0, io());
+    let outputs = desk.stands(2, Vec::new(), vec![checkpoint(2)]);
+    assert_eq!(lost(&outputs)[0].0, 1);
+}

@@ -1,0 +1,215 @@
+//! From a view to a plan, and to the end of a recovery.
+
+mod support;
+
+use rejoin_protocol::error::Code;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Position, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, RankState, Standing, TrackerMessage};
+use rejoin_protocol::tracker::Output;
+use support::*;
+
+fn settled(outputs: &[Output]) -> bool {
+    sent(outputs, 1).iter().any(|message| matches!(message, TrackerMessage::Settled { .. }))
+}
+
+#[test]
+fn when_all_are_there_and_all_agents_have_answered_everybody_gets_the_plan() {
+    let mut desk = Desk::new(2);
+    for rank in 0..2 {
+        desk.register(u64::from(rank) + 1);
+        desk.joins(u64::from(rank) + 1, rank, attempt(0));
+    }
+    let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
+    assert!(plan(&outputs, 1).is_none(), "agent 2 hasn't answered");
+    let outputs = desk.stands(2, vec![stands(1, 0, RankState::Fresh)], Vec::new());
+    for link in [1, 2] {
+        let plan = plan(&outputs, link).unwrap();
+        assert_eq!((plan.lineage, plan.newcomers.len()), (Lineage(0), 2));
+        assert!(plan.newcomers.iter().all(|n| n.version == Version(0) && n.checkpoint.is_none()));
+    }
+    assert!(settled(&outputs), "all start together: nobody is behind");
+}
+
+#[test]
+fn an_answer_to_an_older_view_does_not_count() {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.leaves(1, 0, 0, None);
+    let old = desk.generation();
+    desk.joins(1, 0, attempt(1));
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    let ranks = vec![stands(1, 0, at(3))];
+    let held = vec![checkpoint(3)];
+    let standing = Standing { generation: old, ranks: ranks.clone(), held: held.clone() };
+    assert_eq!(desk.says(2, AgentMessage::Standing(standing)), []);
+    assert!(plan(&desk.stands(2, ranks, held), 2).is_some());
+}
+
+/// Rank 0 died at version 3 and is there again.
+fn rejoining() -> Desk {
+    let mut desk = Desk::trained_to(3, 3);
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk
+}
+
+#[test]
+fn a_newcomer_is_told_where_the_lowest_living_rank_is_and_who_holds_it() {
+    let mut desk = rejoining();
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(4))], vec![checkpoint(3), checkpoint(4)]);
+    let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
+    let plan = plan(&outputs, 1).unwrap();
+    let newcomer = &plan.newcomers[0];
+    assert_eq!((newcomer.rank, newcomer.incarnation, newcomer.version), (Rank(0), Incarnation(1), Version(3)));
+    assert_eq!(newcomer.checkpoint, Some(checkpoint(3)));
+    assert_eq!(plan.holders.iter().map(|agent| agent.0).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(plan.table.len(), 3);
+    assert!(!settled(&outputs), "rank 0 is behind where it died");
+    let told = events(&outputs).into_iter().any(|event| matches!(event, Event::PlanMade { version: Version(3), .. }));
+    assert!(told);
+}
+
+#[test]
+fn a_recovery_is_over_when_all_are_beyond_where_anybody_may_have_died() {
+    let mut desk = rejoining();
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
+    for version in 4..=6 {
+        for rank in 1..3 {
+            assert!(!settled(&desk.enters(rank, 0, version)));
+        }
+        assert!(!settled(&desk.enters(0, 1, version)), "at version {version}: 3 + 2 may have been reached");
+        if version == 5 {
+            break;
+        }
+    }
+    desk.enters(1, 0, 6);
+    desk.enters(2, 0, 6);
+    assert!(settled(&desk.enters(0, 1, 6)));
+    assert!(!settled(&desk.enters(0, 1, 7)), "it is told once");
+}
+
+#[test]
+fn a_further_change_of_membership_makes_the_next_view_and_asks_again() {
+    let mut desk = rejoining();
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.leaves(3, 2, 0, None);
+    assert!(plan(&outputs, 1).is_none());
+    assert_eq!(views(&outputs, 1).len(), 1);
+    desk.stands(3, Vec::new(), vec![checkpoint(3)]);
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers.len(), 1);
+}
+
+#[test]
+fn an_agent_whose_answer_was_awaited_and_that_dies_is_waited_for_no_longer() {
+    let mut desk = rejoining();
+    desk.register(4); // it only holds things
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
+    assert!(plan(&outputs, 1).is_none());
+    let gone = rejoin_protocol::tracker::Input::ExecutorGone { executor: "exec-4".into(), reason: "gone".into() };
+    let outputs = desk.input(gone).to_vec();
+    assert!(plan(&outputs, 1).is_some());
+}
+
+#[test]
+fn a_newcomer_that_has_not_fetched_yet_is_planned_anew_after_every_change() {
+    let mut desk = rejoining();
+    let held = || vec![checkpoint(3)];
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(3))], held());
+    desk.stands(3, vec![stands(2, 0, at(3))], held());
+    // Its holder dies before it could give the checkpoint.
+    desk.leaves(3, 2, 0, None);
+    desk.stands(3, Vec::new(), Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(3))], held());
+    let outputs = desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    let plan = plan(&outputs, 1).unwrap();
+    assert_eq!(plan.newcomers[0].rank, Rank(0));
+    assert_eq!(plan.holders.iter().map(|agent| agent.0).collect::<Vec<_>>(), [2]);
+}
+
+#[test]
+fn the_own_state_of_a_rank_comes_with_its_plan() {
+    let mut desk = Desk::trained_to(2, 3);
+    for rank in 0..2u32 {
+        let at = Position { lineage: Lineage(0), version: Version(3) };
+        let bytes = vec![rank as u8 + 40];
+        let message = AgentMessage::Local { rank: Rank(rank), incarnation: Incarnation(0), at, bytes };
+        desk.says(u64::from(rank) + 1, message);
+    }
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(3)]);
+    let outputs = desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].local, Some(vec![40]));
+}
+
+#[test]
+fn when_nobody_is_left_in_training_all_start_from_what_is_held_in_a_new_lineage() {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.leaves(1, 0, 0, None);
+    desk.leaves(2, 1, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk.stands(2, Vec::new(), vec![checkpoint(3)]);
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2), checkpoint(3)]);
+    desk.joins(2, 1, attempt(1));
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2), checkpoint(3)]);
+    let outputs = desk.stands(2, vec![stands(1, 1, RankState::Fresh)], vec![checkpoint(3)]);
+    let plan = plan(&outputs, 1).unwrap();
+    assert_eq!((plan.lineage, plan.newcomers.len()), (Lineage(1), 2));
+    assert_eq!(plan.newcomers[0].checkpoint, Some(checkpoint(3)));
+    assert!(events(&outputs).iter().any(|event| {
+        matches!(event, Event::RolledBack { lineage: Lineage(1), version: Version(3), reason } if !reason.is_empty())
+    }));
+    assert!(settled(&outputs));
+}
+
+#[test]
+fn when_the_living_cannot_be_joined_they_are_sent_back_and_may_join_again_with_the_same_try() {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2)]);
+    let mut alive = stands(1, 0, at(3));
+    alive.oldest = Version(3);
+    let outputs = desk.stands(2, vec![alive], Vec::new());
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::RolledBack)]);
+    assert!(lost(&outputs).is_empty(), "nobody died");
+    assert!(failure(&outputs).is_none());
+
+    let outputs = desk.joins(2, 1, attempt(0));
+    assert_eq!(refusal(&outputs, 2), None);
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2)]);
+    let outputs = desk.stands(2, vec![stands(1, 1, RankState::Fresh)], Vec::new());
+    let plan = plan(&outputs, 2).unwrap();
+    assert_eq!(plan.newcomers.iter().map(|n| n.version.0).collect::<Vec<_>>(), [2, 2]);
+    assert_eq!(plan.lineage, Lineage(1));
+    assert!(plan.reason.contains("version 2"), "{}", plan.reason);
+}
+
+#[test]
+fn different_checkpoints_under_one_name_end_the_job() {
+    let mut desk = rejoining();
+    let mut other = checkpoint(3);
+    other.digest += 1;
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![other]);
+    assert_eq!(failure(&outputs).unwrap().code, Code::Mismatch);
+}
+
+#[test]
+fn a_seat_says_whether_it_can_be_linked_with() {
+    let mut desk = rejoining();
+    let outputs = desk.register(4);
+    let planned: Vec<bool> = views(&outputs, 4)[0].seats.iter().map(|seat| seat.planned).collect();
+    assert_eq!(planned, [false, true, true]);
+    assert!(views(&outputs, 4)[0].generation > Generation { epoch: 1, number: 0 });
+}

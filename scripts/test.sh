@@ -25,22 +25,24 @@ else
   tail -60 "$reports/gradle.log"
 fi
 
-# suite SET NAME CLASS...: integration tests of these classes on one set of versions.
+# suite SET NAME CLASS...: integration tests of these classes on one set of versions. Spark's own log goes to a file.
 suite() {
   local set=$1 name=$2 selects=()
   shift 2
   for class in "$@"; do selects+=(--select-class "io.rejoin.it.$class"); done
   step "clusters: $name on $set"
-  integration-tests/run.sh "$set" org.junit.platform.console.ConsoleLauncher execute "${selects[@]}" \
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dlog4j2.configurationFile=rejoin-it-log4j2.properties -Drejoin.it.log=$PWD/$reports/$name-$set-spark.log" \
+    integration-tests/run.sh "$set" org.junit.platform.console.ConsoleLauncher execute "${selects[@]}" \
     --details tree --disable-ansi-colors --disable-banner --fail-if-no-tests \
     --reports-dir "$reports/$name-$set" >"$reports/$name-$set.log" 2>&1 || failed=1
-  grep -E '\[(X|OK|S)\]' "$reports/$name-$set.log" | grep -vE "JUnit (Jupiter|Vintage|Platform)" || tail -40 "$reports/$name-$set.log"
+  grep -E '(├─|└─|[+|'"'"']--) .*(✔|✘|↷|\[OK\]|\[X\]|\[S\])' "$reports/$name-$set.log" | grep -v 'JUnit ' || tail -40 "$reports/$name-$set.log"
 }
 
-suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT
+suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT LostInputIT
 suite spark35-xgb320 main MainFaultsIT
 suite spark41-xgb311 main MainFaultsIT
 if [ "$long" = long ]; then
+  export JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true -Drejoin.it.minutes=${MINUTES:-10}"
   for set in spark35-xgb340 spark35-xgb320 spark41-xgb311; do suite "$set" long LongIT; done
 fi
 

@@ -1,0 +1,187 @@
+//! What an agent holds, fetches and forgets.
+
+mod host_support;
+
+use host_support::*;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::host::{Input, Output};
+use rejoin_protocol::ids::{Checkpoint, Generation, Lineage, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, Plan, RankState, TrackerMessage};
+
+#[test]
+fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
+    let mut desk = Desk::seated();
+    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2, 3, 4])));
+    let holders = outputs.iter().find_map(|output| match output {
+        Output::Fetch { holders, checkpoint: wanted, .. } if *wanted == checkpoint(5) => Some(holders),
+        _ => None,
+    });
+    let agents: Vec<u64> = holders.unwrap().iter().map(|holder| holder.agent.0).collect();
+    assert_eq!(agents[0], 3, "agent 3 is on the same host");
+    assert_eq!(agents.len(), 3);
+    let (source, millis) = ("agent 3".to_string(), 4);
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.checkpoint == Some(checkpoint(5))));
+    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Happened(Event::Restored { bytes: 10, millis: 4, .. }))));
+    assert!(desk.host.holds(&checkpoint(5)));
+}
+
+#[test]
+fn a_checkpoint_that_is_here_is_started_from_at_once() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(Input::Leave { rank: ZERO, incarnation: incarnation(0), failure: None });
+    desk.join(0, 1);
+    desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
+    desk.told(TrackerMessage::View(view(2, &[Some(1), Some(0), Some(0)], true)));
+    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 1, 4)], &[1, 2])));
+    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.version == Version(4)));
+}
+
+#[test]
+fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_held() {
+    let mut desk = Desk::seated();
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    assert_eq!(standing(&outputs).unwrap().ranks[0].state, RankState::Fresh);
+    let (source, millis) = ("agent 2".to_string(), 4);
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    assert_eq!(outputs, [], "the next plan says where it starts");
+    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
+    assert!(matches!(&outputs[0], Output::Start { .. }));
+}
+
+#[test]
+fn a_fetch_that_fails_is_tried_again_and_then_the_task_is_given_back() {
+    let mut desk = Desk::seated();
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    let failed = || Input::FetchFailed { rank: ZERO, incarnation: incarnation(0), reason: "refused".into() };
+    for _ in 0..4 {
+        assert_eq!(desk.input(failed()), []);
+        let mut tried = false;
+        for _ in 0..30 {
+            let at = desk.host.wake_at().unwrap().0;
+            tried |= desk.wake(at).iter().any(|output| matches!(output, Output::Fetch { .. }));
+            if tried {
+                break;
+            }
+        }
+        assert!(tried);
+    }
+    let outputs = desk.input(failed());
+    assert_eq!(freed(&outputs), Some((Some(0), Code::Io)));
+    assert!(
+        matches!(&outputs[0], Output::Send(AgentMessage::Leave { failure: Some(error), .. }) if error.code == Code::Io)
+    );
+}
+
+#[test]
+fn the_newest_two_checkpoints_are_kept() {
+    let mut desk = Desk::trained_to(1);
+    assert_eq!(forgotten(&desk.enter(2)), []);
+    assert_eq!(forgotten(&desk.enter(3)), [1]);
+    assert_eq!(forgotten(&desk.enter(4)), [2]);
+    assert!(desk.host.holds(&checkpoint(3)) && desk.host.holds(&checkpoint(4)));
+}
+
+#[test]
+fn nothing_is_forgotten_from_a_loss_until_all_have_caught_up() {
+    let mut desk = Desk::trained_to(3);
+    desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
+    desk.hold(0, 2);
+    assert_eq!(forgotten(&desk.enter(4)), []);
+    assert_eq!(forgotten(&desk.enter(5)), []);
+    let other = Generation { epoch: 1, number: 1 };
+    assert_eq!(desk.told(TrackerMessage::Settled { generation: other }), [], "of an older view");
+    let outputs = desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
+    assert!(outputs.contains(&Output::Release { rank: ZERO, incarnation: incarnation(0) }));
+    assert_eq!(forgotten(&outputs), [2, 3]);
+}
+
+#[test]
+fn a_version_that_is_entered_is_told_with_what_only_the_rank_has() {
+    let mut desk = Desk::trained_to(0);
+    let local = Some(vec![1, 2]);
+    let (rank, number) = (ZERO, incarnation(0));
+    let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: checkpoint(1), local });
+    assert!(matches!(&outputs[0], Output::Send(AgentMessage::Local { bytes, .. }) if bytes[..] == [1, 2]));
+    assert!(matches!(
+        &outputs[1],
+        Output::Send(AgentMessage::Happened(Event::VersionEntered { version: Version(1), round: 1, .. }))
+    ));
+}
+
+#[test]
+fn a_version_out_of_turn_is_reported_as_broken() {
+    let mut desk = Desk::trained_to(1);
+    let outputs = desk.enter(3);
+    assert!(matches!(&outputs[..], [Output::Send(AgentMessage::Broken { error, .. })] if error.code == Code::Internal));
+}
+
+#[test]
+fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
+    let mut desk = Desk::connected();
+    for rank in 0..2 {
+        desk.join(rank, 0);
+        desk.told(TrackerMessage::Seated { rank: Rank(rank), attempt: attempt(0), incarnation: incarnation(0) });
+    }
+    desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[])));
+    let mut enter = |rank: u32, checkpoint: Checkpoint| {
+        let (rank, incarnation, local) = (Rank(rank), incarnation(0), None);
+        desk.input(Input::Entered { rank, incarnation, checkpoint, local })
+    };
+    for rank in 0..2 {
+        enter(rank, checkpoint(0));
+    }
+    enter(0, checkpoint(1));
+    let outputs = enter(1, Checkpoint { digest: 99, ..checkpoint(1) });
+    let [Output::Send(AgentMessage::Broken { error, .. })] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!(error.code, Code::Mismatch);
+    assert!(error.message.contains("rank 0 took") && error.message.contains("rank 1 took"), "{error}");
+}
+
+#[test]
+fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
+    let mut desk = Desk::connected();
+    desk.join(0, 0);
+    desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+    desk.told(TrackerMessage::View(view(1, &[Some(0)], false)));
+    let plan = Plan { lineage: Lineage(2), ..plan(1, vec![newcomer(0, 0, 5)], &[2]) };
+    desk.told(TrackerMessage::Plan(plan));
+    let (source, millis) = ("agent 2".to_string(), 4);
+    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    let again = Checkpoint { lineage: Lineage(2), ..checkpoint(5) };
+    let (rank, number) = (ZERO, incarnation(0));
+    let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: again, local: None });
+    let copy = Output::Forget { lineage: Lineage(2), version: Version(5) };
+    assert!(outputs.contains(&copy), "the store has it under both names: {outputs:?}");
+    assert!(desk.host.holds(&checkpoint(5)) && !desk.host.holds(&again));
+}
+
+#[test]
+fn a_start_that_comes_back_changed_is_a_mismatch() {
+    let mut desk = Desk::seated();
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    let (source, millis) = ("agent 2".to_string(), 4);
+    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    let changed = Checkpoint { digest: 1, ..checkpoint(5) };
+    let (rank, number) = (ZERO, incarnation(0));
+    let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: changed, local: None });
+    assert!(matches!(&outputs[..], [Output::Send(AgentMessage::Broken { error, .. })] if error.code == Code::Mismatch));
+}
+
+#[test]
+fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
+    let mut desk = Desk::trained_to(4);
+    let error = Error::new(Code::RolledBack, "back");
+    let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
+    assert_eq!(freed(&outputs), Some((Some(0), Code::RolledBack)));
+    desk.join(0, 0);
+    desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(1) });
+    desk.told(TrackerMessage::View(view(2, &[Some(1), Some(1), Some(1)], false)));
+    let back = Plan { lineage: Lineage(1), ..plan(2, vec![newcomer(0, 1, 3)], &[1]) };
+    let outputs = desk.told(TrackerMessage::Plan(back));
+    assert_eq!(forgotten(&outputs), [4]);
+    assert!(outputs.iter().any(|output| matches!(output, Output::Start { start, .. } if start.lineage == Lineage(1))));
+}

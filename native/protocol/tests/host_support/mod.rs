@@ -1,0 +1,174 @@
+//! An agent without sockets on a desk: what its tracker and its tasks say, and all that comes out.
+#![allow(dead_code, missing_docs)]
+
+use rejoin_protocol::error::Code;
+use rejoin_protocol::host::{Host, HostConfig, Input, Output};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, Standing, Timing, TrackerMessage};
+use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+
+pub const TIMING: Timing =
+    Timing { heartbeat_millis: 100, lost_after_millis: 1000, lease_millis: 10_000, members_millis: 60_000 };
+pub const ZERO: Rank = Rank(0);
+
+pub fn incarnation(number: u32) -> Incarnation {
+    Incarnation(number)
+}
+
+pub fn attempt(task: u32) -> Attempt {
+    Attempt { stage: 0, task }
+}
+
+pub fn checkpoint(version: u32) -> Checkpoint {
+    let (length, digest) = if version == 0 { (0, 0) } else { (10, u128::from(version)) };
+    Checkpoint { lineage: Lineage(0), version: Version(version), round: version, length, digest, complete: false }
+}
+
+pub fn address(agent: u64) -> AgentAddress {
+    let host = if agent == 3 { "near" } else { "far" };
+    let host = if agent == 1 { "near".into() } else { host.into() };
+    AgentAddress { agent: AgentId(agent), address: ([127, 0, 0, 1], agent as u16).into(), host }
+}
+
+/// One rank per agent: agent n hosts rank n-1 in this incarnation; `None` is vacant.
+pub fn view(number: u32, seats: &[Option<u32>], planned: bool) -> View {
+    let seats = seats.iter().enumerate().map(|(rank, seat)| Seat {
+        incarnation: seat.map(Incarnation),
+        state: match seat {
+            Some(_) => SeatState::Alive { agent: AgentId(rank as u64 + 1) },
+            None => SeatState::Vacant,
+        },
+        planned: planned && seat.is_some(),
+    });
+    View {
+        generation: Generation { epoch: 1, number },
+        lineage: Lineage(0),
+        seats: seats.collect(),
+        agents: (1..=4).map(address).collect(),
+    }
+}
+
+pub fn newcomer(rank: u32, number: u32, version: u32) -> Newcomer {
+    Newcomer {
+        rank: Rank(rank),
+        incarnation: incarnation(number),
+        version: Version(version),
+        checkpoint: (version > 0).then(|| checkpoint(version)),
+        local: None,
+    }
+}
+
+pub fn plan(number: u32, newcomers: Vec<Newcomer>, holders: &[u64]) -> Plan {
+    Plan {
+        generation: Generation { epoch: 1, number },
+        lineage: Lineage(0),
+        newcomers,
+        table: Vec::new(),
+        holders: holders.iter().copied().map(AgentId).collect(),
+        reason: "because".into(),
+    }
+}
+
+pub struct Desk {
+    pub host: Host,
+    pub now: u64,
+}
+
+impl Desk {
+    /// Agent 1.
+    pub fn new() -> Self {
+        let config = HostConfig {
+            agent: AgentId(1),
+            executor: "exec-1".into(),
+            host: "near".into(),
+            address: address(1).address,
+            pid: 11,
+            tracker_millis: 5000,
+        };
+        let mut desk = Desk { host: Host::new(config, Millis(0)), now: 0 };
+        assert_eq!(desk.drain(), [Output::ConnectTracker]);
+        desk
+    }
+
+    pub fn drain(&mut self) -> Vec<Output> {
+        std::iter::from_fn(|| self.host.poll()).collect()
+    }
+
+    pub fn input(&mut self, input: Input) -> Vec<Output> {
+        self.host.handle(input, Millis(self.now));
+        self.drain()
+    }
+
+    pub fn told(&mut self, message: TrackerMessage) -> Vec<Output> {
+        self.input(Input::Tracker(message))
+    }
+
+    pub fn connected() -> Self {
+        let mut desk = Desk::new();
+        desk.input(Input::TrackerUp);
+        desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+        desk
+    }
+
+    pub fn join(&mut self, rank: u32, task: u32) -> Vec<Output> {
+        self.input(Input::Join { rank: Rank(rank), attempt: attempt(task), terms: "terms".into() })
+    }
+
+    /// Rank 0 has a seat and a view with all three ranks.
+    pub fn seated() -> Self {
+        let mut desk = Desk::connected();
+        desk.join(0, 0);
+        desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+        desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
+        desk
+    }
+
+    /// The same, started at version 0 and settled, and trained to this version.
+    pub fn trained_to(version: u32) -> Self {
+        let mut desk = Desk::seated();
+        let all = (0..3).map(|rank| newcomer(rank, 0, 0)).collect();
+        desk.told(TrackerMessage::Plan(plan(1, all, &[])));
+        desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 1 } });
+        for v in 0..=version {
+            desk.enter(v);
+        }
+        desk
+    }
+
+    pub fn enter(&mut self, version: u32) -> Vec<Output> {
+        let (rank, incarnation, local) = (ZERO, incarnation(0), None);
+        self.input(Input::Entered { rank, incarnation, checkpoint: checkpoint(version), local })
+    }
+
+    pub fn hold(&mut self, number: u32, oldest: u32) -> Vec<Output> {
+        let incarnation = incarnation(number);
+        self.input(Input::Holding { rank: ZERO, incarnation, oldest: Version(oldest) })
+    }
+
+    pub fn wake(&mut self, at: u64) -> Vec<Output> {
+        self.now = at;
+        self.input(Input::Wake)
+    }
+}
+
+pub fn standing(outputs: &[Output]) -> Option<&Standing> {
+    outputs.iter().find_map(|output| match output {
+        Output::Send(AgentMessage::Standing(standing)) => Some(standing),
+        _ => None,
+    })
+}
+
+pub fn freed(outputs: &[Output]) -> Option<(Option<u32>, Code)> {
+    outputs.iter().find_map(|output| match output {
+        Output::Free { incarnation, error, .. } => Some((incarnation.map(|i| i.0), error.code)),
+        _ => None,
+    })
+}
+
+pub fn forgotten(outputs: &[Output]) -> Vec<u32> {
+    let forgotten = outputs.iter().filter_map(|output| match output {
+        Output::Forget { version, .. } => Some(version.0),
+        _ => None,
+    });
+    forgotten.collect()
+}

@@ -1,0 +1,121 @@
+//! An agent and its tracker: registering, heartbeats, broken connections, and the end.
+
+mod host_support;
+
+use host_support::*;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::host::{Input, Output};
+use rejoin_protocol::ids::{AgentId, Millis, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
+
+#[test]
+fn it_registers_first_and_then_says_who_waits_for_a_seat() {
+    let mut desk = Desk::new();
+    assert_eq!(desk.join(0, 0), [], "nobody to tell yet");
+    let outputs = desk.input(Input::TrackerUp);
+    assert!(matches!(&outputs[0], Output::Send(AgentMessage::Register(r)) if r.agent == AgentId(1) && r.pid == 11));
+    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Join { rank: ZERO, .. })));
+}
+
+#[test]
+fn heartbeats_go_out_in_their_rhythm_with_where_the_ranks_are() {
+    let mut desk = Desk::trained_to(2);
+    let due = desk.host.wake_at().unwrap();
+    assert!(due <= Millis(100));
+    let outputs = desk.wake(due.0);
+    let [Output::Send(AgentMessage::Heartbeat { ranks, .. })] = &outputs[..] else { panic!("{outputs:?}") };
+    assert_eq!((ranks[0].at.version, ranks[0].round), (Version(2), 2));
+    assert_eq!(desk.host.wake_at(), Some(Millis(due.0 + 100)));
+}
+
+#[test]
+fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
+    let mut desk = Desk::trained_to(0);
+    let (rank, number) = (ZERO, incarnation(0));
+    let local = Some(vec![7]);
+    desk.input(Input::Entered { rank, incarnation: number, checkpoint: checkpoint(1), local });
+    desk.input(Input::Finish { rank, incarnation: number, rounds: 1, digest: 5 });
+    assert_eq!(desk.input(Input::TrackerDown { reason: "reset".into() }), [Output::ConnectTracker]);
+    assert_eq!(desk.join(1, 0), []);
+    let outputs = desk.input(Input::TrackerUp);
+    let told: Vec<&AgentMessage> = outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Send(message) => Some(message),
+            _ => None,
+        })
+        .collect();
+    let AgentMessage::Register(registration) = told[0] else { panic!("{told:?}") };
+    assert!(matches!(registration.standing.ranks[0].state, RankState::Finished { digest: 5, .. }));
+    assert!(told.iter().any(|m| matches!(m, AgentMessage::Local { bytes, .. } if bytes[..] == [7])));
+    assert!(told.iter().any(|m| matches!(m, AgentMessage::Finish { rounds: 1, digest: 5, .. })));
+    assert!(told.iter().any(|m| matches!(m, AgentMessage::Join { rank: Rank(1), .. })));
+}
+
+#[test]
+fn a_tracker_that_is_never_reached_frees_those_who_wait_and_says_how_long() {
+    let mut desk = Desk::new();
+    desk.join(0, 0);
+    desk.input(Input::TrackerDown { reason: "connection refused".into() });
+    assert_eq!(desk.host.wake_at(), Some(Millis(5000)));
+    assert_eq!(desk.wake(4999), []);
+    let outputs = desk.wake(5000);
+    let [Output::Free { incarnation: None, error, .. }, Output::Close { .. }] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(error.code, Code::TrackerUnreachable);
+    assert!(error.message.contains("5 s") && error.message.contains("connection refused"), "{error}");
+    assert_eq!(freed(&desk.join(0, 1)), Some((None, Code::TrackerUnreachable)));
+}
+
+#[test]
+fn training_goes_on_without_a_tracker_until_the_lease_runs_out() {
+    let mut desk = Desk::trained_to(1);
+    desk.now = 1000;
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    assert_eq!(desk.wake(10_999), []);
+    let outputs = desk.wake(11_000);
+    assert_eq!(freed(&outputs), Some((Some(0), Code::TrackerUnreachable)));
+    assert!(matches!(outputs.last(), Some(Output::Close { .. })));
+    assert_eq!(desk.host.wake_at(), None);
+}
+
+#[test]
+fn the_end_is_told_to_all_tasks_and_to_those_that_come_later() {
+    let mut desk = Desk::trained_to(1);
+    desk.input(Input::Finish { rank: ZERO, incarnation: incarnation(0), rounds: 1, digest: 5 });
+    desk.join(1, 0);
+    let outputs = desk.told(TrackerMessage::Ended(Ok(5)));
+    assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Over { outcome: Ok(5), .. })).count(), 2);
+    assert_eq!(desk.told(TrackerMessage::Ended(Ok(5))), [], "once");
+    let outputs = desk.join(2, 0);
+    assert!(matches!(outputs[..], [Output::Over { rank: Rank(2), outcome: Ok(5), .. }]));
+}
+
+#[test]
+fn an_error_that_ends_the_job_is_told_to_all_tasks() {
+    let mut desk = Desk::trained_to(1);
+    let error = Error::new(Code::Mismatch, "other bytes");
+    let outputs = desk.told(TrackerMessage::Ended(Err(error.clone())));
+    assert_eq!(outputs, [Output::Over { rank: ZERO, attempt: attempt(0), outcome: Err(error) }]);
+}
+
+#[test]
+fn after_the_end_the_agent_is_over_when_its_tasks_and_its_tracker_are_gone() {
+    let mut desk = Desk::trained_to(1);
+    desk.told(TrackerMessage::Ended(Ok(5)));
+    let outputs = desk.input(Input::TrackerDown { reason: "closed".into() });
+    assert!(!outputs.iter().any(|output| matches!(output, Output::Close { .. })), "a task is still here");
+    let outputs = desk.input(Input::Leave { rank: ZERO, incarnation: incarnation(0), failure: None });
+    assert!(matches!(outputs[..], [Output::Close { .. }]));
+}
+
+#[test]
+fn a_registration_that_is_refused_ends_the_agent_with_the_reason() {
+    let mut desk = Desk::new();
+    desk.join(0, 0);
+    desk.input(Input::TrackerUp);
+    let outputs = desk.told(TrackerMessage::Refused(Error::new(Code::Incompatible, "another job")));
+    assert_eq!(freed(&outputs), Some((None, Code::Incompatible)));
+    assert!(matches!(outputs.last(), Some(Output::Close { .. })));
+}

@@ -40,6 +40,12 @@ public final class Bench {
         case "own":
           new OwnPartBench(report, options).run();
           break;
+        case "fit":
+          new FitBench(report, options).run();
+          break;
+        case "recovery":
+          new RecoveryBench(report, options).run();
+          break;
         case "rendezvous":
           new RendezvousBench(report, options).run();
           break;

@@ -27,12 +27,19 @@ final class TrainingBench {
   private static final long LIMIT_SECONDS = 180;
   private static final int MOST_WORKERS = 4;
 
-  /** One loop's time, and the model it came to. */
-  private record Run(double millis, String digest) {}
+  /** What an agent's logs may take by default, {@code spark.rejoin.log.memory}. */
+  private static final double LOG_BUDGET_MEGABYTES = 256;
+
+  /**
+   * One loop's time, the model it came to, and the most that an agent told of its logs and of its
+   * checkpoints.
+   */
+  private record Run(double millis, String digest, double logMegabytes, double heldMegabytes) {}
 
   private final Report report;
   private final Options options;
   private final List<WorkerProcess> processes = new ArrayList<>();
+  private final List<Figure> memory = new ArrayList<>();
 
   TrainingBench(Report report, Options options) {
     this.report = report;
@@ -56,6 +63,10 @@ final class TrainingBench {
     } finally {
       processes.forEach(WorkerProcess::close);
     }
+    report.title("Memory of one agent beside the trainer, the most in any of these trainings");
+    for (Figure figure : memory) {
+      report.add(figure);
+    }
   }
 
   private void config(Shape shape, boolean threads) throws IOException, XGBoostError {
@@ -65,6 +76,8 @@ final class TrainingBench {
     }
     List<Double> ours = new ArrayList<>();
     List<Double> stock = new ArrayList<>();
+    List<Double> logs = new ArrayList<>();
+    List<Double> held = new ArrayList<>();
     // One pair more than is counted: it warms the JVMs up.
     for (int pair = -1; pair < options.pairs(); pair++) {
       boolean oursFirst = pair % 2 == 0;
@@ -75,11 +88,16 @@ final class TrainingBench {
             name + ": the models differ: " + first.digest() + " and " + second.digest());
       }
       if (pair >= 0) {
-        ours.add(oursFirst ? first.millis() : second.millis());
+        Run our = oursFirst ? first : second;
+        ours.add(our.millis());
         stock.add(oursFirst ? second.millis() : first.millis());
+        logs.add(our.logMegabytes());
+        held.add(our.heldMegabytes());
       }
     }
     report.add(Figure.paired("training", name, "ms", ours, "stock", stock, BAR));
+    memory.add(Figure.alone("memory", name + ", logs", "MB", logs, LOG_BUDGET_MEGABYTES));
+    memory.add(Figure.alone("memory", name + ", checkpoints", "MB", held, Double.NaN));
   }
 
   private Run rejoin(Shape shape, boolean threads) {
@@ -96,7 +114,11 @@ final class TrainingBench {
       answers.forEach(answer -> WorkerProcess.await(answer, LIMIT_SECONDS));
       cast.timeline().await(LIMIT_SECONDS);
       byte[] model = TrainingResult.of(cast.result()).model();
-      return new Run(slowest(cast.timeline(), shape), Digest.of(model));
+      return new Run(
+          slowest(cast.timeline(), shape),
+          Digest.of(model),
+          megabytes(cast.timeline(), "log_bytes_peak"),
+          megabytes(cast.timeline(), "checkpoint_bytes"));
     }
   }
 
@@ -110,6 +132,14 @@ final class TrainingBench {
       most = Math.max(most, (end - start) / 1e6);
     }
     return most;
+  }
+
+  private static double megabytes(Timeline timeline, String field) {
+    return timeline.events().stream()
+        .filter(event -> event.kind() == Kind.USAGE)
+        .mapToDouble(event -> event.number(field) / 1e6)
+        .max()
+        .orElse(Double.NaN);
   }
 
   private static boolean isAt(TrainingEvent event, int rank, int round) {
@@ -130,14 +160,16 @@ final class TrainingBench {
         answers.add(processes.get(i).ask(new StockWork(tracker.getWorkerArgs(), shape, 1)));
       }
     }
-    Run slowest = new Run(0, "");
+    double slowest = 0;
+    String digest = "";
     for (CompletableFuture<Serializable> answer : answers) {
       for (Object one : (List<?>) WorkerProcess.await(answer, LIMIT_SECONDS)) {
         StockWork.Result result = (StockWork.Result) one;
-        slowest = new Run(Math.max(slowest.millis(), result.trainNanos() / 1e6), result.digest());
+        slowest = Math.max(slowest, result.trainNanos() / 1e6);
+        digest = result.digest();
       }
     }
     tracker.waitFor(0);
-    return slowest;
+    return new Run(slowest, digest, 0, 0);
   }
 }

@@ -72,6 +72,7 @@ pub struct Agent {
     shared: Arc<Shared>,
     control: Mutex<Option<JoinHandle<()>>>,
     tracker: SocketAddr,
+    address: SocketAddr,
 }
 
 impl Agent {
@@ -83,12 +84,18 @@ impl Agent {
         crate::logging::start();
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
         let (control, shared) = Control::new(&config, keys, plane.clone())?;
+        let address = control.address();
         plane.attach(Box::new(shared.reports()));
         let thread = std::thread::Builder::new()
             .name("rejoin-control".into())
             .spawn(move || control.run())
             .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
-        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker })
+        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address })
+    }
+
+    /// Where peers reach this agent.
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Asks for a rank's seat and waits until it can start: everybody needed is there and the checkpoint is fetched.
@@ -100,7 +107,7 @@ impl Agent {
         let wait = Waiting::new();
         self.shared.command(Command::Join { rank, attempt, terms, wait: wait.clone() });
         wait.wait(at_most, || {
-            Error::new(
+            let error = Error::new(
                 Code::TimedOut,
                 format!(
                     "rank {rank} (attempt {attempt}) asked the tracker at {} for its start and waited {} s; {}",
@@ -108,8 +115,16 @@ impl Agent {
                     at_most.as_secs(),
                     self.shared.situation()
                 ),
-            )
+            );
+            self.cancel_join(rank, attempt, error.clone());
+            error
         })
+    }
+
+    /// Ends the wait of a rank's [`Agent::join`] with an error, from any thread, and gives its seat back if it has one.
+    /// Does nothing when that attempt's join isn't waiting.
+    pub fn cancel_join(&self, rank: Rank, attempt: Attempt, error: Error) {
+        self.shared.command(Command::CancelJoin { rank, attempt, error });
     }
 
     /// Keeps a checkpoint that the member took. Peers can fetch it from now on; the member has entered its version only

@@ -2,12 +2,13 @@
 
 mod world;
 
-use rejoin_agent::protocol::error::Code;
+use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::ids::{Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
 use rejoin_agent::transport::Secret;
 use rejoin_agent::Joined;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use world::{together, World, LOCALHOST};
 
 #[test]
@@ -63,7 +64,7 @@ fn a_task_that_fails_in_a_living_process_comes_back_from_that_process_own_memory
         process.enter(*member, *lineage, 0, b"");
         process.enter(*member, *lineage, 1, b"model one");
     }
-    process.agent.leave(started[1].0, Some(rejoin_agent::protocol::error::Error::new(Code::Io, "thrown by the test")));
+    process.agent.leave(started[1].0, Some(Error::new(Code::Io, "thrown by the test")));
     let (member, _, version, bytes) = process.join(1, 1);
     assert_eq!((member.incarnation.0, version), (1, Version(1)));
     assert_eq!(bytes.as_deref(), Some(&b"model one"[..]));
@@ -193,4 +194,61 @@ fn closing_the_tracker_ends_the_job_for_everybody() {
         world.tracker.close();
         assert_eq!(join.join().unwrap().unwrap_err().code, Code::Cancelled);
     });
+}
+
+fn cancelled() -> Error {
+    Error::new(Code::Cancelled, "cancelled by the test")
+}
+
+#[test]
+fn a_join_that_is_cancelled_while_it_waits_for_others_returns_and_its_seat_is_free_for_the_next_attempt() {
+    let world = World::new(2);
+    let processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    let refused = std::thread::scope(|scope| {
+        let join = scope.spawn(|| processes[0].try_join(0, 0));
+        world.event("rank 0 has its seat", |event| matches!(event, Event::RankJoined { rank: Rank(0), .. }));
+        processes[0].agent.cancel_join(Rank(0), Attempt { stage: 0, task: 0 }, cancelled());
+        join.join().unwrap().unwrap_err()
+    });
+    assert_eq!(refused, cancelled());
+    world.event("rank 0 has left", |event| matches!(event, Event::RankLost { rank: Rank(0), deaths: 0, .. }));
+    let started = together(2, |rank| processes[rank as usize].join(rank, 1 - rank));
+    assert_eq!(started[0].0.incarnation.0, 1);
+}
+
+#[test]
+fn a_join_that_is_cancelled_before_it_has_a_seat_returns_too() {
+    let nobody = TcpListener::bind((LOCALHOST, 0)).unwrap().local_addr().unwrap();
+    let world = World::new(1);
+    let process = world.process_with("0", world.secret.clone(), nobody, 15_000);
+    let refused = std::thread::scope(|scope| {
+        let join = scope.spawn(|| process.try_join(0, 0));
+        // The first word may come before the join waits: then it does nothing.
+        while !join.is_finished() {
+            process.agent.cancel_join(Rank(0), Attempt { stage: 0, task: 0 }, cancelled());
+            std::thread::yield_now();
+        }
+        join.join().unwrap().unwrap_err()
+    });
+    assert_eq!(refused, cancelled());
+}
+
+#[test]
+fn strangers_at_an_agents_port_are_told_of_once_and_the_job_goes_on() {
+    let world = World::new(2);
+    let processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    together(2, |rank| processes[rank as usize].join(rank, 0));
+    let address = processes[0].agent.address();
+    for _ in 0..20 {
+        let mut stranger = TcpStream::connect(address).unwrap();
+        stranger.write_all(b"GET / HTTP/1.1\r\nHost: somebody\r\n\r\n").unwrap();
+        // It is hung up on: nothing, or a reset.
+        let _ = stranger.read(&mut [0; 16]);
+    }
+    processes[0].plane.linked(0, 0, 1, 0);
+    processes[0].plane.break_link(0, 0, 1, 0);
+    processes[1].plane.break_link(1, 0, 0, 0);
+    world.event("the break is told", |event| matches!(event, Event::LinkBroken { .. }));
+    let told = world.seen.lock().iter().filter(|event| matches!(event, Event::StrangerRefused { .. })).count();
+    assert_eq!(told, 1);
 }

@@ -89,6 +89,24 @@ pub(crate) fn join<'l>(
     Ok(MEMBERS.add(MemberEntry { agent, rank, way }))
 }
 
+#[allow(clippy::too_many_arguments)] // they are the Java method's
+pub(crate) fn cancel_join<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    agent: jlong,
+    rank: jint,
+    stage: jint,
+    task: jint,
+    code: JString<'l>,
+    message: JString<'l>,
+) -> Result<(), Failure> {
+    let agent = AGENTS.find(agent)?;
+    let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
+    let error = Error::new(facts::code(&text(env, &code)?)?, text(env, &message)?);
+    agent.agent.cancel_join(Rank(unsigned("rank", rank)?), attempt, error);
+    Ok(())
+}
+
 pub(crate) fn start<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<Texts<'l>, Failure> {
     let member = MEMBERS.find(member)?;
     let facts = match &member.way {

@@ -36,6 +36,10 @@ const METHODS: &[NativeMethod] = &[
         fn = member::join,
         static fn member_join(agent: jlong, rank: jint, stage: jint, task: jint, terms: JString, timeout_millis: jlong) -> jlong
     },
+    native! {
+        fn = member::cancel_join,
+        static fn member_cancel_join(agent: jlong, rank: jint, stage: jint, task: jint, code: JString, message: JString)
+    },
     native! { fn = member::start, static fn member_start(member: jlong) -> JString[] },
     native! { fn = member::checkpoint_bytes, static fn member_checkpoint(member: jlong) -> jbyte[] },
     native! { fn = member::local, static fn member_local(member: jlong) -> jbyte[] },

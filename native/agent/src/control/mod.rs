@@ -64,6 +64,10 @@ struct MemberState {
     attempt: Attempt,
     incarnation: Option<Incarnation>,
     joining: Option<Waiting<Joined>>,
+    /// The seat that this attempt was given.
+    seated: Option<Incarnation>,
+    /// The join was given up before there was a seat: it is given back when it comes.
+    cancelled: Option<Error>,
     finishing: Option<Waiting<u128>>,
     result: Option<Bytes>,
 }
@@ -90,6 +94,7 @@ pub(crate) struct Control {
     members: BTreeMap<Rank, MemberState>,
     rules: Rules,
     usage_next: Instant,
+    strangers: u64,
     over: Option<String>,
 }
 
@@ -142,9 +147,15 @@ impl Control {
             members: BTreeMap::new(),
             rules: Rules::default(),
             usage_next: now + USAGE,
+            strangers: 0,
             over: None,
         };
         Ok((control, shared))
+    }
+
+    /// Where peers reach this agent.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.listener.address()
     }
 
     fn now(&self) -> Millis {

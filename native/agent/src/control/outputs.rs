@@ -19,6 +19,7 @@ impl Control {
     pub(super) fn obey(&mut self, command: Command) {
         match command {
             Command::Join { rank, attempt, terms, wait } => self.join(rank, attempt, terms, wait),
+            Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
             Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
                 self.handle(Some(Input::Entered { rank, incarnation, checkpoint, local }));
             }
@@ -76,11 +77,36 @@ impl Control {
             )));
         }
         let incarnation = self.members.get(&rank).and_then(|member| member.incarnation);
-        let state = MemberState { attempt, incarnation, joining: Some(wait), finishing: None, result: None };
+        let state = MemberState {
+            attempt,
+            incarnation,
+            joining: Some(wait),
+            cancelled: None,
+            seated: None,
+            finishing: None,
+            result: None,
+        };
         if let Some(finishing) = self.members.insert(rank, state).and_then(|older| older.finishing) {
             finishing.answer(Err(Error::new(Code::Fenced, format!("rank {rank} was started again"))));
         }
         self.handle(Some(Input::Join { rank, attempt, terms }));
+    }
+
+    /// The task doesn't want its seat any more. Nothing happens when its join has returned.
+    fn cancel_join(&mut self, rank: Rank, attempt: Attempt, error: Error) {
+        let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) else { return };
+        let Some(wait) = member.joining.take() else { return };
+        member.cancelled = Some(error.clone());
+        wait.answer(Err(error));
+        if let Some(incarnation) = member.seated {
+            self.give_back(rank, incarnation);
+        }
+    }
+
+    /// Leaves the seat of a join that was given up. Through the queue, because the host may be in the middle of telling.
+    fn give_back(&mut self, rank: Rank, incarnation: Incarnation) {
+        let failure = self.members.get(&rank).and_then(|member| member.cancelled.clone());
+        self.shared.command(Command::Leave { member: MemberId { rank, incarnation }, failure });
     }
 
     fn link_down(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, reason: String) {
@@ -144,6 +170,10 @@ impl Control {
     fn seated(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
         if let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) {
             member.incarnation = Some(incarnation);
+            member.seated = Some(incarnation);
+            if member.cancelled.is_some() {
+                self.give_back(rank, incarnation);
+            }
         }
         self.shared.forget_failures(rank, incarnation);
         self.plane.seated(rank, incarnation);

@@ -172,7 +172,17 @@ impl Control {
         }
     }
 
+    /// Told and logged once; further ones are only counted, so that a port scanner can't fill a disk.
     fn stranger(&mut self, address: String, reason: String) {
+        self.strangers += 1;
+        if self.strangers == 1 {
+            log::warn!("{} turned away {address}: {reason} (further ones are only counted)", self.shared.prefix());
+            self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
+        }
+    }
+
+    /// One who knows the secret, but is too late: each is told.
+    fn outdated(&mut self, address: String, reason: String) {
         log::warn!("{} turned away {address}: {reason}", self.shared.prefix());
         self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
     }
@@ -199,7 +209,7 @@ impl Control {
                     Err(Misfit::Outdated(reason)) => {
                         connection.link.refuse(Error::new(Code::Fenced, reason.clone()));
                         let address = connection.link.peer_address().to_string();
-                        self.stranger(address, reason);
+                        self.outdated(address, reason);
                     }
                 }
             }

@@ -22,6 +22,7 @@ use std::time::Instant;
 /// What a task's thread or the plane asks of the control thread.
 pub(crate) enum Command {
     Join { rank: Rank, attempt: Attempt, terms: String, wait: Waiting<Joined> },
+    CancelJoin { rank: Rank, attempt: Attempt, error: Error },
     Entered { member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>> },
     Finish { member: MemberId, rounds: u32, digest: u128, result: Option<Bytes>, wait: Waiting<u128> },
     Leave { member: MemberId, failure: Option<Error> },

@@ -49,16 +49,28 @@ public final class Agent implements AutoCloseable {
    * @param task which restart of this rank alone (Spark: task attempt)
    * @param terms what this process can do and assumes; must be equal for all of a job
    * @param timeoutMillis how long to wait
+   * @param cancel how the framework says that the task should end; asked while this waits
    * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with who was waited for;
-   *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms; the
-   *     job's error when it is over with one
+   *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms;
+   *     CANCELLED when the framework says so; the job's error when it is over with one
    */
-  public Member join(int rank, int stage, int task, String terms, long timeoutMillis) {
+  public Member join(
+      int rank, int stage, int task, String terms, long timeoutMillis, CancelSignal cancel) {
     if (closed.get()) {
       throw new RejoinException(
           RejoinException.Code.BAD_STATE, "the agent of job " + job.brief() + " is closed");
     }
-    return new Member(rank, Native.memberJoin(handle, rank, stage, task, terms, timeoutMillis));
+    Watch watch = Watch.overJoin(reason -> cancelJoin(rank, stage, task, reason), cancel);
+    try {
+      return new Member(rank, Native.memberJoin(handle, rank, stage, task, terms, timeoutMillis));
+    } finally {
+      watch.close();
+    }
+  }
+
+  private void cancelJoin(int rank, int stage, int task, String reason) {
+    String code = RejoinException.Code.CANCELLED.name();
+    Native.memberCancelJoin(handle, rank, stage, task, code, reason);
   }
 
   /** Stops the agent and frees what it holds. */

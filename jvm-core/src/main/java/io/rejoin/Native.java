@@ -60,6 +60,13 @@ final class Native {
       long agent, int rank, int stage, int task, String terms, long timeoutMillis);
 
   /**
+   * Ends the wait of a {@link #memberJoin}, from any thread, with this reason; does nothing when
+   * that try isn't waiting.
+   */
+  static native void memberCancelJoin(
+      long agent, int rank, int stage, int task, String code, String message);
+
+  /**
    * What was decided, as key, value: incarnation, lineage, version, round (next to train), complete
    * (true: nothing left to train), over (true: the job has ended already, the task has nothing to
    * do).

@@ -3,6 +3,7 @@ package io.rejoin;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.Consumer;
 
 /**
  * One daemon thread per JVM that watches members in progress: a worker that is stuck in native code
@@ -17,17 +18,31 @@ public final class Watch implements AutoCloseable {
   private static boolean running;
   private static boolean agentsToTend;
 
-  private final Member member;
+  private final Consumer<String> free;
+  private final boolean again;
   private final CancelSignal signal;
 
-  private Watch(Member member, CancelSignal signal) {
-    this.member = member;
+  private Watch(Consumer<String> free, boolean again, CancelSignal signal) {
+    this.free = free;
+    this.again = again;
     this.signal = signal;
   }
 
   /** Watches a member until this is closed. */
   public static Watch over(Member member, CancelSignal signal) {
-    Watch watch = new Watch(member, signal);
+    return add(
+        new Watch(reason -> member.free(RejoinException.Code.CANCELLED, reason), false, signal));
+  }
+
+  /**
+   * Watches a join until this is closed. Its end is asked for again and again: the first word may
+   * come before the join has begun to wait.
+   */
+  static Watch overJoin(Consumer<String> free, CancelSignal signal) {
+    return add(new Watch(free, true, signal));
+  }
+
+  private static Watch add(Watch watch) {
     synchronized (WATCHED) {
       WATCHED.add(watch);
       start();
@@ -100,8 +115,10 @@ public final class Watch implements AutoCloseable {
     try {
       Optional<String> reason = signal.cancelled();
       if (reason.isPresent()) {
-        close();
-        member.free(RejoinException.Code.CANCELLED, reason.get());
+        if (!again) {
+          close();
+        }
+        free.accept(reason.get());
       }
     } catch (RuntimeException e) {
       // A signal that can't be asked any more, or a member that was closed at this moment, has

@@ -51,7 +51,8 @@ public final class TrainingLoop {
    */
   private boolean joinAndTrain(Seat seat, Matrices.Source source, CancelSignal cancel) {
     Member member =
-        agent.join(seat.rank(), seat.stage(), seat.task(), spec.terms(version), seat.joinMillis());
+        agent.join(
+            seat.rank(), seat.stage(), seat.task(), spec.terms(version), seat.joinMillis(), cancel);
     Watch watch = Watch.over(member, cancel);
     // Whatever is thrown, the member learns of it, so that the tracker doesn't have to wait for the
     // framework's word.

@@ -4,6 +4,7 @@ import io.rejoin.Agent;
 import io.rejoin.Faults;
 import io.rejoin.JobId;
 import io.rejoin.NativeLibrary;
+import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
@@ -123,7 +124,8 @@ final class Fit<M extends Model<M>> {
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
             .encrypt(settings.encrypt())
             .faults(faults);
-    try (Tracker tracker = Tracker.open(job, secret, trackerSettings)) {
+    try (Tracker tracker =
+        open(job, secret, trackerSettings, surroundings.trackerPorts(settings))) {
       Agent.Settings agentSettings =
           new Agent.Settings(tracker.address())
               .ports(settings.agentPorts())
@@ -146,6 +148,14 @@ final class Fit<M extends Model<M>> {
               surroundings.deathsRetried(),
               surroundings.deathsSetting())
           .run(gang);
+    }
+  }
+
+  private static Tracker open(JobId job, Secret secret, Tracker.Settings settings, String ports) {
+    try {
+      return Tracker.open(job, secret, settings);
+    } catch (RejoinException e) {
+      throw Settings.portsAreTaken("tracker.ports", ports, e);
     }
   }
 

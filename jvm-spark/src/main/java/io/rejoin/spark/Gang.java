@@ -137,7 +137,8 @@ final class Gang {
       return TrainingResult.of(tracker.result());
     }
     if (last != null && last.kind() == TrainingEvent.Kind.JOB_FAILED) {
-      RejoinException reason = new RejoinException(last.text("code"), last.text("message"));
+      RejoinException reason =
+          new RejoinException(last.text("code"), advised(last.text("code"), last.text("message")));
       if (failure != null) {
         reason.addSuppressed(failure);
       }
@@ -148,6 +149,15 @@ final class Gang {
         : new RejoinException(
             RejoinException.Code.INTERNAL,
             "all tasks have returned, but the tracker knows of no end of the job");
+  }
+
+  /** The native library knows the limit, and not the name that Spark's users have for it. */
+  private static String advised(String code, String message) {
+    return code.equals(RejoinException.Code.OUT_OF_SPACE.name())
+        ? message
+            + " (spark.rejoin.log.memory and spark.rejoin.log.disk per executor,"
+            + " spark.rejoin.checkpoint.rounds)"
+        : message;
   }
 
   private void followEvents() {

@@ -15,6 +15,7 @@ import java.io.Serializable;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
@@ -24,6 +25,8 @@ import org.apache.spark.TaskContext;
  */
 final class GangTask implements Serializable {
   private static final long serialVersionUID = 1L;
+  private static final long END_SECONDS = 10;
+  private static final long POLL_MILLIS = 20;
 
   private final JobId job;
   private final Secret secret;
@@ -31,6 +34,7 @@ final class GangTask implements Serializable {
   private final TrainingSpec spec;
   private final long joinMillis;
   private final long finishMillis;
+  private final String agentPorts;
   private final String logLevel;
 
   GangTask(
@@ -45,6 +49,7 @@ final class GangTask implements Serializable {
     this.spec = spec;
     this.joinMillis = settings.membersMillis();
     this.finishMillis = settings.membersMillis();
+    this.agentPorts = settings.agentPorts();
     this.logLevel = settings.logLevel();
   }
 
@@ -60,7 +65,7 @@ final class GangTask implements Serializable {
             .copy()
             .place(env.executorId(), address(host), host)
             .spillDirectory(spill.getPath());
-    Agent agent = Agents.of(job, env.executorId(), secret, settings);
+    Agent agent = agent(env.executorId(), settings, context);
     Seat seat =
         new Seat(
             context.partitionId(),
@@ -68,11 +73,54 @@ final class GangTask implements Serializable {
             context.attemptNumber(),
             joinMillis,
             finishMillis);
-    new TrainingLoop(agent, spec)
-        .run(
-            seat,
-            source,
-            () -> context.isInterrupted() ? Optional.of("Spark ended its task") : Optional.empty());
+    try {
+      new TrainingLoop(agent, spec)
+          .run(
+              seat,
+              source,
+              () ->
+                  context.isInterrupted() ? Optional.of("Spark ended its task") : Optional.empty());
+    } catch (RejoinException e) {
+      if (e.code().willRepeat()) {
+        awaitTheEnd(context);
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * The tracker knows of a failure that will repeat, and the driver is about to end the job. If the
+   * task failed before that, Spark would try it again for nothing.
+   */
+  private static void awaitTheEnd(TaskContext context) {
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
+    while (!context.isInterrupted() && System.nanoTime() < deadline) {
+      try {
+        Thread.sleep(POLL_MILLIS);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
+        return;
+      }
+    }
+  }
+
+  /**
+   * A range of ports that doesn't suffice at the very start won't do so later. After a death it
+   * may: what died, or is frozen, may hold its port for a moment.
+   */
+  private Agent agent(String executor, Agent.Settings settings, TaskContext context) {
+    try {
+      return Agents.of(job, executor, secret, settings);
+    } catch (RejoinException e) {
+      if (context.stageAttemptNumber() > 0 || context.attemptNumber() > 0) {
+        if (e.code().willRepeat()) {
+          // The driver hears of the first try's failure on Spark's bus, and ends the job.
+          awaitTheEnd(context);
+        }
+        throw e;
+      }
+      throw Settings.portsAreTaken("agent.ports", agentPorts, e);
+    }
   }
 
   /** The address of a host by the name that Spark uses for it. */

@@ -76,6 +76,15 @@ final class InputPreparation {
               + workers
               + " before the fit");
     }
+    if (rows.isBarrier()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "the "
+              + what
+              + " input is computed in barrier mode (RDD.barrier), which would make the whole gang"
+              + " a barrier stage: one death would end it. Write or checkpoint the data before the"
+              + " fit");
+    }
     JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(new RowBlocks.Pack(schema));
     blocks.setName("rejoin " + what + " input");
     switch (settings.input()) {

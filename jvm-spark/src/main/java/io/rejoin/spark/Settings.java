@@ -138,6 +138,20 @@ final class Settings {
     return logLevel;
   }
 
+  /**
+   * What a failure to listen means where only these ports may be used: the range is to be changed.
+   * Any other failure stays what it is.
+   */
+  static RejoinException portsAreTaken(String key, String ports, RejoinException failure) {
+    if (ports.equals("0") || failure.code() != RejoinException.Code.IO) {
+      return failure;
+    }
+    return new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT,
+        failure.text() + " (" + PREFIX + key + " is " + ports + ")",
+        failure);
+  }
+
   private static RejoinException bad(String key, String seen, String expected) {
     return new RejoinException(
         RejoinException.Code.BAD_ARGUMENT,

@@ -8,6 +8,7 @@ import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
+import org.apache.spark.ExceptionFailure;
 import org.apache.spark.SparkContext;
 import org.apache.spark.Success$;
 import org.apache.spark.TaskEndReason;
@@ -21,6 +22,7 @@ import org.apache.spark.scheduler.SparkListenerUnschedulableTaskSetAdded;
 import org.apache.spark.scheduler.TaskInfo;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import scala.Option;
 
 /**
  * The book of a gang's executors and tasks: it listens to Spark and tells the tracker what Spark
@@ -134,7 +136,26 @@ final class SparkRegistry extends SparkListener {
               + line;
       failures.merge(task.index(), 1, Integer::sum);
     }
+    if (reason instanceof ExceptionFailure) {
+      endIfItWillRepeat(task, ((ExceptionFailure) reason).exception());
+    }
     tell(() -> tracker.taskGone(task.index(), event.stageAttemptId(), task.attemptNumber(), line));
+  }
+
+  /**
+   * A task that fails before it is a member (no native library, no port) has nobody else to tell
+   * the tracker that trying again is of no use. What a member failed with is known there already,
+   * and comes first.
+   */
+  private void endIfItWillRepeat(TaskInfo task, Option<Throwable> thrown) {
+    if (thrown.isDefined() && thrown.get() instanceof RejoinException) {
+      RejoinException failure = (RejoinException) thrown.get();
+      if (failure.code() == RejoinException.Code.INCOMPATIBLE
+          || failure.code() == RejoinException.Code.BAD_ARGUMENT) {
+        String text = "rank " + task.index() + " on executor " + task.executorId() + ": ";
+        tell(() -> tracker.cancel(failure.code(), text + failure.text()));
+      }
+    }
   }
 
   @Override

@@ -137,8 +137,20 @@ public final class RejoinRun {
           roundsAgain(),
           trouble);
     } finally {
+      drainQuietly();
       spark.sparkContext().removeSparkListener(facts);
       settings.keySet().forEach(key -> spark.conf().unset(key));
+    }
+  }
+
+  /** After a failure the counts matter too, but less than the failure. */
+  private void drainQuietly() {
+    if (!spark.sparkContext().isStopped()) {
+      try {
+        drain();
+      } catch (IllegalStateException busy) {
+        System.err.println(busy.getMessage());
+      }
     }
   }
 

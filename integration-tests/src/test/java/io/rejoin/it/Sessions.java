@@ -35,6 +35,7 @@ final class Sessions {
   private static StandaloneCluster cluster;
   private static SparkSession session;
   private static Shape shape;
+  private static Map<String, String> extra = Map.of();
 
   private Sessions() {}
 
@@ -47,8 +48,13 @@ final class Sessions {
   }
 
   /** A session of this shape, with all its executors there. */
-  static synchronized SparkSession of(Shape wanted) {
-    if (shape != wanted || session.sparkContext().isStopped()) {
+  static SparkSession of(Shape wanted) {
+    return of(wanted, Map.of());
+  }
+
+  /** The same with more of Spark's settings; the next who asks for others gets a new session. */
+  static synchronized SparkSession of(Shape wanted, Map<String, String> more) {
+    if (shape != wanted || !extra.equals(more) || session.sparkContext().isStopped()) {
       if (session != null) {
         session.stop();
       }
@@ -64,10 +70,12 @@ final class Sessions {
             .config("spark.cores.max", Integer.toString(wanted.slots))
             .config("spark.executor.cores", Integer.toString(wanted.slotsPerExecutor));
       }
+      more.forEach(builder::config);
       session = builder.getOrCreate();
       shape = wanted;
+      extra = Map.copyOf(more);
     }
-    if (wanted != Shape.LOCAL) {
+    if (wanted != Shape.LOCAL && !more.containsKey("spark.dynamicAllocation.enabled")) {
       Executors.await(session, wanted.executors());
     }
     return session;

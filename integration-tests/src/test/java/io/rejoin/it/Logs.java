@@ -1,0 +1,47 @@
+package io.rejoin.it;
+
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.Collectors;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.Logger;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Property;
+
+/** Collects what Rejoin logs in this process, until it is closed. */
+final class Logs implements AutoCloseable {
+  private final List<String> lines = new CopyOnWriteArrayList<>();
+  private final Logger logger = (Logger) LogManager.getLogger("io.rejoin");
+  private final AbstractAppender appender =
+      new AbstractAppender("rejoin-test", null, null, true, Property.EMPTY_ARRAY) {
+        @Override
+        public void append(LogEvent event) {
+          if (event.getLevel().isMoreSpecificThan(Level.WARN)) {
+            lines.add(event.getMessage().getFormattedMessage());
+          }
+        }
+      };
+
+  private Logs() {
+    appender.start();
+    logger.addAppender(appender);
+  }
+
+  /** Collects warnings and errors. */
+  static Logs collect() {
+    return new Logs();
+  }
+
+  /** Those that say this. */
+  List<String> with(String part) {
+    return lines.stream().filter(line -> line.contains(part)).collect(Collectors.toList());
+  }
+
+  @Override
+  public void close() {
+    logger.removeAppender(appender);
+    appender.stop();
+  }
+}

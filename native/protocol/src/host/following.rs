@@ -116,7 +116,8 @@ impl Host {
     /// The channels of a rank keep all that they have, from this version on.
     pub(super) fn holds_logs(&mut self, rank: Rank, incarnation: Incarnation, oldest: Version) {
         if let Some(running) = self.member(rank, incarnation).and_then(|member| member.running_mut()) {
-            running.oldest = oldest;
+            // Channels that have no books yet know nothing of where they will start.
+            running.oldest = oldest.max(running.start.version);
         }
         self.gone_from_answer(rank, incarnation);
     }

@@ -9,10 +9,12 @@ import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import java.time.Duration;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentSkipListSet;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -102,11 +104,16 @@ class LostInputIT {
           if (event.kind() == Kind.RANK_JOINED) {
             executorOf.putIfAbsent(event.rank().getAsInt(), event.text("executor"));
           } else if (killed.isEmpty() && reached(event)) {
-            Set<String> targets = holders(spark);
-            assertFalse(targets.isEmpty(), "no executor has a copy of the rows");
-            targets.add(executorOf.get(VICTIM));
-            killed.addAll(targets);
-            targets.forEach(target -> kill(spark, target));
+            Set<String> holders = holders(spark);
+            assertFalse(holders.isEmpty(), "no executor has a copy of the rows");
+            String victim = executorOf.get(VICTIM);
+            killed.addAll(holders);
+            killed.add(victim);
+            // The copies go first: a victim that comes back quickly would read one that is dying.
+            holders.stream()
+                .filter(holder -> !holder.equals(victim))
+                .forEach(holder -> killForCertain(spark, holder));
+            kill(spark, victim);
           }
         });
     return killed;
@@ -119,6 +126,18 @@ class LostInputIT {
   private static void kill(SparkSession spark, String executor) {
     Processes.executor(Sessions.cluster().mark(), spark.sparkContext().applicationId(), executor)
         .ifPresent(process -> Processes.signal(process.pid(), "KILL"));
+  }
+
+  /** Returns when the process is gone. */
+  private static void killForCertain(SparkSession spark, String executor) {
+    Processes.executor(Sessions.cluster().mark(), spark.sparkContext().applicationId(), executor)
+        .ifPresent(
+            process -> {
+              Optional<ProcessHandle> handle = ProcessHandle.of(process.pid());
+              Processes.signal(process.pid(), "KILL");
+              handle.ifPresent(
+                  one -> one.onExit().orTimeout(LIMIT.toSeconds(), TimeUnit.SECONDS).join());
+            });
   }
 
   private static Set<String> holders(SparkSession spark) {

@@ -39,7 +39,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** Where the stock estimator works, ours works, and gives the same models. */
 @DisplayName("ours stands wherever the stock estimator stands")
 class BreadthIT {
-  private static final Duration LIMIT = Duration.ofSeconds(120);
+  private static final Duration LIMIT = Duration.ofSeconds(300);
   private static final int WORKERS = 3;
   private static final int ROUNDS = 6;
 

@@ -17,7 +17,7 @@ import org.apache.spark.sql.SparkSession;
  */
 record Refusal(Exception error, double seconds) {
   /** Longer than any wait that these tests configure; a call that takes longer hangs. */
-  private static final Duration LIMIT = Duration.ofSeconds(90);
+  private static final Duration LIMIT = Duration.ofSeconds(300);
 
   private static final int ROUNDS = 4;
 

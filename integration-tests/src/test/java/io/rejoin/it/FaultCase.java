@@ -51,7 +51,7 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
         killed("an executor is killed in the last round", Fault.of(1).version(ROUNDS - 1, INSIDE)));
     int rank = random.nextInt(3);
     int round = random.nextInt(ROUNDS);
-    int bytes = random.nextInt(60_000);
+    int bytes = random.nextInt(20_000);
     all.add(
         killed(
             "an executor is killed at a random byte (rank "
@@ -198,7 +198,7 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
     StringBuilder name = new StringBuilder("random kills:");
     for (int rank : ranks.subList(0, deaths)) {
       int round = random.nextInt(ROUNDS);
-      int bytes = random.nextInt(40_000);
+      int bytes = random.nextInt(20_000);
       rules.add(Fault.of(rank).version(round, bytes).kill());
       name.append(" rank ")
           .append(rank)

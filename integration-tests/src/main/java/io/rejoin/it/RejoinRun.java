@@ -118,7 +118,7 @@ public final class RejoinRun {
       Dataset<Row> rows = data != null ? data : recipe.data(spark, workers);
       RejoinEstimator<?> ours = new RejoinEstimator<>(stock);
       ours.setEventListener(this::take);
-      ours.setFaults(Faults.parse(String.join("|", rules)));
+      ours.setFaultsForTests(Faults.parse(String.join("|", rules)));
       long start = System.nanoTime();
       Model<?> model = ours.fit(rows);
       long millis = (System.nanoTime() - start) / 1_000_000;

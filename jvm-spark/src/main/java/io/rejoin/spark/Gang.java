@@ -22,7 +22,7 @@ final class Gang {
   private final SparkContext context;
   private final Tracker tracker;
   private final SparkRegistry registry;
-  private final Consumer<TrainingEvent> listener;
+  private final EventDelivery listener;
   private final int deathsRetried;
   private final String deathsSetting;
   private final Thread events;
@@ -39,7 +39,7 @@ final class Gang {
     this.context = context;
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker);
-    this.listener = listener;
+    this.listener = new EventDelivery("rejoin-listener-" + tracker.job().brief(), listener);
     this.deathsRetried = deathsRetried;
     this.deathsSetting = deathsSetting;
     this.events = new Thread(this::followEvents, "rejoin-events-" + tracker.job().brief());
@@ -64,6 +64,7 @@ final class Gang {
       // The tracker tells the end before any task returns, so this is only the way of the last
       // events to here.
       events.join(LAST_EVENTS_MILLIS);
+      listener.await(LAST_EVENTS_MILLIS);
       return result(failure);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
@@ -72,6 +73,7 @@ final class Gang {
       sparkIsDone = true;
       context.setLocalProperty(SparkRegistry.PROPERTY, before);
       context.removeSparkListener(registry);
+      listener.close();
     }
   }
 
@@ -181,11 +183,7 @@ final class Gang {
   }
 
   private void take(TrainingEvent event) {
-    try {
-      listener.accept(event);
-    } catch (RuntimeException e) {
-      LOG.warn("the event listener threw at {}", event, e);
-    }
+    listener.tell(event);
     switch (event.kind()) {
       case KILL_WANTED:
         registry.kill(event);

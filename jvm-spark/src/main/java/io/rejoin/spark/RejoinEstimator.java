@@ -53,7 +53,9 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
   }
 
   /**
-   * Is told on the driver what happens, from a thread of Rejoin's own; null for nobody. Not saved.
+   * Is told on the driver what happens, in order, from a thread of Rejoin's own; null for nobody. A
+   * slow one holds up nothing, but may be told the last of it after the fit has returned. Not
+   * saved.
    */
   public RejoinEstimator<M> setEventListener(Consumer<TrainingEvent> listener) {
     this.eventListener = listener;
@@ -64,7 +66,7 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
    * Faults on demand. For tests and demonstrations only: a model must not depend on them. Not
    * saved.
    */
-  public RejoinEstimator<M> setFaults(Faults faults) {
+  public RejoinEstimator<M> setFaultsForTests(Faults faults) {
     this.faults = faults;
     return this;
   }
@@ -84,7 +86,7 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
   public RejoinEstimator<M> copy(ParamMap extra) {
     return new RejoinEstimator<>(StockEstimator.copy(stock, extractParamMap(extra)))
         .setEventListener(eventListener)
-        .setFaults(faults == null ? Faults.none() : faults);
+        .setFaultsForTests(faults == null ? Faults.none() : faults);
   }
 
   @Override

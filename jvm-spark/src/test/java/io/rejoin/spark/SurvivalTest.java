@@ -133,7 +133,7 @@ class SurvivalTest {
       three.and(1, incarnation, "version:3:0", "throw");
     }
     assertArrayEquals(
-        undisturbed, bytes(new RejoinEstimator<>(sampled(6)).setFaults(three).fit(rows)));
+        undisturbed, bytes(new RejoinEstimator<>(sampled(6)).setFaultsForTests(three).fit(rows)));
 
     Faults four = Faults.none();
     for (int incarnation = 0; incarnation < 4; incarnation++) {
@@ -142,7 +142,7 @@ class SurvivalTest {
     RejoinException failure =
         assertThrows(
             RejoinException.class,
-            () -> new RejoinEstimator<>(sampled(6)).setFaults(four).fit(rows));
+            () -> new RejoinEstimator<>(sampled(6)).setFaultsForTests(four).fit(rows));
     assertEquals(RejoinException.Code.UNRECOVERABLE, failure.code());
     assertTrue(failure.text().contains("local[threads,failures]"), failure.text());
   }
@@ -160,7 +160,8 @@ class SurvivalTest {
     assertArrayEquals(expected, bytes(new RejoinEstimator<>(stock).fit(rows)));
     for (int rank = 0; rank < 2; rank++) {
       Faults fault = Faults.none().and(rank, 0, "version:4:0", "throw");
-      assertArrayEquals(expected, bytes(new RejoinEstimator<>(stock).setFaults(fault).fit(rows)));
+      assertArrayEquals(
+          expected, bytes(new RejoinEstimator<>(stock).setFaultsForTests(fault).fit(rows)));
     }
   }
 }

@@ -65,12 +65,13 @@ public final class Survival<M extends Model<M>> {
         keeps ? 1 : before == null || before.equals("0") ? RELOAD_ROUNDS : Integer.parseInt(before);
     session.conf().set(ROUNDS, Integer.toString(apart));
     try {
-      M undisturbed = estimator.copy(ParamMap.empty()).setFaults(Faults.none()).fit(dataset);
+      M undisturbed =
+          estimator.copy(ParamMap.empty()).setFaultsForTests(Faults.none()).fit(dataset);
       List<TrainingEvent> events = Collections.synchronizedList(new ArrayList<>());
       M disturbed =
           estimator
               .copy(ParamMap.empty())
-              .setFaults(faults(apart, session.sparkContext().isLocal()))
+              .setFaultsForTests(faults(apart, session.sparkContext().isLocal()))
               .setEventListener(events::add)
               .fit(dataset);
       Report<M> report = new Report<>(undisturbed, disturbed, new ArrayList<>(events));

@@ -1,0 +1,64 @@
+package io.rejoin.spark;
+
+import io.rejoin.TrainingEvent;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Brings events to a listener on a thread of its own, in order. However slow the listener is, the
+ * job's end and the tracker's wishes are followed without it.
+ */
+final class EventDelivery {
+  private static final Logger LOG = LoggerFactory.getLogger(EventDelivery.class);
+
+  private final BlockingQueue<Runnable> queue = new LinkedBlockingQueue<>();
+  private final Consumer<TrainingEvent> listener;
+  private final Thread thread;
+  private boolean open = true;
+
+  EventDelivery(String name, Consumer<TrainingEvent> listener) {
+    this.listener = listener;
+    this.thread = new Thread(this::deliver, name);
+    this.thread.setDaemon(true);
+    this.thread.start();
+  }
+
+  /** Returns at once. */
+  void tell(TrainingEvent event) {
+    queue.add(() -> listener.accept(event));
+  }
+
+  /** Waits until the listener has had all that it was told, for a moment at most. */
+  void await(long patienceMillis) throws InterruptedException {
+    CountDownLatch reached = new CountDownLatch(1);
+    queue.add(reached::countDown);
+    if (!reached.await(patienceMillis, TimeUnit.MILLISECONDS)) {
+      LOG.warn("the event listener is slow: {} events are still to be delivered", queue.size());
+    }
+  }
+
+  /** No more events come; those that are queued are still delivered. */
+  void close() {
+    queue.add(() -> open = false);
+  }
+
+  private void deliver() {
+    try {
+      while (open) {
+        Runnable next = queue.take();
+        try {
+          next.run();
+        } catch (RuntimeException e) {
+          LOG.warn("the event listener threw", e);
+        }
+      }
+    } catch (InterruptedException e) {
+      LOG.debug("nobody but the JVM's end interrupts this thread", e);
+    }
+  }
+}

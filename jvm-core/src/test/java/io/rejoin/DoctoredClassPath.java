@@ -1,0 +1,83 @@
+package io.rejoin;
+
+import java.io.IOException;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.net.MalformedURLException;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import javax.tools.JavaCompiler;
+import javax.tools.ToolProvider;
+
+/** The class path of the tests with something in front of it: other files, or other classes. */
+public final class DoctoredClassPath implements AutoCloseable {
+  private final Path front;
+  private URLClassLoader loader;
+
+  /** What is put in front goes into this folder. */
+  public DoctoredClassPath(Path front) {
+    this.front = front;
+  }
+
+  /** A file by this name. */
+  public DoctoredClassPath file(String name, String content) throws IOException {
+    Path file = front.resolve(name);
+    Files.createDirectories(file.getParent());
+    Files.writeString(file, content);
+    return this;
+  }
+
+  /** A class by this name. */
+  public DoctoredClassPath source(String name, String code) throws IOException {
+    Path source = front.resolve("source").resolve(name.replace('.', '/') + ".java");
+    Files.createDirectories(source.getParent());
+    Files.writeString(source, code);
+    JavaCompiler compiler = ToolProvider.getSystemJavaCompiler();
+    int failed =
+        compiler.run(null, null, null, "-proc:none", "-d", front.toString(), source.toString());
+    if (failed != 0) {
+      throw new IllegalStateException("the doctored class " + name + " can't be compiled");
+    }
+    return this;
+  }
+
+  /** Calls the only static method of this name, and throws what it throws. */
+  public Object call(String owner, String name, Object... arguments) throws Throwable {
+    for (Method method : load(owner).getDeclaredMethods()) {
+      if (method.getName().equals(name)) {
+        method.setAccessible(true);
+        try {
+          return method.invoke(null, arguments);
+        } catch (InvocationTargetException e) {
+          throw e.getCause();
+        }
+      }
+    }
+    throw new IllegalStateException(owner + " has no method " + name);
+  }
+
+  /** The class as it is on this class path. */
+  private Class<?> load(String name) throws ClassNotFoundException, MalformedURLException {
+    if (loader == null) {
+      List<URL> urls = new ArrayList<>();
+      urls.add(front.toUri().toURL());
+      // The tests' own class loader is the launcher's, which knows what the system's doesn't.
+      URLClassLoader tests = (URLClassLoader) DoctoredClassPath.class.getClassLoader();
+      urls.addAll(Arrays.asList(tests.getURLs()));
+      loader = new URLClassLoader(urls.toArray(new URL[0]), ClassLoader.getPlatformClassLoader());
+    }
+    return loader.loadClass(name);
+  }
+
+  @Override
+  public void close() throws IOException {
+    if (loader != null) {
+      loader.close();
+    }
+  }
+}

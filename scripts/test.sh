@@ -39,7 +39,7 @@ suite() {
 }
 
 suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT LostInputIT
-suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT
+suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT
 suite spark35-xgb320 main MainFaultsIT
 suite spark41-xgb311 main MainFaultsIT
 if [ "$long" = long ]; then

@@ -1,0 +1,190 @@
+package io.rejoin.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.TrainingEvent;
+import io.rejoin.TrainingEvent.Kind;
+import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.atomic.AtomicReference;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/** Settings other than the defaults, on a real cluster, each with a kill. */
+@DisplayName("other ways to read, to talk, and to get executors")
+class ModesIT {
+  private static final Duration LIMIT = Duration.ofSeconds(300);
+  private static final int WORKERS = 3;
+  private static final int ROUNDS = 10;
+
+  private static SparkSession spark() {
+    return Sessions.of(Sessions.Shape.SINGLE);
+  }
+
+  private static RejoinRun run(SparkSession spark) {
+    return new RejoinRun(spark, Recipe.BINARY, WORKERS, ROUNDS)
+        .setting("spark.rejoin.checkpoint.rounds", "1");
+  }
+
+  private static Outcome train(String what, RejoinRun run) throws Exception {
+    return Deadline.within(LIMIT, what, Sessions.cluster(), run::train);
+  }
+
+  private static String calm(SparkSession spark, Dataset<Row> rows) throws Exception {
+    return train("undisturbed", run(spark).data(rows)).digest();
+  }
+
+  /** Trains these rows with a kill in a round and compares with the undisturbed training. */
+  private static void survivesAKill(String setting, String value, Dataset<Row> rows)
+      throws Exception {
+    SparkSession spark = spark();
+    String expected = calm(spark, rows);
+    Sessions.of(Sessions.Shape.SINGLE);
+    RejoinRun run =
+        run(spark).data(rows).setting(setting, value).fault(Fault.of(1).version(4, 20_000).kill());
+    Outcome outcome = train(setting + "=" + value, run);
+    assertNull(outcome.trouble());
+    assertEquals(expected, outcome.digest(), "events: " + run.events());
+    assertEquals(1, restarts(run), "restarts: " + run.events());
+  }
+
+  private static long restarts(RejoinRun run) {
+    return run.events().stream()
+        .filter(e -> e.kind() == Kind.RANK_JOINED && e.number("incarnation") > 0)
+        .count();
+  }
+
+  @Test
+  void a_kill_is_survived_with_encrypted_links() throws Exception {
+    survivesAKill("spark.rejoin.encrypt", "true", Recipe.BINARY.data(spark(), WORKERS));
+  }
+
+  @Test
+  void a_kill_is_survived_with_the_input_in_the_checkpoint_directory() throws Exception {
+    SparkSession spark = spark();
+    spark
+        .sparkContext()
+        .setCheckpointDir(Sessions.cluster().work().folder("checkpoints").toString());
+    survivesAKill("spark.rejoin.input", "checkpoint", Recipe.BINARY.data(spark, WORKERS));
+  }
+
+  @Test
+  void a_kill_is_survived_when_the_source_is_read_again() throws Exception {
+    SparkSession spark = spark();
+    String folder = Sessions.cluster().work().folder("source").resolve("rows").toString();
+    Recipe.BINARY
+        .data(spark, WORKERS)
+        .select("label", "features")
+        .repartition(WORKERS)
+        .write()
+        .mode("overwrite")
+        .parquet(folder);
+    survivesAKill("spark.rejoin.input", "reread", spark.read().parquet(folder));
+  }
+
+  @Test
+  void with_dynamic_allocation_the_fit_asks_for_executors_and_waits_for_them() throws Exception {
+    String expected = calm(spark(), Recipe.BINARY.data(spark(), WORKERS));
+    SparkSession spark =
+        Sessions.of(
+            Sessions.Shape.SINGLE,
+            Map.of(
+                "spark.dynamicAllocation.enabled", "true",
+                "spark.dynamicAllocation.shuffleTracking.enabled", "true",
+                "spark.dynamicAllocation.initialExecutors", "1",
+                "spark.dynamicAllocation.minExecutors", "1",
+                "spark.dynamicAllocation.maxExecutors", "4"));
+    Executors.await(spark, 1);
+    assertTrue(Executors.present(spark) < WORKERS, "the executors are there already");
+    RejoinRun run = run(spark).fault(Fault.of(1).version(4, 20_000).kill());
+    Outcome outcome = train("dynamic allocation", run);
+    assertNull(outcome.trouble());
+    assertEquals(expected, outcome.digest());
+  }
+
+  @Test
+  void a_task_that_is_killed_while_it_waits_for_the_others_ends_at_once_and_rejoins()
+      throws Exception {
+    SparkSession spark = spark();
+    String expected = calm(spark, Recipe.BINARY.data(spark, WORKERS));
+    // Rank 2 is frozen with its seat, so the others wait in their joins; only when rank 1's task,
+    // killed there, has ended, rank 2 may go on.
+    RejoinRun run =
+        run(spark).setting("spark.rejoin.lost.after", "240s").fault(Fault.of(2).joined().stop());
+    Map<String, Long> processes = new ConcurrentHashMap<>();
+    Map<Integer, String> executors = new ConcurrentHashMap<>();
+    AtomicReference<String> ended = new AtomicReference<>();
+    GangTasks tasks =
+        new GangTasks(
+            reason -> {
+              ended.set(reason);
+              Processes.signal(processes.get(executors.get(2)), "CONT");
+            });
+    run.listen(
+        event -> {
+          remember(event, processes, executors);
+          if (event.kind() == Kind.FAULT_FIRED || event.kind() == Kind.RANK_JOINED) {
+            tasks.killWhen(
+                spark, run.fired() == 1 && executors.keySet().containsAll(java.util.List.of(1, 2)));
+          }
+        });
+    spark.sparkContext().addSparkListener(tasks);
+    try {
+      assertEquals(expected, train("killed in join", run).digest(), "events: " + run.events());
+    } finally {
+      spark.sparkContext().removeSparkListener(tasks);
+    }
+    assertTrue(ended.get().contains("killed by the test"), "rank 1's task ended: " + ended.get());
+    assertEquals(1, run.fired());
+    assertEquals(1, restarts(run), "events: " + run.events());
+  }
+
+  private static void remember(
+      TrainingEvent event, Map<String, Long> processes, Map<Integer, String> executors) {
+    if (event.kind() == Kind.AGENT_JOINED) {
+      processes.put(event.text("executor"), event.number("pid"));
+    } else if (event.kind() == Kind.RANK_JOINED) {
+      executors.putIfAbsent(event.rank().getAsInt(), event.text("executor"));
+    }
+  }
+
+  /** Kills the first task of rank 1 on demand, and tells when it has ended. */
+  private static final class GangTasks extends SparkListener {
+    private final Map<Integer, Long> newest = new ConcurrentHashMap<>();
+    private final java.util.function.Consumer<String> ended;
+    private volatile long killed = -1;
+
+    GangTasks(java.util.function.Consumer<String> ended) {
+      this.ended = ended;
+    }
+
+    /** The newest task of partition 1 is that of the gang: nothing runs beside it. */
+    synchronized void killWhen(SparkSession spark, boolean now) {
+      if (now && killed < 0) {
+        killed = newest.get(1);
+        spark.sparkContext().killTaskAttempt(killed, true, "killed by the test");
+      }
+    }
+
+    @Override
+    public void onTaskStart(SparkListenerTaskStart event) {
+      newest.put(event.taskInfo().index(), event.taskInfo().taskId());
+    }
+
+    @Override
+    public void onTaskEnd(SparkListenerTaskEnd event) {
+      if (event.taskInfo().taskId() == killed) {
+        ended.accept(event.reason().toString());
+      }
+    }
+  }
+}

@@ -47,6 +47,6 @@ if [ "$long" = long ]; then
   for set in spark35-xgb340 spark35-xgb320 spark41-xgb311; do suite "$set" long LongIT; done
 fi
 
-mapfile -t results < <(find "$reports" -mindepth 1 -maxdepth 1 -type d; find jvm-core jvm-spark -type d -name test-reports)
+mapfile -t results < <(find "$reports" -mindepth 1 -maxdepth 1 -type d; find jvm-core jvm-spark integration-tests -type d -name test-reports)
 python3 integration-tests/summary.py "$reports/cargo.log" "${results[@]}" || failed=1
 exit "$failed"

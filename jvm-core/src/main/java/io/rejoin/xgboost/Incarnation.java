@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.IntConsumer;
 import ml.dmlc.xgboost4j.java.Booster;
 import ml.dmlc.xgboost4j.java.Communicator;
 import ml.dmlc.xgboost4j.java.DMatrix;
@@ -26,14 +27,17 @@ final class Incarnation {
   private final Seat seat;
   private final TrainingSpec spec;
   private final XgboostVersion version;
+  private final IntConsumer listener;
   private final Member.Start start;
   private final Laps laps = new Laps();
 
-  Incarnation(Member member, Seat seat, TrainingSpec spec, XgboostVersion version) {
+  Incarnation(
+      Member member, Seat seat, TrainingSpec spec, XgboostVersion version, IntConsumer listener) {
     this.member = member;
     this.seat = seat;
     this.spec = spec;
     this.version = version;
+    this.listener = listener;
     this.start = member.start();
   }
 
@@ -229,8 +233,10 @@ final class Incarnation {
         enter(false);
         LOG.info("{} is at version {}, round {}: {}", seat, at, progress.round(), laps);
         int next = nextCheckpoint();
+        listener.accept(progress.round());
         while (!done()) {
           trainOneRound();
+          listener.accept(progress.round());
           if (done() || progress.round() == next) {
             take();
             enter(done());

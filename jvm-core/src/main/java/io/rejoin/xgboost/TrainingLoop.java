@@ -5,6 +5,7 @@ import io.rejoin.CancelSignal;
 import io.rejoin.Member;
 import io.rejoin.RejoinException;
 import io.rejoin.Watch;
+import java.util.function.IntConsumer;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 
 /**
@@ -18,6 +19,7 @@ public final class TrainingLoop {
   private final Agent agent;
   private final TrainingSpec spec;
   private final XgboostVersion version;
+  private IntConsumer progress = rounds -> {};
 
   /**
    * A loop over an agent.
@@ -29,6 +31,17 @@ public final class TrainingLoop {
     this.spec = spec;
     this.version = XgboostVersion.loaded();
     XgboostMembers.check(version);
+  }
+
+  /**
+   * Who is told how far this rank is, on the thread that trains: the number of rounds that are
+   * done, once when the first round is about to begin (0, or where a restarted rank goes on) and
+   * then after each round, before its checkpoint is taken. It sees nothing of the model and must
+   * not make collective calls; the training waits for it, and ends if it throws.
+   */
+  public TrainingLoop onProgress(IntConsumer listener) {
+    progress = listener;
+    return this;
   }
 
   /**
@@ -57,7 +70,7 @@ public final class TrainingLoop {
     // Whatever is thrown, the member learns of it, so that the tracker doesn't have to wait for the
     // framework's word.
     try {
-      new Incarnation(member, seat, spec, version).run(source);
+      new Incarnation(member, seat, spec, version, progress).run(source);
       member.close();
       return true;
     } catch (Exception thrown) {

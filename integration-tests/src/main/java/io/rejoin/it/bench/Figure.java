@@ -1,5 +1,6 @@
 package io.rejoin.it.bench;
 
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Locale;
@@ -27,6 +28,8 @@ record Figure(
 
   static final String HEADER =
       "bench,config,unit,ours,ours_p10,ours_p90,peer_name,peer,ratio,ratio_low,ratio_high,bar,met";
+
+  static final String PAIRS_HEADER = "bench,config,unit,pair,first,ours,peer_name,peer,ratio";
 
   Figure {
     if (ours.length == 0 || (peer.length != 0 && peer.length != ours.length)) {
@@ -95,6 +98,32 @@ record Figure(
         compared,
         hasBar() ? String.valueOf(bar) : "",
         hasBar() ? String.valueOf(met()) : "");
+  }
+
+  /** Each pair as a line, in the order in which they were made; {@link #PAIRS_HEADER}. */
+  List<String> pairsCsv() {
+    List<String> lines = new ArrayList<>();
+    for (int pair = 0; pair < peer.length; pair++) {
+      lines.add(
+          String.format(
+              Locale.ROOT,
+              "%s,\"%s\",%s,%d,%s,%.4f,%s,%.4f,%.4f",
+              bench,
+              config,
+              unit,
+              pair,
+              oursFirst(pair) ? "ours" : "peer",
+              ours[pair],
+              peerName,
+              peer[pair],
+              ours[pair] / peer[pair]));
+    }
+    return lines;
+  }
+
+  /** Who of a pair is measured first; they take turns. */
+  static boolean oursFirst(int pair) {
+    return pair % 2 == 0;
   }
 
   /** For people. */

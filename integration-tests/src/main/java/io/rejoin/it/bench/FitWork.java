@@ -50,8 +50,8 @@ final class FitWork implements Work {
         String[] digests = new String[2];
         double[] millis = new double[2];
         for (int turn = 0; turn < 2; turn++) {
-          // Ours is 0. Who comes first alternates.
-          int which = (turn + Math.abs(pair)) % 2;
+          // Ours is 0.
+          int which = Figure.oursFirst(pair) ? turn : 1 - turn;
           long start = System.nanoTime();
           Model<?> model =
               which == 0 ? new RejoinEstimator<>(estimator()).fit(rows) : estimator().fit(rows);

@@ -60,8 +60,9 @@ final class RejoinWork implements Work {
    * @param begunNanos before the agent was started
    * @param connectedNanos the communicator stands
    * @param readNanos the matrix is built
+   * @param clock its rounds
    */
-  record Moments(int rank, long begunNanos, long connectedNanos, long readNanos)
+  record Moments(int rank, long begunNanos, long connectedNanos, long readNanos, RoundClock clock)
       implements Serializable {}
 
   @Override
@@ -94,6 +95,7 @@ final class RejoinWork implements Work {
 
   private Moments train(Agent agent, int rank, long begun) {
     long[] moments = new long[2];
+    RoundClock clock = new RoundClock(shape.rounds());
     Matrices.Source source =
         () -> {
           moments[0] = System.nanoTime();
@@ -102,8 +104,9 @@ final class RejoinWork implements Work {
           return new Owned(matrix);
         };
     new TrainingLoop(agent, shape.spec(checkpointRounds))
+        .onProgress(clock)
         .run(new Seat(rank, 0, attempt, PATIENCE_MILLIS, PATIENCE_MILLIS), source, Optional::empty);
-    return new Moments(rank, begun, moments[0], moments[1]);
+    return new Moments(rank, begun, moments[0], moments[1], clock);
   }
 
   private record Owned(DMatrix matrix) implements Matrices {

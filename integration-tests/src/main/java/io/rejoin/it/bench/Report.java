@@ -8,7 +8,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Prints figures as they come, and leaves one table file for each benchmark. */
+/**
+ * Prints figures as they come, and leaves for each benchmark a table file, and one of the single
+ * pairs where there are any.
+ */
 final class Report {
   private final Path folder;
   private final Map<String, List<Figure>> byBench = new LinkedHashMap<>();
@@ -37,9 +40,17 @@ final class Report {
     figures.add(figure);
     List<String> lines = new ArrayList<>();
     lines.add(Figure.HEADER);
-    figures.forEach(one -> lines.add(one.csv()));
+    List<String> pairs = new ArrayList<>();
+    pairs.add(Figure.PAIRS_HEADER);
+    for (Figure one : figures) {
+      lines.add(one.csv());
+      pairs.addAll(one.pairsCsv());
+    }
     Files.createDirectories(folder);
     Files.write(folder.resolve(figure.bench() + ".csv"), lines);
+    if (pairs.size() > 1) {
+      Files.write(folder.resolve(figure.bench() + "-pairs.csv"), pairs);
+    }
   }
 
   /** The last line. */

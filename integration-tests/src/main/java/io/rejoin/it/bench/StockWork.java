@@ -38,10 +38,10 @@ final class StockWork implements Work {
    * One rank's training.
    *
    * @param connectNanos in the communicator's start
-   * @param trainNanos from before the first round to after the last
+   * @param clock its rounds
    * @param digest of the model
    */
-  record Result(long connectNanos, long trainNanos, String digest) implements Serializable {}
+  record Result(long connectNanos, RoundClock clock, String digest) implements Serializable {}
 
   @Override
   public Serializable run() throws Exception {
@@ -85,7 +85,8 @@ final class StockWork implements Work {
       String[] names = {"train"};
       float[] scores = new float[1];
       float best = Float.MAX_VALUE;
-      long start = System.nanoTime();
+      RoundClock clock = new RoundClock(shape.rounds());
+      clock.accept(0);
       for (int round = 0; round < shape.rounds(); round++) {
         booster.update(matrix, round);
         booster.evalSet(matrices, names, round, scores);
@@ -94,12 +95,12 @@ final class StockWork implements Work {
           booster.setAttr("best_iteration", String.valueOf(round));
           booster.setAttr("best_score", String.valueOf(best));
         }
+        clock.accept(round + 1);
       }
-      long end = System.nanoTime();
       String digest = Digest.of(booster.toByteArray("ubj"));
       booster.dispose();
       matrix.dispose();
-      return new Result(connected - before, end - start, digest);
+      return new Result(connected - before, clock, digest);
     } finally {
       Communicator.shutdown();
     }

@@ -1,7 +1,6 @@
 package io.rejoin.it.bench;
 
 import io.rejoin.Faults;
-import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.it.Digest;
 import io.rejoin.it.WorkDirectory;
@@ -19,8 +18,9 @@ import ml.dmlc.xgboost4j.java.XGBoostError;
 /**
  * Training time, first round to last, through the bridge against XGBoost's own collective, without
  * faults. No Spark: worker processes, and threads of one of them; the same loop on both sides; each
- * pair in the same warm JVMs, one after the other, the first one in turn. Both models are compared,
- * too.
+ * pair in the same warm JVMs, one after the other, the first one in turn. The time is taken on both
+ * sides by the thread that trains, from before its first round to after its last; the checkpoints
+ * between ours are in it. The slowest rank counts. Both models are compared, too.
  */
 final class TrainingBench {
   private static final double BAR = 1.05;
@@ -31,10 +31,21 @@ final class TrainingBench {
   private static final double LOG_BUDGET_MEGABYTES = 256;
 
   /**
-   * One loop's time, the model it came to, and the most that an agent told of its logs and of its
-   * checkpoints.
+   * One training: what its ranks' clocks say, the model it came to, and the most that an agent told
+   * of its logs and of its checkpoints.
    */
-  private record Run(double millis, String digest, double logMegabytes, double heldMegabytes) {}
+  private record Run(
+      List<RoundClock> clocks, String digest, double logMegabytes, double heldMegabytes) {
+    /** The slowest rank's training. */
+    double millis() {
+      return clocks.stream().mapToDouble(RoundClock::totalMillis).max().orElseThrow();
+    }
+
+    /** The slowest rank's round in the middle: what a single disturbance does not change. */
+    double roundMillis() {
+      return clocks.stream().mapToDouble(RoundClock::medianRoundMillis).max().orElseThrow();
+    }
+  }
 
   private final Report report;
   private final Options options;
@@ -76,11 +87,13 @@ final class TrainingBench {
     }
     List<Double> ours = new ArrayList<>();
     List<Double> stock = new ArrayList<>();
+    List<Double> oursRound = new ArrayList<>();
+    List<Double> stockRound = new ArrayList<>();
     List<Double> logs = new ArrayList<>();
     List<Double> held = new ArrayList<>();
     // One pair more than is counted: it warms the JVMs up.
     for (int pair = -1; pair < options.pairs(); pair++) {
-      boolean oursFirst = pair % 2 == 0;
+      boolean oursFirst = Figure.oursFirst(pair);
       Run first = oursFirst ? rejoin(shape, threads) : stock(shape, threads);
       Run second = oursFirst ? stock(shape, threads) : rejoin(shape, threads);
       if (!first.digest().equals(second.digest())) {
@@ -90,12 +103,18 @@ final class TrainingBench {
       if (pair >= 0) {
         Run our = oursFirst ? first : second;
         ours.add(our.millis());
-        stock.add(oursFirst ? second.millis() : first.millis());
+        oursRound.add(our.roundMillis());
+        Run peer = oursFirst ? second : first;
+        stock.add(peer.millis());
+        stockRound.add(peer.roundMillis());
         logs.add(our.logMegabytes());
         held.add(our.heldMegabytes());
       }
     }
     report.add(Figure.paired("training", name, "ms", ours, "stock", stock, BAR));
+    report.add(
+        Figure.paired(
+            "training", name + ", a round", "ms", oursRound, "stock", stockRound, Double.NaN));
     memory.add(Figure.alone("memory", name + ", logs", "MB", logs, LOG_BUDGET_MEGABYTES));
     memory.add(Figure.alone("memory", name + ", checkpoints", "MB", held, Double.NaN));
   }
@@ -111,27 +130,20 @@ final class TrainingBench {
           answers.add(cast.start(processes.get(rank), List.of(rank)));
         }
       }
-      answers.forEach(answer -> WorkerProcess.await(answer, LIMIT_SECONDS));
+      List<RoundClock> clocks = new ArrayList<>();
+      for (CompletableFuture<Serializable> answer : answers) {
+        for (Object one : (List<?>) WorkerProcess.await(answer, LIMIT_SECONDS)) {
+          clocks.add(((RejoinWork.Moments) one).clock());
+        }
+      }
       cast.timeline().await(LIMIT_SECONDS);
       byte[] model = TrainingResult.of(cast.result()).model();
       return new Run(
-          slowest(cast.timeline(), shape),
+          clocks,
           Digest.of(model),
           megabytes(cast.timeline(), "log_bytes_peak"),
           megabytes(cast.timeline(), "checkpoint_bytes"));
     }
-  }
-
-  /** Of all ranks: from the entry into the first version to that after the last round. */
-  private static double slowest(Timeline timeline, Shape shape) {
-    double most = 0;
-    for (int rank = 0; rank < shape.world(); rank++) {
-      int wanted = rank;
-      long start = timeline.at(Kind.VERSION_ENTERED, event -> isAt(event, wanted, 0));
-      long end = timeline.at(Kind.VERSION_ENTERED, event -> isAt(event, wanted, shape.rounds()));
-      most = Math.max(most, (end - start) / 1e6);
-    }
-    return most;
   }
 
   private static double megabytes(Timeline timeline, String field) {
@@ -140,10 +152,6 @@ final class TrainingBench {
         .mapToDouble(event -> event.number(field) / 1e6)
         .max()
         .orElse(Double.NaN);
-  }
-
-  private static boolean isAt(TrainingEvent event, int rank, int round) {
-    return event.number("rank") == rank && event.number("round") == round;
   }
 
   private Run stock(Shape shape, boolean threads) throws XGBoostError {
@@ -160,16 +168,16 @@ final class TrainingBench {
         answers.add(processes.get(i).ask(new StockWork(tracker.getWorkerArgs(), shape, 1)));
       }
     }
-    double slowest = 0;
+    List<RoundClock> clocks = new ArrayList<>();
     String digest = "";
     for (CompletableFuture<Serializable> answer : answers) {
       for (Object one : (List<?>) WorkerProcess.await(answer, LIMIT_SECONDS)) {
         StockWork.Result result = (StockWork.Result) one;
-        slowest = Math.max(slowest, result.trainNanos() / 1e6);
+        clocks.add(result.clock());
         digest = result.digest();
       }
     }
     tracker.waitFor(0);
-    return new Run(slowest, digest, 0, 0);
+    return new Run(clocks, digest, 0, 0);
   }
 }

@@ -7,6 +7,7 @@
 mod agent;
 mod control;
 mod fetch;
+pub mod launched;
 mod links;
 pub mod logging;
 mod plane;

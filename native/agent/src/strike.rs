@@ -24,12 +24,12 @@ impl Rules {
     }
 }
 
-/// SIGKILL or SIGSTOP of this process; nothing for the other actions, which are the plane's.
+/// SIGKILL or SIGSTOP of this process; nothing for the other actions, which are others' to do.
 pub(crate) fn strike(action: Action) {
     let signal = match action {
         Action::Kill => libc::SIGKILL,
         Action::Stop => libc::SIGSTOP,
-        Action::CutLink { .. } | Action::Throw => return,
+        Action::CutLink { .. } | Action::Throw | Action::Delay { .. } | Action::Tell => return,
     };
     // SAFETY: kill with this process's own id has no memory effects.
     unsafe {

@@ -105,6 +105,17 @@ fn from_event(event: Event) -> Vec<String> {
             .with("lineage", lineage)
             .with("version", version)
             .with("round", round),
+        Event::Spent { rank, incarnation, stretch, ago_micros, phase, seqno } => Fact::new("rank.spent")
+            .with("rank", rank)
+            .with("incarnation", incarnation)
+            .with("phase", phase)
+            .with("seqno", seqno)
+            .with("ago_micros", ago_micros)
+            .with("micros", stretch.micros)
+            .with("computing_micros", stretch.computing_micros)
+            .with("waiting_micros", stretch.waiting_micros)
+            .with("replaying_micros", stretch.replaying_micros)
+            .with("waited_for", stretch.waited_for.map_or(String::new(), |peer| peer.to_string())),
         Event::LinkBroken { rank, peer, reason } => {
             Fact::new("link.broken").with("rank", rank).with("peer", peer).with("reason", reason)
         }

@@ -1,7 +1,7 @@
 //! What happened, as typed facts: the demo's story, the log, later metrics and timelines are made of these.
 
 use crate::error::Error;
-use crate::ids::{AgentId, Attempt, Generation, Incarnation, Lineage, Rank, Version};
+use crate::ids::{AgentId, Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -137,6 +137,22 @@ pub enum Event {
         /** The round that comes next. */
         round: u32,
     },
+    /// How a rank spent a stretch of time. Told only in jobs that ask for it (`rejoin run --events`); made by
+    /// [`crate::diary::Diary`]. What is neither computing, waiting nor replaying went into moving and reducing bytes.
+    Spent {
+        /** Who. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** The stretch. */
+        stretch: crate::diary::Stretch,
+        /** How long before this was told the stretch ended, in microseconds. */
+        ago_micros: u64,
+        /** Where the rank was then: boot, or its version. */
+        phase: Phase,
+        /** The next collective in that phase. */
+        seqno: u32,
+    },
     /// A link between two living ranks broke and is made anew.
     LinkBroken {
         /** One end. */
@@ -177,7 +193,8 @@ pub enum Event {
         rank: Rank,
         /** Its number. */
         incarnation: Incarnation,
-        /** Its model's digest. */
+        /** Its model's digest; 32 hexadecimal digits in texts. */
+        #[serde(with = "hexadecimal")]
         digest: u128,
     },
     /// Memory and disk in use at an agent.
@@ -195,7 +212,8 @@ pub enum Event {
     },
     /// The end was reached by everybody.
     JobEnded {
-        /** The model's digest. */
+        /** The model's digest; 32 hexadecimal digits in texts. */
+        #[serde(with = "hexadecimal")]
         digest: u128,
         /** All deaths. */
         deaths: u32,
@@ -205,4 +223,28 @@ pub enum Event {
         /** Which. */
         error: Error,
     },
+}
+
+/// Digests as a number on the wire, and as hexadecimal digits in texts: readers of JSON take numbers for 64-bit floats.
+mod hexadecimal {
+    use alloc::format;
+    use alloc::string::String;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(digest: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        if serializer.is_human_readable() {
+            serializer.serialize_str(&format!("{digest:032x}"))
+        } else {
+            digest.serialize(serializer)
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
+        if deserializer.is_human_readable() {
+            let text = String::deserialize(deserializer)?;
+            u128::from_str_radix(&text, 16).map_err(serde::de::Error::custom)
+        } else {
+            u128::deserialize(deserializer)
+        }
+    }
 }

@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod channel;
+pub mod diary;
 pub mod error;
 pub mod event;
 pub mod fault;

@@ -8,11 +8,11 @@ use crate::strike;
 use crate::waiting::Waiting;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::fault::{FaultRule, Moment};
+use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::{Input, Output, Peer, Start};
 use rejoin_protocol::ids::{Attempt, Incarnation, Lineage, Rank};
 use rejoin_protocol::message::{AgentMessage, RESULT_PART_LIMIT};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Control {
     /// A command of a task's thread or of the plane.
@@ -21,6 +21,7 @@ impl Control {
             Command::Join { rank, attempt, terms, wait } => self.join(rank, attempt, terms, wait),
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
             Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
+                self.moment(rank, incarnation, Moment::Checkpointing { version: checkpoint.version });
                 self.handle(Some(Input::Entered { rank, incarnation, checkpoint, local }));
             }
             Command::Finish { member: MemberId { rank, incarnation }, rounds, digest, result, wait } => {
@@ -269,14 +270,18 @@ impl Control {
     }
 
     /// A moment that fault rules may wait for.
-    fn moment(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) {
-        if let Some(rule) = self.rules.due(rank, incarnation, moment) {
-            self.strike(rule.clone());
-            if matches!(rule.action, rejoin_protocol::fault::Action::Throw) {
+    pub(super) fn moment(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) {
+        let Some(rule) = self.rules.due(rank, incarnation, moment) else { return };
+        self.strike(rule.clone());
+        match rule.action {
+            Action::Throw => {
                 let error = Error::new(Code::Io, format!("fault rule {} struck rank {rank}", rule.id));
                 self.plane.free(rank, incarnation, error.clone());
                 self.free_member(MemberId { rank, incarnation }, error);
             }
+            // It is this thread's moment: heartbeats stop too, as in a process that gets no processor.
+            Action::Delay { millis } => std::thread::sleep(Duration::from_millis(u64::from(millis))),
+            Action::Kill | Action::Stop | Action::CutLink { .. } | Action::Tell => {}
         }
     }
 

@@ -7,6 +7,7 @@ use crate::links::Misfit;
 use mio::{Interest, Token};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
+use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::ids::{Incarnation, Rank};
 use rejoin_protocol::wire::Kind;
@@ -151,6 +152,7 @@ impl Control {
                         if let Err(error) = serve.request(&payload, &self.shared.store, &mut connection.link) {
                             return self.end(token, error.message);
                         }
+                        self.asked_to_serve();
                     }
                     Role::Fetching(fetch) => match fetch.take(header, &payload, Instant::now()) {
                         Progress::Wait => {}
@@ -169,6 +171,14 @@ impl Control {
                     return self.end(token, cause.to_string());
                 }
             }
+        }
+    }
+
+    /// The moment before the first byte goes out, for each rank that this process hosts.
+    fn asked_to_serve(&mut self) {
+        let hosted: Vec<_> = self.members.iter().filter_map(|(rank, m)| Some((*rank, m.incarnation?))).collect();
+        for (rank, incarnation) in hosted {
+            self.moment(rank, incarnation, Moment::Serving);
         }
     }
 

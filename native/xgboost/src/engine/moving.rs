@@ -157,6 +157,10 @@ impl Engine {
         match rule.action {
             Action::Kill => seat.halt = Halt::ForGood,
             Action::Stop => seat.halt = Halt::Until(Instant::now() + STOP_PATIENCE),
+            Action::Delay { millis } => {
+                seat.halt = Halt::Until(Instant::now() + Duration::from_millis(u64::from(millis)));
+            }
+            Action::Tell => {}
             Action::CutLink { peer } => self.cut(rank, peer, "it was cut by a fault rule".into()),
             Action::Throw => {
                 self.free(member, Error::new(Code::Io, format!("rank {rank}: thrown by fault rule {}", rule.id)))

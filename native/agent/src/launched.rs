@@ -1,0 +1,187 @@
+//! What a process was given by the one who started it as a rank of a job (`rejoin run`).
+//!
+//! The environment only names things: who this process is, where the tracker is, and the number of an inherited descriptor.
+//! The job's secret is what is read from that descriptor. So it stands in no environment, no argument and no file, and a
+//! program may be wrapped in shells and interpreters as long as they let descriptors through.
+
+use crate::agent::AgentConfig;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_transport::{JobId, PortRange, Secret};
+use std::fs::File;
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::str::FromStr;
+
+/// Number of this process's rank.
+pub const RANK: &str = "REJOIN_RANK";
+/// Number of ranks.
+pub const WORLD: &str = "REJOIN_WORLD";
+/// How often the rank's process has been started before.
+pub const ATTEMPT: &str = "REJOIN_ATTEMPT";
+/// The tracker's address and port.
+pub const TRACKER: &str = "REJOIN_TRACKER";
+/// The job, 32 hexadecimal digits.
+pub const JOB: &str = "REJOIN_JOB";
+/// Number of the inherited descriptor that the secret is read from.
+pub const SECRET_DESCRIPTOR: &str = "REJOIN_SECRET_FD";
+/// `1` if the job wants to be told how each rank spends its time ([`crate::protocol::diary`]).
+pub const DETAILS: &str = "REJOIN_DETAILS";
+
+/// Name of the anonymous file that holds the secret, as it is seen in `/proc/PID/fd`.
+pub const SECRET_NAME: &str = "rejoin-secret";
+
+/// How long the tracker may be out of reach at the start, in milliseconds.
+const TRACKER_MILLIS: u64 = 10_000;
+
+/// This process as a rank of a job.
+#[derive(Clone, Debug)]
+pub struct Launched {
+    /// Who it is.
+    pub rank: Rank,
+    /// Number of ranks.
+    pub world: u32,
+    /// Which start of this rank's process it is.
+    pub attempt: Attempt,
+    /// Whether the job wants to be told how each rank spends its time.
+    pub details: bool,
+    /// For [`crate::Agent::start`].
+    pub agent: AgentConfig,
+}
+
+impl Launched {
+    /// Reads what this process was given. Can be called again: nothing is used up.
+    ///
+    /// # Errors
+    /// `BadState` when the process was not started by a launcher, `BadArgument` when a variable can't be read, `Io` when the
+    /// secret's descriptor is not what it should be: mostly something in between closed inherited descriptors.
+    pub fn from_environment() -> Result<Launched, Error> {
+        Launched::from(|name| std::env::var(name).ok())
+    }
+
+    /// The same from another source of variables, for tests.
+    fn from(variable: impl Fn(&str) -> Option<String>) -> Result<Launched, Error> {
+        let get = |name: &str| {
+            variable(name).ok_or_else(|| {
+                Error::new(
+                    Code::BadState,
+                    format!(
+                        "this process was expected to be started as a rank of a job, but {name} is not set in its \
+                         environment; start it with `rejoin run -n 2 -- PROGRAM`"
+                    ),
+                )
+            })
+        };
+        let rank: u32 = read(RANK, &get(RANK)?, "a rank's number")?;
+        let world: u32 = read(WORLD, &get(WORLD)?, "a number of ranks")?;
+        if rank >= world {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!("{RANK} is {rank} in a world of {world} ranks; 0 to {} are expected", i64::from(world) - 1),
+            ));
+        }
+        let task: u32 = read(ATTEMPT, &get(ATTEMPT)?, "how often the rank was started before")?;
+        let tracker: SocketAddr = read(TRACKER, &get(TRACKER)?, "an address with a port, as 127.0.0.1:4711")?;
+        let job = job(&get(JOB)?)?;
+        let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
+        let details = variable(DETAILS).is_some_and(|value| value == "1");
+        let agent = AgentConfig {
+            job,
+            secret,
+            encrypt: false,
+            executor: executor(rank, task),
+            listen: IpAddr::from([127, 0, 0, 1]),
+            ports: PortRange::EPHEMERAL,
+            host: "localhost".into(),
+            tracker,
+            tracker_millis: TRACKER_MILLIS,
+        };
+        Ok(Launched { rank: Rank(rank), world, attempt: Attempt { stage: 0, task }, details, agent })
+    }
+}
+
+/// The name under which the tracker knows the process of this start of a rank.
+pub fn executor(rank: u32, attempt: u32) -> String {
+    format!("process {rank}.{attempt}")
+}
+
+fn read<T: FromStr>(name: &str, text: &str, expected: &str) -> Result<T, Error> {
+    text.parse().map_err(|_| Error::new(Code::BadArgument, format!("{name} is {text:?}; expected {expected}")))
+}
+
+fn job(text: &str) -> Result<JobId, Error> {
+    let number = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok()).flatten();
+    let number = number
+        .ok_or_else(|| Error::new(Code::BadArgument, format!("{JOB} is {text:?}; expected 32 hexadecimal digits")))?;
+    Ok(JobId(number.to_be_bytes()))
+}
+
+/// Reads the secret through `/proc`, which opens the anonymous file anew: whoever read it before doesn't matter.
+fn secret(descriptor: u32) -> Result<Secret, Error> {
+    let path = format!("/proc/self/fd/{descriptor}");
+    let wrong = |seen: String| {
+        Error::new(
+            Code::Io,
+            format!(
+                "{SECRET_DESCRIPTOR} names descriptor {descriptor}, which was expected to be the launcher's {SECRET_NAME}; \
+                 seen: {seen}. Whatever stands between the launcher and this program (a wrapper, a supervisor, Python's \
+                 subprocess with close_fds) has to let inherited descriptors through"
+            ),
+        )
+    };
+    let target = std::fs::read_link(&path).map_err(|_| wrong("it is closed".into()))?.display().to_string();
+    if !target.contains(SECRET_NAME) {
+        return Err(wrong(target));
+    }
+    let mut file = File::open(&path).map_err(|cause| wrong(cause.to_string()))?;
+    let mut bytes = [0; 32];
+    file.read_exact(&mut bytes).map_err(|cause| wrong(format!("a file without 32 bytes ({cause})")))?;
+    Ok(Secret::new(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launched(changed: &str, value: Option<&str>) -> Error {
+        let found = |name: &str| {
+            if name == changed {
+                return value.map(String::from);
+            }
+            let usual = match name {
+                RANK => "1",
+                WORLD => "3",
+                ATTEMPT => "0",
+                TRACKER => "127.0.0.1:4711",
+                JOB => "000102030405060708090a0b0c0d0e0f",
+                SECRET_DESCRIPTOR => "0",
+                _ => return None,
+            };
+            Some(usual.to_string())
+        };
+        Launched::from(found).expect_err("standard input is no secret")
+    }
+
+    #[test]
+    fn a_process_that_nobody_launched_is_told_how_to_be() {
+        let error = launched(RANK, None);
+        assert_eq!(error.code, Code::BadState);
+        assert!(error.message.contains("rejoin run"), "{error}");
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_read_is_named_with_what_was_expected() {
+        let error = launched(TRACKER, Some("here"));
+        assert_eq!(error.message, "REJOIN_TRACKER is \"here\"; expected an address with a port, as 127.0.0.1:4711");
+        assert_eq!(launched(JOB, Some("12")).code, Code::BadArgument);
+        assert!(launched(RANK, Some("3")).message.contains("0 to 2 are expected"));
+    }
+
+    #[test]
+    fn a_descriptor_that_is_something_else_is_not_read() {
+        let error = launched("", None);
+        assert_eq!(error.code, Code::Io);
+        assert!(error.message.contains("rejoin-secret"), "{error}");
+        assert!(launched(SECRET_DESCRIPTOR, Some("99999")).message.contains("it is closed"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Collectives as data and step machines: no sockets, no clocks, no threads.
+//!
+//! Three things make up a collective here:
+//!
+//! - what is computed: [`Element`], [`Reduction`], a [`Reducer`] of them (or of the caller's own function), and the
+//!   [`Order`] in which the ranks' inputs are folded. Order and result depend on ranks and counts alone;
+//! - a [`Schedule`] per rank, made by a pure function of [`schedules`]: which bytes of which buffer go to which peer,
+//!   which bytes come from which peer and where they land, and what is folded into the result. Which algorithm that is
+//!   is looked up in [`choice`];
+//! - a [`StepMachine`] that executes a schedule for whoever has the links: it is asked what can be sent to a peer and
+//!   where the next bytes from a peer go, is told what went and came, and folds what has arrived.
+//!
+//! The bytes of a result are the same whatever the schedule is: every element is a left fold of the ranks' inputs in the
+//! stated order. [`mod@reference`] is that sentence in code; everything is tested against it.
+//!
+//! Elements are in the byte order of the machine, and all machines of a job must have the same.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod buffers;
+pub mod choice;
+mod element;
+mod fold;
+mod machine;
+mod order;
+mod reducer;
+mod reduction;
+pub mod reference;
+mod schedule;
+pub mod schedules;
+
+pub use buffers::{Buffer, Buffers, Extent};
+pub use element::Element;
+pub use machine::StepMachine;
+pub use order::Order;
+pub use reducer::{FoldError, Objects, Reducer};
+pub use reduction::{Reduction, Unfit};
+pub use schedule::{Schedule, Seat};

@@ -1,0 +1,189 @@
+//! What folds: a known reduction of a known element, or the caller's own function.
+
+use crate::fold::{self, Loops};
+use crate::{Element, Reduction, Unfit};
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+/// A caller's own function has failed. The collective can't be finished; no result may be handed out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the custom reducer failed: {0}")]
+pub struct FoldError(pub String);
+
+/// A function over whole elements: accumulator ∘ other into accumulator. Both have the same length, a multiple of the
+/// element's size, in an arbitrary number of elements; there is no alignment.
+type CustomFold<'f> = dyn Fn(&mut [u8], &[u8]) -> Result<(), FoldError> + Send + Sync + 'f;
+
+/// Folds buffers of elements.
+pub struct Reducer<'f> {
+    element_bytes: usize,
+    way: Way<'f>,
+}
+
+enum Way<'f> {
+    Known(Loops),
+    Custom(Box<CustomFold<'f>>),
+}
+
+impl<'f> Reducer<'f> {
+    /// The reducer of a known reduction.
+    ///
+    /// # Errors
+    /// [`Unfit`] when the reduction isn't defined for the element.
+    pub fn new(reduction: Reduction, element: Element) -> Result<Self, Unfit> {
+        Ok(Reducer { element_bytes: element.size(), way: Way::Known(fold::loops(reduction, element)?) })
+    }
+
+    /// The caller's function over elements of `element_bytes` bytes (more than 0): `fold(accumulator, other)` puts
+    /// accumulator ∘ other into the accumulator, for one or more elements at a time. It need be neither commutative nor
+    /// associative: it is called in the order of [`crate::Order`], left to right, and for each element at one rank only.
+    ///
+    /// # Panics
+    /// When `element_bytes` is 0.
+    pub fn custom(
+        element_bytes: usize,
+        fold: impl Fn(&mut [u8], &[u8]) -> Result<(), FoldError> + Send + Sync + 'f,
+    ) -> Self {
+        assert!(element_bytes > 0, "a custom reducer's elements have at least one byte");
+        Reducer { element_bytes, way: Way::Custom(Box::new(fold)) }
+    }
+
+    /// The caller's function over serialized objects of at most `objects.limit()` bytes; elements are [`Objects`]'
+    /// slots. `fold(accumulator, other)` replaces the accumulator's bytes.
+    pub fn objects(
+        objects: Objects,
+        fold: impl Fn(&mut Vec<u8>, &[u8]) -> Result<(), FoldError> + Send + Sync + 'f,
+    ) -> Self {
+        Reducer::custom(objects.slot_bytes(), move |accumulator, other| {
+            let slots =
+                accumulator.chunks_exact_mut(objects.slot_bytes()).zip(other.chunks_exact(objects.slot_bytes()));
+            for (slot, other) in slots {
+                let mut object = objects.unpack(slot)?.to_vec();
+                fold(&mut object, objects.unpack(other)?)?;
+                slot.copy_from_slice(&objects.pack(&object)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Bytes of one element.
+    pub fn element_bytes(&self) -> usize {
+        self.element_bytes
+    }
+
+    /// Whether it is the caller's function: then each element is folded at one rank only.
+    pub fn is_custom(&self) -> bool {
+        matches!(self.way, Way::Custom(_))
+    }
+
+    /// accumulator ∘ other into the accumulator.
+    ///
+    /// # Errors
+    /// When the caller's function fails; the accumulator is then worthless.
+    ///
+    /// # Panics
+    /// When the lengths differ or aren't whole elements.
+    pub fn fold(&self, accumulator: &mut [u8], other: &[u8]) -> Result<(), FoldError> {
+        assert_eq!(accumulator.len(), other.len(), "fold of buffers of unequal length");
+        assert_eq!(accumulator.len() % self.element_bytes, 0, "fold of a part of an element");
+        match &self.way {
+            Way::Known(loops) => (loops.fold)(accumulator, other),
+            Way::Custom(fold) if !accumulator.is_empty() => fold(accumulator, other)?,
+            Way::Custom(_) => {}
+        }
+        Ok(())
+    }
+
+    /// left ∘ right into `out`, in one pass where the reduction is a known one.
+    ///
+    /// # Errors
+    /// When the caller's function fails; `out` is then worthless.
+    ///
+    /// # Panics
+    /// When the lengths differ or aren't whole elements.
+    pub fn combine(&self, out: &mut [u8], left: &[u8], right: &[u8]) -> Result<(), FoldError> {
+        assert!(out.len() == left.len() && out.len() == right.len(), "fold of buffers of unequal length");
+        assert_eq!(out.len() % self.element_bytes, 0, "fold of a part of an element");
+        match &self.way {
+            Way::Known(loops) => (loops.combine)(out, left, right),
+            Way::Custom(_) => {
+                out.copy_from_slice(left);
+                self.fold(out, right)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Reducer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let way = if self.is_custom() { "custom" } else { "known" };
+        write!(f, "Reducer({way}, {} bytes)", self.element_bytes)
+    }
+}
+
+/// Serialized objects of varying length as elements of one size: slots of 8 bytes of length (little endian), the
+/// object's bytes, and zeros up to the limit. A whole slot is sent whatever its object's length is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Objects {
+    limit: usize,
+}
+
+/// Bytes of the length that stands before an object.
+const LENGTH_BYTES: usize = 8;
+
+impl Objects {
+    /// Objects of at most `limit` bytes.
+    pub const fn new(limit: usize) -> Self {
+        Objects { limit }
+    }
+
+    /// Most bytes of an object.
+    pub const fn limit(self) -> usize {
+        self.limit
+    }
+
+    /// Bytes of a slot: the element's size.
+    pub const fn slot_bytes(self) -> usize {
+        self.limit + LENGTH_BYTES
+    }
+
+    /// The slot of an object.
+    ///
+    /// # Errors
+    /// When the object is longer than the limit.
+    pub fn pack(self, object: &[u8]) -> Result<Vec<u8>, FoldError> {
+        if object.len() > self.limit {
+            return Err(FoldError(format!(
+                "an object of {} bytes; the limit given was {} bytes, give a greater one",
+                object.len(),
+                self.limit
+            )));
+        }
+        let mut slot = vec![0; self.slot_bytes()];
+        slot[..LENGTH_BYTES].copy_from_slice(&(object.len() as u64).to_le_bytes());
+        slot[LENGTH_BYTES..][..object.len()].copy_from_slice(object);
+        Ok(slot)
+    }
+
+    /// The object in a slot.
+    ///
+    /// # Errors
+    /// When this isn't a slot of this limit.
+    pub fn unpack(self, slot: &[u8]) -> Result<&[u8], FoldError> {
+        slot.split_first_chunk::<LENGTH_BYTES>()
+            .filter(|(_, object)| object.len() == self.limit)
+            .and_then(|(length, object)| object.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?))
+            .ok_or_else(|| {
+                FoldError(format!(
+                    "{} bytes aren't an object of at most {} bytes with its length before it",
+                    slot.len(),
+                    self.limit
+                ))
+            })
+    }
+}

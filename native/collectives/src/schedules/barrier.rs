@@ -1,0 +1,45 @@
+//! Barrier.
+
+use super::pairing;
+use crate::schedule::Gate;
+use crate::{Buffer, Extent, Schedule, Seat};
+use alloc::vec::Vec;
+
+/// Ways to do a barrier among n ranks. Messages are single bytes whose value doesn't matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Barrier {
+    /// All tell rank 0, and when all have, it tells all: 2(n-1) messages, 2 one after the other.
+    Star = 0,
+    /// Everybody's token is gathered everywhere, in ⌈log₂ n⌉ steps: n⌈log₂ n⌉ messages.
+    Doubling = 1,
+}
+
+impl Barrier {
+    /// All of them.
+    pub const ALL: &'static [Barrier] = &[Barrier::Star, Barrier::Doubling];
+}
+
+/// The schedule of a barrier: nobody's has a result before everybody has begun. Input and result are empty.
+pub fn barrier(seat: Seat, algorithm: Barrier) -> Schedule {
+    let Seat { rank, world } = seat;
+    let mut schedule = Schedule::new(seat, 1, 0, 0);
+    let tokens: Vec<Extent> = (0..world).map(|peer| Extent::new(Buffer::Scratch, peer, 1)).collect();
+    schedule.scratch_bytes = world;
+    match algorithm {
+        _ if world == 1 => {}
+        Barrier::Star if rank == 0 => {
+            let receives = (1..world).map(|peer| schedule.receive(peer, tokens[peer])).collect();
+            let all = schedule.join(1, receives);
+            (1..world).for_each(|peer| schedule.send(peer, tokens[0], Gate::Made(all)));
+        }
+        Barrier::Star => {
+            schedule.send(0, tokens[rank], Gate::Open);
+            schedule.receive(0, tokens[0]);
+        }
+        Barrier::Doubling => {
+            pairing::doubling(&mut schedule, &tokens);
+        }
+    }
+    schedule
+}

@@ -28,6 +28,9 @@ pub const SECRET_DESCRIPTOR: &str = "REJOIN_SECRET_FD";
 /// `1` if the job wants to be told how each rank spends its time ([`crate::protocol::diary`]).
 pub const DETAILS: &str = "REJOIN_DETAILS";
 
+/// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
+pub const LOG: &str = "REJOIN_LOG";
+
 /// Name of the anonymous file that holds the secret, as it is seen in `/proc/PID/fd`.
 pub const SECRET_NAME: &str = "rejoin-secret";
 
@@ -50,12 +53,15 @@ pub struct Launched {
 }
 
 impl Launched {
-    /// Reads what this process was given. Can be called again: nothing is used up.
+    /// Reads what this process was given, and sets the level of the log. Can be called again: nothing is used up.
     ///
     /// # Errors
     /// `BadState` when the process was not started by a launcher, `BadArgument` when a variable can't be read, `Io` when the
     /// secret's descriptor is not what it should be: mostly something in between closed inherited descriptors.
     pub fn from_environment() -> Result<Launched, Error> {
+        if let Ok(level) = std::env::var(LOG) {
+            crate::logging::level(&level)?;
+        }
         Launched::from(|name| std::env::var(name).ok())
     }
 

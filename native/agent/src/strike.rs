@@ -24,15 +24,19 @@ impl Rules {
     }
 }
 
-/// SIGKILL or SIGSTOP of this process; nothing for the other actions, which are others' to do.
+/// SIGKILL or SIGSTOP of this process; nothing for the other actions, which are others' to do. Nothing more is done on the
+/// calling thread before the process is killed or stopped.
 pub(crate) fn strike(action: Action) {
-    let signal = match action {
-        Action::Kill => libc::SIGKILL,
-        Action::Stop => libc::SIGSTOP,
-        Action::CutLink { .. } | Action::Throw | Action::Delay { .. } | Action::Tell => return,
-    };
-    // SAFETY: kill with this process's own id has no memory effects.
-    unsafe {
-        libc::kill(libc::getpid(), signal);
+    match action {
+        // SAFETY: kill with this process's own id has no memory effects.
+        Action::Kill => unsafe {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        },
+        // To this thread: a signal to the process may be taken by another one, while this one goes on for a while.
+        // SAFETY: raise has no memory effects.
+        Action::Stop => unsafe {
+            libc::raise(libc::SIGSTOP);
+        },
+        Action::CutLink { .. } | Action::Throw | Action::Delay { .. } | Action::Tell => {}
     }
 }

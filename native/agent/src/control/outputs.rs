@@ -25,6 +25,11 @@ impl Control {
                 self.handle(Some(Input::Entered { rank, incarnation, checkpoint, local }));
             }
             Command::Finish { member: MemberId { rank, incarnation }, rounds, digest, result, wait } => {
+                let id = MemberId { rank, incarnation };
+                if let Some(error) = self.shared.failure(id) {
+                    // Its calls were ended while this one was on its way.
+                    return wait.answer(Err(error));
+                }
                 match self.members.get_mut(&rank).filter(|member| member.incarnation == Some(incarnation)) {
                     Some(member) => {
                         member.finishing = Some(wait);
@@ -33,7 +38,7 @@ impl Control {
                         self.handle(Some(Input::Finish { rank, incarnation, rounds, digest }));
                         self.moment(rank, incarnation, Moment::Finishing);
                     }
-                    None => wait.answer(Err(self.gone(MemberId { rank, incarnation }))),
+                    None => wait.answer(Err(self.gone(id))),
                 }
             }
             Command::Leave { member, failure } => {

@@ -66,6 +66,7 @@ pub struct TrackerServer {
     outcome: Arc<Mutex<Outcome>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     closing: Arc<std::sync::atomic::AtomicBool>,
+    abandoned: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl TrackerServer {
@@ -79,14 +80,16 @@ impl TrackerServer {
         let (teller, told) = unbounded();
         let outcome = Arc::new(Mutex::new(Outcome::default()));
         let closing = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let (server, waker) = Server::new(config, fact_queue, teller, outcome.clone(), closing.clone())?;
+        let abandoned = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let (mut server, waker) = Server::new(config, fact_queue, teller, outcome.clone(), closing.clone())?;
+        server.abandoned = abandoned.clone();
         let address = server.address();
         let thread = std::thread::Builder::new()
             .name("rejoin-tracker".into())
             .spawn(move || server.run())
             .map_err(|cause| Error::new(Code::Io, format!("the tracker's thread can't be started: {cause}")))?;
         let thread = Mutex::new(Some(thread));
-        Ok(TrackerServer { address, facts, waker: Arc::new(waker), told, outcome, thread, closing })
+        Ok(TrackerServer { address, facts, waker: Arc::new(waker), told, outcome, thread, closing, abandoned })
     }
 
     /// Where agents reach it.
@@ -118,6 +121,13 @@ impl TrackerServer {
     /// The job's error.
     pub fn result(&self) -> Result<Option<Bytes>, Error> {
         self.outcome.lock().result.clone().transpose()
+    }
+
+    /// Ends the tracker without a word to anybody, as if its process had been killed: the job isn't over. For tests of a
+    /// tracker's death; another one may listen at the same address when this returns.
+    pub fn abandon(&self) {
+        self.abandoned.store(true, std::sync::atomic::Ordering::Release);
+        self.close();
     }
 
     /// Ends the job if it is still going on, tells the agents, and stops listening.

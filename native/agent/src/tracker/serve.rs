@@ -51,6 +51,8 @@ pub(super) struct Server {
     teller: Sender<Told>,
     outcome: Arc<Mutex<Outcome>>,
     closing: Arc<AtomicBool>,
+    /// Whether it ends without a word.
+    pub(super) abandoned: Arc<AtomicBool>,
     links: HashMap<Token, AgentLink>,
     probes: HashMap<Token, Probe>,
     next_token: usize,
@@ -85,6 +87,7 @@ impl Server {
             teller,
             outcome,
             closing,
+            abandoned: Arc::new(AtomicBool::new(false)),
             links: HashMap::new(),
             probes: HashMap::new(),
             next_token: FIRST_LINK,
@@ -132,7 +135,9 @@ impl Server {
             }
             self.deadlines();
         }
-        self.farewell();
+        if !self.abandoned.load(Ordering::Acquire) {
+            self.farewell();
+        }
     }
 
     fn handle(&mut self, input: Input) {
@@ -268,6 +273,15 @@ impl Server {
         let _ = self.poll.registry().deregister(agent.link.socket());
         if agent.established {
             log::debug!("[job {}] an agent's connection ended: {reason}", self.job);
+            // A process that is killed resets its connections, and writing fails before its last words are read.
+            let mut last_words = Vec::new();
+            while !agent.closing {
+                let Ok(Received::Frame(_, payload)) = agent.link.receive() else { break };
+                last_words.extend(wire::decode::<AgentMessage>(&payload));
+            }
+            for message in last_words {
+                self.handle(Input::Message { link: token.0 as u64, message });
+            }
             self.handle(Input::Closed { link: token.0 as u64, reason });
         }
     }

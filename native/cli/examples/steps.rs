@@ -1,0 +1,82 @@
+//! A program for the tests of `rejoin run` on the agent's own API: it joins, takes checkpoints, reports its end.
+//!
+//! Arguments: how many versions (default 5), and of how many bytes a checkpoint is (default 1000). It moves no bytes between
+//! ranks, so ranks go on without each other. Prints where it started and the digest it ended with.
+#![allow(missing_docs)]
+
+use bytes::Bytes;
+use rejoin_agent::launched::Launched;
+use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::fault::FaultRule;
+use rejoin_agent::protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_agent::transport::Link;
+use rejoin_agent::{checkpoint, digest, Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Moves nothing.
+struct Silent;
+
+impl DataPlane for Silent {
+    fn attach(&self, _: Box<dyn AgentReports>) {}
+    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn start(&self, _: Rank, _: Incarnation, _: u32, _: Lineage, _: Version) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Link) {}
+    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
+    fn hold(&self, _: Rank, _: Incarnation) -> Version {
+        Version(0)
+    }
+    fn release(&self, _: Rank, _: Incarnation) {}
+    fn faults(&self, _: Vec<FaultRule>) {}
+    fn usage(&self) -> PlaneUsage {
+        PlaneUsage::default()
+    }
+    fn close(&self) {}
+}
+
+/// Version `version` of the model, which every rank computes alike.
+fn model(version: u32, length: usize) -> Bytes {
+    (0..length).map(|i| (i as u32 ^ version.wrapping_mul(2_654_435_761)) as u8).collect()
+}
+
+fn train() -> Result<(), Error> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let (versions, length) = (number(5) as u32, number(1000));
+    let launched = Launched::from_environment()?;
+    let agent = Agent::start(launched.agent, Arc::new(Silent))?;
+    let limit = Duration::from_secs(60);
+    let (start, bytes) = match agent.join(launched.rank, launched.attempt, "steps".into(), limit)? {
+        Joined::Start { start, bytes, .. } => (start, bytes),
+        Joined::Over { digest } => {
+            println!("digest {digest:032x} (the job was over)");
+            return Ok(());
+        }
+    };
+    let member = MemberId { rank: launched.rank, incarnation: start.incarnation };
+    println!("starts at version {} as incarnation {}", start.version, start.incarnation);
+    if let Some(bytes) = bytes {
+        assert_eq!(bytes, model(start.version.0, length), "the checkpoint is the one that was taken");
+    }
+    for version in start.version.0..=versions {
+        let bytes = if version == 0 { Bytes::new() } else { model(version, length) };
+        let taken = checkpoint(start.lineage, Version(version), version, &bytes, version == versions);
+        agent.store(member, taken, bytes)?;
+        agent.entered(member, taken, None);
+        if let Some(error) = agent.failure(member) {
+            return Err(error);
+        }
+    }
+    let result = (launched.rank == Rank(0)).then(|| Bytes::from_static(b"the result"));
+    let ended = agent.finish(member, versions, digest(&model(versions, length)), result, limit)?;
+    println!("digest {ended:032x}");
+    Ok(())
+}
+
+fn main() {
+    if let Err(error) = train() {
+        eprintln!("failed: {error}");
+        std::process::exit(9);
+    }
+}

@@ -1,0 +1,136 @@
+//! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
+#![warn(missing_docs)]
+
+mod record;
+mod rules;
+mod run;
+mod simulate;
+mod timeline;
+
+use clap::{CommandFactory, Parser, Subcommand};
+use rules::{duration, BadRule, Rule};
+use simulate::Family;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Training in lock-step that survives a death by starting one rank again.
+#[derive(Parser)]
+#[command(name = "rejoin", version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run a program as N ranks on this machine, with their tracker.
+    #[command(after_long_help = format!("{}\n\n{}", rules::GRAMMAR, run::status::STATUSES))]
+    Run(RunArguments),
+    /// Draw what each rank did when, from an event log, as an SVG picture.
+    Timeline {
+        /// A log written by `rejoin run --events`.
+        log: PathBuf,
+        /// Where the picture goes; standard output if it isn't given.
+        #[arg(short, long)]
+        output: Option<PathBuf>,
+    },
+    /// Replay a seed of the simulator and tell its story.
+    Simulate {
+        /// The seed.
+        #[arg(long)]
+        seed: u64,
+        /// What the seed is drawn from.
+        #[arg(long, value_enum, default_value = "mixed")]
+        family: Family,
+    },
+}
+
+#[derive(clap::Args)]
+struct RunArguments {
+    /// Number of ranks.
+    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    ranks: u32,
+    /// Start a rank that died again.
+    #[arg(long)]
+    restart: bool,
+    /// How often each rank may be started again.
+    #[arg(long, default_value_t = 10, value_name = "TIMES")]
+    restarts: u32,
+    /// Strike a rank at a moment; may be given more than once. `--help` tells all of it.
+    #[arg(long = "kill", value_name = "RULE")]
+    kills: Vec<Rule>,
+    /// Write what happens to this file, a JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// End the whole run after so long.
+    #[arg(long, value_parser = time, value_name = "TIME")]
+    timeout: Option<Duration>,
+    /// How long processes are given to end when the run ends early.
+    #[arg(long, value_parser = time, default_value = "5s", value_name = "TIME")]
+    grace: Duration,
+    /// Silence after which a process is declared lost.
+    #[arg(long, value_parser = time, default_value = "1500ms", value_name = "TIME")]
+    lost_after: Duration,
+    /// How long a rank may be missing before the job ends with an error.
+    #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
+    members: Duration,
+    /// Level of Rejoin's own log on standard error: off, error, warn, info, debug or trace.
+    #[arg(long, default_value = "error", value_name = "LEVEL")]
+    log: String,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+fn time(text: &str) -> Result<Duration, BadRule> {
+    duration("the time", text)
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Run(arguments) => start(arguments),
+        Command::Timeline { log, output } => match timeline::draw(&log, output.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(text) => complain(&text),
+        },
+        Command::Simulate { seed, family } => {
+            if simulate::simulate(seed, family) {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn complain(text: &str) -> ExitCode {
+    eprintln!("rejoin: {text}");
+    ExitCode::FAILURE
+}
+
+fn start(arguments: RunArguments) -> ExitCode {
+    let world = arguments.ranks;
+    let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, world));
+    let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
+        Ok(rules) => rules,
+        Err(bad) => Arguments::command().error(clap::error::ErrorKind::ValueValidation, format!("--kill {bad}")).exit(),
+    };
+    let options = run::Options {
+        world,
+        restarts: if arguments.restart { arguments.restarts } else { 0 },
+        rules,
+        events: arguments.events,
+        timeout: arguments.timeout,
+        grace: arguments.grace,
+        lost_after: arguments.lost_after.max(Duration::from_millis(20)),
+        members: arguments.members,
+        log: arguments.log,
+        command: arguments.command,
+    };
+    match run::run(&options) {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => complain(&error.to_string()),
+    }
+}

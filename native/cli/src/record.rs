@@ -1,0 +1,254 @@
+//! The event log: one JSON object a line, each a typed fact with the time since the run began and where its rank was.
+
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::ids::{Generation, Phase};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::time::Instant;
+
+/// One line of the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Microseconds since the run began.
+    pub micros: u64,
+    /// The rank that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// Which incarnation of that rank.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<u32>,
+    /// The newest view: epoch of the tracker, and the number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generation: Option<Generation>,
+    /// The version that the rank was last known in; absent in boot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<u32>,
+    /// The rank's next collective, as last known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seqno: Option<u32>,
+    /// What happened: one key, `event` or `launcher`.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// Whose fact it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum What {
+    /// The protocol's, as the tracker told it.
+    Event(Event),
+    /// The launcher's own.
+    Launcher(Fact),
+}
+
+/// What only the launcher knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Fact {
+    /// The run begins.
+    Began {
+        /** Number of ranks. */
+        world: u32,
+        /** The program and its arguments. */
+        command: Vec<String>,
+        /** The kill rules; a fault's id is the place in this list. */
+        rules: Vec<String>,
+        /** Seconds since 1970. */
+        unix_seconds: u64,
+    },
+    /// A process was started.
+    Started {
+        /** Which start of this rank. */
+        attempt: u32,
+        /** Its process id. */
+        pid: u32,
+    },
+    /// A process has ended.
+    Ended {
+        /** Which start of this rank. */
+        attempt: u32,
+        /** In words, as `status 1` or `SIGKILL`. */
+        how: String,
+    },
+    /// A process will be started again.
+    Restarting {
+        /** The next start. */
+        attempt: u32,
+        /** The pause before it. */
+        after_millis: u64,
+    },
+    /// A stopped process goes on.
+    Woken,
+    /// The tracker was ended without a word.
+    TrackerKilled,
+    /// It is there again.
+    TrackerBack,
+    /// The run is over.
+    Over {
+        /** The launcher's exit status. */
+        status: u8,
+        /** Why, in words. */
+        reason: String,
+    },
+}
+
+/// The rank and incarnation that an event is about.
+fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
+    match event {
+        Event::RankJoined { rank, incarnation, .. }
+        | Event::RankLost { rank, incarnation, .. }
+        | Event::Restored { rank, incarnation, .. }
+        | Event::CaughtUp { rank, incarnation, .. }
+        | Event::VersionEntered { rank, incarnation, .. }
+        | Event::Spent { rank, incarnation, .. }
+        | Event::FaultFired { rank, incarnation, .. }
+        | Event::RankFinished { rank, incarnation, .. } => (Some(rank.0), Some(incarnation.0)),
+        Event::RankRefused { rank, .. } | Event::LinkBroken { rank, .. } => (Some(rank.0), None),
+        _ => (None, None),
+    }
+}
+
+/// Makes records: knows the time, and where each rank was last.
+pub struct Recorder {
+    began: Instant,
+    generation: Option<Generation>,
+    places: BTreeMap<u32, (Option<u32>, Option<u32>)>,
+    file: Option<File>,
+    failure: Option<io::Error>,
+}
+
+impl Recorder {
+    /// A recorder that writes nowhere, or to a new file.
+    ///
+    /// # Errors
+    /// When the file can't be made.
+    pub fn new(path: Option<&Path>) -> io::Result<Recorder> {
+        let file = path.map(File::create).transpose()?;
+        Ok(Recorder { began: Instant::now(), generation: None, places: BTreeMap::new(), file, failure: None })
+    }
+
+    /// A fact of the protocol.
+    pub fn event(&mut self, event: Event) {
+        match &event {
+            Event::ViewMade { generation, .. } => self.generation = Some(*generation),
+            Event::RankJoined { rank, .. } => drop(self.places.insert(rank.0, (None, None))),
+            Event::VersionEntered { rank, version, .. } => {
+                self.places.insert(rank.0, (Some(version.0), Some(0)));
+            }
+            Event::Spent { rank, phase, seqno, .. } => {
+                let version = match phase {
+                    Phase::Boot => None,
+                    Phase::Version(version) => Some(version.0),
+                };
+                self.places.insert(rank.0, (version, Some(*seqno)));
+            }
+            _ => {}
+        }
+        let (rank, incarnation) = subject(&event);
+        self.write(rank, incarnation, What::Event(event));
+    }
+
+    /// A fact of the launcher.
+    pub fn fact(&mut self, rank: Option<u32>, fact: Fact) {
+        self.write(rank, None, What::Launcher(fact));
+    }
+
+    /// Why the log is not whole, if it isn't.
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
+    }
+
+    fn write(&mut self, rank: Option<u32>, incarnation: Option<u32>, what: What) {
+        let Some(file) = self.file.as_mut().filter(|_| self.failure.is_none()) else { return };
+        let (version, seqno) = rank.and_then(|rank| self.places.get(&rank).copied()).unwrap_or_default();
+        let micros = self.began.elapsed().as_micros() as u64;
+        let record = Record { micros, rank, incarnation, generation: self.generation, version, seqno, what };
+        let line = serde_json::to_string(&record).map_err(io::Error::other);
+        // One write for each line: whoever reads while the run goes on sees whole lines.
+        if let Err(cause) = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes())) {
+            self.failure = Some(cause);
+        }
+    }
+}
+
+/// Reads a log.
+///
+/// # Errors
+/// When the file can't be read, or a line is no record: then with its number. A last line that was cut off in the middle (the
+/// launcher was killed while it wrote) is left out.
+pub fn read(path: &Path) -> Result<Vec<Record>, String> {
+    let file = File::open(path).map_err(|cause| format!("{} can't be opened: {cause}", path.display()))?;
+    let mut reader = io::BufReader::new(file);
+    let mut records = Vec::new();
+    let mut line = String::new();
+    for number in 1.. {
+        line.clear();
+        let length =
+            reader.read_line(&mut line).map_err(|cause| format!("{} can't be read: {cause}", path.display()))?;
+        if length == 0 {
+            break;
+        }
+        match serde_json::from_str(&line) {
+            Ok(record) => records.push(record),
+            Err(_) if !line.ends_with('\n') => break,
+            Err(cause) => {
+                return Err(format!(
+                    "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run --events`",
+                    path.display()
+                ))
+            }
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_agent::protocol::error::{Code, Error};
+    use rejoin_agent::protocol::ids::{AgentId, Incarnation, Lineage, Rank, Version};
+
+    #[test]
+    fn a_log_is_read_as_it_was_written_with_places_and_without_a_last_half_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.jsonl");
+        let mut recorder = Recorder::new(Some(&path)).unwrap();
+        recorder.fact(None, Fact::Began { world: 2, command: vec!["a".into()], rules: vec![], unix_seconds: 1 });
+        let generation = Generation { epoch: 1, number: 3 };
+        recorder.event(Event::ViewMade { generation, alive: vec![Rank(1)], vacant: vec![], reason: "x".into() });
+        let entered = Event::VersionEntered {
+            rank: Rank(1),
+            incarnation: Incarnation(0),
+            lineage: Lineage(0),
+            version: Version(7),
+            round: 7,
+        };
+        recorder.event(entered.clone());
+        // Numbers beyond those that JSON's readers take for whole ones, and a digest.
+        recorder.event(Event::AgentLost { agent: AgentId(u64::MAX), executor: "e".into(), reason: "\n\"".into() });
+        recorder.event(Event::JobEnded { digest: u128::MAX - 5, deaths: 0 });
+        recorder.event(Event::JobFailed { error: Error::new(Code::Mismatch, "different") });
+        assert!(recorder.failure().is_none());
+        drop(recorder);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, format!("{text}{{\"micros\": 12")).unwrap();
+        let records = read(&path).unwrap();
+        assert_eq!(records.len(), 6);
+        assert_eq!(records[2].what, What::Event(entered));
+        assert_eq!((records[2].rank, records[2].version, records[2].seqno), (Some(1), Some(7), Some(0)));
+        assert_eq!(records[2].generation, Some(generation));
+        assert_eq!(records[4].what, What::Event(Event::JobEnded { digest: u128::MAX - 5, deaths: 0 }));
+        assert!(records.windows(2).all(|pair| pair[0].micros <= pair[1].micros));
+    }
+
+    #[test]
+    fn a_file_that_is_no_log_is_refused_with_the_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        std::fs::write(&path, "hello\n").unwrap();
+        assert!(read(&path).unwrap_err().contains("line 1 of"));
+        assert!(read(&folder.path().join("none")).unwrap_err().contains("can't be opened"));
+    }
+}

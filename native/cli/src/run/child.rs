@@ -1,0 +1,140 @@
+//! One process of one rank: started, watched, signalled, reaped.
+
+use super::output::{prefix, Sink, Stream};
+use super::Happening;
+use crossbeam::channel::Sender;
+use rejoin_agent::launched;
+use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child as Process, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+/// What every process of a run is given.
+pub struct Template {
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+    /// Number of ranks.
+    pub world: u32,
+    /// Variables that name the job.
+    pub environment: Vec<(&'static str, String)>,
+    /// The secret's anonymous file. Inherited, since it isn't closed on exec.
+    pub secret: std::os::fd::OwnedFd,
+    /// Where lines go.
+    pub sink: Sink,
+}
+
+/// A started process that was not reaped yet. Its id, and its group's, can't be anybody else's before that.
+pub struct Child {
+    /// Which start of the rank.
+    pub attempt: u32,
+    /// When.
+    pub began: Instant,
+    pid: Pid,
+    process: Process,
+    readers: Vec<JoinHandle<()>>,
+}
+
+impl Child {
+    /// Starts a process for a rank, in a process group of its own. It dies with the launcher. Call it on a thread that lives
+    /// as long as the launcher: the kernel takes the end of that thread for the end of the parent.
+    ///
+    /// # Errors
+    /// When the program can't be run.
+    pub fn start(template: &Template, rank: u32, attempt: u32, tell: &Sender<Happening>) -> io::Result<Child> {
+        let mut command = Command::new(&template.command[0]);
+        command.args(&template.command[1..]);
+        command.envs(template.environment.iter().map(|(name, value)| (*name, value.as_str())));
+        command.env(launched::RANK, rank.to_string());
+        command.env(launched::WORLD, template.world.to_string());
+        command.env(launched::ATTEMPT, attempt.to_string());
+        command.env(launched::SECRET_DESCRIPTOR, template.secret.as_raw_fd().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.process_group(0);
+        let launcher = rustix::process::getpid();
+        // SAFETY: what runs between fork and exec are two system calls, which take no lock and allocate nothing.
+        unsafe {
+            command.pre_exec(move || {
+                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+                // The launcher may have died before that was set.
+                if rustix::process::getppid() != Some(launcher) {
+                    return Err(io::Error::from_raw_os_error(rustix::io::Errno::CHILD.raw_os_error()));
+                }
+                Ok(())
+            });
+        }
+        let mut process = command.spawn()?;
+        let began = Instant::now();
+        let pid = Pid::from_child(&process);
+        let mut readers = Vec::new();
+        let prefix = prefix(rank, attempt);
+        if let Some(out) = process.stdout.take() {
+            let (sink, prefix) = (template.sink.clone(), prefix.clone());
+            readers.push(std::thread::spawn(move || sink.pump(out, &prefix, Stream::Out)));
+        }
+        if let Some(err) = process.stderr.take() {
+            let sink = template.sink.clone();
+            readers.push(std::thread::spawn(move || sink.pump(err, &prefix, Stream::Err)));
+        }
+        let tell = tell.clone();
+        std::thread::spawn(move || {
+            // Waits without reaping: the process id stays taken until the launcher's own thread reaps it.
+            while let Err(cause) = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                if cause != rustix::io::Errno::INTR {
+                    break;
+                }
+            }
+            // The launcher may be over.
+            let _ = tell.send(Happening::Ended { rank, attempt });
+        });
+        Ok(Child { attempt, began, pid, process, readers })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Sends a signal to the process and all that it has started in its group.
+    pub fn signal(&self, signal: Signal) {
+        // A group that is gone needs no signal.
+        let _ = rustix::process::kill_process_group(self.pid, signal);
+    }
+
+    /// Whether the kernel shows the process as stopped.
+    pub fn is_stopped(&self) -> bool {
+        let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())) else { return false };
+        // The state stands behind the name, which is in parentheses and may contain any character.
+        stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+    }
+
+    /// Reaps a process that has ended, and ends whatever it has left behind in its group.
+    ///
+    /// # Errors
+    /// When it can't be waited for.
+    pub fn reap(mut self) -> io::Result<(ExitStatus, Vec<JoinHandle<()>>)> {
+        self.signal(Signal::KILL);
+        let status = self.process.wait()?;
+        Ok((status, self.readers))
+    }
+}
+
+/// How a process ended, in words.
+pub fn describe(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("status {code}"),
+        (None, Some(signal)) => signal_name(signal),
+        (None, None) => format!("{status}"),
+    }
+}
+
+/// Name of a signal, as `SIGKILL`.
+pub fn signal_name(signal: i32) -> String {
+    match signal_hook::low_level::signal_name(signal) {
+        Some(name) => name.to_string(),
+        None => format!("signal {signal}"),
+    }
+}

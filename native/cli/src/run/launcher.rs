@@ -1,0 +1,461 @@
+//! The launcher's own thread: it starts processes, hears how they and the job end, and decides what comes next.
+
+use super::child::{describe, Child, Template};
+use super::output::Sink;
+use super::restarts::{Decision, Restarts};
+use super::status::{Ending, LOG_FAILED, RULE_NEVER_FIRED};
+use super::tracker::JobTracker;
+use super::{Happening, Options};
+use crate::record::{Fact, Recorder};
+use crate::rules::Aftermath;
+use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
+use rejoin_agent::launched;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::transport::{JobId, Secret};
+use rejoin_agent::Told;
+use rustix::process::Signal;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::OwnedFd;
+use std::process::ExitStatus;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Processes that don't end by themselves when the job is over get SIGTERM after this time.
+const TERM_AFTER: Duration = Duration::from_secs(1);
+/// A stopped process is looked for again after this time, until the kernel shows it as stopped.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// Processes that left their group may hold an output open; nobody waits for them longer than this.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+enum State {
+    Running(Child),
+    /// Ended; a timer starts it again.
+    Waiting,
+    /// Ended, and is not started again.
+    Done,
+}
+
+enum Due {
+    Restart { rank: u32, attempt: u32 },
+    Wake { rank: u32, attempt: u32 },
+    TrackerBack,
+    Terminate,
+    Kill,
+    TimedOut,
+}
+
+struct Run<'a> {
+    options: &'a Options,
+    template: Template,
+    tracker: JobTracker,
+    sender: Sender<Happening>,
+    recorder: Recorder,
+    restarts: Restarts,
+    ranks: Vec<State>,
+    readers: Vec<JoinHandle<()>>,
+    timers: Vec<(Instant, Due)>,
+    fired: BTreeSet<u32>,
+    /// A rank has joined: the program takes part in the job, and has to see it to its end.
+    joined: bool,
+    /// The end was reached by all.
+    ended: bool,
+    ending: Option<Ending>,
+}
+
+/// Runs a program to its end and says the exit status.
+///
+/// # Errors
+/// What kept it from being started at all; nothing is left behind.
+pub fn run(options: &Options) -> Result<u8, Error> {
+    let io = |what: &'static str| {
+        move |cause: io::Error| Error::new(Code::Io, format!("the launcher can't {what}: {cause}"))
+    };
+    rejoin_agent::logging::level(&options.log)?;
+    let (sender, receiver) = unbounded();
+    watch_signals(sender.clone()).map_err(io("watch for signals"))?;
+    let mut recorder = Recorder::new(options.events.as_deref()).map_err(io("make the event log"))?;
+    let (job, secret) = (JobId::random()?, Secret::random()?);
+    let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
+    let tracker = JobTracker::start(options, job, secret, sender.clone())?;
+    let sink = Sink::default();
+    let template = Template {
+        command: options.command.clone(),
+        world: options.world,
+        environment: vec![
+            (launched::TRACKER, tracker.address().to_string()),
+            (launched::JOB, job.to_string()),
+            (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
+            (launched::LOG, options.log.clone()),
+        ],
+        secret: descriptor,
+        sink,
+    };
+    recorder.fact(
+        None,
+        Fact::Began {
+            world: options.world,
+            command: options.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
+            rules: options.rules.iter().map(|rule| rule.text.clone()).collect(),
+            unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
+        },
+    );
+    let run = Run {
+        options,
+        template,
+        tracker,
+        sender,
+        recorder,
+        restarts: Restarts::new(options.restarts),
+        ranks: (0..options.world).map(|_| State::Waiting).collect(),
+        readers: Vec::new(),
+        timers: Vec::new(),
+        fired: BTreeSet::new(),
+        joined: false,
+        ended: false,
+        ending: None,
+    };
+    Ok(run.drive(&receiver))
+}
+
+/// The secret in an anonymous file that nobody can change any more.
+fn sealed(secret: &Secret) -> io::Result<OwnedFd> {
+    use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
+    let mut file = File::from(memfd_create(launched::SECRET_NAME, MemfdFlags::ALLOW_SEALING)?);
+    file.write_all(secret.expose())?;
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file.into())
+}
+
+fn watch_signals(sender: Sender<Happening>) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if sender.send(Happening::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+impl Run<'_> {
+    fn drive(mut self, receiver: &Receiver<Happening>) -> u8 {
+        if let Some(limit) = self.options.timeout {
+            self.after(limit, Due::TimedOut);
+        }
+        for rank in 0..self.options.world {
+            if self.ending.is_none() {
+                self.start(rank, 0);
+            }
+        }
+        while !self.is_over() {
+            let next = self.timers.iter().map(|(at, _)| *at).min();
+            let wait = next.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
+            match receiver.recv_timeout(wait) {
+                Ok(happening) => self.happen(happening),
+                // The run itself holds a sender, so the channel can't be disconnected.
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            }
+            self.strike_timers();
+        }
+        self.tracker.close();
+        while let Ok(happening) = receiver.try_recv() {
+            if let Happening::Told(Told::Event(event)) = happening {
+                self.take_note(&event);
+                self.recorder.event(event);
+            }
+        }
+        self.wait_for_last_lines();
+        self.conclude()
+    }
+
+    fn is_over(&self) -> bool {
+        let running = self.ranks.iter().any(|state| matches!(state, State::Running(_)));
+        let waiting = self.ranks.iter().any(|state| matches!(state, State::Waiting));
+        !running && (self.ending.is_some() || !waiting)
+    }
+
+    fn after(&mut self, time: Duration, due: Due) {
+        self.timers.push((Instant::now() + time, due));
+    }
+
+    fn say(&self, text: &str) {
+        self.template.sink.say(text);
+    }
+
+    fn start(&mut self, rank: u32, attempt: u32) {
+        match Child::start(&self.template, rank, attempt, &self.sender) {
+            Ok(child) => {
+                self.recorder.fact(Some(rank), Fact::Started { attempt, pid: child.pid() });
+                self.ranks[rank as usize] = State::Running(child);
+            }
+            Err(cause) => {
+                self.ranks[rank as usize] = State::Done;
+                let program = self.template.command[0].to_string_lossy().into_owned();
+                let reason = format!("rank {rank}: {program} can't be run: {cause}");
+                self.end(Ending::NotRun { found: cause.kind() != io::ErrorKind::NotFound, reason });
+            }
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) {
+        match happening {
+            Happening::Ended { rank, attempt } => self.reap(rank, attempt),
+            Happening::Signal(signal) => self.signalled(signal),
+            Happening::Told(Told::Event(event)) => {
+                self.take_note(&event);
+                let failed = match &event {
+                    Event::JobFailed { error } => Some(error.clone()),
+                    _ => None,
+                };
+                self.recorder.event(event);
+                match failed {
+                    Some(error) => self.end(Ending::JobFailed(error.to_string())),
+                    // Somebody may have ended before the first rank joined.
+                    None if self.ending.is_none() => self.judge_early_ends(),
+                    None => {}
+                }
+            }
+            Happening::Told(Told::Kill { rank, attempt, reason, .. }) => {
+                if let Some(child) = self.running(rank.0).filter(|child| child.attempt == attempt.task) {
+                    child.signal(Signal::KILL);
+                    self.say(&format!("rank {rank} is killed: {reason}"));
+                }
+            }
+        }
+    }
+
+    fn running(&self, rank: u32) -> Option<&Child> {
+        match self.ranks.get(rank as usize) {
+            Some(State::Running(child)) => Some(child),
+            _ => None,
+        }
+    }
+
+    /// What an event means for the launcher.
+    fn take_note(&mut self, event: &Event) {
+        match event {
+            Event::RankJoined { .. } => self.joined = true,
+            Event::JobEnded { .. } => self.ended = true,
+            Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
+            _ => {}
+        }
+    }
+
+    fn rule_fired(&mut self, id: u32, rank: u32) {
+        self.fired.insert(id);
+        let Some(rule) = self.options.rules.get(id as usize) else { return };
+        self.say(&format!("rule `{}` struck rank {rank}", rule.text));
+        match rule.aftermath {
+            Aftermath::Nothing => {}
+            Aftermath::Wake(time) => {
+                if let Some(attempt) = self.running(rank).map(|child| child.attempt) {
+                    self.after(time, Due::Wake { rank, attempt });
+                }
+            }
+            Aftermath::Tracker(time) if self.ending.is_none() => {
+                self.tracker.kill();
+                self.recorder.fact(None, Fact::TrackerKilled);
+                self.after(time, Due::TrackerBack);
+            }
+            Aftermath::Tracker(_) => {}
+        }
+    }
+
+    fn reap(&mut self, rank: u32, attempt: u32) {
+        let state = std::mem::replace(&mut self.ranks[rank as usize], State::Done);
+        let child = match state {
+            State::Running(child) if child.attempt == attempt => child,
+            other => {
+                self.ranks[rank as usize] = other;
+                return;
+            }
+        };
+        let lived = child.began.elapsed();
+        let status = match child.reap() {
+            Ok((status, readers)) => {
+                self.readers.retain(|reader| !reader.is_finished());
+                self.readers.extend(readers);
+                status
+            }
+            Err(cause) => {
+                let reason = format!("rank {rank}'s process can't be waited for: {cause}");
+                return self.end(Ending::RankFailed(reason));
+            }
+        };
+        let how = describe(status);
+        self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
+        if !status.success() {
+            // The tracker learns it here first: nobody waits for a time-out.
+            let executor = launched::executor(rank, attempt);
+            self.tracker.tell(Input::ExecutorGone { executor, reason: format!("its process ended ({how})") });
+        }
+        if self.ending.is_none() {
+            self.judge_end(rank, status, &how, lived);
+        }
+    }
+
+    fn is_ended(&self) -> bool {
+        self.ended || matches!(self.tracker.outcome(), Some(Ok(())))
+    }
+
+    /// A process has ended while the run goes on.
+    fn judge_end(&mut self, rank: u32, status: ExitStatus, how: &str, lived: Duration) {
+        if let Some(Err(error)) = self.tracker.outcome() {
+            return self.end(Ending::JobFailed(error.to_string()));
+        }
+        if status.success() {
+            return self.judge_early_ends();
+        }
+        match self.restarts.died(rank, lived) {
+            Decision::Again { attempt, after } => {
+                let after_millis = after.as_millis() as u64;
+                self.say(&format!("rank {rank} died ({how}); attempt {attempt} starts after {after_millis} ms"));
+                self.recorder.fact(Some(rank), Fact::Restarting { attempt, after_millis });
+                self.ranks[rank as usize] = State::Waiting;
+                if after.is_zero() {
+                    self.start(rank, attempt);
+                } else {
+                    self.after(after, Due::Restart { rank, attempt });
+                }
+            }
+            Decision::GiveUp { reason } => {
+                self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));
+            }
+        }
+    }
+
+    /// A rank that ends well before the job has left the others without it, and would do so again.
+    fn judge_early_ends(&mut self) {
+        if !self.joined || self.is_ended() {
+            return;
+        }
+        let left: Vec<usize> =
+            self.ranks.iter().enumerate().filter(|(_, s)| matches!(s, State::Done)).map(|(rank, _)| rank).collect();
+        if let Some(rank) = left.first() {
+            self.end(Ending::RankFailed(format!(
+                "rank {rank} ended with status 0 before the job's end, which the other ranks wait for; every rank has to \
+                 report its end (finish) before its process ends"
+            )));
+        }
+    }
+
+    fn signalled(&mut self, signal: i32) {
+        let again = matches!(self.ending, Some(Ending::Signalled(_)));
+        self.end(Ending::Signalled(signal));
+        self.signal_all(if again { Signal::KILL } else { Signal::TERM });
+    }
+
+    fn signal_all(&self, signal: Signal) {
+        for state in &self.ranks {
+            if let State::Running(child) = state {
+                child.signal(signal);
+            }
+        }
+    }
+
+    /// The run is over, and this is why; the first reason counts. Whoever still runs is told, then asked, then made to end.
+    fn end(&mut self, ending: Ending) {
+        if self.ending.is_some() {
+            return;
+        }
+        let code = match ending {
+            Ending::Signalled(_) | Ending::TimedOut(_) => Code::Cancelled,
+            _ => Code::Unrecoverable,
+        };
+        if !matches!(ending, Ending::JobFailed(_)) {
+            self.tracker.tell(Input::Cancel { error: Error::new(code, ending.reason()) });
+        }
+        self.ending = Some(ending);
+        self.after(TERM_AFTER.min(self.options.grace), Due::Terminate);
+        self.after(self.options.grace, Due::Kill);
+    }
+
+    fn strike_timers(&mut self) {
+        let now = Instant::now();
+        while let Some(index) = self.timers.iter().position(|(at, _)| *at <= now) {
+            let (_, due) = self.timers.swap_remove(index);
+            match due {
+                Due::Restart { rank, attempt } if self.ending.is_none() => self.start(rank, attempt),
+                Due::Restart { .. } => {}
+                Due::Wake { rank, attempt } => self.wake(rank, attempt),
+                Due::TrackerBack if self.ending.is_none() => match self.tracker.revive() {
+                    Ok(()) => self.recorder.fact(None, Fact::TrackerBack),
+                    Err(error) => self.end(Ending::JobFailed(format!("the tracker can't come back: {error}"))),
+                },
+                Due::TrackerBack => {}
+                Due::Terminate => {
+                    // A stopped process takes its signal only when it goes on.
+                    self.signal_all(Signal::TERM);
+                    self.signal_all(Signal::CONT);
+                }
+                Due::Kill => self.signal_all(Signal::KILL),
+                Due::TimedOut => {
+                    let limit = self.options.timeout.unwrap_or_default().as_secs_f64();
+                    let running: Vec<String> = self
+                        .ranks
+                        .iter()
+                        .enumerate()
+                        .filter(|(_, state)| !matches!(state, State::Done))
+                        .map(|(rank, _)| rank.to_string())
+                        .collect();
+                    let reason =
+                        format!("the run took longer than --timeout {limit} s; not done: rank {}", running.join(", "));
+                    self.end(Ending::TimedOut(reason));
+                }
+            }
+        }
+    }
+
+    fn wake(&mut self, rank: u32, attempt: u32) {
+        let Some(child) = self.running(rank).filter(|child| child.attempt == attempt) else { return };
+        if child.is_stopped() {
+            child.signal(Signal::CONT);
+            self.recorder.fact(Some(rank), Fact::Woken);
+        } else {
+            // It has told of the rule, and stops in a moment.
+            self.after(LOOK_AGAIN, Due::Wake { rank, attempt });
+        }
+    }
+
+    fn wait_for_last_lines(&mut self) {
+        let until = Instant::now() + LAST_LINES;
+        while self.readers.iter().any(|reader| !reader.is_finished()) {
+            if Instant::now() > until {
+                self.say(
+                    "a process that a rank has left behind holds its output open; its last lines are not waited for",
+                );
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn conclude(mut self) -> u8 {
+        let ending = self.ending.take().unwrap_or(Ending::Well);
+        let mut status = ending.status();
+        if status != 0 {
+            self.say(&ending.reason());
+        }
+        let mut reason = ending.reason();
+        for rule in self.options.rules.iter().filter(|rule| !self.fired.contains(&rule.fault.id)) {
+            reason = format!("rule `{}` never fired", rule.text);
+            self.say(&reason);
+            status = if status == 0 { RULE_NEVER_FIRED } else { status };
+        }
+        if self.restarts.count() > 0 && status == 0 {
+            self.say(&format!("all {} ranks ended well after {} restarts", self.options.world, self.restarts.count()));
+        }
+        self.recorder.fact(None, Fact::Over { status, reason });
+        if let Some(cause) = self.recorder.failure() {
+            self.say(&format!("the event log could not be written to its end: {cause}"));
+            status = if status == 0 { LOG_FAILED } else { status };
+        }
+        status
+    }
+}

@@ -1,0 +1,56 @@
+//! `rejoin run`: the ranks of a job as processes of this machine, and their tracker, in one program.
+
+mod child;
+mod launcher;
+mod output;
+mod restarts;
+pub mod status;
+mod tracker;
+
+use crate::rules::Rule;
+use rejoin_agent::Told;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use launcher::run;
+
+/// What is to be run, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Number of ranks, at least 1.
+    pub world: u32,
+    /// How often each rank may be started again.
+    pub restarts: u32,
+    /// Kill rules, numbered by their place.
+    pub rules: Vec<Rule>,
+    /// Where the event log goes.
+    pub events: Option<PathBuf>,
+    /// Limit of the whole run.
+    pub timeout: Option<Duration>,
+    /// How long processes are given to end when the run is over before its time.
+    pub grace: Duration,
+    /// Silence after which a process is declared lost.
+    pub lost_after: Duration,
+    /// How long a rank may be missing.
+    pub members: Duration,
+    /// Level of the log.
+    pub log: String,
+    /// Program and arguments.
+    pub command: Vec<OsString>,
+}
+
+/// What the launcher's thread waits for.
+pub enum Happening {
+    /// A process has ended and waits to be reaped.
+    Ended {
+        /** Its rank. */
+        rank: u32,
+        /** Which start of it. */
+        attempt: u32,
+    },
+    /// The tracker told something.
+    Told(Told),
+    /// The launcher got this signal.
+    Signal(i32),
+}

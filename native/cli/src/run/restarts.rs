@@ -1,0 +1,114 @@
+//! Whether a rank that died is started again, and when. A pure function of the deaths so far.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// An incarnation that lived this long was well: the next pause is none again.
+const WELL: Duration = Duration::from_secs(10);
+/// Pause before the second restart in a row; each further one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest pause.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What is done about a death.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// The next attempt is started after this pause.
+    Again {
+        /** Its number. */
+        attempt: u32,
+        /** How long. */
+        after: Duration,
+    },
+    /// It stays dead, and the job with it.
+    GiveUp {
+        /** In words. */
+        reason: String,
+    },
+}
+
+#[derive(Default)]
+struct Deaths {
+    count: u32,
+    in_a_row: u32,
+}
+
+/// The deaths of all ranks.
+pub struct Restarts {
+    limit: u32,
+    deaths: BTreeMap<u32, Deaths>,
+}
+
+impl Restarts {
+    /// Each rank may be started again so often; 0 is never.
+    pub fn new(limit: u32) -> Self {
+        Restarts { limit, deaths: BTreeMap::new() }
+    }
+
+    /// An attempt of a rank died after it had lived so long.
+    pub fn died(&mut self, rank: u32, lived: Duration) -> Decision {
+        let limit = self.limit;
+        let deaths = self.deaths.entry(rank).or_default();
+        deaths.count += 1;
+        deaths.in_a_row = if lived >= WELL { 1 } else { deaths.in_a_row + 1 };
+        if limit == 0 {
+            let reason = "ranks are started again only with --restart".to_string();
+            return Decision::GiveUp { reason };
+        }
+        if deaths.count > limit {
+            let reason = format!("it was started again {limit} times already; raise --restarts to allow more");
+            return Decision::GiveUp { reason };
+        }
+        // The first comes at once: others wait for the rank.
+        let doublings = deaths.in_a_row.saturating_sub(2).min(16);
+        let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
+        let after = if deaths.in_a_row == 1 { Duration::ZERO } else { pause };
+        Decision::Again { attempt: deaths.count, after }
+    }
+
+    /// All restarts so far.
+    pub fn count(&self) -> u32 {
+        self.deaths.values().map(|deaths| deaths.count.min(self.limit)).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pause(decision: Decision) -> u128 {
+        match decision {
+            Decision::Again { after, .. } => after.as_millis(),
+            Decision::GiveUp { reason } => panic!("given up: {reason}"),
+        }
+    }
+
+    #[test]
+    fn the_first_restart_comes_at_once_and_further_ones_after_longer_and_longer_pauses() {
+        let mut restarts = Restarts::new(100);
+        let pauses: Vec<u128> = (0..9).map(|_| pause(restarts.died(2, Duration::from_millis(5)))).collect();
+        assert_eq!(pauses, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        assert_eq!(pause(restarts.died(3, Duration::ZERO)), 0, "another rank has pauses of its own");
+    }
+
+    #[test]
+    fn a_rank_that_lived_for_long_is_started_again_at_once() {
+        let mut restarts = Restarts::new(100);
+        for _ in 0..4 {
+            restarts.died(0, Duration::ZERO);
+        }
+        assert_eq!(pause(restarts.died(0, Duration::from_secs(60))), 0);
+        assert_eq!(pause(restarts.died(0, Duration::ZERO)), 100);
+    }
+
+    #[test]
+    fn a_rank_that_dies_more_often_than_allowed_is_given_up_with_the_setting_that_allows_more() {
+        let mut restarts = Restarts::new(2);
+        assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 1, after: Duration::ZERO });
+        assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 2, after: Duration::ZERO });
+        let Decision::GiveUp { reason } = restarts.died(1, WELL) else { panic!("a third restart") };
+        assert!(reason.contains("--restarts"), "{reason}");
+        let Decision::GiveUp { reason } = Restarts::new(0).died(0, WELL) else { panic!("a restart") };
+        assert!(reason.contains("--restart"), "{reason}");
+    }
+}

@@ -1,0 +1,63 @@
+//! How the launcher exits. Scripts may rely on these numbers.
+
+/// The numbers, for `--help`.
+pub const STATUSES: &str = "\
+Exit status:
+    0  every rank ended with status 0, and every kill rule fired
+    2  the command line was not understood
+    3  a rank failed and was not started again (no --restart, or --restarts used up)
+    4  the job ended with an error (the tracker's or the ranks': a mismatch, missing ranks, …)
+    5  all went well, but a kill rule never fired
+    6  the event log could not be written to its end
+  124  --timeout was reached
+  126  the program could not be run      127  it was not found
+  128+N  the launcher was told to end by signal N (130: Ctrl-C, 143: SIGTERM)";
+
+/// Why a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Every rank ended with status 0.
+    Well,
+    /// A rank failed for good.
+    RankFailed(String),
+    /// The job's own error.
+    JobFailed(String),
+    /// The limit of the whole run.
+    TimedOut(String),
+    /// The program doesn't start.
+    NotRun { found: bool, reason: String },
+    /// A signal to the launcher.
+    Signalled(i32),
+}
+
+impl Ending {
+    /// The exit status.
+    pub fn status(&self) -> u8 {
+        match self {
+            Ending::Well => 0,
+            Ending::RankFailed(_) => 3,
+            Ending::JobFailed(_) => 4,
+            Ending::TimedOut(_) => 124,
+            Ending::NotRun { found: true, .. } => 126,
+            Ending::NotRun { found: false, .. } => 127,
+            Ending::Signalled(signal) => 128u8.saturating_add((*signal).clamp(0, 127) as u8),
+        }
+    }
+
+    /// In words.
+    pub fn reason(&self) -> String {
+        match self {
+            Ending::Well => "every rank ended well".into(),
+            Ending::RankFailed(reason)
+            | Ending::JobFailed(reason)
+            | Ending::TimedOut(reason)
+            | Ending::NotRun { reason, .. } => reason.clone(),
+            Ending::Signalled(signal) => format!("told to end by {}", super::child::signal_name(*signal)),
+        }
+    }
+}
+
+/// Status when a kill rule never fired though all else went well.
+pub const RULE_NEVER_FIRED: u8 = 5;
+/// Status when the event log isn't whole though all else went well.
+pub const LOG_FAILED: u8 = 6;

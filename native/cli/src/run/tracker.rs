@@ -1,0 +1,120 @@
+//! The job's tracker in the launcher: started, ended without a word, started again at the same address.
+
+use super::{Happening, Options};
+use crossbeam::channel::Sender;
+use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::tracker::{Input, TrackerConfig};
+use rejoin_agent::transport::{JobId, PortRange, Secret};
+use rejoin_agent::{TrackerServer, TrackerServerConfig};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How often agents give a sign of life, if the limit allows it.
+const HEARTBEAT: Duration = Duration::from_millis(200);
+/// How long agents keep what they hold when their launcher is gone. They are killed then anyway.
+const LEASE: Duration = Duration::from_secs(60);
+
+/// The tracker, or the place where it was.
+pub struct JobTracker {
+    config: TrackerServerConfig,
+    server: Option<(Arc<TrackerServer>, JoinHandle<()>)>,
+    address: SocketAddr,
+    tell: Sender<Happening>,
+}
+
+impl JobTracker {
+    /// Starts the first one.
+    ///
+    /// # Errors
+    /// When it can't listen.
+    pub fn start(options: &Options, job: JobId, secret: Secret, tell: Sender<Happening>) -> Result<JobTracker, Error> {
+        let millis = |time: Duration| time.as_millis() as u64;
+        let lost_after_millis = millis(options.lost_after);
+        let rules = TrackerConfig {
+            world: options.world,
+            epoch: 1,
+            timing: Timing {
+                heartbeat_millis: millis(HEARTBEAT).min(lost_after_millis / 4).max(1),
+                lost_after_millis,
+                lease_millis: millis(LEASE),
+                members_millis: millis(options.members),
+            },
+            // The launcher itself counts, since it is the one who starts again.
+            deaths_limit: u32::MAX,
+            deaths_setting: "--restarts".into(),
+            faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
+        };
+        let listen = IpAddr::from([127, 0, 0, 1]);
+        let ports = PortRange::EPHEMERAL;
+        let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
+        let mut tracker = JobTracker { config, server: None, address: SocketAddr::new(listen, 0), tell };
+        tracker.serve()?;
+        Ok(tracker)
+    }
+
+    /// Where agents reach it; the same for all its lives.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn serve(&mut self) -> Result<(), Error> {
+        let server = Arc::new(TrackerServer::start(self.config.clone())?);
+        self.address = server.address();
+        let (told, tell) = (server.clone(), self.tell.clone());
+        let forwarder = std::thread::spawn(move || {
+            while let Ok(next) = told.poll(Duration::from_secs(60)) {
+                if next.is_some_and(|next| tell.send(Happening::Told(next)).is_err()) {
+                    return;
+                }
+            }
+        });
+        self.server = Some((server, forwarder));
+        Ok(())
+    }
+
+    /// Tells what the launcher knows; nothing if there is no tracker now.
+    pub fn tell(&self, fact: Input) {
+        if let Some((server, _)) = &self.server {
+            server.tell(fact);
+        }
+    }
+
+    /// How the job ended; `None` while it goes on.
+    pub fn outcome(&self) -> Option<Result<(), Error>> {
+        let (server, _) = self.server.as_ref()?;
+        server.result().map(|result| result.map(drop)).transpose()
+    }
+
+    /// Ends it without a word to anybody, as if its process had been killed.
+    pub fn kill(&mut self) {
+        if let Some((server, forwarder)) = self.server.take() {
+            server.abandon();
+            // It has nothing to say if it panicked; what it was told is in the launcher's queue.
+            let _ = forwarder.join();
+        }
+    }
+
+    /// Starts it again at its address, in its next life.
+    ///
+    /// # Errors
+    /// When it can't listen there.
+    pub fn revive(&mut self) -> Result<(), Error> {
+        if self.server.is_some() {
+            return Ok(());
+        }
+        self.config.rules.epoch += 1;
+        self.config.ports = PortRange::new(self.address.port(), self.address.port())?;
+        self.serve()
+    }
+
+    /// Ends it in good order; all that it told is in the launcher's queue then.
+    pub fn close(&mut self) {
+        if let Some((server, forwarder)) = self.server.take() {
+            server.close();
+            let _ = forwarder.join();
+        }
+    }
+}

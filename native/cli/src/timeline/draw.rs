@@ -1,0 +1,302 @@
+//! The picture: a lane for each rank, time from left to right. Whatever has a story tells it where the pointer is.
+
+use super::scale::{time, Scale};
+use super::story::{Lane, Mark, Spell, State, Story};
+use rejoin_agent::protocol::diary::Stretch;
+use svg::node::element::{Circle, Definitions, Group, Line, Path, Pattern, Rectangle, Style, Text, Title};
+use svg::{Document, Node};
+
+const WIDTH: f64 = 1280.0;
+const LEFT: f64 = 92.0;
+const RIGHT: f64 = 28.0;
+const TOP: f64 = 118.0;
+const LANE: f64 = 30.0;
+const PITCH: f64 = 46.0;
+const BOTTOM: f64 = 46.0;
+/// Ticks are left out where they would run into the one before, and so are their labels.
+const TICK_GAP: f64 = 3.0;
+
+const COMPUTING: &str = "#2a9d8f";
+const EXCHANGING: &str = "#3a6ea5";
+const WAITING: &str = "#f2c879";
+const HANDED: &str = "#9d7ad1";
+
+const STYLE: &str = "\
+text { font-family: 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif; fill: #263238; }
+.title { font-size: 17px; font-weight: bold; }
+.sub { font-size: 12px; fill: #546e7a; }
+.rank { font-size: 13px; font-weight: bold; text-anchor: end; }
+.deaths { font-size: 10px; fill: #c0392b; text-anchor: end; }
+.axis { font-size: 11px; fill: #546e7a; text-anchor: middle; }
+.view { font-size: 9px; fill: #90a4ae; text-anchor: middle; }
+.version { font-size: 9px; fill: #546e7a; text-anchor: middle; }
+.inside { font-size: 10px; fill: #37474f; }
+.legend { font-size: 11px; }";
+
+/// Draws a story.
+pub fn picture(story: &Story) -> Document {
+    let lanes = story.lanes.len() as f64;
+    let height = TOP + lanes * PITCH + BOTTOM;
+    let scale = Scale::new(story.micros, LEFT, WIDTH - LEFT - RIGHT);
+    let floor = TOP + lanes * PITCH - (PITCH - LANE) / 2.0;
+    let mut document = Document::new()
+        .set("viewBox", (0.0, 0.0, WIDTH, height))
+        .set("width", WIDTH)
+        .set("height", height)
+        .set("role", "img")
+        .add(Title::new(format!("rejoin: {}", story.command)))
+        .add(Style::new(STYLE))
+        .add(hatches())
+        .add(Rectangle::new().set("width", WIDTH).set("height", height).set("fill", "#ffffff"))
+        .add(text(24.0, 32.0, "title", shorten(&story.command, 120)))
+        .add(text(24.0, 52.0, "sub", shorten(&story.summary(), 190)))
+        .add(legend());
+    document.append(grid(&scale, floor));
+    document.append(views(story, &scale, floor));
+    for (rank, lane) in story.lanes.iter().enumerate() {
+        document.append(draw_lane(rank, lane, TOP + rank as f64 * PITCH, &scale));
+    }
+    document
+}
+
+fn text(x: f64, y: f64, class: &str, content: impl Into<String>) -> Text {
+    Text::new(content.into()).set("x", round(x)).set("y", round(y)).set("class", class)
+}
+
+/// A tenth of a pixel is enough.
+fn round(value: f64) -> f64 {
+    (value * 10.0).round() / 10.0
+}
+
+fn bar(x: f64, y: f64, width: f64, height: f64, fill: &str) -> Rectangle {
+    Rectangle::new()
+        .set("x", round(x))
+        .set("y", round(y))
+        .set("width", round(width.max(0.3)))
+        .set("height", round(height))
+        .set("fill", fill)
+}
+
+fn shorten(text: &str, limit: usize) -> String {
+    if text.chars().count() <= limit {
+        return text.to_string();
+    }
+    text.chars().take(limit - 1).chain(['…']).collect()
+}
+
+fn hatch(id: &str, ground: &str, line: &str) -> Pattern {
+    Pattern::new()
+        .set("id", id)
+        .set("width", 6)
+        .set("height", 6)
+        .set("patternUnits", "userSpaceOnUse")
+        .set("patternTransform", "rotate(45)")
+        .add(Rectangle::new().set("width", 6).set("height", 6).set("fill", ground))
+        .add(Line::new().set("y2", 6).set("stroke", line).set("stroke-width", 3))
+}
+
+fn hatches() -> Definitions {
+    Definitions::new().add(hatch("lost", "#fdecea", "#e57368")).add(hatch("starting", "#f5f7f8", "#cfd8dc")).add(hatch(
+        "trackerless",
+        "#fffdf5",
+        "#f5e6b8",
+    ))
+}
+
+/// What a state is filled with. A rank at work is pale where nothing is known of how it spent its time.
+fn fill(state: State) -> &'static str {
+    match state {
+        State::Starting => "url(#starting)",
+        State::Meeting => "#dfe6e9",
+        State::Fetching => "#6c4ab6",
+        State::Replaying => "#cbb8ec",
+        State::Working => "#b9e0da",
+        State::Finished => "#eceff1",
+        State::Lost => "url(#lost)",
+    }
+}
+
+fn legend() -> Group {
+    let mut group = Group::new().set("class", "legend");
+    let states = [State::Starting, State::Meeting, State::Working];
+    let recovery = [State::Lost, State::Fetching, State::Replaying, State::Finished];
+    let mut entries: Vec<(&str, &str)> = states.iter().map(|state| (fill(*state), state.name())).collect();
+    entries.extend([(COMPUTING, "computing"), (EXCHANGING, "exchanging"), (WAITING, "waiting for others")]);
+    entries.push((HANDED, "handed recorded results"));
+    entries.extend(recovery.iter().map(|state| (fill(*state), state.name())));
+    let mut x = 24.0;
+    for (color, name) in entries {
+        group.append(bar(x, 66.0, 14.0, 12.0, color).set("stroke", "#b0bec5").set("stroke-width", 0.5).set("rx", 2));
+        group.append(text(x + 19.0, 76.0, "legend", name));
+        x += 33.0 + name.chars().count() as f64 * 6.7;
+    }
+    group
+}
+
+fn grid(scale: &Scale, floor: f64) -> Group {
+    let mut group = Group::new();
+    for (micros, name) in scale.ticks(14) {
+        let x = round(scale.x(micros));
+        let line = Line::new().set("x1", x).set("x2", x).set("y1", TOP - 8.0).set("y2", floor + 8.0);
+        group.append(line.set("stroke", "#eceff1"));
+        group.append(text(x, floor + 24.0, "axis", name));
+    }
+    group
+}
+
+/// Views as dashed lines, named above the lanes where there is room; and the times without a tracker.
+fn views(story: &Story, scale: &Scale, floor: f64) -> Group {
+    let mut group = Group::new();
+    for (from, to) in &story.trackerless {
+        let (x, width) = (scale.x(*from), scale.x(*to) - scale.x(*from));
+        let away = bar(x, TOP - 8.0, width, floor - TOP + 16.0, "url(#trackerless)").set("opacity", 0.8);
+        group.append(away.add(Title::new(format!("no tracker for {}", time(to - from)))));
+        group.append(text(x + 3.0, floor + 6.0, "view", "no tracker").set("style", "text-anchor: start"));
+    }
+    let mut free = 0.0;
+    for (at, name, reason) in &story.views {
+        let x = round(scale.x(*at));
+        let line = Line::new().set("x1", x).set("x2", x).set("y1", TOP - 10.0).set("y2", floor + 4.0);
+        let line = line.set("stroke", "#b0bec5").set("stroke-width", 0.7).set("stroke-dasharray", "2 3");
+        group.append(Group::new().add(Title::new(format!("view {name}: {reason}"))).add(line));
+        if x >= free {
+            group.append(text(x, TOP - 14.0, "view", name.as_str()));
+            free = x + 10.0 + 6.0 * name.len() as f64;
+        }
+    }
+    group
+}
+
+fn draw_lane(rank: usize, lane: &Lane, y: f64, scale: &Scale) -> Group {
+    let mut group = Group::new();
+    group.append(text(LEFT - 14.0, y + 19.0, "rank", format!("rank {rank}")));
+    if lane.deaths() > 0 {
+        let deaths = match lane.deaths() {
+            1 => "died once".into(),
+            2 => "died twice".into(),
+            more => format!("died {more} times"),
+        };
+        group.append(text(LEFT - 14.0, y + 31.0, "deaths", deaths));
+    }
+    for phase in &lane.phases {
+        let (x, width) = (scale.x(phase.from), scale.x(phase.to) - scale.x(phase.from));
+        let story =
+            format!("rank {rank}: {} for {} ({})", phase.state.name(), time(phase.to - phase.from), phase.detail);
+        group.append(bar(x, y, width, LANE, fill(phase.state)).add(Title::new(story)));
+    }
+    for spell in merged(&lane.spells, scale.micros_per_pixel()) {
+        group.append(draw_spell(rank, &spell, y, scale));
+    }
+    for phase in lane.phases.iter().filter(|phase| phase.state == State::Lost) {
+        let (x, width) = (scale.x(phase.from), scale.x(phase.to) - scale.x(phase.from));
+        if width > 34.0 {
+            group.append(text(x + 10.0, y + 19.0, "inside", "lost"));
+        }
+    }
+    marks(&mut group, lane, y, scale);
+    group
+}
+
+/// Stretches too narrow to be seen are added up to what is wide enough.
+fn merged(spells: &[Spell], least: u64) -> Vec<Spell> {
+    let mut merged: Vec<Spell> = Vec::new();
+    for spell in spells {
+        if let Some(last) = merged.last_mut() {
+            let near = spell.from.saturating_sub(last.to) <= least;
+            if near && last.to - last.from < least {
+                last.to = last.to.max(spell.to);
+                last.stretch = sum(last.stretch, spell.stretch);
+                continue;
+            }
+        }
+        merged.push(spell.clone());
+    }
+    merged
+}
+
+fn sum(one: Stretch, other: Stretch) -> Stretch {
+    let longer = if other.waiting_micros > one.waiting_micros { other.waited_for } else { one.waited_for };
+    Stretch {
+        micros: one.micros + other.micros,
+        computing_micros: one.computing_micros + other.computing_micros,
+        waiting_micros: one.waiting_micros + other.waiting_micros,
+        replaying_micros: one.replaying_micros + other.replaying_micros,
+        waited_for: longer.or(one.waited_for).or(other.waited_for),
+        calls: one.calls + other.calls,
+    }
+}
+
+/// A stretch as a pile: what it was spent with takes as much of the height as of the time.
+fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
+    let Stretch { micros, computing_micros, waiting_micros, replaying_micros, waited_for, calls } = spell.stretch;
+    let (x, width) = (scale.x(spell.from), scale.x(spell.to) - scale.x(spell.from));
+    let whole = micros.max(1);
+    let exchanging = whole.saturating_sub(computing_micros + waiting_micros + replaying_micros);
+    let pile = [
+        (waiting_micros, WAITING),
+        (replaying_micros, HANDED),
+        (exchanging, EXCHANGING),
+        (computing_micros, COMPUTING),
+    ];
+    let whom = waited_for.map_or(String::new(), |peer| format!(", mostly for rank {peer}"));
+    let mut group = Group::new().add(Title::new(format!(
+        "rank {rank}, {}: {} in {calls} calls: computing {}, exchanging {}, waiting {}{whom}, handed recorded results {}",
+        spell.place,
+        time(micros),
+        time(computing_micros),
+        time(exchanging),
+        time(waiting_micros),
+        time(replaying_micros)
+    )));
+    let mut top = y;
+    for (part, color) in pile.into_iter().filter(|(part, _)| *part > 0) {
+        let height = LANE * part as f64 / whole as f64;
+        group.append(bar(x, top, width, height, color));
+        top += height;
+    }
+    if let Some(peer) = waited_for.filter(|_| waiting_micros * 2 > whole) {
+        let label = if width > 76.0 { format!("waits for {peer}") } else { format!("{peer}") };
+        if width > 16.0 {
+            group.append(text(x + 4.0, y + 12.0, "inside", label));
+        }
+    }
+    group
+}
+
+fn marks(group: &mut Group, lane: &Lane, y: f64, scale: &Scale) {
+    let (mut free, mut labels_free) = (0.0, 0.0);
+    for (at, mark) in &lane.marks {
+        let x = round(scale.x(*at));
+        match mark {
+            Mark::Version(version) if x >= free => {
+                let line = Line::new().set("x1", x).set("x2", x).set("y1", y + LANE - 5.0).set("y2", y + LANE + 2.0);
+                group.append(line.set("stroke", "#546e7a").set("stroke-width", 0.8));
+                free = x + TICK_GAP;
+                let label = version.to_string();
+                let half = 3.5 * label.len() as f64;
+                if x - half >= labels_free {
+                    labels_free = x + half + 6.0;
+                    group.append(text(x, y + LANE + 10.5, "version", label));
+                }
+            }
+            Mark::Version(_) => {}
+            Mark::Fault(rule) => {
+                let bolt = format!("M{} {} l-4.5 10 h4 l-2.5 9 l8 -12 h-4.2 l3 -7 z", x, round(y - 9.0));
+                let bolt =
+                    Path::new().set("d", bolt).set("fill", "#f1c40f").set("stroke", "#7d6608").set("stroke-width", 0.8);
+                group.append(bolt.add(Title::new(format!("{}: struck by `{rule}`", time(*at)))));
+            }
+            Mark::Death(how) => {
+                let (left, right, top, foot) = (x - 4.0, x + 4.0, y + 11.0, y + 19.0);
+                let cross = format!("M{left} {top} L{right} {foot} M{left} {foot} L{right} {top}");
+                let cross =
+                    Path::new().set("d", cross).set("stroke", "#c0392b").set("stroke-width", 2.4).set("fill", "none");
+                group.append(cross.add(Title::new(format!("{}: died: {how}", time(*at)))));
+            }
+            Mark::CaughtUp(detail) => {
+                let dot = Circle::new().set("cx", x).set("cy", round(y)).set("r", 4).set("fill", "#27ae60");
+                group.append(dot.set("stroke", "#ffffff").add(Title::new(format!("{}: {detail}", time(*at)))));
+            }
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! `rejoin timeline`: a picture of what each rank did when, from an event log.
+
+mod draw;
+mod scale;
+mod story;
+
+use crate::record;
+use std::io::Write;
+use std::path::Path;
+use story::Story;
+
+/// Reads a log and writes its picture, an SVG that shows details where the pointer is.
+///
+/// # Errors
+/// When the log can't be read, has no run in it, or the picture can't be written: in words.
+pub fn draw(log: &Path, output: Option<&Path>) -> Result<(), String> {
+    let records = record::read(log)?;
+    let story = Story::of(&records)
+        .ok_or_else(|| format!("{} doesn't begin with the start of a run; give the whole log", log.display()))?;
+    let picture = draw::picture(&story);
+    match output {
+        Some(path) => {
+            svg::save(path, &picture).map_err(|cause| format!("{} can't be written: {cause}", path.display()))
+        }
+        None => {
+            let text = format!("{picture}\n");
+            std::io::stdout().lock().write_all(text.as_bytes()).map_err(|cause| format!("can't be written: {cause}"))
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! An event log as a story: for each rank, what it was at from when to when, and what struck it.
+
+use crate::record::{Fact, Record, What};
+use crate::timeline::scale::time;
+use rejoin_agent::protocol::diary::Stretch;
+use rejoin_agent::protocol::event::Event;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a rank is at, as far as the protocol knows. How it spends its time while it works is a [`Spell`]'s business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its process is there, and hasn't joined yet.
+    Starting,
+    /// It has its seat, and waits for the others and the plan.
+    Meeting,
+    /// Restarted: it fetches its checkpoint.
+    Fetching,
+    /// Restarted: it goes through what others have done already.
+    Replaying,
+    /// It works with the others.
+    Working,
+    /// It has reported its end.
+    Finished,
+    /// Dead, and not started again yet.
+    Lost,
+}
+
+impl State {
+    /// For the legend.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Starting => "starting",
+            State::Meeting => "meeting",
+            State::Fetching => "fetching",
+            State::Replaying => "catching up",
+            State::Working => "at work",
+            State::Finished => "finished",
+            State::Lost => "lost",
+        }
+    }
+}
+
+/// A state with its time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Phase {
+    pub state: State,
+    pub from: u64,
+    pub to: u64,
+    /// What else is known of it.
+    pub detail: String,
+}
+
+/// How a working rank spent a stretch of time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spell {
+    pub from: u64,
+    pub to: u64,
+    pub stretch: Stretch,
+    /// Where it was, as `version 3, call 17`.
+    pub place: String,
+}
+
+/// What struck a rank, or what it reached.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Mark {
+    /// A fault rule.
+    Fault(String),
+    /// It was declared lost or its process ended.
+    Death(String),
+    /// It works with the others again.
+    CaughtUp(String),
+    /// It entered this version.
+    Version(u32),
+}
+
+/// One rank.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Lane {
+    pub phases: Vec<Phase>,
+    pub spells: Vec<Spell>,
+    pub marks: Vec<(u64, Mark)>,
+    /// Attempts that died. Launcher and tracker both tell of a death, in any order, also after the next start.
+    died: BTreeSet<u32>,
+    /// The attempt that was started last.
+    attempt: u32,
+    /// The highest version that any of its incarnations entered.
+    highest: u32,
+    /// Attempts by incarnation.
+    attempts: BTreeMap<u32, u32>,
+    open: Option<(State, u64, String)>,
+}
+
+/// A whole run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Story {
+    pub command: String,
+    pub lanes: Vec<Lane>,
+    /// When views were made, with their names and reasons.
+    pub views: Vec<(u64, String, String)>,
+    /// When the tracker was away.
+    pub trackerless: Vec<(u64, u64)>,
+    /// Its length.
+    pub micros: u64,
+    /// How it ended.
+    pub ending: String,
+}
+
+impl Lane {
+    fn begin(&mut self, state: State, at: u64, detail: String) {
+        self.close(at);
+        self.open = Some((state, at, detail));
+    }
+
+    fn close(&mut self, at: u64) {
+        if let Some((state, from, detail)) = self.open.take() {
+            if at > from {
+                self.phases.push(Phase { state, from, to: at, detail });
+            }
+        }
+    }
+
+    fn died(&mut self, attempt: u32, at: u64, how: String) {
+        if !self.died.insert(attempt) {
+            return;
+        }
+        self.marks.push((at, Mark::Death(how.clone())));
+        if attempt == self.attempt {
+            self.begin(State::Lost, at, how);
+        }
+    }
+
+    /// How often it died.
+    pub fn deaths(&self) -> usize {
+        self.died.len()
+    }
+}
+
+impl Story {
+    /// The story of a log that begins with a run's start; `None` for another one.
+    pub fn of(records: &[Record]) -> Option<Story> {
+        let What::Launcher(Fact::Began { world, command, rules, .. }) = &records.first()?.what else { return None };
+        let mut story = Story {
+            command: command.join(" "),
+            lanes: (0..*world).map(|_| Lane::default()).collect(),
+            views: Vec::new(),
+            trackerless: Vec::new(),
+            micros: records.iter().map(|record| record.micros).max().unwrap_or_default(),
+            ending: "the log ends before the run does".into(),
+        };
+        let mut away = None;
+        for record in records {
+            let at = record.micros;
+            match &record.what {
+                What::Launcher(Fact::TrackerKilled) => away = Some(at),
+                What::Launcher(Fact::TrackerBack) => story.trackerless.extend(away.take().map(|from| (from, at))),
+                What::Launcher(Fact::Over { status, reason }) => {
+                    story.ending = if *status == 0 { reason.clone() } else { format!("status {status}: {reason}") };
+                }
+                What::Launcher(fact) => story.launcher(record.rank, at, fact),
+                What::Event(event) => story.event(at, event, rules),
+            }
+        }
+        story.trackerless.extend(away.map(|from| (from, story.micros)));
+        let end = story.micros;
+        for lane in &mut story.lanes {
+            lane.close(end);
+            lane.spells.sort_by_key(|spell| spell.from);
+        }
+        Some(story)
+    }
+
+    fn lane(&mut self, rank: u32) -> Option<&mut Lane> {
+        self.lanes.get_mut(rank as usize)
+    }
+
+    fn launcher(&mut self, rank: Option<u32>, at: u64, fact: &Fact) {
+        let Some(lane) = rank.and_then(|rank| self.lane(rank)) else { return };
+        match fact {
+            Fact::Started { attempt, pid } => {
+                lane.attempt = *attempt;
+                lane.begin(State::Starting, at, format!("attempt {attempt}, process {pid}"));
+            }
+            Fact::Ended { how, .. } if how == "status 0" => lane.close(at),
+            Fact::Ended { attempt, how } => lane.died(*attempt, at, how.clone()),
+            Fact::Restarting { after_millis, .. } if *after_millis > 0 => {
+                if let Some((State::Lost, _, detail)) = &mut lane.open {
+                    detail.push_str(&format!("; started again after {after_millis} ms"));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn event(&mut self, at: u64, event: &Event, rules: &[String]) {
+        match event {
+            Event::ViewMade { generation, reason, .. } => {
+                self.views.push((at, generation.to_string(), reason.clone()));
+            }
+            Event::PlanMade { newcomers, version, reason, .. } => {
+                for rank in newcomers {
+                    let Some(lane) = self.lane(rank.0) else { continue };
+                    let again = lane.deaths() > 0;
+                    let state = if again { State::Fetching } else { State::Working };
+                    lane.begin(state, at, format!("planned to start at version {version}: {reason}"));
+                }
+            }
+            Event::Spent { rank, stretch, ago_micros, phase, seqno, .. } => {
+                let to = at.saturating_sub(*ago_micros);
+                let from = to.saturating_sub(stretch.micros);
+                let place = format!("{phase}, before call {seqno}");
+                if let Some(lane) = self.lane(rank.0) {
+                    lane.spells.push(Spell { from, to, stretch: *stretch, place });
+                }
+            }
+            _ => self.rank_event(at, event, rules),
+        }
+    }
+
+    fn rank_event(&mut self, at: u64, event: &Event, rules: &[String]) {
+        let rank = match event {
+            Event::RankJoined { rank, .. }
+            | Event::RankLost { rank, .. }
+            | Event::Restored { rank, .. }
+            | Event::CaughtUp { rank, .. }
+            | Event::VersionEntered { rank, .. }
+            | Event::FaultFired { rank, .. }
+            | Event::RankFinished { rank, .. } => *rank,
+            _ => return,
+        };
+        let Some(lane) = self.lane(rank.0) else { return };
+        match event {
+            Event::RankJoined { incarnation, attempt, .. } => {
+                lane.attempts.insert(incarnation.0, attempt.task);
+                lane.begin(State::Meeting, at, format!("has its seat as incarnation {incarnation}"));
+            }
+            Event::RankLost { incarnation, reason, .. } => {
+                let attempt = lane.attempts.get(&incarnation.0).copied().unwrap_or(lane.attempt);
+                lane.died(attempt, at, reason.clone());
+            }
+            Event::Restored { version, bytes, source, millis, .. } => {
+                let detail = format!("got checkpoint {version} ({bytes} bytes) from {source} in {millis} ms");
+                lane.begin(State::Replaying, at, detail);
+            }
+            Event::CaughtUp { replayed_in, millis, .. } => {
+                let detail = format!("caught up {millis} ms after its plan; {replayed_in} bytes were replayed to it");
+                lane.marks.push((at, Mark::CaughtUp(detail.clone())));
+                lane.begin(State::Working, at, detail);
+            }
+            Event::VersionEntered { version, .. } => {
+                lane.marks.push((at, Mark::Version(version.0)));
+                let beyond = version.0 > lane.highest;
+                lane.highest = lane.highest.max(version.0);
+                if beyond && lane.open.as_ref().is_some_and(|(state, ..)| *state == State::Replaying) {
+                    lane.begin(State::Working, at, "is further than its incarnations before".into());
+                }
+            }
+            Event::FaultFired { id, .. } => {
+                let rule = rules.get(*id as usize).map_or_else(|| format!("rule {id}"), |rule| rule.clone());
+                lane.marks.push((at, Mark::Fault(rule)));
+            }
+            Event::RankFinished { .. } => lane.begin(State::Finished, at, "reported its end".into()),
+            _ => {}
+        }
+    }
+
+    /// Deaths of all ranks.
+    pub fn deaths(&self) -> usize {
+        self.lanes.iter().map(Lane::deaths).sum()
+    }
+
+    /// What stands under the title.
+    pub fn summary(&self) -> String {
+        let deaths = match self.deaths() {
+            0 => "nobody died".into(),
+            1 => "1 death".into(),
+            more => format!("{more} deaths"),
+        };
+        format!("{} ranks, {}, {deaths}; {}", self.lanes.len(), time(self.micros), self.ending)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Rank, Version};
+
+    fn fact(micros: u64, rank: Option<u32>, fact: Fact) -> Record {
+        let what = What::Launcher(fact);
+        Record { micros, rank, incarnation: None, generation: None, version: None, seqno: None, what }
+    }
+
+    fn event(micros: u64, event: Event) -> Record {
+        let what = What::Event(event);
+        Record { micros, rank: None, incarnation: None, generation: None, version: None, seqno: None, what }
+    }
+
+    fn began() -> Record {
+        let rules = vec!["rank=0,at=join".to_string()];
+        fact(0, None, Fact::Began { world: 1, command: vec!["p".into(), "x".into()], rules, unix_seconds: 0 })
+    }
+
+    fn joined(micros: u64, incarnation: u32) -> Record {
+        event(
+            micros,
+            Event::RankJoined {
+                rank: Rank(0),
+                incarnation: Incarnation(incarnation),
+                attempt: Attempt { stage: 0, task: incarnation },
+                executor: "e".into(),
+                vacant_millis: 0,
+            },
+        )
+    }
+
+    fn planned(micros: u64) -> Record {
+        event(
+            micros,
+            Event::PlanMade {
+                generation: Generation { epoch: 1, number: 1 },
+                lineage: Lineage(0),
+                version: Version(0),
+                round: 0,
+                newcomers: vec![Rank(0)],
+                reason: "r".into(),
+            },
+        )
+    }
+
+    #[test]
+    fn a_rank_that_died_once_is_told_from_its_start_to_its_end() {
+        let records = [
+            began(),
+            fact(10, Some(0), Fact::Started { attempt: 0, pid: 7 }),
+            joined(20, 0),
+            planned(30),
+            event(90, Event::FaultFired { id: 0, rank: Rank(0), incarnation: Incarnation(0) }),
+            fact(100, Some(0), Fact::Ended { attempt: 0, how: "SIGKILL".into() }),
+            fact(110, Some(0), Fact::Started { attempt: 1, pid: 8 }),
+            event(
+                115,
+                Event::RankLost {
+                    rank: Rank(0),
+                    incarnation: Incarnation(0),
+                    executor: "e".into(),
+                    reason: "gone".into(),
+                    silent_millis: 0,
+                    deaths: 1,
+                },
+            ),
+            joined(120, 1),
+            planned(130),
+            event(
+                140,
+                Event::Restored {
+                    rank: Rank(0),
+                    incarnation: Incarnation(1),
+                    version: Version(2),
+                    round: 2,
+                    bytes: 9,
+                    source: "rank 1".into(),
+                    millis: 0,
+                },
+            ),
+            event(
+                150,
+                Event::CaughtUp {
+                    rank: Rank(0),
+                    incarnation: Incarnation(1),
+                    replayed_in: 0,
+                    regenerated: 0,
+                    rounds_again: 0,
+                    millis: 1,
+                },
+            ),
+            event(180, Event::RankFinished { rank: Rank(0), incarnation: Incarnation(1), digest: 0 }),
+            fact(200, Some(0), Fact::Ended { attempt: 1, how: "status 0".into() }),
+            fact(210, None, Fact::Over { status: 0, reason: "well".into() }),
+        ];
+        let story = Story::of(&records).unwrap();
+        let lane = &story.lanes[0];
+        let told: Vec<(State, u64, u64)> = lane.phases.iter().map(|p| (p.state, p.from, p.to)).collect();
+        let wanted = [
+            (State::Starting, 10, 20),
+            (State::Meeting, 20, 30),
+            (State::Working, 30, 100),
+            (State::Lost, 100, 110),
+            (State::Starting, 110, 120),
+            (State::Meeting, 120, 130),
+            (State::Fetching, 130, 140),
+            (State::Replaying, 140, 150),
+            (State::Working, 150, 180),
+            (State::Finished, 180, 200),
+        ];
+        assert_eq!(told, wanted);
+        assert_eq!((lane.deaths(), story.deaths()), (1, 1));
+        assert_eq!(lane.marks[0], (90, Mark::Fault("rank=0,at=join".into())));
+        assert_eq!(lane.marks[1], (100, Mark::Death("SIGKILL".into())));
+        assert_eq!(story.summary(), "1 ranks, 210 µs, 1 death; well");
+    }
+
+    #[test]
+    fn a_stretch_stands_where_it_was_spent_and_not_where_it_was_told() {
+        let stretch = Stretch { micros: 40, computing_micros: 40, ..Stretch::default() };
+        let spent = Event::Spent {
+            rank: Rank(0),
+            incarnation: Incarnation(0),
+            stretch,
+            ago_micros: 25,
+            phase: rejoin_agent::protocol::ids::Phase::Boot,
+            seqno: 3,
+        };
+        let story = Story::of(&[began(), event(100, spent)]).unwrap();
+        let spell = &story.lanes[0].spells[0];
+        assert_eq!((spell.from, spell.to), (35, 75));
+    }
+
+    #[test]
+    fn a_log_without_a_beginning_is_no_story_and_one_without_an_end_says_so() {
+        assert!(Story::of(&[joined(5, 0)]).is_none());
+        assert!(Story::of(&[]).is_none());
+        let story = Story::of(&[began(), fact(5, None, Fact::TrackerKilled), joined(50, 0)]).unwrap();
+        assert!(story.summary().contains("the log ends before the run does"));
+        assert_eq!(story.trackerless, [(5, 50)]);
+    }
+}

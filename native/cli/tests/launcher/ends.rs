@@ -1,0 +1,98 @@
+//! How a run ends, and with which status.
+
+use crate::harness::{example, finish, rejoin, run};
+
+#[test]
+fn a_rank_that_fails_ends_the_run_with_its_name_and_status_3() {
+    let script = "if [ $REJOIN_RANK = 1 ]; then exit 7; fi; exec sleep 100";
+    run(&["-n", "3", "--", "sh", "-c", script]).ended(3).says("rank 1 failed (status 7)").says("--restart");
+}
+
+#[test]
+fn a_rank_that_dies_is_started_again_until_it_ends_well() {
+    let script = "echo here; if [ $REJOIN_RANK = 1 ] && [ $REJOIN_ATTEMPT -lt 2 ]; then kill -KILL $$; fi";
+    let ran = run(&["-n", "2", "--restart", "--", "sh", "-c", script]).ended(0);
+    ran.says("rank 1 died (SIGKILL); attempt 1").says("attempt 2 starts after").says("after 2 restarts");
+    for prefix in ["[0] ", "[1] ", "[1.1] ", "[1.2] "] {
+        assert!(ran.lines(prefix).eq(["here"]), "{prefix}: {}", ran.out);
+    }
+}
+
+#[test]
+fn a_rank_that_dies_again_and_again_is_given_up_after_as_many_restarts_as_are_allowed() {
+    let ran = run(&["-n", "1", "--restart", "--restarts", "2", "--", "sh", "-c", "echo here; exit 1"]).ended(3);
+    ran.says("rank 0 failed (status 1), and it was started again 2 times").says("--restarts");
+    assert_eq!(ran.out.lines().count(), 3);
+}
+
+#[test]
+fn a_program_that_is_not_there_or_cannot_be_run_is_told_as_shells_do() {
+    run(&["-n", "2", "--", "/nowhere/at-all"]).ended(127).says("/nowhere/at-all can't be run");
+    run(&["-n", "2", "--", "/etc/passwd"]).ended(126).says("/etc/passwd can't be run");
+}
+
+#[test]
+fn a_command_line_that_is_not_understood_ends_with_status_2_and_says_why() {
+    run(&["-n", "2"]).ended(2).says("PROGRAM");
+    run(&["-n", "0", "--", "true"]).ended(2).says("1..=4096");
+    run(&["-n", "2", "--kill", "rank=5,at=join", "--", "true"]).ended(2).says("ranks are 0 to 1");
+    run(&["-n", "2", "--kill", "rank=1,at=lunch", "--", "true"]).ended(2).says("at=lunch is unknown");
+}
+
+#[test]
+fn a_run_that_takes_too_long_is_ended_and_says_who_was_not_done() {
+    let script = "if [ $REJOIN_RANK = 0 ]; then exit 0; fi; exec sleep 100";
+    let ran = finish(&mut rejoin(&["run", "-n", "3", "--timeout", "300ms", "--", "sh", "-c", script]));
+    ran.ended(124).says("not done: rank 1, 2");
+}
+
+#[test]
+fn ranks_that_join_end_with_one_model_and_status_0() {
+    let ran = run(&["-n", "3", "--", &example("steps")]).ended(0);
+    assert_eq!(ran.common("digest ", 3).len(), 32);
+    assert!(ran.err.is_empty(), "{}", ran.err);
+}
+
+#[test]
+fn a_rank_that_ends_well_before_the_job_has_left_the_others_alone() {
+    let steps = example("steps");
+    let script = format!("if [ $REJOIN_RANK = 1 ]; then exit 0; fi; exec {steps}");
+    run(&["-n", "3", "--", "sh", "-c", &script]).ended(3).says("rank 1 ended with status 0 before the job's end");
+}
+
+#[test]
+fn ranks_that_disagree_end_with_the_jobs_error_and_status_4() {
+    let steps = example("steps");
+    let script = format!("exec {steps} $((5 + REJOIN_RANK))");
+    run(&["-n", "2", "--restart", "--", "sh", "-c", &script]).ended(4).says("MISMATCH");
+}
+
+#[test]
+fn a_program_that_loses_the_secrets_descriptor_says_what_was_expected() {
+    let steps = example("steps");
+    let script = format!("eval \"exec $REJOIN_SECRET_FD<&-\"; exec {steps}");
+    run(&["-n", "1", "--", "sh", "-c", &script]).ended(3).says("inherited descriptors");
+}
+
+#[test]
+fn a_program_that_nobody_launched_says_how_to_launch_it() {
+    let ran = finish(&mut std::process::Command::new(example("steps")));
+    ran.ended(9).says("rejoin run");
+}
+
+#[test]
+fn the_help_tells_rules_and_statuses() {
+    let ran = finish(&mut rejoin(&["run", "--help"])).ended(0);
+    for text in ["sent:K", "at=WHERE", "Exit status", "128+N"] {
+        assert!(ran.out.contains(text), "{text} in {}", ran.out);
+    }
+}
+
+#[test]
+fn a_seed_of_the_simulator_is_replayed_with_its_story() {
+    let first = finish(&mut rejoin(&["simulate", "--seed", "7"])).ended(0);
+    let second = finish(&mut rejoin(&["simulate", "--seed", "7"])).ended(0);
+    assert!(first.out.contains("seed 7 kept every promise"), "{}", first.out);
+    assert!(first.out == second.out, "a seed is one story");
+    assert!(first.out.lines().count() > 20);
+}

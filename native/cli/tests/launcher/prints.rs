@@ -1,0 +1,47 @@
+//! What ranks print, and what they are given.
+
+use crate::harness::run;
+
+#[test]
+fn every_line_is_whole_and_has_its_rank_before_it() {
+    let long = "x".repeat(3000);
+    let script = format!(
+        "i=0; while [ $i -lt 200 ]; do echo \"$REJOIN_RANK says $i {long}\"; echo \"$REJOIN_RANK errs $i {long}\" >&2; \
+         i=$((i+1)); done; printf 'no end'"
+    );
+    let ran = run(&["-n", "4", "--", "sh", "-c", &script]).ended(0);
+    for rank in 0..4 {
+        let lines: Vec<&str> = ran.out.lines().filter_map(|line| line.strip_prefix(&format!("[{rank}] "))).collect();
+        let mut wanted: Vec<String> = (0..200).map(|i| format!("{rank} says {i} {long}")).collect();
+        wanted.push("no end".into());
+        assert!(lines == wanted, "rank {rank} printed {} lines", lines.len());
+        let errors = ran.err.lines().filter_map(|line| line.strip_prefix(&format!("[{rank}] ")));
+        assert!(errors.eq((0..200).map(|i| format!("{rank} errs {i} {long}"))));
+    }
+    assert_eq!(ran.out.lines().count(), 4 * 201);
+}
+
+#[test]
+fn a_rank_is_told_who_it_is_and_its_arguments_are_passed_on() {
+    let script = "echo \"$REJOIN_RANK of $REJOIN_WORLD, attempt $REJOIN_ATTEMPT: $0 $1\"";
+    let ran = run(&["-n", "3", "--", "sh", "-c", script, "a b", "-n"]).ended(0);
+    for rank in 0..3 {
+        assert!(ran.lines(&format!("[{rank}] ")).eq([format!("{rank} of 3, attempt 0: a b -n")]));
+    }
+}
+
+#[test]
+fn the_secret_comes_through_a_descriptor_and_stands_in_no_environment_and_no_argument() {
+    let script = "secret=$(od -An -v -tx1 /proc/self/fd/$REJOIN_SECRET_FD | tr -d ' \\n'); echo bits\": $secret\"; \
+                  tr '\\0' '\\n' </proc/$$/environ | sed 's/^/given /'; tr '\\0' ' ' </proc/$PPID/cmdline | sed 's/^/launcher /'; \
+                  (echo changed >/proc/self/fd/$REJOIN_SECRET_FD) 2>/dev/null || echo it can not be changed";
+    let ran = run(&["-n", "2", "--", "sh", "-c", script]).ended(0);
+    let secret = ran.common("bits: ", 2);
+    assert_eq!(secret.len(), 64, "256 bits: {secret}");
+    let others = ran.out.lines().filter(|line| !line.contains("] bits: "));
+    assert!(others.clone().any(|line| line.contains("given REJOIN_SECRET_FD=")));
+    assert!(others.clone().all(|line| !line.contains(&secret)), "{}", ran.out);
+    assert_eq!(others.filter(|line| line.ends_with("it can not be changed")).count(), 2, "{}", ran.out);
+    let again = run(&["-n", "1", "--", "sh", "-c", script]).ended(0).common("bits: ", 1);
+    assert_ne!(secret, again, "every job has its own");
+}

@@ -86,12 +86,13 @@ final class InputPreparation {
               + " fit");
     }
     JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(new RowBlocks.Pack(schema));
-    blocks.setName("rejoin " + what + " input");
+    JavaRDD<byte[]> stored = blocks.mapPartitions(new BlockCompression.Compress());
+    stored.setName("rejoin " + what + " input");
     switch (settings.input()) {
       case REPLICATE:
-        return replicate(what, schema, blocks, shape);
+        return replicate(what, schema, stored, shape);
       case CHECKPOINT:
-        return checkpoint(what, schema, blocks, shape);
+        return checkpoint(what, schema, stored, shape);
       default:
         return reread(what, schema, blocks, shape);
     }
@@ -107,19 +108,20 @@ final class InputPreparation {
   }
 
   private PreparedInput replicate(
-      String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+      String what, StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
+    JavaRDD<byte[]> blocks = stored.mapPartitions(new BlockCompression.Decompress());
     for (int fill = 1; ; fill++) {
       // Asked again each time: executors come and go.
       int executors = executors().size();
       int copies = Math.max(1, Math.min(settings.replicas(), executors));
-      blocks.persist(StorageLevel.apply(true, false, false, false, copies));
+      stored.persist(StorageLevel.apply(true, false, false, false, copies));
       List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
-      int fewest = fewestCopies(blocks);
+      int fewest = fewestCopies(stored);
       if (fewest >= copies) {
         return new PreparedInput(
-            blocks, frame(schema, blocks), fingerprints, fewest - 1, () -> blocks.unpersist(false));
+            blocks, frame(schema, blocks), fingerprints, fewest - 1, () -> stored.unpersist(false));
       }
-      blocks.unpersist(true);
+      stored.unpersist(true);
       if (fill == FILLS) {
         throw new RejoinException(
             RejoinException.Code.IO,
@@ -157,7 +159,7 @@ final class InputPreparation {
   }
 
   private PreparedInput checkpoint(
-      String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+      String what, StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
     if (context.getCheckpointDir().isEmpty()) {
       throw new RejoinException(
           RejoinException.Code.BAD_ARGUMENT,
@@ -166,10 +168,11 @@ final class InputPreparation {
     }
     // Spark computes a partition again to checkpoint it; without the copy that could be in another
     // order.
-    blocks.persist(StorageLevel.DISK_ONLY());
-    blocks.checkpoint();
-    blocks.count();
-    blocks.unpersist(true);
+    stored.persist(StorageLevel.DISK_ONLY());
+    stored.checkpoint();
+    stored.count();
+    stored.unpersist(true);
+    JavaRDD<byte[]> blocks = stored.mapPartitions(new BlockCompression.Decompress());
     List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
     return new PreparedInput(
         blocks, frame(schema, blocks), fingerprints, Integer.MAX_VALUE, () -> {});

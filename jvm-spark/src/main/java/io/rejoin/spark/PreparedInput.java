@@ -29,7 +29,7 @@ final class PreparedInput implements AutoCloseable {
     this.release = release;
   }
 
-  /** The stored blocks of rows. */
+  /** The blocks of rows, read from where they are stored. */
   JavaRDD<byte[]> blocks() {
     return blocks;
   }

@@ -130,7 +130,7 @@ class InputPreparationTest {
 
     session.sparkContext().setCheckpointDir(directory.toString());
     try (PreparedInput input = prepare("checkpoint", rows)) {
-      assertTrue(input.blocks().isCheckpointed());
+      assertTrue(input.blocks().rdd().dependencies().head().rdd().isCheckpointed());
       assertEquals(
           stock().preprocess(rows)._1().toJavaRDD().glom().collect(),
           input.rows().toJavaRDD().glom().collect());

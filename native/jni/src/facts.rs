@@ -247,8 +247,9 @@ fn act(text: &str) -> Result<Action, Error> {
         ["kill"] => Ok(Action::Kill),
         ["stop"] => Ok(Action::Stop),
         ["throw"] => Ok(Action::Throw),
+        ["tell"] => Ok(Action::Tell),
         ["cut", peer] => Ok(Action::CutLink { peer: Rank(number("peer", peer)?) }),
-        _ => Err(bad(format!("action {text:?} is unknown; expected kill, stop, throw or cut:PEER"))),
+        _ => Err(bad(format!("action {text:?} is unknown; expected kill, stop, throw, tell or cut:PEER"))),
     }
 }
 
@@ -258,8 +259,12 @@ mod tests {
 
     #[test]
     fn a_fault_rule_is_read_as_it_is_written_in_the_documentation() {
-        let rules = faults("rank=1;incarnation=0;at=version:5:20000;do=kill | rank=2;at=joined;do=cut:0").unwrap();
-        assert_eq!(rules.len(), 2);
+        let rules = faults(
+            "rank=1;incarnation=0;at=version:5:20000;do=kill | rank=2;at=joined;do=cut:0 | rank=0;at=boot:7;do=tell",
+        )
+        .unwrap();
+        assert_eq!(rules.len(), 3);
+        assert_eq!(rules[2].action, Action::Tell);
         assert_eq!(rules[0].rank, Rank(1));
         assert_eq!(rules[0].incarnation, Some(Incarnation(0)));
         assert_eq!(rules[0].moment, Moment::Bytes { phase: Phase::Version(Version(5)), bytes: 20000 });

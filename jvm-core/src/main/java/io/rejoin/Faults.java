@@ -33,7 +33,7 @@ public final class Faults {
    * @param rank who is struck
    * @param incarnation which of its incarnations; negative for any
    * @param at joined, boot:bytes, version:v:bytes, restored, replaying or finishing
-   * @param action kill, stop, throw or cut:peer
+   * @param action kill, stop, throw, cut:peer, or tell (nothing is done but that it is told)
    */
   public Faults and(int rank, int incarnation, String at, String action) {
     rules.add(

@@ -73,6 +73,11 @@ final class Fault {
     return rule("cut:" + peer);
   }
 
+  /** Nothing is done: the rule only tells that its moment came. */
+  String tell() {
+    return rule("tell");
+  }
+
   private Fault at(String what) {
     moment = what;
     return this;

@@ -4,10 +4,14 @@ import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.Consumer;
+import java.util.function.BiConsumer;
+import java.util.function.Function;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
 
 /**
  * One line of the table of faults that must be survived: what strikes whom when, in words, and how
@@ -16,14 +20,12 @@ import java.util.function.Consumer;
  * @param name a sentence
  * @param workers how many ranks
  * @param restarts how many restarts of ranks there must be: a fault without effect proves nothing
- * @param prepare adds the fault rules and whatever wakes or kills by event
+ * @param prepare adds the fault rules and whatever wakes or kills by event, for a training that
+ *     undisturbed would be like this
  */
-record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> prepare) {
+record FaultCase(String name, int workers, int restarts, BiConsumer<RejoinRun, Calm> prepare) {
   /** Rounds of every case; short, for there are many. */
   static final int ROUNDS = 20;
-
-  private static final int MIDDLE = 9;
-  private static final long INSIDE = 20_000;
 
   @Override
   public String toString() {
@@ -38,43 +40,42 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
     List<FaultCase> all = new ArrayList<>();
     all.add(
         killed(
-            "an executor is killed when its task has joined and loads data", Fault.of(1).joined()));
+            "an executor is killed when its task has joined and loads data",
+            calm -> Fault.of(1).joined()));
     all.add(
         killed(
             "an executor is killed before the first byte of boot, while the DMatrix is built",
-            Fault.of(1).boot(0)));
-    all.add(killed("an executor is killed in the sketch", Fault.of(2).boot(3_000)));
-    all.add(killed("an executor is killed in the first round", Fault.of(1).version(0, INSIDE)));
-    all.add(
-        killed("an executor is killed in the middle round", Fault.of(1).version(MIDDLE, INSIDE)));
-    all.add(
-        killed("an executor is killed in the last round", Fault.of(1).version(ROUNDS - 1, INSIDE)));
-    int rank = random.nextInt(3);
-    int round = random.nextInt(ROUNDS);
-    int bytes = random.nextInt(20_000);
+            calm -> Fault.of(1).boot(0)));
+    all.add(killed("an executor is killed in the sketch", calm -> Fault.of(2).boot(3_000)));
     all.add(
         killed(
-            "an executor is killed at a random byte (rank "
-                + rank
-                + ", round "
-                + round
-                + ", byte "
-                + bytes
-                + ")",
-            Fault.of(rank).version(round, bytes)));
+            "an executor is killed in the first round",
+            calm -> Fault.of(1).version(0, calm.inside())));
     all.add(
-        killed("the executor of rank 0 is killed in a round", Fault.of(0).version(MIDDLE, INSIDE)));
+        killed(
+            "an executor is killed in the middle round",
+            calm -> Fault.of(1).version(calm.middle(), calm.inside())));
+    all.add(
+        killed(
+            "an executor is killed in the last round",
+            calm -> Fault.of(1).version(calm.last(), calm.inside())));
+    Anywhere anywhere = Anywhere.of(random.nextInt(3), random);
+    all.add(killed("an executor is killed at a random byte: " + anywhere, anywhere::fault));
+    all.add(
+        killed(
+            "the executor of rank 0 is killed in a round",
+            calm -> Fault.of(0).version(calm.middle(), calm.inside())));
     all.add(
         new FaultCase(
             "the executor of rank 0 is killed after the last round, before the driver has the"
                 + " result",
             3,
             1,
-            run -> {
+            (run, calm) -> {
               // The end must not be reached before rank 0 is struck, so rank 1 is frozen at its
               // entry into the last
               // version and goes on when rank 0 is lost.
-              run.fault(Fault.of(1).version(ROUNDS, 0).stop())
+              run.fault(Fault.of(1).version(calm.rounds(), 0).stop())
                   .fault(Fault.of(0).finishing().kill());
               new ByEvent(run).when(e -> e.kind() == Kind.RANK_LOST && isRank(e, 0), 1, "CONT");
             }));
@@ -83,33 +84,37 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
             "a rank is killed again during its own rejoin, when it has its checkpoint",
             3,
             2,
-            run ->
-                run.fault(Fault.of(1).version(MIDDLE, INSIDE).kill())
+            (run, calm) ->
+                run.fault(Fault.of(1).version(calm.middle(), calm.inside()).kill())
                     .fault(Fault.of(1).incarnation(1).restored().kill())));
     all.add(
         new FaultCase(
             "a rank is killed again during its own rejoin, while it replays",
             3,
             2,
-            run ->
-                run.fault(Fault.of(1).version(MIDDLE, INSIDE).kill())
+            (run, calm) ->
+                run.fault(Fault.of(1).version(calm.middle(), calm.inside()).kill())
                     .fault(Fault.of(1).incarnation(1).replaying().kill())));
     all.add(
         new FaultCase(
             "a rank is killed three times in a row",
             3,
             3,
-            run ->
-                run.fault(Fault.of(1).version(3, INSIDE).kill())
-                    .fault(Fault.of(1).incarnation(1).version(MIDDLE, INSIDE).kill())
-                    .fault(Fault.of(1).incarnation(2).version(15, INSIDE).kill())));
+            (run, calm) ->
+                run.fault(Fault.of(1).version(calm.round(0.15), calm.inside()).kill())
+                    .fault(Fault.of(1).incarnation(1).version(calm.middle(), calm.inside()).kill())
+                    .fault(
+                        Fault.of(1)
+                            .incarnation(2)
+                            .version(calm.round(0.75), calm.inside())
+                            .kill())));
     all.add(
         new FaultCase(
             "an executor is killed while another rank is being restored",
             3,
             2,
-            run -> {
-              run.fault(Fault.of(1).version(MIDDLE, INSIDE).kill());
+            (run, calm) -> {
+              run.fault(Fault.of(1).version(calm.middle(), calm.inside()).kill());
               new ByEvent(run)
                   .when(
                       e ->
@@ -124,27 +129,27 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
             "two of three executors are killed at once",
             3,
             2,
-            run ->
+            (run, calm) ->
                 run.setting("spark.rejoin.input.replicas", "3")
-                    .fault(Fault.of(1).version(MIDDLE, INSIDE).kill())
-                    .fault(Fault.of(2).version(MIDDLE, INSIDE).kill())));
+                    .fault(Fault.of(1).version(calm.middle(), calm.inside()).kill())
+                    .fault(Fault.of(2).version(calm.middle(), calm.inside()).kill())));
     all.add(
         new FaultCase(
             "all but one of four executors are killed at once",
             4,
             3,
-            run ->
+            (run, calm) ->
                 run.setting("spark.rejoin.input.replicas", "4")
-                    .fault(Fault.of(1).version(MIDDLE, INSIDE).kill())
-                    .fault(Fault.of(2).version(MIDDLE, INSIDE).kill())
-                    .fault(Fault.of(3).version(MIDDLE, INSIDE).kill())));
+                    .fault(Fault.of(1).version(calm.middle(), calm.inside()).kill())
+                    .fault(Fault.of(2).version(calm.middle(), calm.inside()).kill())
+                    .fault(Fault.of(3).version(calm.middle(), calm.inside()).kill())));
     all.add(
         new FaultCase(
             "a frozen executor is declared lost, replaced, and fenced when it wakes",
             3,
             1,
-            run -> {
-              run.fault(Fault.of(1).version(MIDDLE, INSIDE).stop());
+            (run, calm) -> {
+              run.fault(Fault.of(1).version(calm.middle(), calm.inside()).stop());
               new ByEvent(run).when(e -> e.kind() == Kind.RANK_LOST && isRank(e, 1), 1, "CONT");
             }));
     all.add(
@@ -153,8 +158,8 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
                 + " had been",
             3,
             0,
-            run -> {
-              run.fault(Fault.of(1).version(MIDDLE, INSIDE).stop());
+            (run, calm) -> {
+              run.fault(Fault.of(1).version(calm.middle(), calm.inside()).stop());
               new ByEvent(run).when(e -> e.kind() == Kind.FAULT_FIRED, 1, "CONT");
             }));
     all.add(
@@ -162,28 +167,36 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
             "a link between two living ranks is cut and made anew",
             3,
             0,
-            run -> run.fault(Fault.of(1).version(MIDDLE, INSIDE).cut(0))));
+            (run, calm) -> run.fault(Fault.of(1).version(calm.middle(), calm.inside()).cut(0))));
     all.add(
         new FaultCase(
             "a worker throws in a round; its executor stays",
             3,
             1,
-            run -> run.fault(Fault.of(1).version(MIDDLE, INSIDE).throwError())));
+            (run, calm) ->
+                run.fault(Fault.of(1).version(calm.middle(), calm.inside()).throwError())));
     return all;
   }
 
   /** The five that every pair of versions must pass. */
   static List<FaultCase> main() {
     return List.of(
-        killed("an executor is killed in boot", Fault.of(1).boot(0)),
-        killed("an executor is killed in the middle round", Fault.of(1).version(MIDDLE, INSIDE)),
-        killed("the executor of rank 0 is killed in a round", Fault.of(0).version(MIDDLE, INSIDE)),
-        killed("an executor is killed in the last round", Fault.of(2).version(ROUNDS - 1, INSIDE)),
+        killed("an executor is killed in boot", calm -> Fault.of(1).boot(0)),
+        killed(
+            "an executor is killed in the middle round",
+            calm -> Fault.of(1).version(calm.middle(), calm.inside())),
+        killed(
+            "the executor of rank 0 is killed in a round",
+            calm -> Fault.of(0).version(calm.middle(), calm.inside())),
+        killed(
+            "an executor is killed in the last round",
+            calm -> Fault.of(2).version(calm.last(), calm.inside())),
         new FaultCase(
             "a worker throws in a round; its executor stays",
             3,
             1,
-            run -> run.fault(Fault.of(1).version(MIDDLE, INSIDE).throwError())));
+            (run, calm) ->
+                run.fault(Fault.of(1).version(calm.middle(), calm.inside()).throwError())));
   }
 
   /**
@@ -194,29 +207,43 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
     List<Integer> ranks = new ArrayList<>(List.of(0, 1, 2));
     java.util.Collections.shuffle(ranks, random);
     int deaths = 1 + random.nextInt(3);
-    List<String> rules = new ArrayList<>();
-    StringBuilder name = new StringBuilder("random kills:");
-    for (int rank : ranks.subList(0, deaths)) {
-      int round = random.nextInt(ROUNDS);
-      int bytes = random.nextInt(20_000);
-      rules.add(Fault.of(rank).version(round, bytes).kill());
-      name.append(" rank ")
-          .append(rank)
-          .append(" round ")
-          .append(round)
-          .append(" byte ")
-          .append(bytes)
-          .append(';');
-    }
+    List<Anywhere> kills =
+        ranks.subList(0, deaths).stream()
+            .map(rank -> Anywhere.of(rank, random))
+            .collect(Collectors.toList());
     return new FaultCase(
-        name.toString(),
+        "random kills: " + kills.stream().map(Anywhere::toString).collect(Collectors.joining(", ")),
         3,
         deaths,
-        run -> rules.forEach(run.setting("spark.rejoin.input.replicas", "4")::fault));
+        (run, calm) -> {
+          run.setting("spark.rejoin.input.replicas", "4");
+          kills.forEach(kill -> run.fault(kill.fault(calm).kill()));
+        });
   }
 
-  private static FaultCase killed(String name, Fault fault) {
-    return new FaultCase(name, 3, 1, run -> run.fault(fault.kill()));
+  /** A random place in a training: shares of its rounds and of what a round sends. */
+  private record Anywhere(int rank, double round, double bytes) {
+    static Anywhere of(int rank, Random random) {
+      return new Anywhere(rank, random.nextDouble(), random.nextDouble());
+    }
+
+    Fault fault(Calm calm) {
+      return Fault.of(rank).version(calm.round(round), calm.byteOf(bytes));
+    }
+
+    @Override
+    public String toString() {
+      return String.format(
+          Locale.ROOT,
+          "rank %d after %.0f %% of the rounds and %.0f %% of a round's bytes",
+          rank,
+          100 * round,
+          100 * bytes);
+    }
+  }
+
+  private static FaultCase killed(String name, Function<Calm, Fault> fault) {
+    return new FaultCase(name, 3, 1, (run, calm) -> run.fault(fault.apply(calm).kill()));
   }
 
   private static boolean isRank(TrainingEvent event, int rank) {
@@ -245,7 +272,7 @@ record FaultCase(String name, int workers, int restarts, Consumer<RejoinRun> pre
     }
 
     /** The signal goes to the process that the rank's first incarnation runs in, once. */
-    void when(java.util.function.Predicate<TrainingEvent> moment, int rank, String signal) {
+    void when(Predicate<TrainingEvent> moment, int rank, String signal) {
       boolean[] sent = {false};
       run.expectSignal();
       run.listen(

@@ -24,7 +24,7 @@ import org.junit.jupiter.api.TestFactory;
 class FaultsIT {
   private static final Duration LIMIT = Duration.ofSeconds(150);
   static final long SEED = Long.getLong("rejoin.it.seed", System.nanoTime());
-  private static final Map<String, String> UNDISTURBED = new ConcurrentHashMap<>();
+  private static final Map<String, Calm> UNDISTURBED = new ConcurrentHashMap<>();
 
   @TestFactory
   Stream<DynamicTest> every_fault_is_survived() {
@@ -49,7 +49,7 @@ class FaultsIT {
                       recipe + " goes on after a kill",
                       3,
                       1,
-                      run -> run.fault(Fault.of(1).version(5, 5_000).kill()));
+                      (run, calm) -> run.fault(Fault.of(1).version(5, 5_000).kill()));
               return DynamicTest.dynamicTest(
                   killed.name(), () -> check(Sessions.Shape.SINGLE, recipe, killed));
             });
@@ -59,22 +59,18 @@ class FaultsIT {
     SparkSession spark = Sessions.of(shape);
     StandaloneCluster cluster = Sessions.cluster();
     String key = shape + " " + recipe + " " + fault.workers();
-    String expected = UNDISTURBED.get(key);
-    if (expected == null) {
-      RejoinRun calm =
-          new RejoinRun(spark, recipe, fault.workers(), FaultCase.ROUNDS)
-              .setting("spark.rejoin.checkpoint.rounds", "1");
-      expected = Deadline.within(LIMIT, "undisturbed " + key, cluster, () -> calm.train().digest());
-      UNDISTURBED.put(key, expected);
+    Calm calm = UNDISTURBED.get(key);
+    if (calm == null) {
+      calm = Calm.of(spark, recipe, fault.workers(), FaultCase.ROUNDS, LIMIT);
+      System.out.println(key + ", undisturbed: " + calm);
+      UNDISTURBED.put(key, calm);
     }
-    RejoinRun run =
-        new RejoinRun(spark, recipe, fault.workers(), FaultCase.ROUNDS)
-            .setting("spark.rejoin.checkpoint.rounds", "1");
-    fault.prepare().accept(run);
+    RejoinRun run = Calm.run(spark, recipe, fault.workers(), FaultCase.ROUNDS);
+    fault.prepare().accept(run, calm);
     Outcome outcome = Deadline.within(LIMIT, fault.name(), cluster, run::train);
     assertNull(outcome.trouble());
     assertEquals(
-        expected,
+        calm.digest(),
         outcome.digest(),
         "the model differs from that of the undisturbed training; events: " + run.events());
     long restarts =

@@ -18,22 +18,23 @@ class LocalModeIT {
                 "a worker throws in a round",
                 3,
                 1,
-                run -> run.fault(Fault.of(1).version(9, 20_000).throwError())),
+                (run, calm) -> run.fault(Fault.of(1).version(9, 20_000).throwError())),
             new FaultCase(
                 "a worker throws in boot",
                 3,
                 1,
-                run -> run.fault(Fault.of(2).boot(1_000).throwError())),
+                (run, calm) -> run.fault(Fault.of(2).boot(1_000).throwError())),
             new FaultCase(
                 "rank 0 throws in the last round",
                 3,
                 1,
-                run -> run.fault(Fault.of(0).version(FaultCase.ROUNDS - 1, 10_000).throwError())),
+                (run, calm) ->
+                    run.fault(Fault.of(0).version(FaultCase.ROUNDS - 1, 10_000).throwError())),
             new FaultCase(
                 "two ranks throw in the same round",
                 3,
                 2,
-                run ->
+                (run, calm) ->
                     run.fault(Fault.of(0).version(9, 20_000).throwError())
                         .fault(Fault.of(2).version(9, 20_000).throwError())))
         .map(

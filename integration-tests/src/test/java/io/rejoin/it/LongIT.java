@@ -1,6 +1,7 @@
 package io.rejoin.it;
 
 import java.time.Duration;
+import java.util.List;
 import java.util.Random;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayName;
@@ -22,6 +23,15 @@ class LongIT {
   private static final Duration RANDOM_KILLS =
       Duration.ofMinutes(Long.getLong("rejoin.it.minutes", 10));
 
+  /** Recipes to be tried, by name; all by default. The whole takes an hour or more. */
+  private static final List<String> RECIPES =
+      List.of(System.getProperty("rejoin.it.recipes", "").split(","));
+
+  private static Stream<Recipe> recipes() {
+    return Stream.of(Recipe.values())
+        .filter(recipe -> RECIPES.contains("") || RECIPES.contains(recipe.name()));
+  }
+
   @TestFactory
   Stream<DynamicTest> every_fault_is_survived_by_every_kind_of_training() {
     long seed = FaultsIT.SEED;
@@ -30,7 +40,7 @@ class LongIT {
         .limit(REPETITIONS)
         .flatMap(
             repetition ->
-                Stream.of(Recipe.values())
+                recipes()
                     .flatMap(
                         recipe ->
                             FaultCase.single(new Random(seed + repetition)).stream()
@@ -52,11 +62,15 @@ class LongIT {
   Stream<DynamicTest> random_kills_are_survived_for_as_long_as_asked() {
     Random random = new Random(FaultsIT.SEED);
     long end = System.nanoTime() + RANDOM_KILLS.toNanos();
-    return Stream.generate(() -> FaultCase.randomKills(random))
-        .takeWhile(one -> System.nanoTime() < end)
+    return Stream.generate(() -> random)
+        .takeWhile(more -> System.nanoTime() < end)
         .map(
-            one ->
-                DynamicTest.dynamicTest(
-                    one.name(), () -> FaultsIT.check(Sessions.Shape.SINGLE, Recipe.BINARY, one)));
+            more -> {
+              Recipe recipe = Recipe.values()[more.nextInt(Recipe.values().length)];
+              FaultCase kills = FaultCase.randomKills(more);
+              return DynamicTest.dynamicTest(
+                  recipe + ": " + kills.name(),
+                  () -> FaultsIT.check(Sessions.Shape.SINGLE, recipe, kills));
+            });
   }
 }

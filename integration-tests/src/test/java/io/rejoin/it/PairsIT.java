@@ -15,12 +15,12 @@ class PairsIT {
                 "an executor with two of four ranks is killed in a round",
                 4,
                 2,
-                run -> run.fault(Fault.of(1).version(9, 20_000).kill())),
+                (run, calm) -> run.fault(Fault.of(1).version(9, 20_000).kill())),
             new FaultCase(
                 "an executor with two of four ranks is killed in boot",
                 4,
                 2,
-                run -> run.fault(Fault.of(0).boot(2_000).kill())))
+                (run, calm) -> run.fault(Fault.of(0).boot(2_000).kill())))
         .map(
             one ->
                 DynamicTest.dynamicTest(

@@ -13,7 +13,11 @@ if [ ! -s "$class_path_file" ]; then
   exit 2
 fi
 classes=$PWD/integration-tests/build
-class_path=$classes/classes/java/main:$classes/resources/main:$classes/classes/java/test:$(cat "$class_path_file"):$(cat build/junit.txt)
+case $set_name in
+  spark41-*) scala=2.13 ;;
+  *) scala=2.12 ;;
+esac
+class_path=$classes/classes/java/main:$classes/resources/main:$classes/classes/java/test:$classes/classes/scala/$scala:$(cat "$class_path_file"):$(cat build/junit.txt)
 opens=()
 for package in lang lang.invoke lang.reflect io net nio util util.concurrent util.concurrent.atomic; do
   opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED")

@@ -39,9 +39,9 @@ suite() {
 }
 
 suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT LostInputIT
-suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT
+suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT
 suite spark35-xgb320 main MainFaultsIT
-suite spark41-xgb311 main MainFaultsIT
+suite spark41-xgb311 main MainFaultsIT ScalaIT
 if [ "$long" = long ]; then
   export JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true -Drejoin.it.minutes=${MINUTES:-10}"
   for set in spark35-xgb340 spark35-xgb320 spark41-xgb311; do suite "$set" long LongIT; done

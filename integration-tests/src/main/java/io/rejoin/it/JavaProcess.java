@@ -36,6 +36,7 @@ public final class JavaProcess implements AutoCloseable {
   private final Map<String, String> environment = new LinkedHashMap<>();
   private final List<String> command = new ArrayList<>();
   private String memory = "256m";
+  private boolean interruptible;
   private Process process;
   private Path log;
 
@@ -69,6 +70,15 @@ public final class JavaProcess implements AutoCloseable {
     return this;
   }
 
+  /**
+   * It hears SIGINT even if we don't: a shell starts what it runs in the background with that
+   * signal ignored, and children inherit it.
+   */
+  public JavaProcess interruptible() {
+    interruptible = true;
+    return this;
+  }
+
   /** Starts it; both its outputs go to {@code log}. */
   public JavaProcess start(Path log) throws IOException {
     return start(log, ProcessBuilder.Redirect.appendTo(log.toFile()));
@@ -82,6 +92,9 @@ public final class JavaProcess implements AutoCloseable {
   private JavaProcess start(Path log, ProcessBuilder.Redirect output) throws IOException {
     this.log = log;
     List<String> line = new ArrayList<>();
+    if (interruptible) {
+      line.addAll(List.of("env", "--default-signal=INT"));
+    }
     line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     line.add("-Xmx" + memory);
     line.add("-XX:+UseSerialGC");

@@ -21,7 +21,9 @@ import org.apache.spark.sql.types.StructType;
  * comes back is the stock model class.
  *
  * <pre>{@code
- * XGBoostClassifier stock = new XGBoostClassifier(params).setNumWorkers(3).setNumRound(100);
+ * XGBoostClassifier stock = new XGBoostClassifier();
+ * stock.setNumWorkers(3);
+ * stock.setNumRound(100);
  * XGBoostClassificationModel model = new RejoinEstimator<>(stock).fit(train);
  * }</pre>
  *

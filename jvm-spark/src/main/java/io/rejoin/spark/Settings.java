@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import java.util.Collections;
 import java.util.Map;
 import java.util.TreeMap;
 import org.apache.spark.network.util.JavaUtils;
@@ -72,6 +73,13 @@ final class Settings {
 
   static Settings of(Map<String, String> configuration) {
     return new Settings(new Reader(configuration));
+  }
+
+  /** Every setting there is, by its full name, with the default as a user would write it. */
+  static Map<String, String> defaults() {
+    Reader reader = new Reader(Collections.emptyMap());
+    new Settings(reader);
+    return reader.defaults;
   }
 
   InputMode input() {
@@ -161,6 +169,7 @@ final class Settings {
   /** Takes one after the other, and knows afterwards which nobody asked for. */
   private static final class Reader {
     private final Map<String, String> left = new TreeMap<>();
+    private final Map<String, String> defaults = new TreeMap<>();
     private final boolean encryptedNetwork;
 
     Reader(Map<String, String> configuration) {
@@ -178,6 +187,7 @@ final class Settings {
     }
 
     String text(String key, String otherwise) {
+      defaults.put(PREFIX + key, otherwise);
       String value = left.remove(key);
       return value == null ? otherwise : value.trim();
     }

@@ -6,9 +6,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.Map;
+import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
 class SettingsTest {
@@ -63,5 +69,31 @@ class SettingsTest {
     assertTrue(Settings.of(map).encrypt());
     map.put("spark.rejoin.encrypt", "false");
     assertFalse(Settings.of(map).encrypt());
+  }
+
+  /** The table of the user's guide: name, default, meaning. */
+  private static Map<String, String> documented() throws IOException {
+    Path guide = Path.of("docs", "spark.md");
+    if (!Files.exists(guide)) {
+      guide = Path.of("..").resolve(guide);
+    }
+    Map<String, String> settings = new TreeMap<>();
+    Matcher row =
+        Pattern.compile("(?m)^\\| `(spark\\.rejoin\\.[a-z.]+)` \\| (.*?) \\|")
+            .matcher(Files.readString(guide));
+    while (row.find()) {
+      settings.put(row.group(1), row.group(2).replace("`", ""));
+    }
+    return settings;
+  }
+
+  @Test
+  void the_guide_lists_every_setting_with_its_default() throws IOException {
+    Map<String, String> documented = documented();
+    assertEquals(Settings.defaults().keySet(), documented.keySet());
+    documented.remove("spark.rejoin.encrypt"); // Its default is a sentence.
+    documented.forEach((name, value) -> assertEquals(Settings.defaults().get(name), value, name));
+    // Saying the defaults is the same as saying nothing.
+    assertEquals(2, Settings.of(documented).replicas());
   }
 }

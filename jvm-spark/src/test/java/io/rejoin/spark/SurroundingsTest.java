@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
 import io.rejoin.spark.connect.ConnectDataset;
+import java.util.Map;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.SparkContext;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.SparkSession;
@@ -56,5 +58,27 @@ class SurroundingsTest {
     RejoinException failure = assertThrows(RejoinException.class, () -> surroundings().check(true));
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
     assertTrue(failure.text().contains("device cpu"), failure.text());
+  }
+
+  @Test
+  void the_stock_settings_of_a_tracker_win_over_ours() {
+    Settings ours =
+        Settings.of(
+            Map.of(
+                "spark.rejoin.tracker.ports", "40000-40010",
+                "spark.rejoin.members.timeout", "7min"));
+    assertEquals("127.0.0.1", surroundings().trackerHost());
+    assertEquals("40000-40010", surroundings().trackerPorts(ours));
+    assertEquals(420_000, surroundings().membersMillis(ours));
+
+    XGBoostClassifier classifier = LocalSpark.classifier(2, 2);
+    classifier.setRabitTrackerHostIp("127.0.0.2");
+    classifier.setRabitTrackerPort(31234);
+    classifier.setRabitTrackerTimeout(90);
+    StockEstimator stock = StockEstimator.of(classifier, ParamMap.empty());
+    Surroundings theirs = new Surroundings(session.sparkContext(), stock.runtime(true));
+    assertEquals("127.0.0.2", theirs.trackerHost());
+    assertEquals("31234-31234", theirs.trackerPorts(ours));
+    assertEquals(90_000, theirs.membersMillis(ours));
   }
 }

@@ -1,0 +1,50 @@
+package io.rejoin.it;
+
+import io.rejoin.Faults;
+import io.rejoin.TrainingEvent.Kind;
+import io.rejoin.spark.RejoinEstimator;
+import org.apache.spark.sql.SparkSession;
+
+/**
+ * A Spark application of its own that trains with {@link RejoinEstimator} and tells its rounds on
+ * standard output, for tests that do something to a driver. Spark's settings come as system
+ * properties.
+ */
+public final class FitDriver {
+  /** How a line starts that is meant for the parent. */
+  static final String PREFIX = "@@ ";
+
+  private FitDriver() {}
+
+  /** Arguments: recipe, workers, rounds, and fault rules as {@link Faults#parse} reads them. */
+  public static void main(String[] arguments) {
+    Recipe recipe = Recipe.valueOf(arguments[0]);
+    int workers = Integer.parseInt(arguments[1]);
+    int rounds = Integer.parseInt(arguments[2]);
+    SparkSession spark = SparkSession.builder().appName("rejoin " + recipe).getOrCreate();
+    tell("application " + spark.sparkContext().applicationId());
+    if (!spark.sparkContext().isLocal()) {
+      Executors.await(spark, workers);
+    }
+    RejoinEstimator<?> estimator =
+        new RejoinEstimator<>(recipe.estimator(spark, workers, rounds))
+            .setEventListener(
+                event -> {
+                  if (event.kind() == Kind.VERSION_ENTERED) {
+                    tell("round " + event.number("round"));
+                  } else if (event.kind() == Kind.RANK_CAUGHTUP) {
+                    tell("again " + event.number("rank"));
+                  }
+                });
+    if (arguments.length > 3) {
+      estimator.setFaultsForTests(Faults.parse(arguments[3]));
+    }
+    tell("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
+    spark.stop();
+  }
+
+  private static synchronized void tell(String fact) {
+    System.out.println(PREFIX + fact);
+    System.out.flush();
+  }
+}

@@ -53,15 +53,28 @@ const fn line<A>(world: usize, bytes: usize, algorithm: A) -> Line<A> {
     Line { world, bytes, algorithm }
 }
 
-/// Ranks that share a few cores, links over loopback: the fewest messages win.
+/// Ranks that share a few cores, links over loopback: the fewest messages win, up to sizes that one rank can't fold
+/// alone.
+///
+/// The driver behind these figures looks at its sockets again and again and gives the core away in between; only after
+/// hundreds of such looks it sleeps. With sleeping at once the differences between the algorithms drown in the 70 µs
+/// that it takes to be woken.
 pub const LOOPBACK: Choice = Choice {
-    measured: "not yet: estimates for 2 shared cores, TCP over loopback",
+    measured: "allreduce: 2 shared cores (Xeon, KVM), TCP over loopback, `rejoin-bench floor`, November 2026; the others: estimates",
     allreduce: Table {
-        lines: &[line(2, 16 << 10, Allreduce::Exchange), line(ANY, 4 << 10, Allreduce::Star)],
+        lines: &[
+            line(2, 32 << 10, Allreduce::Exchange),
+            line(2, ANY, Allreduce::Direct),
+            line(4, 256 << 10, Allreduce::Star),
+            line(ANY, 128 << 10, Allreduce::Star),
+        ],
         otherwise: Allreduce::Direct,
     },
-    allreduce_once: Table { lines: &[line(ANY, 4 << 10, Allreduce::Star)], otherwise: Allreduce::Direct },
-    broadcast: Table { lines: &[line(ANY, 32 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
+    allreduce_once: Table {
+        lines: &[line(2, 32 << 10, Allreduce::Star), line(2, ANY, Allreduce::Direct), line(ANY, 128 << 10, Allreduce::Star)],
+        otherwise: Allreduce::Direct,
+    },
+    broadcast: Table { lines: &[line(ANY, 128 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
     allgather: Table { lines: &[line(ANY, 32 << 10, Allgather::Doubling)], otherwise: Allgather::Exchange },
     barrier: Table { lines: &[], otherwise: Barrier::Star },
 };

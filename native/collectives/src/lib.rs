@@ -10,6 +10,8 @@
 //! - a [`StepMachine`] that executes a schedule for whoever has the links: it is asked what can be sent to a peer and
 //!   where the next bytes from a peer go, is told what went and came, and folds what has arrived.
 //!
+//! Ranks that see each other's memory don't need links: [`shared`] has a machine for them.
+//!
 //! The bytes of a result are the same whatever the schedule is: every element is a left fold of the ranks' inputs in the
 //! stated order. [`mod@reference`] is that sentence in code; everything is tested against it.
 //!
@@ -32,6 +34,7 @@ mod reduction;
 pub mod reference;
 mod schedule;
 pub mod schedules;
+pub mod shared;
 
 pub use buffers::{Buffer, Buffers, Extent};
 pub use element::Element;

@@ -35,6 +35,7 @@ mod link_error;
 mod listener;
 mod output;
 mod secret;
+pub mod shm;
 
 pub use hello::{Hello, Purpose};
 pub use link::{Flushed, Link, Received};

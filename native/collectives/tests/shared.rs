@@ -1,0 +1,206 @@
+//! Collectives on boards against the reference, whoever goes on when.
+
+use proptest::prelude::*;
+use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedError, SharedMachine};
+use rejoin_collectives::{reference, Element, Order, Reducer, Reduction, Seat};
+
+/// One rank's board: the last beat posted, and two areas.
+#[derive(Clone)]
+struct Board {
+    posted: u64,
+    areas: [Vec<u8>; 2],
+}
+
+/// All boards as one rank sees them. What a rank must not write at a moment is found by wrong results.
+struct View<'w> {
+    rank: usize,
+    boards: &'w mut [Board],
+}
+
+impl Boards for View<'_> {
+    fn posted(&self, rank: usize) -> u64 {
+        self.boards[rank].posted
+    }
+
+    fn area(&self, rank: usize, beat: u64) -> &[u8] {
+        assert!((beat..beat + 2).contains(&self.boards[rank].posted), "an area that may be written meanwhile is read");
+        &self.boards[rank].areas[(beat % 2) as usize]
+    }
+
+    fn own_area(&mut self, beat: u64) -> &mut [u8] {
+        assert_eq!(beat, self.boards[self.rank].posted + 1, "an area is written out of turn");
+        // Nobody may still want what was here.
+        assert!(self.boards.iter().all(|board| board.posted + 1 >= beat), "an area that others still read is written");
+        &mut self.boards[self.rank].areas[(beat % 2) as usize]
+    }
+
+    fn post(&mut self, beat: u64) {
+        assert_eq!(beat, self.boards[self.rank].posted + 1);
+        self.boards[self.rank].posted = beat;
+    }
+}
+
+fn roll(state: &mut u64, below: usize) -> usize {
+    *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*state >> 33) as usize % below
+}
+
+fn bytes(state: &mut u64, count: usize) -> Vec<u8> {
+    (0..count).map(|_| roll(state, 256) as u8).collect()
+}
+
+/// A world in which collectives run one after the other on the same boards.
+struct World {
+    boards: Vec<Board>,
+    bases: Vec<u64>,
+    state: u64,
+}
+
+impl World {
+    fn new(world: usize, area_bytes: usize, seed: u64) -> Self {
+        let base = first_beat(3);
+        let board = Board { posted: base, areas: [vec![0xAA; area_bytes], vec![0xBB; area_bytes]] };
+        World { boards: vec![board; world], bases: vec![base; world], state: seed }
+    }
+
+    /// Each rank does its calls in turn; whose turn it is to go on is up to chance. Gives the results by call and rank.
+    fn run(&mut self, calls: &[(SharedCall, Vec<Vec<u8>>)], size: usize, reducer: &Reducer<'_>) -> Vec<Vec<Vec<u8>>> {
+        let world = self.boards.len();
+        let area_bytes = self.boards[0].areas[0].len();
+        let machine = |rank: usize, call: usize, base: u64| {
+            let seat = Seat::new(rank, world);
+            let shape = Shape::new(seat, calls[call].0.clone(), size, area_bytes, reducer.is_custom()).unwrap();
+            let result = vec![0xCC; shape.result_bytes()];
+            (SharedMachine::new(shape, [call as u8; 64], base), result)
+        };
+        let mut under_way: Vec<_> = (0..world).map(|rank| Some((0, machine(rank, 0, self.bases[rank])))).collect();
+        let mut results = vec![vec![Vec::new(); world]; calls.len()];
+        let mut idle = 0;
+        while under_way.iter().any(Option::is_some) {
+            let rank = roll(&mut self.state, world);
+            let Some((call, (machine_under_way, result))) = &mut under_way[rank] else { continue };
+            let before = self.boards[rank].posted;
+            let mut view = View { rank, boards: &mut self.boards };
+            let input = &calls[*call].1[rank];
+            let finished = machine_under_way.advance(&mut view, input, result, reducer).unwrap();
+            idle = if finished || self.boards[rank].posted > before { 0 } else { idle + 1 };
+            assert!(idle < 1000 * world, "nobody goes on");
+            if finished {
+                results[*call][rank] = std::mem::take(result);
+                self.bases[rank] = machine_under_way.last_beat();
+                let next = *call + 1;
+                under_way[rank] = (next < calls.len()).then(|| (next, machine(rank, next, self.bases[rank])));
+            }
+        }
+        results
+    }
+}
+
+/// Neither commutative nor associative, on elements of 3 bytes.
+fn order_sensitive() -> Reducer<'static> {
+    Reducer::custom(3, |accumulator, other| {
+        for (left, right) in accumulator.iter_mut().zip(other) {
+            *left = left.wrapping_mul(31).wrapping_add(*right).rotate_left(3);
+        }
+        Ok(())
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, ..ProptestConfig::default() })]
+
+    #[test]
+    fn collectives_one_after_the_other_give_the_reference(
+        world in 1usize..10,
+        kinds in prop::collection::vec((0usize..5, 0usize..500, 0usize..9, any::<bool>()), 1..8),
+        area_bytes in 200usize..1200,
+        custom: bool,
+        seed: u64,
+    ) {
+        let (size, reducer) = if custom {
+            (3, order_sensitive())
+        } else {
+            (4, Reducer::new(Reduction::Sum, Element::F32).unwrap())
+        };
+        let mut state = seed;
+        let calls: Vec<(SharedCall, Vec<Vec<u8>>)> = kinds.iter().map(|&(kind, count, root, ring)| {
+            let order = if ring { Order::Ring } else { Order::Rank };
+            let root = root % world;
+            let mut each = |length: &dyn Fn(usize) -> usize| -> Vec<Vec<u8>> {
+                (0..world).map(|rank| bytes(&mut state, length(rank))).collect()
+            };
+            match kind {
+                0 => (SharedCall::Allreduce { count, order }, each(&|_| count * size)),
+                1 => (SharedCall::ReduceScatter { count, order }, each(&|_| count * size)),
+                2 => (SharedCall::Broadcast { root, bytes: count }, each(&|rank| if rank == root { count } else { 0 })),
+                3 => {
+                    let part_bytes: Vec<usize> = (0..world).map(|rank| count * (rank + root) % 700).collect();
+                    (SharedCall::Allgather { part_bytes: part_bytes.clone() }, each(&|rank| part_bytes[rank]))
+                }
+                _ => (SharedCall::Barrier, each(&|_| 0)),
+            }
+        }).collect();
+        let mut boards = World::new(world, area_bytes, seed);
+        for (results, (call, inputs)) in boards.run(&calls, size, &reducer).into_iter().zip(&calls) {
+            let expected = match call {
+                SharedCall::Allreduce { order, .. } => {
+                    vec![reference::allreduce(inputs, &reducer, *order).unwrap(); world]
+                }
+                SharedCall::ReduceScatter { order, .. } => {
+                    reference::reduce_scatter(inputs, &reducer, *order).unwrap()
+                }
+                SharedCall::Broadcast { root, .. } => vec![inputs[*root].clone(); world],
+                SharedCall::Allgather { .. } => vec![reference::allgather(inputs); world],
+                SharedCall::Barrier => vec![Vec::new(); world],
+            };
+            prop_assert_eq!(results, expected, "{:?}", call);
+        }
+    }
+}
+
+#[test]
+fn everybody_folds_a_few_bytes_in_one_beat_but_never_with_a_custom_reducer() {
+    let call = SharedCall::Allreduce { count: 8, order: Order::Rank };
+    let shape = |once| Shape::new(Seat::new(0, 4), call.clone(), 4, 4096, once).unwrap();
+    assert_eq!(shape(false).beats(), 1);
+    assert_eq!(shape(true).beats(), 2);
+}
+
+#[test]
+fn an_element_that_is_longer_than_the_areas_is_left_to_the_links() {
+    let call = SharedCall::Allreduce { count: 1, order: Order::Rank };
+    assert!(Shape::new(Seat::new(0, 4), call, 1000, 4096, true).is_none());
+}
+
+#[test]
+fn a_rank_that_does_something_else_is_named_and_nothing_of_it_is_used() {
+    let mut world = World::new(2, 256, 1);
+    let reducer = Reducer::new(Reduction::Sum, Element::F32).unwrap();
+    let shape = |rank, count| {
+        let call = SharedCall::Allreduce { count, order: Order::Rank };
+        Shape::new(Seat::new(rank, 2), call, 4, 256, false).unwrap()
+    };
+    let base = world.bases[0];
+    let mut first = SharedMachine::new(shape(0, 2), [1; 64], base);
+    let mut second = SharedMachine::new(shape(1, 3), [2; 64], base);
+    let mut result = vec![0; 12];
+    let mut view = View { rank: 0, boards: &mut world.boards };
+    assert_eq!(first.advance(&mut view, &[0; 8], &mut result[..8], &reducer), Ok(false));
+    assert_eq!(first.awaited(&view), [1]);
+    let mut view = View { rank: 1, boards: &mut world.boards };
+    let error = second.advance(&mut view, &[0; 12], &mut result, &reducer).unwrap_err();
+    assert_eq!(error, SharedError::Mismatch { rank: 0, theirs: [1; 64] });
+    let mut view = View { rank: 0, boards: &mut world.boards };
+    let error = first.advance(&mut view, &[0; 8], &mut result[..8], &reducer).unwrap_err();
+    assert_eq!(error, SharedError::Mismatch { rank: 1, theirs: [2; 64] });
+}
+
+#[test]
+fn the_root_of_a_broadcast_goes_on_while_the_others_are_one_beat_behind() {
+    let mut world = World::new(3, 256, 1);
+    let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+    let shape = Shape::new(Seat::new(0, 3), SharedCall::Broadcast { root: 0, bytes: 5 }, 1, 256, false).unwrap();
+    let mut machine = SharedMachine::new(shape, [1; 64], world.bases[0]);
+    let mut view = View { rank: 0, boards: &mut world.boards };
+    assert_eq!(machine.advance(&mut view, b"hello", &mut [0; 5], &reducer), Ok(true));
+}

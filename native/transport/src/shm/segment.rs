@@ -1,0 +1,214 @@
+//! The memory of one board.
+//!
+//! Layout, in bytes of the machine's own order: 64 of header (magic, nonce, length of an area), 64 in which the last
+//! posted beat stands first, then the two areas, from 4096 on.
+
+use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Stands at the start of every segment; the last digits are the layout's version.
+const MAGIC: u64 = 0x724a_6f49_4e00_0001;
+
+/// Where the posted beat stands: in a cache line of its own.
+const POSTED: usize = 64;
+
+/// Where the areas begin: at a page.
+const AREAS: usize = 4096;
+
+/// Most bytes of an area: what an invitation may make a process map.
+const AREA_LIMIT: u64 = 1 << 30;
+
+/// Seals that must be there: the segment stays as long as it is, and nobody who opens it anew can write it.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE);
+
+/// Why a segment can't be made or opened. The ranks then use a link.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The kernel won't.
+    #[error("shared memory can't be {doing}: {cause}")]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// Why not.
+        #[source]
+        cause: io::Error,
+    },
+    /// There is something, but not the segment of the invitation: another host, another process namespace, or the
+    /// process has ended and its number was given again.
+    #[error("process {process} has no such segment here ({why}): another host or process namespace, or it has ended")]
+    Other {
+        /// The process that the invitation names.
+        process: u32,
+        /// What was seen.
+        why: String,
+    },
+}
+
+/// How another process of the host finds a segment. Worthless without the right to read the process's memory (the same
+/// user, and the same process namespace).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Invitation {
+    /// The owner's process number.
+    pub process: u32,
+    /// The segment's descriptor there.
+    pub descriptor: i32,
+    /// Drawn at random for each segment; stands in it too.
+    pub nonce: u64,
+    /// Bytes of each of its two areas.
+    pub area_bytes: u64,
+}
+
+/// A board's memory, mapped by its owner, who alone writes it. Threads of the process that read it share it.
+#[derive(Debug)]
+pub struct Segment {
+    memory: MmapRaw,
+    area_bytes: usize,
+    nonce: u64,
+    /// Kept open, so that others can open it.
+    file: File,
+}
+
+/// A board's memory as others see it.
+#[derive(Clone, Debug)]
+pub enum PeerSegment {
+    /// A rank of this process.
+    Here(Arc<Segment>),
+    /// A rank of another process; mapped for reading only.
+    Mapped(Arc<Mapped>),
+}
+
+/// Another process's segment.
+#[derive(Debug)]
+pub struct Mapped {
+    memory: MmapRaw,
+    area_bytes: usize,
+}
+
+impl Segment {
+    /// Makes a segment with two areas of at least `area_bytes` bytes each (rounded up to pages). Nothing is posted.
+    ///
+    /// # Errors
+    /// When there is no memory, or no descriptor left.
+    pub fn new(area_bytes: usize) -> Result<Self, SegmentError> {
+        let area_bytes = area_bytes.next_multiple_of(AREAS);
+        let failed = |doing| move |cause: io::Error| SegmentError::Io { doing, cause };
+        let made = memfd_create("rejoin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
+        let file = File::from(made.map_err(io::Error::from).map_err(failed("made"))?);
+        let length = (AREAS + 2 * area_bytes) as u64;
+        ftruncate(&file, length).map_err(io::Error::from).map_err(failed("given its length"))?;
+        let memory = MmapOptions::new().map_raw(&file).map_err(failed("mapped"))?;
+        fcntl_add_seals(&file, SEALS).map_err(io::Error::from).map_err(failed("sealed"))?;
+        let nonce = crate::random_u64();
+        for (place, word) in [MAGIC, nonce, area_bytes as u64].into_iter().enumerate() {
+            // SAFETY: the first 64 bytes of the mapping; nobody else has it yet.
+            #[allow(unsafe_code)]
+            unsafe {
+                memory.as_mut_ptr().cast::<u64>().add(place).write(word);
+            }
+        }
+        Ok(Segment { memory, area_bytes, nonce, file })
+    }
+
+    /// How other processes of this host find it, as long as it isn't dropped.
+    pub fn invitation(&self) -> Invitation {
+        Invitation {
+            process: std::process::id(),
+            descriptor: self.file.as_raw_fd(),
+            nonce: self.nonce,
+            area_bytes: self.area_bytes as u64,
+        }
+    }
+
+    /// Bytes of each of its two areas.
+    pub fn area_bytes(&self) -> usize {
+        self.area_bytes
+    }
+
+    pub(super) fn posted(&self) -> &AtomicU64 {
+        posted(&self.memory)
+    }
+
+    pub(super) fn area(&self, beat: u64) -> *mut u8 {
+        area(&self.memory, self.area_bytes, beat)
+    }
+}
+
+impl PeerSegment {
+    /// Opens the segment of a rank of another process of this host.
+    ///
+    /// # Errors
+    /// When it isn't there, or isn't what the invitation says, or may not be read. Nothing is mapped then.
+    pub fn open(invitation: &Invitation) -> Result<Self, SegmentError> {
+        let process = invitation.process;
+        let other = |why: String| SegmentError::Other { process, why };
+        let path = format!("/proc/{process}/fd/{}", invitation.descriptor);
+        let file = File::open(&path).map_err(|cause| other(format!("{path}: {cause}")))?;
+        // Without these seals its owner could shorten it, and reading it would be a fault.
+        let seals = fcntl_get_seals(&file).map_err(|cause| other(format!("{path} is no sealed memory: {cause}")))?;
+        if !seals.contains(SEALS) {
+            return Err(other(format!("{path} isn't sealed")));
+        }
+        let length = file.metadata().map_err(|cause| SegmentError::Io { doing: "measured", cause })?.len();
+        if invitation.area_bytes > AREA_LIMIT || length != AREAS as u64 + 2 * invitation.area_bytes {
+            return Err(other(format!("{path} has {length} bytes, not two areas of {}", invitation.area_bytes)));
+        }
+        let memory =
+            MmapOptions::new().map_raw_read_only(&file).map_err(|cause| SegmentError::Io { doing: "mapped", cause })?;
+        let expected = [MAGIC, invitation.nonce, invitation.area_bytes];
+        for (place, expected) in expected.into_iter().enumerate() {
+            // SAFETY: the first 64 bytes of a mapping of at least 4096, which its owner wrote before it invited anybody.
+            #[allow(unsafe_code)]
+            let word = unsafe { memory.as_ptr().cast::<u64>().add(place).read_volatile() };
+            if word != expected {
+                return Err(other(format!("{path} is another segment, or of another version of Rejoin")));
+            }
+        }
+        Ok(PeerSegment::Mapped(Arc::new(Mapped { memory, area_bytes: invitation.area_bytes as usize })))
+    }
+
+    /// Bytes of each of its two areas.
+    pub fn area_bytes(&self) -> usize {
+        match self {
+            PeerSegment::Here(segment) => segment.area_bytes,
+            PeerSegment::Mapped(mapped) => mapped.area_bytes,
+        }
+    }
+
+    pub(super) fn posted(&self) -> &AtomicU64 {
+        match self {
+            PeerSegment::Here(segment) => segment.posted(),
+            PeerSegment::Mapped(mapped) => posted(&mapped.memory),
+        }
+    }
+
+    pub(super) fn area(&self, beat: u64) -> *const u8 {
+        match self {
+            PeerSegment::Here(segment) => segment.area(beat),
+            PeerSegment::Mapped(mapped) => area(&mapped.memory, mapped.area_bytes, beat),
+        }
+    }
+}
+
+/// The last beat posted. Readers of a mapping that is read-only only load it.
+fn posted(memory: &MmapRaw) -> &AtomicU64 {
+    // SAFETY: within the first page of the mapping, aligned, valid as long as the mapping; all access to these bytes is
+    // atomic.
+    #[allow(unsafe_code)]
+    unsafe {
+        AtomicU64::from_ptr(memory.as_mut_ptr().add(POSTED).cast())
+    }
+}
+
+fn area(memory: &MmapRaw, area_bytes: usize, beat: u64) -> *mut u8 {
+    memory.as_mut_ptr().wrapping_add(AREAS + (beat % 2) as usize * area_bytes)
+}
+
+/// The order with which a post makes visible what was written before it, and with which it is seen.
+pub(super) const POST: Ordering = Ordering::Release;
+pub(super) const SEE: Ordering = Ordering::Acquire;

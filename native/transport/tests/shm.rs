@@ -1,0 +1,133 @@
+//! Boards in real shared memory: ranks in threads, each of which sees the others' segments as another process would.
+
+use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedMachine};
+use rejoin_collectives::{reference, Element, Order, Reducer, Reduction, Seat};
+use rejoin_transport::shm::{Group, Patience, PeerSegment, Segment};
+use std::sync::Arc;
+use std::thread;
+
+/// Runs the calls, one after the other, at one rank.
+fn run(group: &mut Group, seat: Seat, attempt: u64, calls: &[(SharedCall, Vec<Vec<u8>>)]) -> Vec<Vec<u8>> {
+    let reducer = Reducer::new(Reduction::Sum, Element::F32).unwrap();
+    let mut base = first_beat(attempt);
+    let run = |(index, (call, inputs)): (usize, &(SharedCall, Vec<Vec<u8>>))| {
+        let shape = Shape::new(seat, call.clone(), 4, group.area_bytes(), false).unwrap();
+        let mut result = vec![0; shape.result_bytes()];
+        let mut machine = SharedMachine::new(shape, [index as u8; 64], base);
+        let mut patience = Patience::new(seat.world);
+        while !machine.advance(group, &inputs[seat.rank], &mut result, &reducer).unwrap() {
+            patience.pause();
+        }
+        base = machine.last_beat();
+        result
+    };
+    calls.iter().enumerate().map(run).collect()
+}
+
+/// Calls of all sizes, with inputs that differ by rank and call.
+fn calls(world: usize) -> Vec<(SharedCall, Vec<Vec<u8>>)> {
+    let inputs = |count: usize, call: usize| -> Vec<Vec<u8>> {
+        let value = |rank: usize, place: usize| ((rank * 31 + call * 7 + place * 3) % 1001) as f32 * 0.37;
+        (0..world).map(|rank| (0..count).flat_map(|place| value(rank, place).to_ne_bytes()).collect()).collect()
+    };
+    let counts = [1, 2, 700, 1, 5000, 0, 60_000, 3, 1025, 20_000, 1];
+    let call = |(call, count): (usize, usize)| match call % 3 {
+        0 => (SharedCall::Allreduce { count, order: Order::Rank }, inputs(count, call)),
+        1 => (SharedCall::Allreduce { count, order: Order::Ring }, inputs(count, call)),
+        _ => (SharedCall::Allgather { part_bytes: vec![4 * count; world] }, inputs(count, call)),
+    };
+    counts.into_iter().cycle().take(120).enumerate().map(call).collect()
+}
+
+#[test]
+fn ranks_that_share_memory_get_the_reference_in_one_attempt_after_the_other() {
+    let reducer = Reducer::new(Reduction::Sum, Element::F32).unwrap();
+    for world in [2, 3, 5] {
+        let calls = calls(world);
+        let own: Vec<Arc<Segment>> = (0..world).map(|_| Arc::new(Segment::new(16 << 10).unwrap())).collect();
+        // Every second one is seen as another process sees it.
+        let seen: Vec<PeerSegment> = own
+            .iter()
+            .enumerate()
+            .map(|(rank, own)| match rank % 2 {
+                0 => PeerSegment::open(&own.invitation()).unwrap(),
+                _ => PeerSegment::Here(own.clone()),
+            })
+            .collect();
+        for attempt in 1..4 {
+            let results: Vec<Vec<Vec<u8>>> = thread::scope(|scope| {
+                let rank = |rank: usize| {
+                    let (own, seen, calls) = (own[rank].clone(), seen.clone(), &calls);
+                    scope.spawn(move || {
+                        let mut group = Group::enter(rank, own, seen, attempt);
+                        run(&mut group, Seat::new(rank, world), attempt, calls)
+                    })
+                };
+                let ranks: Vec<_> = (0..world).map(rank).collect();
+                ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
+            });
+            for (index, (call, inputs)) in calls.iter().enumerate() {
+                let expected = match call {
+                    SharedCall::Allreduce { order, .. } => reference::allreduce(inputs, &reducer, *order).unwrap(),
+                    _ => reference::allgather(inputs),
+                };
+                for (rank, results) in results.iter().enumerate() {
+                    assert!(results[index] == expected, "call {index} ({call:?}) at rank {rank} of {world}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_posted_in_an_earlier_attempt_counts_no_more() {
+    let own: Vec<Arc<Segment>> = (0..2).map(|_| Arc::new(Segment::new(4096).unwrap())).collect();
+    let seen: Vec<PeerSegment> = own.iter().cloned().map(PeerSegment::Here).collect();
+    let mut ahead = Group::enter(0, own[0].clone(), seen.clone(), 2);
+    let behind = Group::enter(1, own[1].clone(), seen, 1);
+    assert_eq!(behind.posted(0), first_beat(2));
+    let shape = Shape::new(Seat::new(0, 2), SharedCall::Barrier, 1, 4096, false).unwrap();
+    let mut machine = SharedMachine::new(shape, [1; 64], first_beat(2));
+    let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+    assert_eq!(machine.advance(&mut ahead, &[], &mut [], &reducer), Ok(false));
+    assert_eq!(machine.awaited(&ahead), [1]);
+}
+
+#[test]
+fn a_segment_stays_readable_when_its_owner_has_gone() {
+    let own = Arc::new(Segment::new(4096).unwrap());
+    let seen = PeerSegment::open(&own.invitation()).unwrap();
+    let mut group = Group::enter(0, own.clone(), vec![PeerSegment::Here(own)], 1);
+    group.own_area(first_beat(1) + 1)[..5].copy_from_slice(b"hello");
+    group.post(first_beat(1) + 1);
+    drop(group);
+    let reader = Group::enter(1, Arc::new(Segment::new(4096).unwrap()), vec![seen.clone(), seen], 1);
+    assert_eq!(&reader.area(0, first_beat(1) + 1)[..5], b"hello");
+}
+
+#[test]
+fn an_invitation_to_something_else_is_refused_with_the_reason() {
+    let own = Segment::new(4096).unwrap();
+    let invitation = own.invitation();
+    let text = |change: &dyn Fn(&mut rejoin_transport::shm::Invitation)| {
+        let mut changed = invitation;
+        change(&mut changed);
+        PeerSegment::open(&changed).unwrap_err().to_string()
+    };
+    assert!(text(&|invitation| invitation.nonce ^= 1).contains("another segment"));
+    assert!(text(&|invitation| invitation.area_bytes = 8192).contains("bytes"));
+    assert!(text(&|invitation| invitation.area_bytes = u64::MAX).contains("bytes"));
+    assert!(text(&|invitation| invitation.descriptor = 9999).contains("No such file"));
+    assert!(text(&|invitation| invitation.process = 0).contains("No such file"));
+    let plain = std::fs::File::open("/proc/self/exe").unwrap();
+    assert!(text(&|invitation| invitation.descriptor = std::os::fd::AsRawFd::as_raw_fd(&plain)).contains("seal"));
+}
+
+#[test]
+fn nobody_can_shorten_a_segment_or_open_it_for_writing() {
+    let own = Segment::new(4096).unwrap();
+    let path = format!("/proc/self/fd/{}", own.invitation().descriptor);
+    let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+    assert!(file.set_len(0).is_err(), "it could be shortened under its readers");
+    assert!(std::io::Write::write(&mut &file, b"x").is_err(), "it could be written by others");
+}

@@ -3,7 +3,7 @@
 use crate::cipher::{Cipher, SEALED_LIMIT};
 use crate::LinkError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
-use rejoin_protocol::wire::{Header, HEADER_BYTES};
+use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use socket2::SockRef;
 use std::io;
 
@@ -32,13 +32,15 @@ pub(crate) struct Input {
     header: Option<Header>,
     /// Encrypted links: what isn't opened yet.
     sealed: BytesMut,
+    /// The last read left room: it has emptied the socket.
+    drained: bool,
 }
 
 impl Input {
     /// `start` came together with the last bytes of the handshake.
     pub(crate) fn new(start: BytesMut, encrypted: bool) -> Self {
         let (clear, sealed) = if encrypted { (BytesMut::new(), start) } else { (start, BytesMut::new()) };
-        Input { clear, header: None, sealed }
+        Input { clear, header: None, sealed, drained: false }
     }
 
     /// The next frame's header, as soon as it is there. Its length is below the limit; nothing was reserved before
@@ -64,9 +66,41 @@ impl Input {
         }
     }
 
+    /// What is there of the next frame's payload, with a header for just that: of a `Data` frame each part is one of its
+    /// own, so a long frame needn't be there as a whole before its first bytes can be used. `None` when nothing is.
+    pub(crate) fn part(&mut self) -> Result<Option<(Header, Bytes)>, LinkError> {
+        match self.header()? {
+            Some(mut header) if header.kind == Kind::Data && self.clear.len() < header.length as usize => {
+                if self.clear.is_empty() {
+                    return Ok(None);
+                }
+                let bytes = self.clear.split().freeze();
+                let rest = Header {
+                    length: header.length - bytes.len() as u32,
+                    offset: header.offset + bytes.len() as u64,
+                    ..header
+                };
+                self.header = Some(rest);
+                header.length = bytes.len() as u32;
+                Ok(Some((header, bytes)))
+            }
+            _ => self.frame(),
+        }
+    }
+
     /// Whether an end of the stream here would cut a frame or a message off.
     pub(crate) fn is_within_frame(&self) -> bool {
         self.header.is_some() || !self.clear.is_empty() || !self.sealed.is_empty()
+    }
+
+    /// Whether nothing lies here, and the last read has emptied the socket.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.drained && self.clear.is_empty() && self.sealed.is_empty()
+    }
+
+    /// There may be something in the socket again.
+    pub(crate) fn refilled(&mut self) {
+        self.drained = false;
     }
 
     /// Gets more of the stream: from what lies here sealed, else with one read from the socket.
@@ -78,7 +112,9 @@ impl Input {
         match cipher {
             None => {
                 make_room(&mut self.clear, wanted);
-                Ok(read(socket, &mut self.clear)?)
+                let filled = read(socket, &mut self.clear)?;
+                self.drained = self.clear.len() < self.clear.capacity();
+                Ok(filled)
             }
             Some(cipher) => loop {
                 make_room(&mut self.clear, wanted);
@@ -87,7 +123,9 @@ impl Input {
                 }
                 // The buffer is never shared, so this moves what is left of it to its front.
                 self.sealed.reserve(SEALED_LIMIT - self.sealed.len().min(SEALED_LIMIT));
-                match read(socket, &mut self.sealed)? {
+                let filled = read(socket, &mut self.sealed)?;
+                self.drained = self.sealed.len() < self.sealed.capacity();
+                match filled {
                     Filled::More => {}
                     other => return Ok(other),
                 }
@@ -131,7 +169,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use rejoin_protocol::ids::{Lineage, Phase, Version};
-    use rejoin_protocol::wire::{Kind, PAYLOAD_LIMIT};
+    use rejoin_protocol::wire::PAYLOAD_LIMIT;
 
     fn header(length: usize, offset: u64) -> Header {
         Header {

@@ -196,6 +196,29 @@ impl Link {
         self.read_until(Input::frame)
     }
 
+    /// Like [`Link::take`], but a `Data` frame that isn't there as a whole is given in parts, each with a header of its
+    /// own, as they come.
+    ///
+    /// # Errors
+    /// The link is over; see [`LinkError`]. Nothing is given, and nothing fails, before the link is established.
+    pub fn take_part(&mut self) -> Result<Option<(Header, Bytes)>, LinkError> {
+        self.read_until(Input::part)
+    }
+
+    /// Whether all that was read is taken, the last read has emptied the socket, and no event has come since
+    /// ([`Link::refilled`]): a read would give nothing. Not to be trusted once an event told that the other end closes,
+    /// since that makes no further event.
+    pub fn is_empty(&self) -> bool {
+        matches!(&self.stage, Stage::Open(input, _) if input.is_empty())
+    }
+
+    /// The poll says that there is something to be read.
+    pub fn refilled(&mut self) {
+        if let Stage::Open(input, _) = &mut self.stage {
+            input.refilled();
+        }
+    }
+
     /// The acceptor's verdict after [`Received::Hello`]: the link stands, frames may follow at once.
     pub fn admit(&mut self) {
         let Stage::Deciding(mut shaking) = std::mem::replace(&mut self.stage, Stage::Over) else {

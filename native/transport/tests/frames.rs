@@ -136,6 +136,59 @@ fn a_header_can_be_seen_before_its_payload_and_is_left_where_it_is() {
     assert!(acceptor.next_header().expect("the link works").is_none());
 }
 
+#[test]
+fn a_data_frame_can_be_taken_in_parts_that_say_where_they_belong() {
+    for encrypt in [false, true] {
+        let (mut initiator, mut acceptor) = established(encrypt);
+        shrink_buffers(&mut initiator, 64 << 10);
+        shrink_buffers(&mut acceptor, 64 << 10);
+        let payload = bytes(900_000, 3);
+        initiator.send(Header { kind: Kind::Data, ..header(1000) }, payload.clone().into());
+        initiator.send(Header { kind: Kind::PhaseEnd, ..header(7) }, Bytes::new());
+        let (mut seen, mut parts, mut early) = (Vec::new(), 0, false);
+        let last = until("the frame after it", || {
+            let blocked = flush(&mut initiator) == Flushed::Blocked;
+            while let Some((header, part)) = acceptor.take_part().expect("the link works") {
+                if header.kind == Kind::PhaseEnd {
+                    return Some(header);
+                }
+                assert_eq!((header.kind, header.offset), (Kind::Data, 1000 + seen.len() as u64));
+                assert_eq!(header.length as usize, part.len());
+                seen.extend_from_slice(&part);
+                parts += 1;
+                early |= blocked;
+            }
+            None
+        });
+        assert_eq!((last.offset, last.length), (7, 0));
+        assert!(seen == payload, "the parts are not the frame");
+        assert!(parts > 1 && early, "{parts} parts, before the whole was sent: {early}");
+    }
+}
+
+#[test]
+fn an_emptied_link_knows_that_it_is_until_the_poll_says_otherwise() {
+    for encrypt in [false, true] {
+        let (mut initiator, mut acceptor) = established(encrypt);
+        for index in 0..2 {
+            initiator.send(header(index), Bytes::from_static(b"bytes"));
+        }
+        flush(&mut initiator);
+        until("the first frame", || acceptor.take().expect("the link works"));
+        until("the second frame", || acceptor.take().expect("the link works"));
+        assert!(acceptor.take().expect("the link works").is_none());
+        assert!(acceptor.is_empty(), "all is taken, and the socket was seen empty");
+        acceptor.refilled();
+        assert!(!acceptor.is_empty(), "an event may mean anything");
+        assert!(acceptor.take().expect("the link works").is_none());
+        initiator.send(header(2), Bytes::from_static(b"bytes"));
+        flush(&mut initiator);
+        acceptor.refilled();
+        until("the header", || acceptor.next_header().expect("the link works"));
+        assert!(!acceptor.is_empty(), "a frame lies here");
+    }
+}
+
 fn socket_write(link: &mut Link, bytes: &[u8]) {
     link.socket().write_all(bytes).expect("there is room");
 }

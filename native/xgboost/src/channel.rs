@@ -65,6 +65,8 @@ pub(crate) struct PeerLink {
     pub(crate) incarnation: Incarnation,
     readable: bool,
     writable: bool,
+    /// The other end is closing: no event comes for what is still to be read.
+    closing: bool,
     /// The peer has told what it has.
     heard: bool,
     /// The next frame is for a phase that the worker has not entered.
@@ -73,12 +75,22 @@ pub(crate) struct PeerLink {
 
 impl PeerLink {
     pub(crate) fn new(link: Link, token: Token, incarnation: Incarnation) -> Self {
-        PeerLink { link, token, incarnation, readable: true, writable: true, heard: false, parked: false }
+        let (readable, writable) = (true, true);
+        PeerLink { link, token, incarnation, readable, writable, closing: false, heard: false, parked: false }
     }
 
-    pub(crate) fn ready(&mut self, readable: bool, writable: bool) {
+    pub(crate) fn ready(&mut self, readable: bool, writable: bool, closing: bool) {
         self.readable |= readable;
         self.writable |= writable;
+        self.closing |= closing;
+        if readable {
+            self.link.refilled();
+        }
+    }
+
+    /// Whether a read would give nothing, so that its system call can be spared.
+    fn is_exhausted(&self) -> bool {
+        !self.closing && self.link.is_empty()
     }
 
     fn flush(&mut self) -> Result<(), Trouble> {
@@ -253,6 +265,10 @@ impl Channel {
                 moved.more = true;
                 break;
             }
+            if peer.is_exhausted() {
+                peer.readable = false;
+                break;
+            }
             let Some(header) = peer.link.next_header().map_err(broken)? else {
                 peer.readable = false;
                 break;
@@ -266,7 +282,7 @@ impl Channel {
                     break;
                 }
             }
-            let Some((header, payload)) = peer.link.take().map_err(broken)? else {
+            let Some((header, payload)) = peer.link.take_part().map_err(broken)? else {
                 peer.readable = false;
                 break;
             };

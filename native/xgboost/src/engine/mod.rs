@@ -137,7 +137,7 @@ impl Engine {
                 let channel = self.seat(rank).and_then(|seat| seat.training.as_mut()?.channel(peer));
                 if let Some(Road::Link(link)) = channel.map(|channel| &mut channel.road) {
                     if link.token == event.token() {
-                        link.ready(readable, writable);
+                        link.ready(readable, writable, closing);
                         self.make_busy(rank, peer);
                     }
                 }

@@ -145,6 +145,22 @@ class BadInputIT {
   }
 
   @Test
+  void a_parameter_name_that_there_is_not_is_told_as_the_stock_estimator_tells_it()
+      throws Exception {
+    scala.collection.immutable.Map<String, Object> parameters =
+        new scala.collection.immutable.Map.Map2<>("max_dept", 2, "num_workers", 3);
+    XGBoostClassifier stock = new XGBoostClassifier(parameters);
+    stock.setNumRound(2);
+    stock.setNthread(1);
+    stock.setMissing(0f);
+    stock.setLabelCol("label");
+    stock.setFeaturesCol("features");
+    // The stock estimator leaves out what it doesn't know, and trains.
+    String expected = Digest.of(stock.fit(rows()));
+    assertEquals(expected, run().estimator(stock).train().digest());
+  }
+
+  @Test
   void an_unknown_setting_is_refused_by_name() {
     Refusal.of(run().setting("spark.rejoin.heart.beat", "1s"))
         .says(Code.BAD_ARGUMENT, "spark.rejoin.heart.beat", "docs/spark.md");

@@ -133,6 +133,48 @@ class BreadthIT {
         rows().where("disea <= 20"));
   }
 
+  private static XGBoostClassifier withSharedMetric() {
+    XGBoostClassifier stock = classifier();
+    stock.setNumRound(60);
+    stock.setEta(1.0);
+    stock.setObjective("binary:logistic");
+    stock.setCustomEval(new SharedMetric());
+    stock.setEvalDataset(rows().where("disea > 20"));
+    stock.setNumEarlyStoppingRounds(2);
+    return stock;
+  }
+
+  @Test
+  void a_custom_metric_with_early_stopping_stops_where_the_stock_estimator_stops()
+      throws Exception {
+    Dataset<Row> rows = rows().where("disea <= 20");
+    XGBoostClassifier stock = withSharedMetric();
+    XGBoostClassificationModel expected = within("stock", () -> stock.fit(rows));
+    XGBoostClassificationModel seen =
+        within("ours", () -> new RejoinEstimator<XGBoostClassificationModel>(stock).fit(rows));
+    for (String attribute : new String[] {"best_iteration", "best_score"}) {
+      assertEquals(
+          expected.nativeBooster().booster().getAttr(attribute),
+          seen.nativeBooster().booster().getAttr(attribute),
+          attribute);
+    }
+    int trained = expected.nativeBooster().booster().getNumBoostedRound();
+    assertTrue(trained > 2 && trained < 60, "stopped early, and not at once: " + trained);
+    assertEquals(Digest.of(expected), Digest.of(seen));
+    sameSummary(expected.summary().get(), seen.summary().get());
+
+    // What early stopping remembers of a custom metric lies with each rank, and comes back to it.
+    RejoinRun struck =
+        new RejoinRun(spark(), Recipe.BINARY, WORKERS, 60)
+            .estimator(withSharedMetric())
+            .data(rows)
+            .setting("spark.rejoin.checkpoint.rounds", "1")
+            .fault(Fault.of(0).version(trained - 2, 1_000).throwError());
+    Outcome outcome = within("ours, struck", struck::train);
+    assertEquals(1, struck.fired());
+    assertEquals(Digest.of(expected), outcome.digest());
+  }
+
   @Test
   void missing_values_of_dense_and_of_sparse_rows_stay_missing() throws Exception {
     sameAsStock(stock -> stock.setMissing(0f), rows());

@@ -81,7 +81,15 @@ public final class Demo {
       stock(cluster, settings);
     }
     table.print();
-    terminal.print("  One training each: seconds depend on what else this machine does.");
+    terminal.print(
+        "  One training each, after the same warm-up: seconds depend on what else this machine"
+            + " does.");
+    terminal.print(
+        "  Copied again: Rejoin stores its input twice, and Spark copies what the dead executor"
+            + " held; the");
+    terminal.print(
+        "  stock estimator shuffles its input again. Both are compressed by"
+            + " spark.io.compression.codec.");
     terminal.print(
         "  The stock estimator is killed from outside when its tracker prints the round; on a busy"
             + " machine");
@@ -103,13 +111,17 @@ public final class Demo {
               + spark.version()
               + ", XGBoost "
               + RejoinRun.xgboostVersion());
-      terminal.line("a first short training of 2 rounds warms the JVMs up");
-      train(spark, 2, List.of(), Terminal.silent());
+      terminal.line(
+          "before each training that is compared, a short one of "
+              + StockDriver.WARM_UP_ROUNDS
+              + " rounds warms the JVMs up");
+      train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
 
       terminal.title("2. RejoinEstimator; SIGKILL to the executor of " + words(strikes));
       Outcome struck = train(spark, ROUNDS, strikes, terminal);
       modelLine(struck);
       Executors.await(spark, WORKERS + SPARE);
+      train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
 
       terminal.title("3. RejoinEstimator again, undisturbed");
       Outcome undisturbed = train(spark, ROUNDS, List.of(), terminal);

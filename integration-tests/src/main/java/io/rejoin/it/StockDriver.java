@@ -18,6 +18,9 @@ public final class StockDriver {
   /** How a line starts that is meant for the parent. */
   static final String PREFIX = "@@ ";
 
+  /** Rounds of the short training that goes before each one that is compared, ours and stock. */
+  static final int WARM_UP_ROUNDS = 10;
+
   private StockDriver() {}
 
   /**
@@ -62,11 +65,11 @@ public final class StockDriver {
         };
     spark.sparkContext().addSparkListener(facts);
     Executors.await(spark, workers);
-    // Not told: the first training of a JVM is slower than all others, which would spoil the
-    // comparison.
-    recipe.estimator(spark, workers, 2).fit(recipe.data(spark, workers));
     for (int run = 3; run < arguments.length; run++) {
       Executors.await(spark, workers);
+      // Not told: the first training of a JVM is slower than all others, and executors that replace
+      // dead ones are new JVMs.
+      recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.data(spark, workers));
       RunFacts.Counts before = facts.counts();
       Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
       Dataset<Row> data = recipe.data(spark, workers);

@@ -128,7 +128,7 @@ public final class StockRun {
       Map<String, String> fact = fact(line);
       switch (fact.get("kind")) {
         case "session":
-          story.accept("its application has started; a short training warms it up");
+          story.accept("its application has started; a short training warms it up before each");
           application = fact.get("application");
           break;
         case "fit.start":
@@ -151,7 +151,7 @@ public final class StockRun {
                     fact.get("partition"),
                     fact.get("executor")));
           }
-          if (processOfRank.size() == workers) {
+          if (start != 0 && processOfRank.size() == workers) {
             strike(left, 0);
           }
           break;

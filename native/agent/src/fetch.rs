@@ -1,11 +1,12 @@
-//! Bringing a checkpoint from a holder to a newcomer, over a link of its own.
+//! Bringing a checkpoint from a holder to a newcomer, over a link of its own; and the answering side of all fetches.
 //!
-//! The newcomer's agent asks with a [`Request`]; the holder answers with `Bulk` frames in order, or with a [`Missing`].
+//! The newcomer's agent asks with a [`Request`]; the holder answers with [`Reply`]s and with `Bulk` frames in order.
 //! Both sides run on the control thread in small steps, so that heartbeats are never held up.
 
 use bytes::Bytes;
+use rejoin_protocol::collective::{BootKey, Entry, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{AgentId, Checkpoint, Phase};
+use rejoin_protocol::ids::{AgentId, Checkpoint, Lineage, Phase, Rank};
 use rejoin_protocol::message::RESULT_PART_LIMIT;
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::agent::MemberId;
+use crate::plane::DataPlane;
 use crate::store::{digest, CheckpointStore};
 
 /// Longest silence of a holder before the next one is asked.
@@ -22,15 +24,27 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 const SLICE: usize = RESULT_PART_LIMIT;
 const WINDOW: usize = 4 * SLICE;
 
-/// "Send me this checkpoint."
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Request {
-    checkpoint: Checkpoint,
+/// What is asked for over a fetch link, one thing at a time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    /// A checkpoint's bytes.
+    Checkpoint(Checkpoint),
+    /// Results of collectives, `from` to `to` (exclusive), each as a [`Reply::Result`] and its bytes.
+    Results { lineage: Lineage, phase: Phase, from: u32, to: u32 },
+    /// What a rank has called at a place.
+    Call { rank: Rank, place: Place },
 }
 
-/// "I don't have it."
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Missing;
+/// What is answered, but for bytes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    /// "I don't have it", or no more of it.
+    Missing,
+    /// A result follows.
+    Result { seqno: u32, signature: Signature, key: Option<BootKey>, length: u64, digest: u128 },
+    /// The call.
+    Call(Option<Signature>),
+}
 
 /// The asking side.
 pub(crate) struct Fetch {
@@ -103,15 +117,16 @@ impl Fetch {
 
     /// The link to the holder stands: ask.
     pub(crate) fn ask(&self, link: &mut Link) {
-        link.send_message(&Request { checkpoint: self.checkpoint });
+        link.send_message(&Request::Checkpoint(self.checkpoint));
     }
 
     /// A frame of the holder.
     pub(crate) fn take(&mut self, header: Header, payload: &[u8], now: Instant) -> Progress {
         self.heard = now;
         match header.kind {
-            Kind::Control => match wire::decode::<Missing>(payload) {
-                Ok(Missing) => Progress::Failed("doesn't hold it any more".into()),
+            Kind::Control => match wire::decode::<Reply>(payload) {
+                Ok(Reply::Missing) => Progress::Failed("doesn't hold it any more".into()),
+                Ok(other) => Progress::Failed(format!("answered with {other:?} where bytes were expected")),
                 Err(error) => Progress::Failed(error.message),
             },
             Kind::Bulk => self.piece(header.offset, payload),
@@ -143,7 +158,16 @@ impl Fetch {
 /// The answering side.
 #[derive(Default)]
 pub(crate) struct Serve {
-    sending: Option<(Checkpoint, Bytes)>,
+    parts: VecDeque<Part>,
+}
+
+/// One thing to be sent.
+struct Part {
+    /// What stands before the bytes.
+    reply: Option<Reply>,
+    /// Phase, lineage and digest of the bytes' frames.
+    header: Header,
+    bytes: Bytes,
     sent: usize,
 }
 
@@ -152,14 +176,37 @@ impl Serve {
     ///
     /// # Errors
     /// `Incompatible` when it can't be read.
-    pub(crate) fn request(&mut self, payload: &[u8], store: &CheckpointStore, link: &mut Link) -> Result<(), Error> {
-        let request: Request = wire::decode(payload)?;
-        match store.find(&request.checkpoint) {
-            Some(bytes) => {
-                self.sending = Some((request.checkpoint, bytes));
-                self.sent = 0;
+    pub(crate) fn request(
+        &mut self,
+        payload: &[u8],
+        store: &CheckpointStore,
+        plane: &dyn DataPlane,
+        link: &mut Link,
+    ) -> Result<(), Error> {
+        match wire::decode(payload)? {
+            Request::Checkpoint(checkpoint) => match store.find(&checkpoint) {
+                Some(bytes) => {
+                    let phase = Phase::Version(checkpoint.version);
+                    let digest = checkpoint.digest as u64;
+                    self.parts.push_back(Part::new(None, phase, checkpoint.lineage, digest, bytes));
+                }
+                None => link.send_message(&Reply::Missing),
+            },
+            Request::Results { lineage, phase, from, to } => {
+                let entries = plane.results(lineage, phase, from, to);
+                let missing = (entries.len() as u64) < u64::from(to.saturating_sub(from));
+                for (seqno, entry) in (from..to).zip(entries) {
+                    let Entry { signature, key, result } = entry;
+                    // The digest is made when its turn comes: many results at once would hold up the heartbeat.
+                    let reply = Reply::Result { seqno, signature, key, length: result.len() as u64, digest: 0 };
+                    self.parts.push_back(Part::new(Some(reply), phase, lineage, 0, result));
+                }
+                if missing {
+                    let nothing = Part::new(Some(Reply::Missing), phase, lineage, 0, Bytes::new());
+                    self.parts.push_back(nothing);
+                }
             }
-            None => link.send_message(&Missing),
+            Request::Call { rank, place } => link.send_message(&Reply::Call(plane.signature(rank, &place))),
         }
         Ok(())
     }
@@ -170,29 +217,40 @@ impl Serve {
     /// The link's, which is then of no more use.
     pub(crate) fn pump(&mut self, link: &mut Link) -> Result<(), LinkError> {
         loop {
-            if let Some((checkpoint, bytes)) = &self.sending {
-                while link.queued_bytes() < WINDOW && self.sent < bytes.len() {
-                    let end = (self.sent + SLICE).min(bytes.len());
-                    let header = Header {
-                        length: 0,
-                        kind: Kind::Bulk,
-                        phase: Phase::Version(checkpoint.version),
-                        lineage: checkpoint.lineage,
-                        offset: self.sent as u64,
-                        digest: checkpoint.digest as u64,
-                    };
-                    link.send(header, bytes.slice(self.sent..end));
-                    self.sent = end;
-                }
-                if self.sent == bytes.len() {
-                    self.sending = None;
+            while link.queued_bytes() < WINDOW {
+                let Some(part) = self.parts.front_mut() else { break };
+                if part.push(link) {
+                    self.parts.pop_front();
                 }
             }
             match link.flush()? {
-                rejoin_transport::Flushed::Done if self.sending.is_some() => continue,
+                rejoin_transport::Flushed::Done if !self.parts.is_empty() => continue,
                 _ => return Ok(()),
             }
         }
+    }
+}
+
+impl Part {
+    fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, digest: u64, bytes: Bytes) -> Self {
+        let header = Header { kind: Kind::Bulk, phase, lineage, digest, ..Header::control(0) };
+        Part { reply, header, bytes, sent: 0 }
+    }
+
+    /// Queues the next piece; true when it was the last one.
+    fn push(&mut self, link: &mut Link) -> bool {
+        if let Some(mut reply) = self.reply.take() {
+            if let Reply::Result { digest: of_all, .. } = &mut reply {
+                *of_all = digest(&self.bytes);
+            }
+            link.send_message(&reply);
+        }
+        let end = (self.sent + SLICE).min(self.bytes.len());
+        if end > self.sent {
+            link.send(Header { offset: self.sent as u64, ..self.header }, self.bytes.slice(self.sent..end));
+            self.sent = end;
+        }
+        self.sent == self.bytes.len()
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`TrackerServer`] is the driver's side: it owns the tracker's state machine and the agents' connections.
 
 mod agent;
+pub mod collective;
 mod control;
 mod fetch;
 pub mod launched;
@@ -18,6 +19,7 @@ mod waiting;
 
 pub use agent::{checkpoint, Agent, AgentConfig, Joined, MemberId};
 pub use plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
 pub use rejoin_transport as transport;
 pub use store::{digest, CheckpointStore};

@@ -1,9 +1,11 @@
 //! What carries the bytes of an agent's ranks: the seam between the agent and a way into a training library.
 
+use bytes::Bytes;
+use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
 
 /// Another rank that is alive.
@@ -47,6 +49,26 @@ pub trait DataPlane: Send + Sync {
     /// Atomic with entering a phase. The control thread answers the protocol with it by `Input::Holding`, queued behind
     /// every `Entered` that came before.
     fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version;
+    /// A view came: from now until its plan the incarnation finishes no collective. Returns what it holds of them; nothing
+    /// for a plane without collectives. Called right before [`DataPlane::hold`].
+    fn freeze(&self, _rank: Rank, _incarnation: Incarnation, _generation: Generation) -> Vec<Extent> {
+        Vec::new()
+    }
+    /// The plan, for a plane with collectives.
+    fn plan(&self, _rank: Rank, _incarnation: Incarnation, _plan: collective::Plan) {}
+    /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many as are held, from the
+    /// first on.
+    fn results(&self, _lineage: Lineage, _phase: Phase, _from: u32, _to: u32) -> Vec<Entry<Bytes>> {
+        Vec::new()
+    }
+    /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
+    fn fetched(&self, _rank: Rank, _incarnation: Incarnation, _fetch: &Fetch, _seqno: u32, _entry: Entry<Bytes>) {}
+    /// What this rank has called at a place, if it is here.
+    fn signature(&self, _rank: Rank, _place: &Place) -> Option<Signature> {
+        None
+    }
+    /// The answer to [`AgentReports::ask`]: `None` when it can't be known.
+    fn told(&self, _rank: Rank, _incarnation: Incarnation, _peer: Rank, _place: &Place, _call: Option<Signature>) {}
     /// Everybody has caught up: the incarnation's channels drop what is old, as usual again.
     fn release(&self, rank: Rank, incarnation: Incarnation);
     /// Rules to watch for (they replace older ones). Rules for moments that only the agent sees are handled by it.
@@ -68,6 +90,12 @@ pub trait AgentReports: Send + Sync {
         peer_incarnation: Incarnation,
         reason: String,
     );
+    /// Frames of collectives were lost with a link, under this attempt. May be told again.
+    fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String);
+    /// Results that the incarnation lacks; they come by [`DataPlane::fetched`], unless a newer view makes the wish void.
+    fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: Fetch);
+    /// What has a peer called at this place? Answered by [`DataPlane::told`].
+    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: Place);
     /// Something that ends the job.
     fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error);
     /// A fact for the story.

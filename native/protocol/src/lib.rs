@@ -6,7 +6,7 @@
 //! the model checker are three drivers of these very structs.
 //!
 //! [`channel`] holds the book of one directed XGBoost channel: which phases its sender logs, what its
-//! receiver has, what is replayed, dropped and compared.
+//! receiver has, what is replayed, dropped and compared. [`collective`] holds the rules of Rejoin's own collectives.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod channel;
+pub mod collective;
 pub mod diary;
 pub mod error;
 pub mod event;

@@ -1,11 +1,13 @@
 //! One rank's task in one process: from its join to its end.
 
+use crate::collective::Extent;
 use crate::error::{Code, Error};
 use crate::host::Start;
 use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
 use crate::message::{Newcomer, RankState};
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 /// How far a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +64,8 @@ pub struct Running {
     pub entered: bool,
     /// The oldest version of which its channels have the logs, as far as told.
     pub oldest: Version,
+    /// Which results of collectives it holds, as told when the newest view came.
+    pub results: Vec<Extent>,
 }
 
 /// One task of one rank.
@@ -119,7 +123,7 @@ impl Running {
     pub fn new(start: Start) -> Self {
         let round = start.checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let version = start.version;
-        Running { start, version, round, entered: false, oldest: version }
+        Running { start, version, round, entered: false, oldest: version, results: Vec::new() }
     }
 
     /// Where it is.

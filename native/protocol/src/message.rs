@@ -1,5 +1,6 @@
 //! What agent and tracker tell each other. Encoded by [`crate::wire::encode`] into control frames.
 
+use crate::collective::Extent;
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
@@ -63,6 +64,19 @@ pub enum AgentMessage {
         peer: Rank,
         /// Its number.
         peer_incarnation: Incarnation,
+        /// What was seen.
+        reason: String,
+    },
+    /// Frames of collectives were lost with a link between two living ranks: all need a new attempt.
+    Interrupted {
+        /// This end.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// The other end.
+        peer: Rank,
+        /// The attempt whose frames were lost. A newer view has mended it already.
+        generation: Generation,
         /// What was seen.
         reason: String,
     },
@@ -163,6 +177,8 @@ pub struct RankStanding {
     /// The oldest version of which its channels keep the logs, from now on until `Settled`. A newcomer can't be started
     /// before it.
     pub oldest: Version,
+    /// Which results of collectives it holds; nothing for a rank that makes none, as those of XGBoost's bridge.
+    pub results: Vec<Extent>,
 }
 
 /// How far an incarnation is.
@@ -213,7 +229,7 @@ pub enum TrackerMessage {
     },
     /// The membership changed. Answered with a standing.
     View(View),
-    /// Where newcomers start.
+    /// Where newcomers start. For a job with collectives it follows every view, with or without newcomers.
     Plan(Plan),
     /// Everybody of this generation is there and has caught up: what is old may be dropped again.
     Settled {

@@ -1,17 +1,17 @@
 //! The header that stands before every payload, and the encoding of control messages (postcard).
 
 use crate::error::{Code, Error};
-use crate::ids::{Lineage, Phase, Version};
+use crate::ids::{Generation, Lineage, Phase, Version};
 use alloc::format;
 use alloc::vec::Vec;
 use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 /// Version of everything in this module and in [`crate::message`]. Both ends must have the same.
-pub const WIRE_VERSION: u16 = 1;
+pub const WIRE_VERSION: u16 = 2;
 
 /// Bytes of a frame header.
-pub const HEADER_BYTES: usize = 32;
+pub const HEADER_BYTES: usize = 40;
 
 /// Most bytes of payload in one frame; a longer one is refused before anything is allocated.
 pub const PAYLOAD_LIMIT: u32 = 1 << 20;
@@ -32,12 +32,14 @@ pub enum Kind {
     PhaseEnd = 5,
     /// What the receiver of a channel has already (payload: [`crate::channel::Receipt`]).
     Receipt = 6,
+    /// Bytes of a collective; `offset` is made by [`crate::collective::frame::offset`], `attempt` is the plan's generation.
+    Collective = 7,
 }
 
 /// What stands before a payload: kind, position, call digest and boot flag.
 ///
 /// Layout, little endian: length u32, kind u8, flags u8 (bit 0: boot), reserved u16 (0), lineage u32, version u32,
-/// offset u64, digest u64.
+/// offset u64, digest u64, attempt (epoch u32, number u32).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of payload that follow.
@@ -48,16 +50,26 @@ pub struct Header {
     pub phase: Phase,
     /// The lineage.
     pub lineage: Lineage,
-    /// Place within the phase: bytes of a channel, later the seqno of a collective.
+    /// Place within the phase: bytes of a channel, or the seqno of a collective with the frame's number.
     pub offset: u64,
     /// Digest of the call for collectives; for channels the low half of the checkpoint's digest.
     pub digest: u64,
+    /// Collectives: the plan under which it was sent. Zero for all others.
+    pub attempt: Generation,
 }
 
 impl Header {
     /// A control frame's header.
     pub fn control(length: u32) -> Self {
-        Header { length, kind: Kind::Control, phase: Phase::Boot, lineage: Lineage(0), offset: 0, digest: 0 }
+        Header {
+            length,
+            kind: Kind::Control,
+            phase: Phase::Boot,
+            lineage: Lineage(0),
+            offset: 0,
+            digest: 0,
+            attempt: Generation::default(),
+        }
     }
 
     /// The bytes on the wire.
@@ -74,6 +86,8 @@ impl Header {
         out[12..16].copy_from_slice(&version.to_le_bytes());
         out[16..24].copy_from_slice(&self.offset.to_le_bytes());
         out[24..32].copy_from_slice(&self.digest.to_le_bytes());
+        out[32..36].copy_from_slice(&self.attempt.epoch.to_le_bytes());
+        out[36..40].copy_from_slice(&self.attempt.number.to_le_bytes());
         out
     }
 
@@ -88,6 +102,7 @@ impl Header {
             4 => Kind::PhaseStart,
             5 => Kind::PhaseEnd,
             6 => Kind::Receipt,
+            7 => Kind::Collective,
             other => return Err(Error::new(Code::Incompatible, format!("frame of unknown kind {other}"))),
         };
         let length = u32_at(0);
@@ -106,7 +121,8 @@ impl Header {
             (1, _) => return Err(Error::new(Code::Incompatible, "boot frame with a version")),
             (_, v) => Phase::Version(Version(v)),
         };
-        Ok(Header { length, kind, phase, lineage: Lineage(u32_at(8)), offset: u64_at(16), digest: u64_at(24) })
+        let attempt = Generation { epoch: u32_at(32), number: u32_at(36) };
+        Ok(Header { length, kind, phase, lineage: Lineage(u32_at(8)), offset: u64_at(16), digest: u64_at(24), attempt })
     }
 }
 

@@ -5,7 +5,7 @@ mod host_support;
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Input, Output};
-use rejoin_protocol::ids::{Lineage, Position, Version};
+use rejoin_protocol::ids::{Generation, Lineage, Position, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 
 #[test]
@@ -55,7 +55,11 @@ fn a_view_is_answered_at_once_while_nothing_trains_here() {
 fn a_view_is_answered_only_when_the_channels_hold_what_they_have() {
     let mut desk = Desk::trained_to(4);
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
-    assert!(outputs.contains(&Output::Hold { rank: ZERO, incarnation: incarnation(0) }));
+    assert!(outputs.contains(&Output::Hold {
+        rank: ZERO,
+        incarnation: incarnation(0),
+        generation: Generation { epoch: 1, number: 2 }
+    }));
     assert!(standing(&outputs).is_none());
     // A checkpoint that the task took before its channels were held counts.
     desk.enter(5);

@@ -179,6 +179,7 @@ mod tests {
             lineage: Lineage(1),
             offset,
             digest: 7,
+            attempt: Default::default(),
         }
     }
 

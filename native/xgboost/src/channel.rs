@@ -358,7 +358,7 @@ impl Channel {
 
     fn header(&self, kind: Kind, phase: Phase, offset: u64) -> Header {
         let digest = self.logs.get(&phase).map_or(0, |(_, digest)| *digest);
-        Header { length: 0, kind, phase, lineage: self.place.lineage, offset, digest }
+        Header { length: 0, kind, phase, lineage: self.place.lineage, offset, digest, attempt: Default::default() }
     }
 
     fn log(&self, phase: Phase) -> Result<&PhaseLog, Trouble> {

@@ -5,6 +5,7 @@
 
 mod outputs;
 mod peers;
+mod results;
 mod shared;
 mod tracker_link;
 
@@ -24,6 +25,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, Input};
 use rejoin_protocol::ids::{AgentId, Attempt, Incarnation, Millis, Rank};
 use rejoin_transport::{Keys, Link, Listener};
+use results::{Question, ResultsFetch};
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -50,6 +52,10 @@ enum Role {
     Serving(Box<Serve>),
     /// A newcomer here fetches from there.
     Fetching(Box<Fetch>),
+    /// A rank here fetches results of collectives from there.
+    Results(Box<ResultsFetch>),
+    /// A rank here asks what a rank there has called.
+    Asking(Box<Question>),
 }
 
 struct Connection {
@@ -91,6 +97,8 @@ pub(crate) struct Control {
     connections: HashMap<Token, Connection>,
     next_token: usize,
     links: DataLinks,
+    /// Fetches of results that failed with every holder, and when they are tried again.
+    results_again: Vec<(Instant, Box<ResultsFetch>)>,
     members: BTreeMap<Rank, MemberState>,
     rules: Rules,
     usage_next: Instant,
@@ -144,6 +152,7 @@ impl Control {
             connections: HashMap::new(),
             next_token: FIRST_LINK,
             links: DataLinks::default(),
+            results_again: Vec::new(),
             members: BTreeMap::new(),
             rules: Rules::default(),
             usage_next: now + USAGE,
@@ -198,8 +207,9 @@ impl Control {
         let host = self.host.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
         let connect = self.tracker_next.map(|at| at.saturating_duration_since(now));
         let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
+        let again = self.results_again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
-        [host, connect, link, hurry].into_iter().flatten().min().unwrap_or(Duration::from_millis(200))
+        [host, connect, link, again, hurry].into_iter().flatten().min().unwrap_or(Duration::from_millis(200))
     }
 
     /// Feeds the host and does all that it asks for.
@@ -227,6 +237,7 @@ impl Control {
         self.tracker_deadline(now);
         self.connection_deadlines(now);
         self.make_due_links(now);
+        self.fetch_results_again(now);
         self.flush_tracker();
     }
 

@@ -57,8 +57,13 @@ impl Control {
             Command::LinkDown { member, peer, peer_incarnation, reason } => {
                 self.link_down(member, peer, peer_incarnation, reason);
             }
-            Command::Holding { member: MemberId { rank, incarnation }, oldest } => {
-                self.handle(Some(Input::Holding { rank, incarnation, oldest }));
+            Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason } => {
+                self.handle(Some(Input::Interrupted { rank, incarnation, peer, generation, reason }));
+            }
+            Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
+            Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
+            Command::Holding { member: MemberId { rank, incarnation }, oldest, results } => {
+                self.handle(Some(Input::Holding { rank, incarnation, oldest, results }));
             }
             Command::Happened(event) => self.handle(Some(Input::Happened(event))),
             Command::Strike(rule) => self.strike(rule),
@@ -136,10 +141,12 @@ impl Control {
             }
             Output::Start { rank, attempt, start } => self.start(rank, attempt, start),
             Output::Links { rank, incarnation, lineage, peers } => self.peers(rank, incarnation, lineage, &peers),
-            Output::Hold { rank, incarnation } => {
+            Output::Plan { rank, incarnation, plan } => self.plane.plan(rank, incarnation, plan),
+            Output::Hold { rank, incarnation, generation } => {
+                let results = self.plane.freeze(rank, incarnation, generation);
                 let oldest = self.plane.hold(rank, incarnation);
                 // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
-                self.shared.command(Command::Holding { member: MemberId { rank, incarnation }, oldest });
+                self.shared.command(Command::Holding { member: MemberId { rank, incarnation }, oldest, results });
             }
             Output::Release { rank, incarnation } => self.plane.release(rank, incarnation),
             Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),

@@ -48,7 +48,12 @@ impl Control {
     }
 
     #[allow(clippy::result_large_err)] // as above
-    fn connect(&mut self, address: SocketAddr, purpose: Purpose, role: Role) -> Result<Token, (String, Role)> {
+    pub(super) fn connect(
+        &mut self,
+        address: SocketAddr,
+        purpose: Purpose,
+        role: Role,
+    ) -> Result<Token, (String, Role)> {
         let hello = Hello { agent: self.agent, purpose, encrypt: self.keys.encrypt };
         match Link::connect(address, &self.keys, hello) {
             Ok(link) => self.add(link, role),
@@ -118,7 +123,11 @@ impl Control {
         let gone: Vec<Token> = self
             .connections
             .iter()
-            .filter(|(_, c)| matches!(&c.role, Role::Fetching(fetch) if fetch.member == member))
+            .filter(|(_, connection)| match &connection.role {
+                Role::Fetching(fetch) => fetch.member == member,
+                Role::Results(results) => results.member == member,
+                _ => false,
+            })
             .map(|(token, _)| *token)
             .collect();
         for token in gone {
@@ -126,7 +135,7 @@ impl Control {
         }
     }
 
-    fn remove(&mut self, token: Token) -> Option<Connection> {
+    pub(super) fn remove(&mut self, token: Token) -> Option<Connection> {
         let mut connection = self.connections.remove(&token)?;
         let _ = self.poll.registry().deregister(connection.link.socket());
         Some(connection)
@@ -149,7 +158,9 @@ impl Control {
                 Ok(Received::Refused(error)) => return self.end(token, format!("refused: {}", error.message)),
                 Ok(Received::Frame(header, payload)) => match &mut connection.role {
                     Role::Serving(serve) if header.kind == Kind::Control => {
-                        if let Err(error) = serve.request(&payload, &self.shared.store, &mut connection.link) {
+                        if let Err(error) =
+                            serve.request(&payload, &self.shared.store, &*self.plane, &mut connection.link)
+                        {
                             return self.end(token, error.message);
                         }
                         self.asked_to_serve();
@@ -159,6 +170,15 @@ impl Control {
                         Progress::Failed(reason) => return self.end(token, reason),
                         Progress::Done(bytes) => return self.fetched(token, bytes),
                     },
+                    Role::Results(results) => match results.take(header, &payload, &*self.plane, Instant::now()) {
+                        Ok(false) => {}
+                        Ok(true) => return drop(self.remove(token)),
+                        Err(reason) => return self.end(token, reason),
+                    },
+                    Role::Asking(question) => {
+                        question.answered(&payload, &*self.plane);
+                        return drop(self.remove(token));
+                    }
                     _ => return self.end(token, format!("unexpected frame of kind {:?}", header.kind)),
                 },
                 Err(cause) => {
@@ -239,6 +259,8 @@ impl Control {
                 self.hand_over(token, member, peer, theirs);
             }
             Role::Fetching(fetch) => fetch.ask(&mut connection.link),
+            Role::Results(results) => results.ask(&mut connection.link),
+            Role::Asking(question) => question.ask(&mut connection.link),
             Role::Unknown | Role::Serving(_) => {}
         }
     }
@@ -278,6 +300,12 @@ impl Control {
                 fetch.failed(&reason);
                 self.fetch(fetch);
             }
+            Role::Results(mut results) => {
+                log::warn!("{} fetch of results: {reason}", self.shared.prefix_of(results.member.rank));
+                results.failed(&reason);
+                self.go_on_fetching(results);
+            }
+            Role::Asking(question) => question.unanswered(&*self.plane),
         }
     }
 
@@ -287,6 +315,12 @@ impl Control {
             .iter()
             .filter_map(|(token, connection)| match &connection.role {
                 Role::Fetching(fetch) if now > fetch.heard + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                Role::Results(results) if now > results.heard + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                Role::Asking(_) if now > connection.began + fetch::PATIENCE => {
                     Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
                 }
                 _ if !connection.established && now > connection.began + HANDSHAKE => {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::Waker;
 use parking_lot::Mutex;
+use rejoin_protocol::collective::{self, Extent};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -29,7 +30,10 @@ pub(crate) enum Command {
     Free { member: MemberId, error: Error },
     Broken { member: MemberId, error: Error },
     LinkDown { member: MemberId, peer: Rank, peer_incarnation: Incarnation, reason: String },
-    Holding { member: MemberId, oldest: Version },
+    Interrupted { member: MemberId, peer: Rank, generation: Generation, reason: String },
+    FetchResults { member: MemberId, fetch: collective::Fetch },
+    AskCall { member: MemberId, peer: Rank, place: collective::Place },
+    Holding { member: MemberId, oldest: Version, results: Vec<Extent> },
     Happened(Event),
     Strike(FaultRule),
     Close,
@@ -183,6 +187,18 @@ impl AgentReports for Reports {
         reason: String,
     ) {
         self.0.command(Command::LinkDown { member: MemberId { rank, incarnation }, peer, peer_incarnation, reason });
+    }
+
+    fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
+        self.0.command(Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason });
+    }
+
+    fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: collective::Fetch) {
+        self.0.command(Command::FetchResults { member: MemberId { rank, incarnation }, fetch });
+    }
+
+    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: collective::Place) {
+        self.0.command(Command::AskCall { member: MemberId { rank, incarnation }, peer, place });
     }
 
     fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error) {

@@ -1,6 +1,7 @@
 //! What the tracker says, and what follows from it here.
 
 use super::{Host, Output, Peer, Start};
+use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{Attempt, Incarnation, Lineage, Rank, Version};
@@ -96,7 +97,9 @@ impl Host {
         if self.view.as_ref().is_some_and(|known| known.generation > view.generation) || self.ended.is_some() {
             return;
         }
+        let generation = view.generation;
         self.view = Some(view);
+        self.plan = None;
         self.holding = true;
         for member in &mut self.members {
             if matches!(member.stage, Stage::Fetching(_)) {
@@ -107,17 +110,24 @@ impl Host {
         let asked: BTreeSet<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
         self.unanswered = Some(asked.clone());
         for (rank, incarnation) in asked {
-            self.outputs.push_back(Output::Hold { rank, incarnation });
+            self.outputs.push_back(Output::Hold { rank, incarnation, generation });
         }
         self.link_all();
         self.answer_if_known();
     }
 
     /// The channels of a rank keep all that they have, from this version on.
-    pub(super) fn holds_logs(&mut self, rank: Rank, incarnation: Incarnation, oldest: Version) {
+    pub(super) fn holds_logs(
+        &mut self,
+        rank: Rank,
+        incarnation: Incarnation,
+        oldest: Version,
+        results: Vec<collective::Extent>,
+    ) {
         if let Some(running) = self.member(rank, incarnation).and_then(|member| member.running_mut()) {
             // Channels that have no books yet know nothing of where they will start.
             running.oldest = oldest.max(running.start.version);
+            running.results = results;
         }
         self.gone_from_answer(rank, incarnation);
     }
@@ -161,6 +171,14 @@ impl Host {
             }
         }
         self.plan_holders.clone_from(&plan.holders);
+        let collectives = collective::Plan::derive(&plan, view, self.config.agent, &self.config.host);
+        self.plan = Some(collectives.clone());
+        let running = self.members.iter().filter(|member| member.running().is_some());
+        let told: Vec<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
+        for (rank, incarnation) in told {
+            let plan = collectives.clone();
+            self.outputs.push_back(Output::Plan { rank, incarnation, plan });
+        }
         for newcomer in plan.newcomers {
             let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
             let fresh = self.member(rank, incarnation).is_some_and(|member| member.stage == Stage::Fresh);
@@ -212,8 +230,12 @@ impl Host {
             let event = Event::Restored { rank, incarnation, version, round, bytes, source, millis };
             self.send(AgentMessage::Happened(event));
         }
-        if self.holding {
-            self.outputs.push_back(Output::Hold { rank, incarnation });
+        if let (true, Some(view)) = (self.holding, &self.view) {
+            let generation = view.generation;
+            self.outputs.push_back(Output::Hold { rank, incarnation, generation });
+        }
+        if let Some(plan) = self.plan.clone() {
+            self.outputs.push_back(Output::Plan { rank, incarnation, plan });
         }
     }
 

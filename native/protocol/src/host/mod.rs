@@ -7,10 +7,11 @@ mod holdings;
 mod tasks;
 mod tracker_link;
 
+use crate::collective::{self, Extent};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version};
 use crate::member::Member;
 use crate::message::{AgentMessage, Timing, TrackerMessage};
 use crate::view::{AgentAddress, View};
@@ -124,6 +125,19 @@ pub enum Input {
         /** What was seen. */
         reason: String,
     },
+    /// Frames of collectives were lost with a data link. Told again until a newer view comes.
+    Interrupted {
+        /** This end. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** The other end. */
+        peer: Rank,
+        /** The attempt whose frames were lost. */
+        generation: Generation,
+        /** What was seen. */
+        reason: String,
+    },
     /// Something that ends the job was found.
     Broken {
         /** Who noticed. */
@@ -141,6 +155,8 @@ pub enum Input {
         incarnation: Incarnation,
         /** The oldest version of which its channels still have the logs. */
         oldest: Version,
+        /** Which results of collectives it holds; it finishes no more before the plan of this view. */
+        results: Vec<Extent>,
     },
     /// A fact for the story.
     Happened(Event),
@@ -224,12 +240,24 @@ pub enum Output {
     /// The rank's channels keep all that they have from now on ([`crate::channel::Outgoing::hold`],
     /// [`crate::channel::Incoming::hold`]): a rank is missing, and what it will need isn't known yet. Answered by
     /// `Input::Holding`, without which no standing is sent; also for an incarnation that the driver knows nothing of (any
-    /// `oldest` will do then). Asked again in later views.
+    /// `oldest` will do then). Asked again in later views. A rank with collectives freezes
+    /// ([`crate::collective::Participant::freeze`]), unless it has the plan of this generation.
     Hold {
         /** The rank. */
         rank: Rank,
         /** Its number. */
         incarnation: Incarnation,
+        /** The view that is answered with it. */
+        generation: Generation,
+    },
+    /// The plan, as far as the rank's collectives are concerned ([`crate::collective::Participant::plan`]).
+    Plan {
+        /** The rank. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** What everybody has. */
+        plan: collective::Plan,
     },
     /// Everybody is there and has caught up: the rank's channels drop what is old, as usual.
     Release {
@@ -305,6 +333,8 @@ pub struct Host {
     view: Option<View>,
     /// Who holds what the newest plan starts from.
     plan_holders: Vec<AgentId>,
+    /// The newest plan for ranks with collectives, until the next view.
+    plan: Option<collective::Plan>,
     /// Nothing that a rank may still need is dropped: somebody is missing, or hasn't caught up.
     holding: bool,
     /// The view isn't answered yet: these haven't said yet what their channels hold.
@@ -333,6 +363,7 @@ impl Host {
             holdings: Holdings::default(),
             view: None,
             plan_holders: Vec::new(),
+            plan: None,
             holding: true,
             unanswered: None,
             ended: None,
@@ -365,10 +396,15 @@ impl Host {
             Input::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
                 self.send(AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason });
             }
+            Input::Interrupted { rank, incarnation, peer, generation, reason } => {
+                self.send(AgentMessage::Interrupted { rank, incarnation, peer, generation, reason });
+            }
             Input::Broken { rank, incarnation, error } => {
                 self.send(AgentMessage::Broken { rank, incarnation, error });
             }
-            Input::Holding { rank, incarnation, oldest } => self.holds_logs(rank, incarnation, oldest),
+            Input::Holding { rank, incarnation, oldest, results } => {
+                self.holds_logs(rank, incarnation, oldest, results);
+            }
             Input::Happened(event) => self.send(AgentMessage::Happened(event)),
             Input::Wake => {}
         }

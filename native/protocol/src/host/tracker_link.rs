@@ -54,6 +54,7 @@ impl Host {
                 attempt: member.attempt,
                 state: member.state()?,
                 oldest,
+                results: member.running().map(|running| running.results.clone()).unwrap_or_default(),
             })
         });
         let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();

@@ -4,7 +4,7 @@ use super::seats::{outdated, Death};
 use super::{Output, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Generation, Incarnation, Millis, Position, Rank, Version};
 use crate::message::TrackerMessage;
 use crate::plan::list;
 use alloc::collections::BTreeMap;
@@ -118,6 +118,7 @@ impl Tracker {
         seat.attempt = attempt;
         seat.agent = agent;
         seat.state = State::Fresh;
+        seat.results = Vec::new();
         seat.may_repeat = false;
         seat.waits_since = now;
         self.send(agent, TrackerMessage::Seated { rank, attempt, incarnation });
@@ -341,6 +342,15 @@ impl Tracker {
             self.lose(lost, reason.clone(), true);
             self.outputs.push_back(Output::Kill { rank: lost, attempt, executor, reason });
         }
+    }
+
+    /// Frames of collectives are gone: a new view makes a new attempt. Told again until it comes, so it counts once.
+    pub(super) fn interrupted(&mut self, one: End, peer: Rank, generation: Generation, reason: &str) {
+        if self.over.is_some() || generation != self.generation || !self.is_current(one.0, one.1) {
+            return;
+        }
+        let text = format!("collectives run again, because the link of ranks {} and {peer} broke: {reason}", one.0);
+        self.changed.get_or_insert(text);
     }
 
     pub(super) fn tell_of_broken_links(&mut self) {

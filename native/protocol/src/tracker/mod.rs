@@ -284,6 +284,9 @@ impl Tracker {
             AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
                 self.link_down((rank, incarnation), (peer, peer_incarnation), reason);
             }
+            AgentMessage::Interrupted { rank, incarnation, peer, generation, reason } => {
+                self.interrupted((rank, incarnation), peer, generation, &reason);
+            }
             AgentMessage::Broken { rank, incarnation, error } => self.broken(rank, incarnation, error),
             AgentMessage::ResultPart { rank, incarnation, offset, total, bytes } => {
                 self.result_part(rank, incarnation, offset, total, &bytes);

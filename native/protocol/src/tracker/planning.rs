@@ -103,6 +103,9 @@ impl Tracker {
                 {
                     *oldest = told.oldest;
                 }
+                if let Some(seat) = self.seat_mut(told.rank) {
+                    seat.results.clone_from(&told.results);
+                }
             }
         }
     }
@@ -145,7 +148,7 @@ impl Tracker {
             locals: &locals,
         });
         match decision {
-            Decision::Wait { .. } => {}
+            Decision::Wait { reason } => self.plan_for_collectives(reason),
             Decision::Fail(error) => self.fail(error),
             Decision::RollBack { reason } => self.send_back(&reason),
             Decision::Start { version, checkpoint, holders, branch, reason } => {
@@ -168,6 +171,18 @@ impl Tracker {
                 self.send_all(&TrackerMessage::Plan(plan));
             }
         }
+    }
+
+    /// Nobody is to be started, but ranks whose collectives were frozen by the view wait for the table.
+    fn plan_for_collectives(&mut self, reason: alloc::string::String) {
+        if !self.living().any(|(_, seat)| seat.position().is_some() && !seat.results.is_empty()) {
+            return;
+        }
+        let (lineage, table) = (self.lineage(), self.table());
+        let (newcomers, holders) = (Vec::new(), Vec::new());
+        let plan = Plan { generation: self.generation, lineage, newcomers, table, holders, reason };
+        self.last_plan = Some(plan.clone());
+        self.send_all(&TrackerMessage::Plan(plan));
     }
 
     fn branch(&mut self, version: Version, reason: &str) {
@@ -233,7 +248,8 @@ impl Tracker {
                     (RankState::Finished { at: position(at), digest }, oldest)
                 }
             };
-            Some(RankStanding { rank, incarnation: seat.incarnation?, attempt: seat.attempt, state, oldest })
+            let results = seat.results.clone();
+            Some(RankStanding { rank, incarnation: seat.incarnation?, attempt: seat.attempt, state, oldest, results })
         });
         all.collect()
     }

@@ -1,5 +1,6 @@
 //! What the tracker keeps of each rank.
 
+use crate::collective::Extent;
 use crate::error::{Code, Error};
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
 use crate::view::{Seat, SeatState};
@@ -46,6 +47,8 @@ pub(super) struct SeatRecord {
     /// Why it is vacant.
     pub(super) last_seen: String,
     pub(super) deaths: Vec<Death>,
+    /// Which results of collectives it holds, as of the last standing.
+    pub(super) results: Vec<Extent>,
     /// What only this rank has, by version; `None` if it never had anything.
     pub(super) locals: Option<BTreeMap<Position, Vec<u8>>>,
 }
@@ -62,6 +65,7 @@ impl SeatRecord {
             vacant_since: None,
             last_seen: "it never joined".into(),
             deaths: Vec::new(),
+            results: Vec::new(),
             locals: None,
         }
     }

@@ -57,6 +57,7 @@ pub fn stands(rank: u32, incarnation: u32, state: RankState) -> RankStanding {
         attempt: attempt(incarnation),
         state,
         oldest: Version(oldest),
+        results: Vec::new(),
     }
 }
 

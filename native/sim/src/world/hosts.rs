@@ -154,10 +154,11 @@ impl World {
             }
             Output::Start { rank, attempt: _, start } => self.start_rank(process, rank, start),
             Output::Links { rank, incarnation, peers, .. } => self.link_rank(process, (rank, incarnation), &peers),
-            Output::Hold { rank, incarnation } => {
+            Output::Plan { .. } => {}
+            Output::Hold { rank, incarnation, generation: _ } => {
                 let bug = self.scenario.bug;
                 let oldest = self.seat(process, (rank, incarnation)).map(|seat| seat.hold(bug)).unwrap_or_default();
-                self.control(process, Input::Holding { rank, incarnation, oldest });
+                self.control(process, Input::Holding { rank, incarnation, oldest, results: Vec::new() });
             }
             Output::Release { rank, incarnation } => {
                 if let Some(seat) = self.seat(process, (rank, incarnation)) {

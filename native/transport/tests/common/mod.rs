@@ -35,6 +35,7 @@ pub fn header(offset: u64) -> Header {
         lineage: Lineage(1),
         offset,
         digest: 0x1234_5678_9abc_def0,
+        attempt: Default::default(),
     }
 }
 

@@ -6,6 +6,7 @@ pub mod worker;
 use mio::net::TcpStream;
 use parking_lot::{Condvar, Mutex};
 use rejoin_agent::{AgentReports, DataPlane, PlanePeer};
+use rejoin_protocol::collective::{self, Fetch};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -71,6 +72,15 @@ struct Pen(Arc<Notebook>);
 impl AgentReports for Pen {
     fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, reason: String) {
         self.0.add(Report::LinkDown { rank, peer, reason });
+    }
+    fn interrupted(&self, _: Rank, _: Incarnation, _: Rank, _: Generation, _: String) {
+        unreachable!("the bridge makes no collectives");
+    }
+    fn fetch(&self, _: Rank, _: Incarnation, _: Fetch) {
+        unreachable!("the bridge makes no collectives");
+    }
+    fn ask(&self, _: Rank, _: Incarnation, _: Rank, _: collective::Place) {
+        unreachable!("the bridge makes no collectives");
     }
     fn broken(&self, rank: Rank, _: Incarnation, error: Error) {
         self.0.add(Report::Broken { rank, error });

@@ -1,0 +1,189 @@
+//! Moves the bytes of one collective under one attempt, on the caller's thread.
+
+use super::lines::{Lines, Trouble};
+use super::seat::Seat;
+use bytes::{Bytes, BytesMut};
+use mio::{Events, Poll};
+use rejoin_collectives::{Buffers, FoldError, Reducer, Schedule, StepMachine};
+use std::time::{Duration, Instant};
+
+/// Most bytes of one frame.
+const FRAME_BYTES: usize = 256 << 10;
+/// Bytes that wait to be given to the kernel, for one peer, before no more are made ready for it.
+const WINDOW_BYTES: usize = 512 << 10;
+/// Looks for bytes so many times before the thread sleeps.
+const SPINS: u32 = 50;
+/// Longest sleep: links that broke are told of again after it.
+const NAP: Duration = Duration::from_secs(1);
+
+/// How a stretch of an exchange ended.
+pub(super) enum Went {
+    /// The result is there, and everything has gone.
+    Done,
+    /// Something has changed that the call has to look at; it may go on afterwards.
+    Changed,
+    /// So long as was allowed.
+    Late,
+    /// A peer made another call.
+    Trouble(Trouble),
+    /// The caller's reducer failed.
+    Fold(FoldError),
+    /// A fault rule's moment: so many bytes have been sent.
+    Sent,
+}
+
+/// One collective under one attempt. Holds no bytes of the caller.
+pub(super) struct Exchange {
+    machine: StepMachine,
+    peers: Vec<usize>,
+    /// Bytes handed to the lines.
+    pub(super) sent: u64,
+    /// Stop once when so many bytes were sent: a fault rule waits for it.
+    pub(super) stop_at: Option<u64>,
+}
+
+impl Exchange {
+    pub(super) fn new(schedule: &Schedule) -> Self {
+        Exchange { machine: StepMachine::new(schedule), peers: schedule.peers().collect(), sent: 0, stop_at: None }
+    }
+
+    /// Goes on until it is done or something else has to be done first. `seen` is [`Seat::changes`] as of the caller's last
+    /// look.
+    #[allow(clippy::too_many_arguments)] // the parts of one loop; each belongs to somebody else
+    pub(super) fn advance(
+        &mut self,
+        schedule: &Schedule,
+        buffers: &mut Buffers<'_>,
+        reducer: &Reducer<'_>,
+        lines: &mut Lines,
+        seat: &Seat,
+        poll: &mut Poll,
+        seen: u64,
+        deadline: Instant,
+    ) -> Went {
+        let mut idle = 0;
+        loop {
+            let arrivals = seat.arrivals();
+            match self.step(schedule, buffers, reducer, lines, seat) {
+                Ok(Step::Done) => return Went::Done,
+                Ok(Step::Progress) => idle = 0,
+                Ok(Step::Nothing) => idle += 1,
+                Ok(Step::Stop) => return Went::Sent,
+                Err(went) => return went,
+            }
+            if seat.changes() != seen {
+                return Went::Changed;
+            }
+            if idle < SPINS {
+                std::hint::spin_loop();
+                continue;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Went::Late;
+            }
+            if lines.has_to_tell(now) {
+                return Went::Changed;
+            }
+            sleep(seat, poll, deadline - now, || seat.changes() != seen || seat.arrivals() != arrivals);
+        }
+    }
+
+    /// Whatever is possible now, once for each peer.
+    fn step(
+        &mut self,
+        schedule: &Schedule,
+        buffers: &mut Buffers<'_>,
+        reducer: &Reducer<'_>,
+        lines: &mut Lines,
+        seat: &Seat,
+    ) -> Result<Step, Went> {
+        let mut progress = false;
+        if self.stop_at == Some(0) {
+            self.stop_at = None;
+            return Ok(Step::Stop);
+        }
+        for index in 0..self.peers.len() {
+            let peer = self.peers[index];
+            while let Some(extent) = self.machine.wanted(schedule, peer) {
+                let bytes = lines.next(peer, seat).map_err(Went::Trouble)?;
+                if bytes.is_empty() {
+                    break;
+                }
+                let count = bytes.len().min(extent.length);
+                buffers.bytes_mut(extent)[..count].copy_from_slice(&bytes[..count]);
+                lines.took(peer, count);
+                self.machine.received(schedule, peer, count);
+                progress = true;
+                if self.machine.wanted(schedule, peer).is_none() {
+                    // A ring is full: what has come makes room.
+                    self.machine.work(schedule, buffers, reducer).map_err(Went::Fold)?;
+                }
+            }
+        }
+        progress |= self.machine.work(schedule, buffers, reducer).map_err(Went::Fold)?;
+        let mut all_gone = true;
+        for index in 0..self.peers.len() {
+            let peer = self.peers[index];
+            loop {
+                let room = lines.queued(peer).is_some_and(|queued| queued < WINDOW_BYTES);
+                let Some(payload) = room.then(|| self.payload(schedule, buffers, peer)).flatten() else { break };
+                self.machine.sent(schedule, peer, payload.len());
+                self.sent += payload.len() as u64;
+                lines.send(peer, payload);
+                progress = true;
+                lines.flush(peer);
+                if self.stop_at.is_some_and(|stop| self.sent >= stop) {
+                    self.stop_at = None;
+                    return Ok(Step::Stop);
+                }
+            }
+            all_gone &= lines.flush(peer);
+        }
+        if all_gone && self.machine.is_finished() {
+            return Ok(Step::Done);
+        }
+        Ok(if progress { Step::Progress } else { Step::Nothing })
+    }
+
+    /// The next frame's bytes for a peer, copied: the link gives them to the kernel whenever it takes them, also after the
+    /// call was cut off.
+    fn payload(&self, schedule: &Schedule, buffers: &Buffers<'_>, peer: usize) -> Option<Bytes> {
+        // A rule that waits for a byte gets frames that end there.
+        let limit =
+            self.stop_at.map_or(FRAME_BYTES, |stop| (stop - self.sent.min(stop)).clamp(1, FRAME_BYTES as u64) as usize);
+        let mut payload = BytesMut::new();
+        for extent in self.machine.sendable(schedule, peer) {
+            let bytes = buffers.bytes(extent);
+            let count = bytes.len().min(limit - payload.len());
+            payload.extend_from_slice(&bytes[..count]);
+            if payload.len() == limit {
+                break;
+            }
+        }
+        (!payload.is_empty()).then(|| payload.freeze())
+    }
+
+    /// Whose bytes are still to come, and how many.
+    pub(super) fn awaited(&self, schedule: &Schedule) -> Vec<(usize, usize)> {
+        self.machine.awaited(schedule).collect()
+    }
+}
+
+enum Step {
+    Done,
+    Progress,
+    Nothing,
+    Stop,
+}
+
+/// Sleeps until a link has something, the seat wakes this thread, or the time is over.
+pub(super) fn sleep(seat: &Seat, poll: &mut Poll, at_most: Duration, is_due: impl Fn() -> bool) {
+    seat.sleeps(true);
+    if !is_due() {
+        let mut events = Events::with_capacity(64);
+        // An interrupted or failed poll only makes the caller look again, and a deadline ends that.
+        let _ = poll.poll(&mut events, Some(at_most.min(NAP)));
+    }
+    seat.sleeps(false);
+}

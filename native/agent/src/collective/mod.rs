@@ -1,0 +1,22 @@
+//! Rejoin's own collectives over an agent's links: they survive the death of any rank.
+//!
+//! - [`Process`] is the agent of this process with everything that its ranks' collectives need; [`Process::join`] gives a
+//!   [`Communicator`], one for each rank.
+//! - The caller's thread moves the bytes itself: [`exchange`] drives a step machine over the [`lines`] to the other ranks.
+//! - A [`seat`] is what the caller's thread shares with the agent's control thread, which freezes it, brings plans and links,
+//!   and serves its results to others *while the owner computes* ([`plane`]).
+
+mod communicator;
+mod exchange;
+mod inbox;
+mod lines;
+mod mismatch;
+mod options;
+mod plane;
+mod process;
+mod seat;
+mod shape;
+
+pub use communicator::Communicator;
+pub use options::{Boot, Limits, Options, Typed};
+pub use process::Process;

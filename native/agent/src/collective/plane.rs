@@ -1,0 +1,257 @@
+//! The collectives' side of an agent: what the control thread tells is brought to the seats, and seats' results are served.
+
+use super::seat::{Seat, State};
+use crate::agent::MemberId;
+use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::fault::{FaultRule, Moment};
+use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_transport::Link;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// All ranks of one process.
+#[derive(Default)]
+pub(super) struct CollectivePlane {
+    seats: Mutex<BTreeMap<MemberId, Arc<Seat>>>,
+    agent: OnceLock<Box<dyn AgentReports>>,
+    rules: Mutex<Vec<FaultRule>>,
+    has_rules: AtomicBool,
+    peak: AtomicU64,
+}
+
+impl CollectivePlane {
+    pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
+        self.seats.lock().get(&member).cloned()
+    }
+
+    /// The agent; none before it has attached itself, which it does before it seats anybody.
+    pub(super) fn agent(&self) -> Option<&dyn AgentReports> {
+        self.agent.get().map(|agent| &**agent)
+    }
+
+    /// A rule whose moment this is, if there is one; it is used up. Nothing but one load while there are no rules.
+    pub(super) fn due(&self, member: MemberId, is_now: impl Fn(&Moment) -> bool) -> Option<FaultRule> {
+        if !self.has_rules.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut rules = self.rules.lock();
+        let found = rules.iter().position(|rule| {
+            let incarnation = rule.incarnation.is_none_or(|wanted| wanted == member.incarnation);
+            rule.rank == member.rank && incarnation && is_now(&rule.moment)
+        })?;
+        Some(rules.remove(found))
+    }
+
+    /// The lowest number of sent bytes that a rule waits for in a collective.
+    pub(super) fn awaited_byte(&self, member: MemberId, phase: Phase, seqno: u32) -> Option<u64> {
+        if !self.has_rules.load(Ordering::Relaxed) {
+            return None;
+        }
+        let rules = self.rules.lock();
+        let mine = rules.iter().filter(|rule| {
+            rule.rank == member.rank && rule.incarnation.is_none_or(|wanted| wanted == member.incarnation)
+        });
+        mine.filter_map(|rule| match rule.moment {
+            Moment::Sent { phase: p, seqno: s, bytes } if (p, s) == (phase, seqno) => Some(bytes),
+            _ => None,
+        })
+        .min()
+    }
+
+    fn everybody(&self) -> Vec<Arc<Seat>> {
+        self.seats.lock().values().cloned().collect()
+    }
+
+    /// Changes a seat, and does what its participant wants then. What other ranks of this process hold is taken from them
+    /// at once.
+    fn change<T>(&self, seat: &Seat, how: impl FnOnce(&mut State) -> T) -> T {
+        let (answer, mut fetches, mut changed) = {
+            let mut state = seat.lock();
+            let answer = how(&mut state);
+            let (fetches, changed) = state.drain();
+            (answer, fetches, changed)
+        };
+        while let Some(mut fetch) = fetches.pop() {
+            let here = self.results(fetch.lineage, fetch.phase, fetch.from, fetch.to);
+            {
+                let mut state = seat.lock();
+                for entry in here {
+                    if state.participant.fetched(fetch.generation, fetch.phase, fetch.from, entry).is_err() {
+                        break; // another one than the next: nothing is lost, it is fetched from elsewhere
+                    }
+                    fetch.from += 1;
+                }
+                let (more, also) = state.drain();
+                fetches.extend(more);
+                changed |= also;
+            }
+            if let (true, Some(agent)) = (fetch.from < fetch.to, self.agent()) {
+                agent.fetch(seat.member.rank, seat.member.incarnation, fetch);
+            }
+        }
+        if changed {
+            seat.changed();
+        }
+        answer
+    }
+}
+
+impl DataPlane for CollectivePlane {
+    fn attach(&self, agent: Box<dyn AgentReports>) {
+        // An agent attaches itself once.
+        let _ = self.agent.set(agent);
+    }
+
+    fn seated(&self, rank: Rank, incarnation: Incarnation) {
+        let error = Error::new(
+            Code::Fenced,
+            format!("rank {rank} has a newer incarnation, {incarnation}, in this process; retry nothing here"),
+        );
+        let mut older = Vec::new();
+        self.seats.lock().retain(|member, seat| {
+            let stays = member.rank != rank || member.incarnation >= incarnation;
+            if !stays {
+                older.push(seat.clone());
+            }
+            stays
+        });
+        for seat in older {
+            seat.fail(error.clone());
+        }
+    }
+
+    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
+        let member = MemberId { rank, incarnation };
+        match Seat::new(member, world, lineage, version) {
+            Ok(seat) => drop(self.seats.lock().insert(member, Arc::new(seat))),
+            // The rank finds no seat after its join, which is told to it then; its peers see it leave.
+            Err(error) => log::error!("{error}"),
+        }
+    }
+
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>) {
+        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
+            seat.lock().peers = peers;
+        }
+        // Others of this process may have waited for this one to be there.
+        for seat in self.everybody() {
+            seat.changed();
+        }
+    }
+
+    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, link: Link) {
+        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
+            seat.lock().mail.push((peer, theirs, link));
+            seat.changed();
+        }
+    }
+
+    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+        let member = MemberId { rank, incarnation };
+        let gone = self.seats.lock().remove(&member);
+        if let Some(seat) = gone {
+            seat.fail(error);
+        }
+    }
+
+    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
+        let seat = self.seat(MemberId { rank, incarnation });
+        seat.and_then(|seat| seat.lock().participant.log().oldest()).unwrap_or_default()
+    }
+
+    fn freeze(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
+        let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return Vec::new() };
+        self.change(&seat, |state| state.participant.freeze(generation))
+    }
+
+    fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {
+        let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
+        self.change(&seat, |state| state.participant.plan(plan));
+    }
+
+    fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Bytes>> {
+        let mut best: Vec<Entry<Bytes>> = Vec::new();
+        for seat in self.everybody().into_iter().filter(|seat| seat.lineage == lineage) {
+            let state = seat.lock();
+            let log = state.participant.log();
+            if log.finished(phase).min(to) > from + best.len() as u32 {
+                best = (from..to).map_while(|seqno| log.entry(phase, seqno).cloned()).collect();
+            }
+        }
+        best
+    }
+
+    fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
+        let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
+        let taken = self.change(&seat, |state| state.participant.fetched(fetch.generation, fetch.phase, seqno, entry));
+        if let Err(error) = taken {
+            seat.fail(error);
+        }
+    }
+
+    fn signature(&self, rank: Rank, place: &Place) -> Option<Signature> {
+        let seats = self.everybody();
+        // The newest incarnation is the last one.
+        let seat = seats.iter().rev().find(|seat| seat.member.rank == rank)?;
+        let state = seat.lock();
+        state.participant.signature(place)
+    }
+
+    fn told(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: &Place, call: Option<Signature>) {
+        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
+            seat.lock().told = Some((peer, *place, call));
+            seat.changed();
+        }
+    }
+
+    fn release(&self, rank: Rank, incarnation: Incarnation) {
+        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
+            self.change(&seat, |state| state.participant.release());
+        }
+    }
+
+    fn faults(&self, rules: Vec<FaultRule>) {
+        let mine = |rule: &FaultRule| {
+            matches!(
+                rule.moment,
+                Moment::Entering { .. }
+                    | Moment::Sent { .. }
+                    | Moment::Completed { .. }
+                    | Moment::Replayed { .. }
+                    | Moment::Replaying
+                    | Moment::Again { .. }
+                    | Moment::Loading
+            )
+        };
+        let rules: Vec<FaultRule> = rules.into_iter().filter(mine).collect();
+        self.has_rules.store(!rules.is_empty(), Ordering::Relaxed);
+        *self.rules.lock() = rules;
+    }
+
+    fn usage(&self) -> PlaneUsage {
+        // Ranks of one process may share a result; each allocation counts once.
+        let mut counted = BTreeSet::new();
+        let mut log_bytes = 0;
+        for seat in self.everybody() {
+            for result in seat.lock().participant.log().results() {
+                if counted.insert(result.as_ptr() as usize) {
+                    log_bytes += result.len() as u64;
+                }
+            }
+        }
+        let peak = self.peak.fetch_max(log_bytes, Ordering::Relaxed).max(log_bytes);
+        PlaneUsage { log_bytes, log_bytes_peak: peak, spilled_bytes: 0 }
+    }
+
+    fn close(&self) {
+        let seats = std::mem::take(&mut *self.seats.lock());
+        for seat in seats.into_values() {
+            seat.fail(Error::new(Code::BadState, "the agent of this process is over"));
+        }
+    }
+}

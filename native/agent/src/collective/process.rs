@@ -1,0 +1,64 @@
+//! The agent of a process whose ranks make collectives.
+
+use super::communicator::Communicator;
+use super::options::Limits;
+use super::plane::CollectivePlane;
+use crate::agent::{Agent, AgentConfig, Joined, MemberId};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{Attempt, Rank};
+use std::sync::Arc;
+
+/// One process of one job. Any number of its ranks may live here, one thread each. Dropping it, and all communicators,
+/// ends its agent.
+#[derive(Clone)]
+pub struct Process {
+    agent: Arc<Agent>,
+    plane: Arc<CollectivePlane>,
+}
+
+impl Process {
+    /// Starts the agent.
+    ///
+    /// # Errors
+    /// As [`Agent::start`].
+    pub fn start(config: AgentConfig) -> Result<Process, Error> {
+        let plane = Arc::new(CollectivePlane::default());
+        let agent = Arc::new(Agent::start(config, plane.clone())?);
+        Ok(Process { agent, plane })
+    }
+
+    /// The agent.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
+    /// Takes a rank's seat, and waits until it can start: at the first rendezvous until all ranks are there, later until the
+    /// checkpoint that it starts from is here. `terms` says what this incarnation assumes and has to be equal everywhere.
+    ///
+    /// `Ok(None)`: the job has reached its end already.
+    ///
+    /// # Errors
+    /// As [`Agent::join`]. The rank has no seat then.
+    pub fn join(
+        &self,
+        rank: Rank,
+        attempt: Attempt,
+        terms: &str,
+        limits: Limits,
+    ) -> Result<Option<Communicator>, Error> {
+        let joined = self.agent.join(rank, attempt, format!("collectives 1; {terms}"), limits.join)?;
+        let (start, bytes) = match joined {
+            Joined::Over { .. } => return Ok(None),
+            Joined::Start { start, bytes, .. } => (start, bytes),
+        };
+        let member = MemberId { rank, incarnation: start.incarnation };
+        let Some(seat) = self.plane.seat(member) else {
+            let error = self.agent.failure(member).unwrap_or_else(|| {
+                Error::new(Code::Io, format!("rank {rank} was started, but its seat could not be made in this process"))
+            });
+            self.agent.leave(member, Some(error.clone()));
+            return Err(error);
+        };
+        Communicator::start(self.agent.clone(), self.plane.clone(), seat, start, bytes, limits).map(Some)
+    }
+}

@@ -1,0 +1,79 @@
+//! Schedules of the calls that were made before: a loop makes the same ones again and again.
+
+use rejoin_collectives::choice::LOOPBACK;
+use rejoin_collectives::{schedules, Order, Schedule, Seat};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Schedules that are kept.
+const KEPT: usize = 32;
+
+/// All that a schedule depends on, but for rank and world.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// `once`: each element is folded at one rank only.
+    Allreduce {
+        count: usize,
+        element_bytes: usize,
+        order: Order,
+        once: bool,
+    },
+    Broadcast {
+        bytes: usize,
+        root: usize,
+    },
+    Allgather {
+        part_bytes: usize,
+    },
+    Parts {
+        part_bytes: Vec<usize>,
+    },
+    Barrier,
+}
+
+/// The newest schedules of one rank.
+pub(super) struct Shapes {
+    seat: Seat,
+    kept: VecDeque<(Shape, Arc<Schedule>)>,
+}
+
+impl Shapes {
+    pub(super) fn new(rank: usize, world: usize) -> Self {
+        Shapes { seat: Seat::new(rank, world), kept: VecDeque::new() }
+    }
+
+    /// The schedule of a shape.
+    pub(super) fn schedule(&mut self, shape: &Shape) -> Arc<Schedule> {
+        if let Some((_, schedule)) = self.kept.iter().find(|(kept, _)| kept == shape) {
+            return schedule.clone();
+        }
+        let schedule = Arc::new(self.make(shape));
+        if self.kept.len() == KEPT {
+            self.kept.pop_back();
+        }
+        self.kept.push_front((shape.clone(), schedule.clone()));
+        schedule
+    }
+
+    fn make(&self, shape: &Shape) -> Schedule {
+        let (seat, world) = (self.seat, self.seat.world);
+        match shape {
+            Shape::Allreduce { count, element_bytes, order, once } => {
+                let table = if *once { &LOOPBACK.allreduce_once } else { &LOOPBACK.allreduce };
+                let algorithm = table.algorithm(world, count * element_bytes);
+                schedules::allreduce(seat, *count, *element_bytes, *order, algorithm)
+            }
+            Shape::Broadcast { bytes, root } => {
+                schedules::broadcast(seat, *bytes, *root, LOOPBACK.broadcast.algorithm(world, *bytes))
+            }
+            Shape::Allgather { part_bytes } => {
+                schedules::allgather(seat, *part_bytes, LOOPBACK.allgather.algorithm(world, part_bytes * world))
+            }
+            Shape::Parts { part_bytes } => {
+                let algorithm = LOOPBACK.allgather.algorithm(world, part_bytes.iter().sum());
+                schedules::allgather_parts(seat, part_bytes, algorithm)
+            }
+            Shape::Barrier => schedules::barrier(seat, LOOPBACK.barrier.algorithm(world, 0)),
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Collectives of ranks in threads, over real links and in one process: values, identity, checkpoints.
+
+mod ranks;
+
+use ranks::{value, values, Ranks};
+use rejoin_agent::collective::{Boot, Options};
+use rejoin_agent::collectives::{Element, Reduction};
+use rejoin_agent::protocol::error::Code;
+use rejoin_agent::protocol::ids::{Rank, Version};
+
+/// How many ranks live in one process: all, two, one.
+const PLACEMENTS: [usize; 3] = [100, 2, 1];
+
+#[test]
+fn every_collective_gives_every_rank_its_value_whatever_the_placement() {
+    for together in PLACEMENTS {
+        let ranks = Ranks::new(5, together);
+        ranks.all(|mut rank| {
+            let own = rank.rank().0;
+            for count in [0, 1, 3, 5, 1000, 300_000] {
+                let mut sum = values(own, count);
+                rank.allreduce(&mut sum, Reduction::Sum).unwrap();
+                let expected: Vec<f64> = (0..count).map(|at| (0..5).map(|rank| value(rank, at)).sum()).collect();
+                assert_eq!(sum, expected, "sum of {count}");
+
+                let mut most = values(own, count);
+                rank.allreduce(&mut most, Reduction::Max).unwrap();
+                assert_eq!(most, values(4, count), "max of {count}");
+
+                let mut spread = if own == 3 { values(9, count) } else { vec![0.0; count] };
+                rank.broadcast(&mut spread, Rank(3)).unwrap();
+                assert_eq!(spread, values(9, count), "broadcast of {count}");
+
+                let mut gathered = vec![0.0; 5 * count];
+                rank.allgather(&values(own, count), &mut gathered).unwrap();
+                let expected: Vec<f64> = (0..5).flat_map(|rank| values(rank, count)).collect();
+                assert_eq!(gathered, expected, "allgather of {count}");
+
+                let part = Options::default().order.segment(own as usize, count, 5);
+                let mut reduced = vec![0.0; part.len()];
+                rank.reduce_scatter(&values(own, count), &mut reduced, Reduction::Sum).unwrap();
+                assert_eq!(reduced, sum[part], "reduce-scatter of {count}");
+                rank.barrier().unwrap();
+            }
+            let parts = rank.allgather_v(&values(own, own as usize * 7)).unwrap();
+            for (peer, part) in parts.iter().enumerate() {
+                assert_eq!(*part, values(peer as u32, peer * 7));
+            }
+            rank.finish(b"the model").unwrap();
+        });
+    }
+}
+
+#[test]
+fn one_rank_alone_has_all_collectives_too() {
+    let ranks = Ranks::new(1, 1);
+    ranks.all(|mut rank| {
+        let mut buffer = [1.5f32, 2.5];
+        rank.allreduce(&mut buffer, Reduction::Sum).unwrap();
+        rank.broadcast(&mut buffer, Rank(0)).unwrap();
+        let mut gathered = [0f32; 2];
+        rank.allgather(&buffer, &mut gathered).unwrap();
+        assert_eq!(gathered, [1.5, 2.5]);
+        rank.barrier().unwrap();
+        assert_eq!(rank.checkpoint(b"one").unwrap(), Version(1));
+        rank.finish(b"one").unwrap();
+    });
+}
+
+#[test]
+fn checkpoints_end_versions_and_versions_without_proof_get_a_barrier() {
+    let ranks = Ranks::new(3, 1);
+    ranks.all(|mut rank| {
+        assert_eq!(rank.load().unwrap(), (Version(0), None));
+        for version in 1..=4 {
+            if version % 2 == 0 {
+                let mut one = [version as u64];
+                rank.broadcast(&mut one, Rank(1)).unwrap();
+            }
+            assert_eq!(rank.checkpoint(format!("model {version}").as_bytes()).unwrap(), Version(version));
+        }
+        rank.finish(b"model 4").unwrap();
+    });
+}
+
+#[test]
+fn different_calls_are_an_error_on_each_rank_that_names_both_calls_and_call_sites() {
+    for together in PLACEMENTS {
+        let ranks = Ranks::new(3, together);
+        let errors = ranks.all(|mut rank| {
+            let mut buffer = [1f32; 4];
+            rank.allreduce(&mut buffer, Reduction::Sum).unwrap();
+            let before = buffer;
+            let error = match rank.rank().0 {
+                1 => rank.allreduce(&mut buffer[..3], Reduction::Sum).unwrap_err(),
+                _ => rank.allreduce(&mut buffer, Reduction::Sum).unwrap_err(),
+            };
+            assert_eq!(buffer, before, "nothing is handed out");
+            let again = rank.barrier().unwrap_err();
+            assert_eq!(again.code, Code::BadState, "{again}");
+            error
+        });
+        for error in errors {
+            assert_eq!(error.code, Code::Mismatch, "{error}");
+            for part in ["allreduce(3 f32, sum)", "allreduce(4 f32, sum)", "tests/collectives.rs:"] {
+                assert!(error.message.contains(part), "{part} in {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn broadcasts_of_different_roots_are_never_paired() {
+    let ranks = Ranks::new(3, 1);
+    let errors = ranks.all(|mut rank| {
+        let root = Rank(u32::from(rank.rank() == Rank(1)));
+        let mut buffer = [rank.rank().0; 4];
+        // A root may be through with its own call before anybody has seen that it differs.
+        rank.broadcast(&mut buffer, root).and_then(|()| rank.barrier()).unwrap_err()
+    });
+    for error in errors {
+        assert_eq!(error.code, Code::Mismatch, "{error}");
+        assert!(error.message.contains("root 0") && error.message.contains("root 1"), "{error}");
+    }
+}
+
+#[test]
+fn a_rank_that_never_makes_the_call_is_named_after_the_limit() {
+    let ranks = Ranks::new(3, 1);
+    let (reached, wait) = std::sync::mpsc::channel::<()>();
+    let wait = std::sync::Mutex::new(wait);
+    let ended = std::sync::Barrier::new(3);
+    ranks.all_with(
+        |limits| limits.call = std::time::Duration::from_millis(300),
+        |mut rank| {
+            if rank.rank() == Rank(2) {
+                wait.lock().unwrap().recv().unwrap();
+            } else {
+                let error = rank.allreduce(&mut [1f32; 4], Reduction::Sum).unwrap_err();
+                assert_eq!(error.code, Code::TimedOut, "{error}");
+                if rank.rank() == Rank(0) {
+                    assert!(error.message.contains("rank 2 (16 bytes to come; incarnation 0, linked)"), "{error}");
+                    reached.send(()).unwrap();
+                }
+            }
+            ended.wait();
+        },
+    );
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_sent() {
+    let ranks = Ranks::new(2, 1);
+    ranks.all(|mut rank| {
+        let refused = |result: Result<(), rejoin_agent::protocol::error::Error>| {
+            assert_eq!(result.unwrap_err().code, Code::BadArgument);
+        };
+        refused(rank.allreduce(&mut [1f32], Reduction::Xor));
+        refused(rank.broadcast(&mut [1f32], Rank(2)));
+        refused(rank.allgather(&[1f32], &mut [0f32; 3]));
+        refused(rank.reduce_scatter(&[1f32; 3], &mut [0f32; 3], Reduction::Sum));
+        let options = Options::default();
+        refused(rank.allreduce_bytes(&mut [0; 7], Element::F32, Reduction::Sum, &options));
+        let boot = Options { boot: Boot::Named("cuts".into()), ..Options::default() };
+        rank.allreduce_bytes(&mut [0; 8], Element::F32, Reduction::Sum, &boot).unwrap();
+        refused(rank.allreduce_bytes(&mut [0; 8], Element::F32, Reduction::Sum, &boot));
+        // None of this spoils the handle.
+        rank.allreduce(&mut [1f32], Reduction::Sum).unwrap();
+        rank.finish(b"").unwrap();
+    });
+}

@@ -1,0 +1,121 @@
+//! Deaths at chosen moments: whoever comes back goes on with the others, and every result at every rank is what it would
+//! have been.
+
+mod ranks;
+
+use ranks::program::{moment, undisturbed, Died, Survival};
+use rejoin_agent::protocol::fault::Moment;
+use rejoin_agent::protocol::ids::{Phase, Version};
+
+fn version(version: u32) -> Phase {
+    Phase::Version(Version(version))
+}
+
+fn entering(v: u32, seqno: u32) -> Moment {
+    Moment::Entering { phase: version(v), seqno }
+}
+
+fn sent(v: u32, seqno: u32, bytes: u64) -> Moment {
+    Moment::Sent { phase: version(v), seqno, bytes }
+}
+
+fn completed(v: u32, seqno: u32) -> Moment {
+    Moment::Completed { phase: version(v), seqno }
+}
+
+/// A job of five ranks in which these die, in each placement; it ends as if nobody had.
+fn survives(rules: &[Died]) {
+    for together in [1, 2, 5] {
+        survives_placed(5, together, rules);
+    }
+}
+
+fn survives_placed(world: u32, together: usize, rules: &[Died]) {
+    let outcome = Survival::of(world, together, rules).run();
+    assert_eq!(outcome.models, vec![undisturbed(world); world as usize], "{together} ranks in a process");
+    assert_eq!(outcome.fired, rules.len(), "{together} ranks in a process: every rule has fired");
+    assert_eq!(outcome.deaths as usize, rules.len());
+}
+
+#[test]
+fn without_deaths_it_ends_as_computed_by_hand() {
+    survives(&[]);
+}
+
+#[test]
+fn a_rank_dies_on_entry_to_each_call_of_an_iteration() {
+    for seqno in 0..11 {
+        survives_placed(4, 1, &[moment(seqno % 4, 0, entering(1, seqno))]);
+    }
+}
+
+#[test]
+fn a_rank_dies_with_its_result_and_before_anybody_else_may_have_it() {
+    survives(&[moment(0, 0, completed(1, 0))]);
+    survives(&[moment(3, 0, completed(1, 9))]);
+}
+
+#[test]
+fn a_root_dies_in_the_middle_of_its_broadcast_and_after_it() {
+    survives(&[moment(2, 0, sent(1, 3, 2_000))]);
+    survives(&[moment(2, 0, completed(1, 3))]);
+}
+
+#[test]
+fn a_rank_dies_in_the_middle_of_a_sum() {
+    // It sends a segment to each of four, and then its own one's result: 12,800 bytes.
+    for bytes in [0, 1, 5_000, 12_800] {
+        survives_placed(5, 1, &[moment(3, 0, sent(1, 9, bytes))]);
+    }
+}
+
+#[test]
+fn two_die_at_one_call() {
+    survives(&[moment(1, 0, entering(1, 9)), moment(4, 0, entering(1, 9))]);
+}
+
+#[test]
+fn all_but_one_die_at_one_call() {
+    let rules: Vec<Died> = (1..5).map(|rank| moment(rank, 0, entering(1, 5))).collect();
+    survives_placed(5, 1, &rules);
+}
+
+#[test]
+fn the_same_rank_dies_again_while_it_replays_and_a_third_time() {
+    let replayed = |seqno| Moment::Replayed { phase: version(1), seqno };
+    survives(&[moment(2, 0, entering(1, 9)), moment(2, 1, replayed(4)), moment(2, 2, replayed(8))]);
+}
+
+#[test]
+fn another_rank_dies_while_the_first_one_replays() {
+    let replayed = Moment::Replayed { phase: version(1), seqno: 4 };
+    survives_placed(5, 1, &[moment(2, 0, entering(1, 9)), moment(0, 0, Moment::Again { phase: version(1), seqno: 9 })]);
+    survives_placed(5, 1, &[moment(2, 0, entering(1, 9)), moment(2, 1, replayed), moment(3, 0, entering(1, 10))]);
+}
+
+#[test]
+fn a_rank_dies_in_every_iteration() {
+    survives(&[moment(1, 0, entering(0, 2)), moment(3, 0, entering(1, 9)), moment(1, 1, entering(2, 10))]);
+}
+
+#[test]
+fn a_rank_dies_in_load_in_a_checkpoint_and_at_the_end() {
+    survives(&[moment(1, 0, Moment::Loading)]);
+    survives(&[moment(1, 0, entering(1, 4)), moment(1, 1, Moment::Loading)]);
+    survives(&[moment(2, 0, completed(2, 10))]);
+}
+
+#[test]
+fn a_rank_dies_in_a_boot_collective_and_finds_the_results_of_the_others_later() {
+    let boot = |seqno| Moment::Entering { phase: Phase::Boot, seqno };
+    survives(&[moment(1, 0, boot(0))]);
+    survives(&[moment(1, 0, boot(1))]);
+    survives(&[moment(1, 0, boot(1)), moment(1, 1, entering(2, 3))]);
+}
+
+#[test]
+fn a_link_that_breaks_between_the_living_costs_an_attempt_and_nobody() {
+    let outcome = Survival::of(4, 1, &[]).cutting(1, 2, sent(1, 9, 4_000)).run();
+    assert_eq!(outcome.models, vec![undisturbed(4); 4]);
+    assert_eq!((outcome.fired, outcome.deaths), (1, 0));
+}

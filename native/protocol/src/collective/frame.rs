@@ -1,0 +1,64 @@
+//! What to do with a collective's frame that has come: a pure function of its header.
+
+use super::Place;
+use crate::ids::Generation;
+use crate::wire::Header;
+
+/// What a rank waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The plan under which it runs.
+    pub attempt: Generation,
+    /// Where it is.
+    pub place: Place,
+    /// Digest of its call.
+    pub digest: u64,
+}
+
+/// What the frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Of this call and attempt: take it.
+    Mine,
+    /// Of an attempt that is over: drop it.
+    Outdated,
+    /// Of an attempt whose plan hasn't come here yet: leave it where it is.
+    Early,
+    /// The sender made another call here, or ended the version: the two can never be paired.
+    Mismatch(Place),
+}
+
+/// Decides about the next frame of a peer from whom bytes are wanted.
+///
+/// Between the same two ranks frames come in the order of the sender's calls, and whoever finishes a collective has taken all
+/// frames that were sent to it for that. So under one attempt the first unread frame belongs to the present call, or the two
+/// ranks make different calls. A frame of another place is told as such: the place says which calls have to be compared.
+pub fn judge(header: &Header, expected: &Expected) -> Verdict {
+    if header.attempt < expected.attempt {
+        return Verdict::Outdated;
+    }
+    if header.attempt > expected.attempt {
+        return Verdict::Early;
+    }
+    let place = place(header);
+    if place == expected.place && header.digest == expected.digest {
+        Verdict::Mine
+    } else {
+        Verdict::Mismatch(place)
+    }
+}
+
+/// The place that a collective's frame belongs to.
+pub fn place(header: &Header) -> Place {
+    Place { lineage: header.lineage, phase: header.phase, seqno: (header.offset >> 32) as u32 }
+}
+
+/// What a frame's header holds as its offset: the seqno, and the frame's number among those of the call between two ranks.
+pub fn offset(seqno: u32, step: u32) -> u64 {
+    u64::from(seqno) << 32 | u64::from(step)
+}
+
+/// The frame's number among those of the call between two ranks; counts up from 0.
+pub fn step(header: &Header) -> u32 {
+    header.offset as u32
+}

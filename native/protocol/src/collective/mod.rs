@@ -1,0 +1,46 @@
+//! Collectives that survive: the rules of one rank, without sockets, clocks or threads.
+//!
+//! Two ideas make them simple (`docs/adr/0012-collectives-are-atomic-at-a-rank.md`):
+//!
+//! - *A collective is atomic at a rank.* Its result is born in the replay log; the caller's input is read and never written
+//!   before the whole result is there. So at any moment a rank either has the result of a position, and can serve it, or has
+//!   its input untouched, and can run again.
+//! - *An attempt is a generation.* Every frame is tagged with the generation of the plan under which it was sent. A view
+//!   freezes: from its answer on, a rank finishes nothing until the plan comes. From the plan's table all derive the same: a
+//!   position that any living rank has finished is fetched by those who lack it; one that nobody has finished is run again by
+//!   all, tagged with the new generation. Frames of older attempts are dropped.
+//!
+//! [`Participant`] is the state machine of one rank; [`frame::judge`] decides about a frame that has come; [`Extent`] is what
+//! standings tell, and [`Plan`] what is derived from all of them.
+
+pub mod call;
+pub mod frame;
+pub mod log;
+mod participant;
+mod plan;
+
+pub use call::{BootKey, Call, Operation, Signature, Site};
+pub use log::{Entry, ReplayLog};
+pub use participant::{mismatch, Fetch, Next, Output, Participant};
+pub use plan::{Extent, PhasePlan, Plan};
+
+use crate::ids::{Lineage, Phase};
+use core::fmt;
+use serde::{Deserialize, Serialize};
+
+/// Which collective: its phase, and its number within the phase, from 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Place {
+    /// The lineage.
+    pub lineage: Lineage,
+    /// Boot, or a version.
+    pub phase: Phase,
+    /// The seqno.
+    pub seqno: u32,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "collective {} of {}", self.seqno, self.phase)
+    }
+}

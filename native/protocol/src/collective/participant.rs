@@ -1,0 +1,381 @@
+//! The state machine of one rank's collectives.
+
+use super::call::{BootKey, Call, Signature};
+use super::log::{Entry, ReplayLog};
+use super::plan::{Extent, Plan};
+use super::Place;
+use crate::error::{Code, Error};
+use crate::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use crate::view::AgentAddress;
+use alloc::collections::VecDeque;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+/// What a call has to do now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<R> {
+    /// The collective was finished before: this is its result. The call is over.
+    Replayed(R),
+    /// Run it, with frames of this attempt, and hand its result to [`Participant::finish`]. Ask again when something has
+    /// changed: the attempt may be over.
+    Run(Generation),
+    /// Nothing can be done before something changes; why, in words.
+    Wait(String),
+}
+
+/// What the driver of this struct has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output<R> {
+    /// Bring these results, in order, by [`Participant::fetched`]. A newer plan makes it void.
+    Fetch(Fetch),
+    /// Something has changed for a call that is under way: ask [`Participant::proceed`] again.
+    Changed,
+    /// Nobody needs this result any more: its memory can be used again.
+    Dropped(R),
+}
+
+/// Results of one phase that others have and this rank lacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// Under which plan.
+    pub generation: Generation,
+    /// The lineage.
+    pub lineage: Lineage,
+    /// The phase.
+    pub phase: Phase,
+    /// The first that is lacking.
+    pub from: u32,
+    /// The first that isn't wanted any more.
+    pub to: u32,
+    /// Who has how many of that phase, the nearest first.
+    pub holders: Vec<(AgentAddress, u32)>,
+}
+
+/// The call that is under way.
+#[derive(Clone, Debug)]
+struct Current {
+    place: Place,
+    signature: Signature,
+    key: Option<BootKey>,
+    depends_on_all: bool,
+}
+
+/// One rank's collectives, in one incarnation.
+///
+/// - The rank's own thread: [`Participant::begin`] a call, then [`Participant::proceed`] until it is replayed or has to be run;
+///   then [`Participant::finish`]. [`Participant::enter`] ends a version.
+/// - What is told to it: [`Participant::freeze`] (a view came), [`Participant::plan`], [`Participant::fetched`],
+///   [`Participant::release`].
+/// - After each of them: [`Participant::poll`] until `None`.
+#[derive(Clone, Debug)]
+pub struct Participant<R> {
+    rank: Rank,
+    incarnation: Incarnation,
+    lineage: Lineage,
+    version: Version,
+    seqno: u32,
+    log: ReplayLog<R>,
+    current: Option<Current>,
+    /// The newest view that was answered.
+    view: Generation,
+    plan: Option<Plan>,
+    /// A view was answered and its plan isn't here: nothing is finished.
+    frozen: bool,
+    /// Somebody is missing or behind: nothing is dropped.
+    holding: bool,
+    /// A collective of this version that depends on all was finished: all have entered it, and nobody will start below it.
+    stable: bool,
+    outputs: VecDeque<Output<R>>,
+}
+
+impl<R: Clone> Participant<R> {
+    /// A rank that starts at this version. It runs nothing before its plan comes.
+    pub fn new(rank: Rank, incarnation: Incarnation, lineage: Lineage, version: Version) -> Self {
+        let mut log = ReplayLog::default();
+        log.open(Phase::Boot);
+        log.open(Phase::Version(version));
+        Participant {
+            rank,
+            incarnation,
+            lineage,
+            version,
+            seqno: 0,
+            log,
+            current: None,
+            view: Generation::default(),
+            plan: None,
+            frozen: true,
+            holding: true,
+            stable: false,
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// The version that it is in.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The next collective of the version.
+    pub fn seqno(&self) -> u32 {
+        self.seqno
+    }
+
+    /// Its results.
+    pub fn log(&self) -> &ReplayLog<R> {
+        &self.log
+    }
+
+    /// The place of the call that is under way.
+    pub fn place(&self) -> Option<Place> {
+        self.current.as_ref().map(|current| current.place)
+    }
+
+    /// The newest plan's generation.
+    pub fn attempt(&self) -> Option<Generation> {
+        self.plan.as_ref().map(|plan| plan.generation)
+    }
+
+    /// The next thing to do.
+    pub fn poll(&mut self) -> Option<Output<R>> {
+        self.outputs.pop_front()
+    }
+
+    /// A call begins: the next one of the version, or a boot collective under a key. A call that was begun and neither
+    /// finished nor replayed is given up.
+    ///
+    /// # Errors
+    /// `Mismatch` when another call was made here before, by an older incarnation or by other ranks, or when others have
+    /// ended the version already. The rank's position stays.
+    pub fn begin(&mut self, call: &Call, key: Option<BootKey>) -> Result<Place, Error> {
+        let signature = call.signature(key.as_ref());
+        let (phase, seqno) = match &key {
+            None => (Phase::Version(self.version), self.seqno),
+            Some(key) => match self.log.boot(key) {
+                Some((seqno, _)) => (Phase::Boot, seqno),
+                None => (Phase::Boot, self.log.finished(Phase::Boot)),
+            },
+        };
+        let place = Place { lineage: self.lineage, phase, seqno };
+        self.check(place, &signature)?;
+        let depends_on_all = call.depends_on_all();
+        self.current = Some(Current { place, signature, key, depends_on_all });
+        Ok(place)
+    }
+
+    /// What the call that is under way has to do now. [`Next::Replayed`] is given once and ends it.
+    ///
+    /// # Errors
+    /// `Mismatch` as in [`Participant::begin`], when it showed only now; `BadState` when no call is under way.
+    pub fn proceed(&mut self) -> Result<Next<R>, Error> {
+        let Some(current) = self.current.clone() else {
+            return Err(Error::new(Code::BadState, format!("rank {} has no call under way", self.rank)));
+        };
+        let mut place = current.place;
+        if let (Some(key), true) = (&current.key, place.phase == Phase::Boot) {
+            // Results that were fetched meanwhile may hold this one, or come before it.
+            place.seqno = self.log.boot(key).map_or(self.log.finished(Phase::Boot), |(seqno, _)| seqno);
+            if let Some(current) = self.current.as_mut() {
+                current.place = place;
+            }
+        }
+        self.check(place, &current.signature)?;
+        if let Some(entry) = self.log.entry(place.phase, place.seqno) {
+            let result = entry.result.clone();
+            self.over(place, current.depends_on_all);
+            return Ok(Next::Replayed(result));
+        }
+        let Some(plan) = self.plan.as_ref().filter(|_| !self.frozen) else {
+            return Ok(Next::Wait(format!("the plan of generation {} isn't made yet", self.view)));
+        };
+        match plan.phase(place.phase) {
+            Some(known) if known.finished > self.log.finished(place.phase) => Ok(Next::Wait(format!(
+                "results {} to {} of {} are being fetched from {} agents",
+                self.log.finished(place.phase),
+                known.finished,
+                place.phase,
+                known.holders.len()
+            ))),
+            _ => Ok(Next::Run(plan.generation)),
+        }
+    }
+
+    /// The call that is under way has its whole result, under this attempt. False when the attempt is over: nothing has
+    /// changed, ask [`Participant::proceed`] again.
+    pub fn finish(&mut self, attempt: Generation, result: R) -> bool {
+        if self.frozen || self.attempt() != Some(attempt) {
+            return false;
+        }
+        let Some(Current { place, signature, key, depends_on_all }) = self.current.take() else { return false };
+        let entry = Entry { signature, key, result };
+        if self.log.push(place.phase, place.seqno, entry).is_err() {
+            return false;
+        }
+        self.over(place, depends_on_all);
+        true
+    }
+
+    /// Gives up the call that is under way, after an error.
+    pub fn give_up(&mut self) {
+        self.current = None;
+    }
+
+    /// Whether no collective of this version has proven that all ranks have entered it. Then it may not be ended before a
+    /// barrier was run: otherwise a third version would have to be kept. It depends on the calls alone, so that all ranks, and
+    /// all incarnations of a rank, do the same.
+    pub fn needs_barrier(&self) -> bool {
+        !self.stable && self.version > Version(0)
+    }
+
+    /// Ends the version: the next one begins.
+    ///
+    /// # Errors
+    /// `Mismatch` when more collectives of this version were finished before than this incarnation has made.
+    pub fn enter(&mut self, version: Version) -> Result<(), Error> {
+        let phase = Phase::Version(self.version);
+        let theirs = self.plan.as_ref().and_then(|plan| plan.phase(phase)).map_or(0, |known| known.finished);
+        let finished = self.log.finished(phase).max(theirs);
+        if self.seqno < finished {
+            let next = match self.log.entry(phase, self.seqno) {
+                Some(entry) => format!("; the next of them was {}", entry.signature),
+                None => String::new(),
+            };
+            return Err(Error::new(
+                Code::Mismatch,
+                format!(
+                    "rank {} ends {phase} after {} collectives, but {finished} were made of it before{next}; all ranks, and \
+                     all incarnations of a rank, have to make the same calls",
+                    self.rank, self.seqno
+                ),
+            ));
+        }
+        self.log.end(phase);
+        self.version = version;
+        self.seqno = 0;
+        self.stable = false;
+        self.current = None;
+        self.log.open(Phase::Version(version));
+        Ok(())
+    }
+
+    /// A view came: until its plan is here nothing is finished. Returns what is held, for the standing. A view whose plan is
+    /// here already changes nothing.
+    pub fn freeze(&mut self, view: Generation) -> Vec<Extent> {
+        if self.attempt() != Some(view) && view >= self.view {
+            self.view = view;
+            self.frozen = true;
+            self.outputs.push_back(Output::Changed);
+        }
+        self.holding = true;
+        self.log.extents()
+    }
+
+    /// The plan came. It is void when a newer view was answered.
+    pub fn plan(&mut self, plan: Plan) {
+        if plan.generation < self.view || self.attempt() == Some(plan.generation) || plan.lineage != self.lineage {
+            return;
+        }
+        self.view = plan.generation;
+        self.frozen = false;
+        for phase in &plan.phases {
+            let wanted = match phase.phase {
+                Phase::Boot => true,
+                Phase::Version(version) => version >= self.version,
+            };
+            let from = self.log.finished(phase.phase);
+            if wanted && from < phase.finished {
+                self.outputs.push_back(Output::Fetch(Fetch {
+                    generation: plan.generation,
+                    lineage: self.lineage,
+                    phase: phase.phase,
+                    from,
+                    to: phase.finished,
+                    holders: phase.holders.clone(),
+                }));
+            }
+        }
+        self.plan = Some(plan);
+        self.outputs.push_back(Output::Changed);
+    }
+
+    /// A result that was asked for by [`Output::Fetch`] of this generation. What comes late is dropped: it may not be counted
+    /// as held by the newest plan, and then all run it again, this rank too.
+    ///
+    /// # Errors
+    /// `Internal` when they don't come in order.
+    pub fn fetched(&mut self, attempt: Generation, phase: Phase, seqno: u32, entry: Entry<R>) -> Result<(), Error> {
+        if self.frozen || self.attempt() != Some(attempt) || seqno < self.log.finished(phase) {
+            return Ok(());
+        }
+        self.log.push(phase, seqno, entry)?;
+        self.outputs.push_back(Output::Changed);
+        Ok(())
+    }
+
+    /// Everybody is there and has caught up: what is old is dropped as usual.
+    pub fn release(&mut self) {
+        self.holding = false;
+        self.drop_old();
+    }
+
+    /// What this rank has called at a place, for a peer that has found another call there.
+    pub fn signature(&self, place: &Place) -> Option<Signature> {
+        if place.lineage != self.lineage {
+            return None;
+        }
+        let current = self.current.as_ref().filter(|current| current.place == *place);
+        let kept = self.log.entry(place.phase, place.seqno);
+        current.map(|current| current.signature.clone()).or_else(|| kept.map(|entry| entry.signature.clone()))
+    }
+
+    fn over(&mut self, place: Place, depends_on_all: bool) {
+        self.current = None;
+        if place.phase == Phase::Version(self.version) {
+            self.seqno = place.seqno + 1;
+            if depends_on_all && !self.stable {
+                self.stable = true;
+                self.drop_old();
+            }
+        }
+    }
+
+    fn drop_old(&mut self) {
+        if self.stable && !self.holding {
+            self.outputs.extend(self.log.drop_below(self.version).into_iter().map(Output::Dropped));
+        }
+    }
+
+    fn check(&self, place: Place, signature: &Signature) -> Result<(), Error> {
+        let who = format_args!("rank {} incarnation {}", self.rank, self.incarnation).to_string();
+        if let Some(entry) = self.log.entry(place.phase, place.seqno) {
+            if entry.signature.digest != signature.digest {
+                return Err(mismatch(place, &who, signature, "the ranks that finished it before", &entry.signature));
+            }
+            return Ok(());
+        }
+        let Some(plan) = &self.plan else { return Ok(()) };
+        if plan.phase(place.phase).is_some_and(|known| known.ended && place.seqno >= known.finished) {
+            return Err(Error::new(
+                Code::Mismatch,
+                format!(
+                    "{who} calls {signature} as {place}, but other ranks ended {} after {} collectives; all ranks have to \
+                     make the same calls",
+                    place.phase, place.seqno
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Two calls that can't be paired.
+pub fn mismatch(place: Place, one: &str, ones: &Signature, other: &str, others: &Signature) -> Error {
+    Error::new(
+        Code::Mismatch,
+        format!(
+            "{place}: {one} called {ones}, but {other} called {others}; all ranks have to make the same calls in the same \
+             order"
+        ),
+    )
+}

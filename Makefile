@@ -3,7 +3,7 @@
 KILL ?= 1@30
 export KILL
 
-.PHONY: demo test test-long bench lint setup build clean
+.PHONY: demo test test-long bench bench-collectives lint setup build clean
 
 setup:
 	@scripts/setup.sh
@@ -25,6 +25,11 @@ test-long: setup
 
 bench: build
 	@scripts/bench.sh
+
+# Allreduce among ranks of this machine, Open MPI and Gloo beside it (Debian: openmpi-bin libopenmpi-dev libgloo-dev g++).
+bench-collectives:
+	@cargo build --release --locked -p rejoin-bench
+	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
 
 lint: setup
 	@scripts/lint.sh

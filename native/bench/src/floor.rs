@@ -2,6 +2,7 @@
 //! where algorithms are compared.
 
 use crate::samples;
+use rejoin_collectives::choice;
 use rejoin_collectives::schedules::{self, Allreduce};
 use rejoin_collectives::{Buffers, Element, Order, Reducer, Reduction, Schedule, Seat, StepMachine};
 use rustix::event::{poll, PollFd, PollFlags};
@@ -20,7 +21,8 @@ pub struct FloorRanks {
     seat: Seat,
     /// By rank; none for the own one.
     links: Vec<Option<TcpStream>>,
-    algorithm: Allreduce,
+    /// None: the one that the table says.
+    algorithm: Option<Allreduce>,
     kept: Option<(usize, usize, Allreduce, Schedule)>,
     scratch: Vec<u8>,
     log: [Vec<u8>; 2],
@@ -54,7 +56,7 @@ impl FloorRanks {
         Ok(FloorRanks {
             seat,
             links,
-            algorithm: Allreduce::Direct,
+            algorithm: None,
             kept: None,
             scratch: Vec::new(),
             log: Default::default(),
@@ -62,20 +64,26 @@ impl FloorRanks {
         })
     }
 
-    /// The algorithm of this name, or all of them.
-    pub fn algorithms(name: Option<&str>) -> Result<Vec<Allreduce>, String> {
+    /// The algorithm of this name, or all of them; `None` for the one that the table says.
+    pub fn algorithms(name: Option<&str>) -> Result<Vec<Option<Allreduce>>, String> {
         let all = Allreduce::ALL.iter().copied();
         match name {
-            None => Ok(all.collect()),
-            Some(name) => match all.filter(|one| format!("{one:?}").to_lowercase() == name).collect::<Vec<_>>() {
+            None => Ok(all.map(Some).collect()),
+            Some("chosen") => Ok(vec![None]),
+            Some(name) => match all.map(Some).filter(|&one| FloorRanks::name(one) == name).collect::<Vec<_>>() {
                 none if none.is_empty() => Err(format!("no algorithm is called {name}: {:?}", Allreduce::ALL)),
                 one => Ok(one),
             },
         }
     }
 
+    /// What an algorithm is called here.
+    pub fn name(algorithm: Option<Allreduce>) -> String {
+        algorithm.map_or("chosen".into(), |algorithm| format!("{algorithm:?}").to_lowercase())
+    }
+
     /// From now on this algorithm.
-    pub fn choose(&mut self, algorithm: Allreduce) {
+    pub fn choose(&mut self, algorithm: Option<Allreduce>) {
         self.algorithm = algorithm;
     }
 
@@ -87,10 +95,12 @@ impl FloorRanks {
         reduction: Reduction,
     ) -> Result<(), String> {
         let (count, size) = (input.len() / element.size(), element.size());
-        let shape = (count, size, self.algorithm);
+        let table = choice::LOOPBACK.allreduce;
+        let algorithm = self.algorithm.unwrap_or_else(|| table.algorithm(self.seat.world, input.len()));
+        let shape = (count, size, algorithm);
         let schedule = match self.kept.take() {
             Some((count, size, algorithm, schedule)) if (count, size, algorithm) == shape => schedule,
-            _ => schedules::allreduce(self.seat, count, size, Order::Rank, self.algorithm),
+            _ => schedules::allreduce(self.seat, count, size, Order::Rank, algorithm),
         };
         let reducer = Reducer::new(reduction, element).map_err(|error| error.to_string())?;
         self.calls += 1;
@@ -102,7 +112,7 @@ impl FloorRanks {
         let mut buffers = Buffers { input, result, scratch: &mut self.scratch };
         drive(&schedule, &mut buffers, &reducer, &mut self.links)?;
         output.copy_from_slice(result);
-        self.kept = Some((count, size, self.algorithm, schedule));
+        self.kept = Some((count, size, algorithm, schedule));
         Ok(())
     }
 }

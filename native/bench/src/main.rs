@@ -1,6 +1,7 @@
 //! Latency and bandwidth of Rejoin's collectives, one line per world and size, in the format of the peers' drivers
 //! (`peers/README.md`): `peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps`. A sample is the slowest rank's time.
 
+mod compare;
 mod floor;
 mod ranks;
 mod samples;
@@ -23,10 +24,13 @@ enum What {
     Floor {
         #[command(flatten)]
         measured: Measured,
-        /// star, exchange, doubling, direct or chain; all by turns when not given.
+        /// star, exchange, doubling, direct or chain, or the one that the table for loopback says: chosen.
+        /// All by turns when not given.
         #[arg(long)]
         algorithm: Option<String>,
     },
+    /// Ours and the peers in turn, and a table of ratios.
+    Compare(compare::Compared),
     /// One rank in a process of its own; started by the others.
     #[command(hide = true)]
     Rank {
@@ -56,6 +60,7 @@ fn main() {
     let outcome = match Command::parse().what {
         What::Shared(measured) => ranks::run(&measured, ranks::Way::Shared),
         What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Way::Floor { algorithm }),
+        What::Compare(compared) => compare::run(&compared),
         What::Rank { job } => ranks::run_rank(&job),
     };
     if let Err(error) = outcome {

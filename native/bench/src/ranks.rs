@@ -186,7 +186,7 @@ fn take_part(
             for &bytes in &job.sizes {
                 for algorithm in FloorRanks::algorithms(algorithm.as_deref())? {
                     ranks.choose(algorithm);
-                    let name = format!("floor-{algorithm:?}").to_lowercase();
+                    let name = format!("floor-{}", FloorRanks::name(algorithm));
                     print(measure(&name, job.rank, job.world, bytes, job.budget_ms, &mut ranks)?);
                 }
             }

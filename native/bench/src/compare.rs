@@ -1,0 +1,190 @@
+//! Ours and the peers in turn, pair by pair; a table of ratios, and which bars are met.
+
+use clap::Args;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// What is compared.
+#[derive(Args)]
+pub struct Compared {
+    /// How often ours and the peers are run, in turn.
+    #[arg(long, default_value_t = 9)]
+    pairs: usize,
+    /// Worlds.
+    #[arg(long, default_value = "2,4,8")]
+    worlds: String,
+    /// Bytes of float32 per rank.
+    #[arg(long, default_value = "8,1024,65536,1048576,16777216,67108864")]
+    sizes: String,
+    /// How long a line may take.
+    #[arg(long, default_value_t = 200.0)]
+    budget_ms: f64,
+    /// The folder with the peers' drivers.
+    #[arg(long, default_value = "native/bench/peers")]
+    peers: PathBuf,
+    /// The table goes to `collectives.csv` in this folder.
+    #[arg(long, default_value = "build/bench")]
+    out: PathBuf,
+}
+
+/// What of ours is held against whom.
+struct Bar {
+    ours: &'static str,
+    /// The fastest of these counts, pair by pair.
+    peers: &'static [&'static str],
+    /// The ratio (ours / peer) that must not be exceeded; none where it is shown for the record.
+    bar: Option<f64>,
+}
+
+const TCP_PEERS: &[&str] = &["openmpi-tcp", "gloo-bcube", "gloo-hd", "gloo-ring", "gloo-new-ring"];
+
+const BARS: &[Bar] = &[
+    Bar { ours: "rejoin-shm", peers: &["openmpi-shm"], bar: Some(1.0) },
+    Bar { ours: "rejoin-threads", peers: &["openmpi-shm"], bar: Some(1.0) },
+    Bar { ours: "floor-chosen", peers: TCP_PEERS, bar: None },
+];
+
+/// Median microseconds by (who, world, bytes).
+type Figures = BTreeMap<(String, usize, usize), f64>;
+
+/// Runs everything, writes the table, prints it and the number of bars met.
+pub fn run(compared: &Compared) -> Result<(), String> {
+    let mut pairs: Vec<Figures> = Vec::new();
+    for pair in 0..compared.pairs {
+        let mut figures = Figures::new();
+        for mut command in commands(compared)? {
+            eprintln!("pair {} of {}: {command:?}", pair + 1, compared.pairs);
+            let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() {
+                return Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+            }
+            figures.extend(text.lines().filter_map(figure));
+        }
+        pairs.push(figures);
+    }
+    let (table, met, of) = table(&pairs);
+    std::fs::create_dir_all(&compared.out).map_err(|error| error.to_string())?;
+    let path = compared.out.join("collectives.csv");
+    std::fs::write(&path, &table).map_err(|error| format!("{}: {error}", path.display()))?;
+    print!("{table}");
+    println!("bars met: {met} of {of}");
+    Ok(())
+}
+
+/// One pair's commands.
+fn commands(compared: &Compared) -> Result<Vec<Command>, String> {
+    let ours = std::env::current_exe().map_err(|error| error.to_string())?;
+    let budget = compared.budget_ms.to_string();
+    let own = |first: &[&str]| {
+        let mut command = Command::new(&ours);
+        command.args(first).args(["--worlds", &compared.worlds, "--sizes", &compared.sizes, "--budget-ms", &budget]);
+        command
+    };
+    let worlds = compared.worlds.replace(',', " ");
+    let peer = |script: &str, last: &[&str]| {
+        let mut command = Command::new(compared.peers.join(script));
+        command.args([worlds.as_str(), &compared.sizes, &budget]).args(last);
+        command
+    };
+    Ok(vec![
+        own(&["shared"]),
+        peer("bench_openmpi.sh", &[]),
+        own(&["shared", "--threads"]),
+        peer("bench_gloo.sh", &["bcube"]),
+        own(&["floor", "--algorithm", "chosen"]),
+    ])
+}
+
+/// A line of a driver: `peer,n,bytes,reps,median_us,…`. The line of titles has no numbers in it.
+fn figure(line: &str) -> Option<((String, usize, usize), f64)> {
+    let fields: Vec<&str> = line.split(',').collect();
+    let number = |place: usize| fields.get(place)?.parse::<f64>().ok();
+    Some(((fields[0].to_string(), number(1)? as usize, number(2)? as usize), number(4)?))
+}
+
+/// The table, how many bars are met, and how many there are.
+fn table(pairs: &[Figures]) -> (String, usize, usize) {
+    let mut table =
+        String::from("bench,config,unit,ours,ours_p10,ours_p90,peer_name,peer,ratio,ratio_low,ratio_high,bar,met\n");
+    let (mut met, mut of) = (0, 0);
+    let configs: BTreeSet<(usize, usize)> = pairs.iter().flatten().map(|((_, n, bytes), _)| (*n, *bytes)).collect();
+    for bar in BARS {
+        for &(world, bytes) in &configs {
+            let get = |figures: &Figures, who: &str| figures.get(&(who.to_string(), world, bytes)).copied();
+            let mut rows: Vec<(f64, f64, &str)> = Vec::new();
+            for figures in pairs {
+                let peers = bar.peers.iter().filter_map(|&peer| Some((get(figures, peer)?, peer)));
+                let best = peers.min_by(|left, right| left.0.total_cmp(&right.0));
+                if let (Some(ours), Some((best, name))) = (get(figures, bar.ours), best) {
+                    rows.push((ours, best, name));
+                }
+            }
+            if rows.is_empty() {
+                continue;
+            }
+            let ours = sorted(rows.iter().map(|row| row.0));
+            let peer = sorted(rows.iter().map(|row| row.1));
+            let ratios = sorted(rows.iter().map(|row| row.0 / row.1));
+            let ratio = quantile(&ratios, 0.5);
+            let is_met = bar.bar.map(|bar| ratio <= bar);
+            of += usize::from(is_met.is_some());
+            met += usize::from(is_met == Some(true));
+            // A String takes whatever is written to it.
+            let _ = writeln!(
+                table,
+                "allreduce {},n={world} {bytes} B,us,{:.1},{:.1},{:.1},{},{:.1},{ratio:.3},{:.3},{:.3},{},{}",
+                bar.ours,
+                quantile(&ours, 0.5),
+                quantile(&ours, 0.1),
+                quantile(&ours, 0.9),
+                rows[rows.len() / 2].2,
+                quantile(&peer, 0.5),
+                quantile(&ratios, 0.1),
+                quantile(&ratios, 0.9),
+                bar.bar.map(|bar| bar.to_string()).unwrap_or_default(),
+                is_met.map(|met| met.to_string()).unwrap_or_default(),
+            );
+        }
+    }
+    (table, met, of)
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+/// Of sorted values, at least one.
+fn quantile(sorted: &[f64], part: f64) -> f64 {
+    sorted[((sorted.len() - 1) as f64 * part).round() as usize]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_is_met_when_the_median_of_the_pairs_ratios_is() {
+        let figures = |ours: f64, peer: f64| {
+            Figures::from([(("rejoin-shm".into(), 2, 8), ours), (("openmpi-shm".into(), 2, 8), peer)])
+        };
+        // The peer's median is the smaller one, but two pairs of three are ours.
+        let (text, met, of) = table(&[figures(9.0, 10.0), figures(4.0, 5.0), figures(30.0, 3.0)]);
+        assert_eq!((met, of), (1, 1), "{text}");
+        assert!(text.contains("0.900,0.800,10.000,1,true"), "{text}");
+        let (_, met, of) = table(&[figures(11.0, 10.0)]);
+        assert_eq!((met, of), (0, 1));
+    }
+
+    #[test]
+    fn a_drivers_line_gives_its_median_and_its_titles_give_nothing() {
+        let line = "openmpi-shm,2,65536,2000,20.7,19.8,41.9,3.1599";
+        assert_eq!(figure(line), Some((("openmpi-shm".into(), 2, 65536), 20.7)));
+        assert_eq!(figure("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps"), None);
+        assert_eq!(figure(""), None);
+    }
+}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Figures against their bars; tables go to build/bench/*.csv, and the last line is "bars met: N of M". Chosen by variables:
-#   BENCH=training,fit,rendezvous,own,recovery   which (all)
+#   BENCH=training,fit,rendezvous,own,frozen,recovery   which (all)
 #   PAIRS=9                                      repetitions of each configuration
 #   ONLY=2_ranks                                 only configurations with this in their names (an underscore is a space)
 #   ROUNDS=200                                   rounds of a training, instead of each configuration's own number

@@ -134,6 +134,11 @@ public final class StandaloneCluster implements AutoCloseable {
     return mark;
   }
 
+  /** The process that starts executors. */
+  public Process workerProcess() {
+    return worker.process();
+  }
+
   /** Its folder. */
   public WorkDirectory work() {
     return work;

@@ -40,6 +40,9 @@ public final class Bench {
         case "own":
           new OwnPartBench(report, options).run();
           break;
+        case "frozen":
+          new FrozenBench(report, options).run();
+          break;
         case "fit":
           new FitBench(report, options).run();
           break;

@@ -3,6 +3,7 @@ package io.rejoin.it.bench;
 import io.rejoin.Agent;
 import io.rejoin.Faults;
 import io.rejoin.JobId;
+import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
@@ -17,6 +18,7 @@ import java.util.function.Consumer;
  */
 final class Cast implements AutoCloseable {
   private static final String HERE = "127.0.0.1";
+  private static final long CANCEL_SECONDS = 30;
 
   private final JobId job = JobId.random();
   private final Secret secret = Secret.random();
@@ -51,6 +53,12 @@ final class Cast implements AutoCloseable {
       WorkerProcess process, List<Integer> ranks, int attempt) {
     return process.ask(
         new RejoinWork(job, secret, settings, shape, checkpointRounds, ranks, attempt));
+  }
+
+  /** Ends the job; its ranks end with an error. */
+  void cancel(String reason) {
+    tracker.cancel(RejoinException.Code.CANCELLED, reason);
+    timeline.await(CANCEL_SECONDS);
   }
 
   /** What was told. */

@@ -11,7 +11,8 @@ import java.util.List;
  * @param rounds of a training; 0 for each configuration's own
  */
 record Options(List<String> benches, int pairs, String only, int rounds) {
-  static final List<String> ALL = List.of("training", "fit", "rendezvous", "own", "recovery");
+  static final List<String> ALL =
+      List.of("training", "fit", "rendezvous", "own", "frozen", "recovery");
 
   /**
    * From system properties {@code bench} (a list; all by default), {@code pairs} (9), {@code only}

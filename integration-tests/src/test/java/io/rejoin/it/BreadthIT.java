@@ -9,6 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.spark.RejoinEstimator;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.function.Consumer;
@@ -259,6 +260,19 @@ class BreadthIT {
     XGBoostClassificationModel given =
         within("with a map", () -> ours.fit(rows(), new ParamMap().put(stock.maxDepth(), 2)));
     assertEquals(Digest.of(flat), Digest.of(given));
+  }
+
+  @Test
+  void what_can_be_survived_is_said_at_the_start_and_what_it_took_at_the_end() throws Exception {
+    RejoinRun run = new RejoinRun(spark(), Recipe.BINARY, WORKERS, ROUNDS);
+    try (Logs logs = Logs.collectAll()) {
+      within("ours", run::train);
+      assertEquals(1, logs.with("each rank may die 3 times").size());
+      List<String> end = logs.with("the most that one executor held");
+      assertEquals(1, end.size());
+      assertTrue(end.get(0).matches(".*logs of [1-9][0-9]* bytes in memory.*"), end.get(0));
+      assertTrue(end.get(0).matches(".*checkpoints of [1-9][0-9]* bytes.*"), end.get(0));
+    }
   }
 
   @Test

@@ -14,24 +14,31 @@ import org.apache.logging.log4j.core.config.Property;
 final class Logs implements AutoCloseable {
   private final List<String> lines = new CopyOnWriteArrayList<>();
   private final Logger logger = (Logger) LogManager.getLogger("io.rejoin");
+  private final Level least;
   private final AbstractAppender appender =
       new AbstractAppender("rejoin-test", null, null, true, Property.EMPTY_ARRAY) {
         @Override
         public void append(LogEvent event) {
-          if (event.getLevel().isMoreSpecificThan(Level.WARN)) {
+          if (event.getLevel().isMoreSpecificThan(least)) {
             lines.add(event.getMessage().getFormattedMessage());
           }
         }
       };
 
-  private Logs() {
+  private Logs(Level least) {
+    this.least = least;
     appender.start();
     logger.addAppender(appender);
   }
 
   /** Collects warnings and errors. */
   static Logs collect() {
-    return new Logs();
+    return new Logs(Level.WARN);
+  }
+
+  /** Collects what is said for the record, too. */
+  static Logs collectAll() {
+    return new Logs(Level.INFO);
   }
 
   /** Those that say this. */

@@ -98,8 +98,8 @@ final class Fit<M extends Model<M>> {
               .earlyStopping(runtime.earlyStoppingRounds())
               .custom(stock.objective(), stock.evaluation());
       JobId job = JobId.random();
-      sayWhatCanBeSurvived(job, workers, surroundings, inputs);
-      return runGang(job, settings, surroundings, spec, prepared._2(), inputs, evaluation);
+      String budget = sayWhatCanBeSurvived(job, workers, surroundings, inputs);
+      return runGang(job, settings, surroundings, spec, prepared._2(), inputs, evaluation, budget);
     } finally {
       inputs.forEach(PreparedInput::close);
     }
@@ -112,7 +112,8 @@ final class Fit<M extends Model<M>> {
       TrainingSpec spec,
       ColumnIndices columns,
       List<PreparedInput> inputs,
-      PreparedInput evaluation) {
+      PreparedInput evaluation,
+      String budget) {
     SparkContext context = dataset.sparkSession().sparkContext();
     Secret secret = Secret.random();
     Tracker.Settings trackerSettings =
@@ -146,7 +147,8 @@ final class Fit<M extends Model<M>> {
               tracker,
               listener == null ? told : told.andThen(listener),
               surroundings.deathsRetried(),
-              surroundings.deathsSetting())
+              surroundings.deathsSetting(),
+              budget)
           .run(gang);
     }
   }
@@ -159,28 +161,29 @@ final class Fit<M extends Model<M>> {
     }
   }
 
-  private static void sayWhatCanBeSurvived(
+  /** Returns what it says, for the error of whoever needs more. */
+  private static String sayWhatCanBeSurvived(
       JobId job, int workers, Surroundings surroundings, List<PreparedInput> inputs) {
     int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(0);
     long bytes = inputs.stream().mapToLong(PreparedInput::bytes).sum();
     int deaths = surroundings.deathsRetried();
+    String budget =
+        String.format(
+            "each rank may die %d times (%s), and of the executors %s may die at the same moment"
+                + " (spark.rejoin.input.replicas)",
+            deaths,
+            surroundings.deathsSetting(),
+            atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce));
     if (deaths == 0) {
       LOG.warn(
           "job {}: no death can be survived, because {} allows no retry; {}",
           job.brief(),
           surroundings.master(),
           surroundings.deathsAdvice());
-      return;
+    } else {
+      LOG.info("job {}: {} workers, input of {} bytes; {}", job.brief(), workers, bytes, budget);
     }
-    LOG.info(
-        "job {}: {} workers, input of {} bytes; each rank may die {} times ({}), {} executors may"
-            + " die at the same moment",
-        job.brief(),
-        workers,
-        bytes,
-        deaths,
-        surroundings.deathsSetting(),
-        atOnce >= workers - 1 ? "all but one of the" : String.valueOf(atOnce));
+    return budget;
   }
 
   /** Where executors are now. */

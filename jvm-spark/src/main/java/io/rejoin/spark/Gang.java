@@ -25,6 +25,7 @@ final class Gang {
   private final EventDelivery listener;
   private final int deathsRetried;
   private final String deathsSetting;
+  private final String budget;
   private final Thread events;
   private volatile Future<?> stage;
   private volatile TrainingEvent end;
@@ -35,13 +36,15 @@ final class Gang {
       Tracker tracker,
       Consumer<TrainingEvent> listener,
       int deathsRetried,
-      String deathsSetting) {
+      String deathsSetting,
+      String budget) {
     this.context = context;
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker);
     this.listener = new EventDelivery("rejoin-listener-" + tracker.job().brief(), listener);
     this.deathsRetried = deathsRetried;
     this.deathsSetting = deathsSetting;
+    this.budget = budget;
     this.events = new Thread(this::followEvents, "rejoin-events-" + tracker.job().brief());
     this.events.setDaemon(true);
   }
@@ -100,7 +103,9 @@ final class Gang {
                   + " failures of one task ("
                   + deathsSetting
                   + "); the last one was "
-                  + registry.lastFailure(),
+                  + registry.lastFailure()
+                  + ". In this fit "
+                  + budget,
               cause);
       tell(failure);
       return failure;
@@ -153,13 +158,22 @@ final class Gang {
             "all tasks have returned, but the tracker knows of no end of the job");
   }
 
-  /** The native library knows the limit, and not the name that Spark's users have for it. */
-  private static String advised(String code, String message) {
-    return code.equals(RejoinException.Code.OUT_OF_SPACE.name())
-        ? message
-            + " (spark.rejoin.log.memory and spark.rejoin.log.disk per executor,"
-            + " spark.rejoin.checkpoint.rounds)"
-        : message;
+  /** The native library knows the limits, and not the names that Spark's users have for them. */
+  private String advised(String code, String message) {
+    if (code.equals(RejoinException.Code.OUT_OF_SPACE.name())) {
+      return message
+          + " (spark.rejoin.log.memory and spark.rejoin.log.disk per executor,"
+          + " spark.rejoin.checkpoint.rounds)";
+    }
+    if (code.equals(RejoinException.Code.MEMBERS_MISSING.name())) {
+      return message
+          + " (spark.rejoin.members.timeout, or the stock estimator's rabitTrackerTimeout where"
+          + " that is set)";
+    }
+    if (code.equals(RejoinException.Code.UNRECOVERABLE.name())) {
+      return message + ". In this fit " + budget;
+    }
+    return message;
   }
 
   private void followEvents() {

@@ -13,6 +13,9 @@ final class Narration implements Consumer<TrainingEvent> {
   private static final Logger LOG = LoggerFactory.getLogger("io.rejoin.job");
 
   private final String job;
+  private long logBytes;
+  private long spilledBytes;
+  private long checkpointBytes;
 
   Narration(String job) {
     this.job = job;
@@ -90,12 +93,23 @@ final class Narration implements Consumer<TrainingEvent> {
       case KILL_WANTED:
         LOG.warn("job {}: {}", job, event);
         break;
+      case USAGE:
+        logBytes = Math.max(logBytes, event.number("log_bytes_peak"));
+        spilledBytes = Math.max(spilledBytes, event.number("spilled_bytes"));
+        checkpointBytes = Math.max(checkpointBytes, event.number("checkpoint_bytes"));
+        LOG.debug("job {}: {}", job, event);
+        break;
       case JOB_ENDED:
         LOG.info(
-            "job {}: ended with model {} after {} deaths",
+            "job {}: ended with model {} after {} deaths; the most that one executor held: logs of"
+                + " {} bytes in memory (spark.rejoin.log.memory) and {} on disk"
+                + " (spark.rejoin.log.disk), checkpoints of {} bytes",
             job,
             event.text("digest"),
-            event.text("deaths"));
+            event.text("deaths"),
+            logBytes,
+            spilledBytes,
+            checkpointBytes);
         break;
       case JOB_FAILED:
         LOG.error("job {}: failed: {}: {}", job, event.text("code"), event.text("message"));

@@ -143,9 +143,12 @@ public final class RejoinRun {
     }
   }
 
-  /** After a failure the counts matter too, but less than the failure. */
+  /**
+   * After a failure the counts matter too, but less than the failure; whoever was interrupted can't
+   * wait.
+   */
   private void drainQuietly() {
-    if (!spark.sparkContext().isStopped()) {
+    if (!spark.sparkContext().isStopped() && !Thread.currentThread().isInterrupted()) {
       try {
         drain();
       } catch (IllegalStateException busy) {

@@ -4,9 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.RejoinException;
+import io.rejoin.RejoinException.Code;
 import io.rejoin.TrainingEvent.Kind;
 import java.time.Duration;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicReference;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
@@ -102,6 +107,80 @@ class EndingsIT {
   }
 
   @Test
+  void a_fit_whose_thread_is_interrupted_ends_and_the_next_fit_works() throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    AtomicReference<Thread> fitting = new AtomicReference<>();
+    RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, 2_000);
+    run.listen(
+        event -> {
+          if (event.kind() == Kind.VERSION_ENTERED && event.number("round") >= 5) {
+            Thread once = fitting.getAndSet(null);
+            if (once != null) {
+              once.interrupt();
+            }
+          }
+        });
+    RejoinException error =
+        assertThrows(
+            RejoinException.class,
+            () ->
+                Deadline.within(
+                    LIMIT,
+                    "interrupted training",
+                    Sessions.cluster(),
+                    () -> {
+                      fitting.set(Thread.currentThread());
+                      return run.train();
+                    }));
+    assertEquals(Code.CANCELLED, error.code(), error.getMessage());
+    assertEquals(
+        Sessions.Shape.SINGLE.executors(), Executors.present(spark), "executors must stay");
+    Refusal.nextFitWorks(spark);
+  }
+
+  @Test
+  void a_rank_that_stays_away_too_long_ends_the_job_with_who_is_missing_and_the_setting()
+      throws Exception {
+    SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
+    StandaloneCluster cluster = Sessions.cluster();
+    // Without the cluster's worker nobody starts another executor, and no slot is spare.
+    int workers = Sessions.Shape.SINGLE.executors();
+    Map<Integer, String> executors = new ConcurrentHashMap<>();
+    AtomicBoolean struck = new AtomicBoolean();
+    RejoinRun run =
+        new RejoinRun(spark, Recipe.BINARY, workers, 2_000)
+            .setting("spark.rejoin.members.timeout", "20s");
+    run.listen(
+        event -> {
+          if (event.kind() == Kind.RANK_JOINED) {
+            executors.put(event.rank().getAsInt(), event.text("executor"));
+          } else if (event.kind() == Kind.VERSION_ENTERED
+              && event.number("round") >= 5
+              && struck.compareAndSet(false, true)) {
+            Processes.signal(cluster.workerProcess().pid(), "STOP");
+            Processes.executor(
+                    cluster.mark(), spark.sparkContext().applicationId(), executors.get(1))
+                .ifPresent(process -> Processes.signal(process.pid(), "KILL"));
+          }
+        });
+    RejoinException error;
+    try {
+      error =
+          assertThrows(
+              RejoinException.class,
+              () -> Deadline.within(LIMIT, "a rank away", cluster, run::train));
+    } finally {
+      Processes.signal(cluster.workerProcess().pid(), "CONT");
+    }
+    assertTrue(struck.get(), "nobody was struck: " + error);
+    assertEquals(Code.MEMBERS_MISSING, error.code(), error.getMessage());
+    for (String part : new String[] {"rank 1", "20 s", "spark.rejoin.members.timeout"}) {
+      assertTrue(error.text().contains(part), error.text());
+    }
+    Refusal.nextFitWorks(Sessions.of(Sessions.Shape.SINGLE));
+  }
+
+  @Test
   void more_deaths_than_the_budget_end_the_job_with_who_died_how_often_and_which_setting_to_raise()
       throws Exception {
     SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
@@ -117,6 +196,7 @@ class EndingsIT {
     String message = String.valueOf(error.getMessage());
     assertTrue(message.contains("rank 1"), message);
     assertTrue(message.contains("spark.task.maxFailures"), message);
+    assertTrue(message.contains("of the executors 1 may die at the same moment"), message);
     assertEquals(4, run.fired());
   }
 }

@@ -115,13 +115,24 @@ final class InputPreparation {
       int executors = executors().size();
       int copies = Math.max(1, Math.min(settings.replicas(), executors));
       stored.persist(StorageLevel.apply(true, false, false, false, copies));
-      List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
-      int fewest = fewestCopies(stored);
-      if (fewest >= copies) {
-        return new PreparedInput(
-            blocks, frame(schema, blocks), fingerprints, fewest - 1, () -> stored.unpersist(false));
+      int fewest = 0;
+      try {
+        List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
+        fewest = fewestCopies(stored);
+        if (fewest >= copies) {
+          return new PreparedInput(
+              blocks,
+              frame(schema, blocks),
+              fingerprints,
+              fewest - 1,
+              () -> stored.unpersist(false));
+        }
+      } finally {
+        // Whatever was refused or interrupted leaves no copies behind.
+        if (fewest < copies) {
+          PreparedInput.uninterrupted(() -> stored.unpersist(true));
+        }
       }
-      stored.unpersist(true);
       if (fill == FILLS) {
         throw new RejoinException(
             RejoinException.Code.IO,

@@ -63,6 +63,21 @@ final class PreparedInput implements AutoCloseable {
   /** Frees the copies. */
   @Override
   public void close() {
-    release.run();
+    uninterrupted(release);
+  }
+
+  /**
+   * Does something that Spark would refuse to do on a thread that was interrupted: its calls to the
+   * driver's endpoints wait, and copies would stay. The thread is interrupted afterwards as before.
+   */
+  static void uninterrupted(Runnable work) {
+    boolean interrupted = Thread.interrupted();
+    try {
+      work.run();
+    } finally {
+      if (interrupted) {
+        Thread.currentThread().interrupt();
+      }
+    }
   }
 }

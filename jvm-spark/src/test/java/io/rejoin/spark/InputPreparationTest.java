@@ -9,7 +9,9 @@ import io.rejoin.RejoinException;
 import java.nio.file.Path;
 import java.util.Collections;
 import java.util.List;
+import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -135,5 +137,35 @@ class InputPreparationTest {
           stock().preprocess(rows)._1().toJavaRDD().glom().collect(),
           input.rows().toJavaRDD().glom().collect());
     }
+  }
+
+  /** Names of what this session stores for Rejoin. */
+  private static List<String> stored() {
+    return JavaSparkContext.fromSparkContext(session.sparkContext())
+        .getPersistentRDDs()
+        .values()
+        .stream()
+        .map(rdd -> String.valueOf(rdd.name()))
+        .filter(name -> name.startsWith("rejoin"))
+        .collect(Collectors.toList());
+  }
+
+  @Test
+  void a_thread_that_was_interrupted_frees_its_copies_and_stays_interrupted() {
+    PreparedInput input = prepare("replicate", LocalSpark.rows(session, 300, 1).repartition(3));
+    assertEquals(List.of("rejoin training input"), stored());
+    Thread.currentThread().interrupt();
+    try {
+      input.close();
+    } finally {
+      assertTrue(Thread.interrupted(), "it was interrupted before");
+    }
+    assertEquals(List.of(), stored());
+  }
+
+  @Test
+  void an_input_that_is_refused_leaves_no_copies() {
+    refused("replicate", LocalSpark.rows(session, 2, 1).coalesce(1).repartition(3));
+    assertEquals(List.of(), stored());
   }
 }

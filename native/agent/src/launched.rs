@@ -5,6 +5,7 @@
 //! program may be wrapped in shells and interpreters as long as they let descriptors through.
 
 use crate::agent::AgentConfig;
+use crate::collective::{Communicator, Limits, Process};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_transport::{JobId, PortRange, Secret};
@@ -63,6 +64,16 @@ impl Launched {
             crate::logging::level(&level)?;
         }
         Launched::from(|name| std::env::var(name).ok())
+    }
+
+    /// Starts this process's agent and takes the rank's seat; see [`Process::join`]. `Ok(None)`: the job has reached its end
+    /// already.
+    ///
+    /// # Errors
+    /// As [`Process::start`] and [`Process::join`].
+    pub fn join(&self, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
+        let process = Process::start(self.agent.clone())?.telling_details(self.details);
+        process.join(self.rank, self.attempt, terms, limits)
     }
 
     /// The same from another source of variables, for tests.

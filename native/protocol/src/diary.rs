@@ -21,8 +21,8 @@ pub enum Activity {
     Computing,
     /// In a call, moving or reducing bytes.
     Exchanging,
-    /// In a call that can't go on before something comes from others; the rank is one of those.
-    Waiting(Rank),
+    /// In a call that can't go on before something comes from others; the rank is one of those, if that is known.
+    Waiting(Option<Rank>),
     /// In a call whose result is recorded: fetched from a peer or copied from the log.
     Replaying,
 }
@@ -84,6 +84,11 @@ impl Diary {
         self.since = self.since.max(now);
     }
 
+    /// What has gone on since the last change is this, which is known only now.
+    pub fn turns_out(&mut self, activity: Activity) {
+        self.activity = activity;
+    }
+
     /// The oldest finished stretch and when it ended. `now` closes a stretch that has grown long enough, also in the
     /// middle of an activity, so that what a rank is at is known before it has ended.
     pub fn take(&mut self, now: u64) -> Option<(Stretch, u64)> {
@@ -107,9 +112,9 @@ impl Diary {
             Activity::Replaying => self.open.replaying_micros += micros,
             Activity::Waiting(rank) => {
                 self.open.waiting_micros += micros;
-                if micros >= self.longest_wait {
+                if micros >= self.longest_wait && rank.is_some() {
                     self.longest_wait = micros;
-                    self.open.waited_for = Some(rank);
+                    self.open.waited_for = rank;
                 }
             }
         }
@@ -144,7 +149,7 @@ mod tests {
     fn a_long_wait_stands_alone_with_whom_it_was_for() {
         let mut diary = Diary::new(0);
         diary.begin(Activity::Exchanging, 300);
-        diary.begin(Activity::Waiting(Rank(3)), 400);
+        diary.begin(Activity::Waiting(Some(Rank(3))), 400);
         diary.begin(Activity::Exchanging, 50_400);
         diary.begin(Activity::Computing, 50_500);
         let told = all(&mut diary, 50_700);
@@ -172,7 +177,7 @@ mod tests {
     #[test]
     fn a_wait_that_goes_on_is_told_of_before_it_ends() {
         let mut diary = Diary::new(0);
-        diary.begin(Activity::Waiting(Rank(1)), 10);
+        diary.begin(Activity::Waiting(Some(Rank(1))), 10);
         assert_eq!(diary.take(5_000), None);
         let (before, _) = diary.take(60_010).expect("the wait closed the computing before it");
         assert_eq!(before.computing_micros, 10);
@@ -180,6 +185,15 @@ mod tests {
         assert_eq!((wait.waiting_micros, ended), (60_000, 60_010));
         diary.begin(Activity::Computing, 70_010);
         assert_eq!(diary.take(70_010).map(|(stretch, _)| stretch.waiting_micros), Some(10_000));
+    }
+
+    #[test]
+    fn a_call_that_turns_out_to_have_a_recorded_result_was_replaying_all_the_while() {
+        let mut diary = Diary::new(0);
+        diary.begin(Activity::Exchanging, 100);
+        diary.turns_out(Activity::Replaying);
+        diary.begin(Activity::Computing, 400);
+        assert_eq!(all(&mut diary, 400)[0].0.replaying_micros, 300);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::exchange::{sleep, Exchange, Went};
 use super::lines::{Lines, Trouble};
 use super::mismatch::explain;
+use super::notes::Notes;
 use super::options::{Boot, Limits, Options, Typed};
 use super::plane::CollectivePlane;
 use super::seat::Seat;
@@ -16,7 +17,7 @@ use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Operatio
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Generation, Rank, Version};
+use rejoin_protocol::ids::{Generation, Phase, Rank, Version};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
@@ -50,6 +51,7 @@ pub struct Communicator {
     boot_used: BTreeMap<String, u32>,
     failed: Option<Error>,
     finished: bool,
+    notes: Notes,
 }
 
 /// A collective under way.
@@ -68,6 +70,7 @@ impl Communicator {
         start: Start,
         model: Option<Bytes>,
         limits: Limits,
+        notes: Notes,
     ) -> Result<Communicator, Error> {
         let member = seat.member;
         let Some(poll) = seat.take_poll() else {
@@ -89,6 +92,7 @@ impl Communicator {
             boot_used: BTreeMap::new(),
             failed: None,
             finished: false,
+            notes,
         })
     }
 
@@ -426,6 +430,8 @@ impl Communicator {
         self.usable()?;
         let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
         let rounds = self.version().0;
+        self.notes.end();
+        self.tell_notes();
         let ended = self.agent.finish(self.seat.member, rounds, digest(model), result, self.limits.finish);
         self.finished = ended.is_ok();
         ended.map(drop).map_err(|error| self.fails(error))
@@ -467,7 +473,10 @@ impl Communicator {
     ) -> Result<Bytes, Error> {
         self.usable()?;
         let key = self.boot_key(call, &options.boot)?;
+        self.notes.exchanging();
         let result = self.try_run(call, key, shape, reducer, input);
+        self.notes.computing();
+        self.tell_notes();
         result.map_err(|error| self.fails(error))
     }
 
@@ -497,6 +506,7 @@ impl Communicator {
                 Next::Replayed(result) => {
                     let Place { phase, seqno, .. } = place;
                     self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
+                    self.notes.replaying();
                     if let Some(under) = under.take() {
                         self.seat.lock().give_back(under.result);
                     }
@@ -507,7 +517,9 @@ impl Communicator {
                         return Err(self.late(call, place, began, &reason));
                     };
                     let seat = &self.seat;
+                    self.notes.waiting(|| None);
                     sleep(seat, &mut self.poll, left, || seat.changes() != seen);
+                    self.notes.exchanging();
                 }
                 Next::Run(attempt) => {
                     if under.as_ref().is_none_or(|under| (under.attempt, under.place) != (attempt, place)) {
@@ -536,6 +548,7 @@ impl Communicator {
                         &mut self.lines,
                         &self.seat,
                         &mut self.poll,
+                        &mut self.notes,
                         seen,
                         deadline,
                     );
@@ -588,6 +601,14 @@ impl Communicator {
                 }
             }
         }
+    }
+
+    fn tell_notes(&mut self) {
+        let (agent, seat) = (&self.agent, &self.seat);
+        self.notes.tell(agent, seat.member, || {
+            let state = seat.lock();
+            (Phase::Version(state.participant.version()), state.participant.seqno())
+        });
     }
 
     /// What the call has to do now.

@@ -1,6 +1,7 @@
 //! Moves the bytes of one collective under one attempt, on the caller's thread.
 
 use super::lines::{Lines, Trouble};
+use super::notes::Notes;
 use super::seat::Seat;
 use bytes::{Bytes, BytesMut};
 use mio::{Events, Poll};
@@ -58,6 +59,7 @@ impl Exchange {
         lines: &mut Lines,
         seat: &Seat,
         poll: &mut Poll,
+        notes: &mut Notes,
         seen: u64,
         deadline: Instant,
     ) -> Went {
@@ -85,7 +87,9 @@ impl Exchange {
             if lines.has_to_tell(now) {
                 return Went::Changed;
             }
+            notes.waiting(|| self.awaited(schedule).first().map(|(peer, _)| *peer));
             sleep(seat, poll, deadline - now, || seat.changes() != seen || seat.arrivals() != arrivals);
+            notes.exchanging();
         }
     }
 

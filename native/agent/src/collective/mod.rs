@@ -11,6 +11,7 @@ mod exchange;
 mod inbox;
 mod lines;
 mod mismatch;
+mod notes;
 mod options;
 mod plane;
 mod process;

@@ -1,6 +1,7 @@
 //! The agent of a process whose ranks make collectives.
 
 use super::communicator::Communicator;
+use super::notes::Notes;
 use super::options::Limits;
 use super::plane::CollectivePlane;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
@@ -14,6 +15,7 @@ use std::sync::Arc;
 pub struct Process {
     agent: Arc<Agent>,
     plane: Arc<CollectivePlane>,
+    details: bool,
 }
 
 impl Process {
@@ -24,7 +26,13 @@ impl Process {
     pub fn start(config: AgentConfig) -> Result<Process, Error> {
         let plane = Arc::new(CollectivePlane::default());
         let agent = Arc::new(Agent::start(config, plane.clone())?);
-        Ok(Process { agent, plane })
+        Ok(Process { agent, plane, details: false })
+    }
+
+    /// The same process, whose ranks tell the tracker how they spend their time from their next join on
+    /// ([`rejoin_protocol::event::Event::Spent`]). It costs two looks at the clock for each call.
+    pub fn telling_details(self, details: bool) -> Process {
+        Process { details, ..self }
     }
 
     /// The agent.
@@ -59,6 +67,15 @@ impl Process {
             self.agent.leave(member, Some(error.clone()));
             return Err(error);
         };
-        Communicator::start(self.agent.clone(), self.plane.clone(), seat, start, bytes, limits).map(Some)
+        Communicator::start(
+            self.agent.clone(),
+            self.plane.clone(),
+            seat,
+            start,
+            bytes,
+            limits,
+            Notes::new(self.details),
+        )
+        .map(Some)
     }
 }

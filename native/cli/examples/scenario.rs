@@ -1,0 +1,157 @@
+//! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
+//!
+//! Arguments: iterations (default 3), floats (default 10,000), and `big` for iterations of one allreduce alone. Before the first
+//! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
+//! allgather (call 10), and a checkpoint of the sum.
+#![allow(missing_docs)]
+
+use rejoin_agent::collective::{Boot, Communicator, Limits, Options};
+use rejoin_agent::collectives::{Element, Reduction};
+use rejoin_agent::launched::Launched;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::Rank;
+use std::time::Duration;
+
+/// Number of the boot collective's inputs, among the kinds of inputs.
+const BOOT: u32 = 99;
+
+/// Inputs repeat after so many elements, so that what is expected of millions is quickly known.
+const PERIOD: usize = 1009;
+
+/// What a rank puts into a call: whole numbers, so that sums are exact.
+fn input(rank: u32, iteration: u32, call: u32, floats: usize) -> Vec<f32> {
+    let first = rank * 131 + iteration * 29 + call * 31;
+    let pattern: Vec<f32> = (0..PERIOD as u32).map(|i| ((first + i * 7) % PERIOD as u32) as f32).collect();
+    repeated(&pattern, floats)
+}
+
+fn repeated(pattern: &[f32], floats: usize) -> Vec<f32> {
+    let mut values = Vec::with_capacity(floats);
+    while values.len() < floats {
+        values.extend_from_slice(&pattern[..pattern.len().min(floats - values.len())]);
+    }
+    values
+}
+
+fn folded(world: u32, iteration: u32, call: u32, floats: usize, fold: fn(f32, f32) -> f32) -> Vec<f32> {
+    let mut result = input(0, iteration, call, PERIOD);
+    for rank in 1..world {
+        for (sum, value) in result.iter_mut().zip(input(rank, iteration, call, PERIOD)) {
+            *sum = fold(*sum, value);
+        }
+    }
+    repeated(&result, floats)
+}
+
+fn expect(what: &str, seen: &[f32], wanted: &[f32]) -> Result<(), Error> {
+    let wrong = || seen.iter().zip(wanted).position(|(seen, wanted)| seen != wanted);
+    let equal = bytemuck::cast_slice::<f32, u8>(seen) == bytemuck::cast_slice::<f32, u8>(wanted);
+    match if equal { None } else { wrong() } {
+        None if seen.len() == wanted.len() => Ok(()),
+        place => {
+            let place = place.unwrap_or_default();
+            let text = format!(
+                "WRONG RESULT of {what}: element {place} is {}, expected {} ({} and {} elements)",
+                seen[place],
+                wanted[place],
+                seen.len(),
+                wanted.len()
+            );
+            Err(Error::new(Code::Internal, text))
+        }
+    }
+}
+
+struct Scenario {
+    iterations: u32,
+    floats: usize,
+    big: bool,
+}
+
+impl Scenario {
+    fn iteration(&self, ranks: &mut Communicator, iteration: u32) -> Result<Vec<f32>, Error> {
+        let (rank, world, floats) = (ranks.rank().0, ranks.world(), self.floats);
+        let mut call = 0;
+        if !self.big {
+            let mut values = input(rank, iteration, call, floats);
+            ranks.allreduce(&mut values, Reduction::Max)?;
+            expect("max", &values, &folded(world, iteration, call, floats, f32::max))?;
+            for broadcast in 0..8 {
+                call = 1 + broadcast;
+                let root = (iteration + broadcast) % world;
+                let mut values =
+                    if rank == root { input(root, iteration, call, floats) } else { vec![f32::NAN; floats] };
+                ranks.broadcast(&mut values, Rank(root))?;
+                expect(&format!("broadcast {broadcast}"), &values, &input(root, iteration, call, floats))?;
+            }
+            call = 9;
+        }
+        let mut sum = input(rank, iteration, call, floats);
+        ranks.allreduce(&mut sum, Reduction::Sum)?;
+        expect("sum", &sum, &folded(world, iteration, call, floats, |x, y| x + y))?;
+        if !self.big {
+            let own = input(rank, iteration, 10, floats / world as usize);
+            let mut all = vec![0.0; own.len() * world as usize];
+            ranks.allgather(&own, &mut all)?;
+            let wanted: Vec<f32> = (0..world).flat_map(|rank| input(rank, iteration, 10, own.len())).collect();
+            expect("allgather", &all, &wanted)?;
+        }
+        Ok(sum)
+    }
+
+    /// The model after so many iterations.
+    fn model(&self, world: u32, iterations: u32) -> Vec<f32> {
+        let call = if self.big { 0 } else { 9 };
+        folded(world, iterations - 1, call, self.floats, |x, y| x + y)
+    }
+
+    fn run(&self, ranks: &mut Communicator) -> Result<Vec<f32>, Error> {
+        let (rank, world) = (ranks.rank().0, ranks.world());
+        let mut boot = input(rank, 0, BOOT, 100);
+        let options = Options { boot: Boot::BySite, ..Options::default() };
+        ranks.allreduce_bytes(bytemuck::cast_slice_mut(&mut boot), Element::F32, Reduction::Min, &options)?;
+        expect("the boot collective", &boot, &folded(world, 0, BOOT, 100, f32::min))?;
+        let (version, model) = ranks.load()?;
+        println!("starts at version {version} as incarnation {}", ranks.incarnation());
+        let mut last = Vec::new();
+        match model {
+            Some(model) => {
+                last = model.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+                expect("load", &last, &self.model(world, version.0))?;
+            }
+            None if version.0 > 0 => {
+                return Err(Error::new(Code::Internal, format!("WRONG RESULT of load: no model at version {version}")))
+            }
+            None => {}
+        }
+        for iteration in version.0..self.iterations {
+            last = self.iteration(ranks, iteration)?;
+            ranks.checkpoint(bytemuck::cast_slice(&last))?;
+        }
+        Ok(last)
+    }
+}
+
+fn work() -> Result<(), Error> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize, default| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
+    let scenario = Scenario { iterations: number(0, 3) as u32, floats: number(1, 10_000), big: arguments.len() > 2 };
+    let launched = Launched::from_environment()?;
+    let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };
+    let Some(mut ranks) = launched.join("scenario", limits)? else {
+        println!("the job was over");
+        return Ok(());
+    };
+    let model = scenario.run(&mut ranks)?;
+    let bytes: &[u8] = bytemuck::cast_slice(&model);
+    ranks.finish(bytes)?;
+    println!("digest {:032x}", rejoin_agent::digest(bytes));
+    Ok(())
+}
+
+fn main() {
+    if let Err(error) = work() {
+        eprintln!("failed: {error}");
+        std::process::exit(9);
+    }
+}

@@ -1,0 +1,67 @@
+//! Real processes, real signals: ten ranks that check each result of each call for its value, and are struck in many ways.
+
+#[allow(dead_code)] // this test and the launcher's need different parts
+#[path = "../launcher/harness.rs"]
+mod harness;
+
+mod deaths;
+mod freezes;
+mod programs;
+mod strangers;
+
+use harness::{example, run, Ran};
+use std::path::PathBuf;
+
+/// Ten ranks of the scenario with these rules, each of which has to fire; they end well, with the undisturbed model.
+fn survive(rules: &[String]) -> Ran {
+    survive_with(10, &[], rules)
+}
+
+/// The same with as many ranks, and these arguments for the program.
+fn survive_with(world: u32, arguments: &[&str], rules: &[String]) -> Ran {
+    let (world, program) = (world.to_string(), example("scenario"));
+    let mut all = vec!["-n", &world, "--restart"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl").display().to_string();
+    all.extend(["--events", &log]);
+    for rule in rules {
+        all.extend(["--kill", rule]);
+    }
+    all.extend(["--", &program]);
+    all.extend(arguments);
+    let ran = run(&all);
+    if ran.status != Some(0) {
+        keep(&log);
+    }
+    let ran = ran.ended(0);
+    for rule in rules {
+        ran.says(&format!("rule `{rule}` struck"));
+    }
+    assert!(!ran.err.contains("WRONG RESULT") && !ran.out.contains("WRONG RESULT"));
+    digest(&ran);
+    ran
+}
+
+/// The model that all ranks ended with that saw the end.
+fn digest(ran: &Ran) -> String {
+    let mut found: Vec<&str> = ran.out.lines().filter_map(|line| Some(line.split_once("digest ")?.1)).collect();
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 1, "one digest was expected in:\n{}", ran.out);
+    found[0].to_string()
+}
+
+/// A failed run's events and their picture, for whoever looks into it.
+fn keep(log: &str) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let name = std::thread::current().name().unwrap_or("run").replace("::", "-");
+    let kept = folder.join(format!("{name}.jsonl"));
+    if std::fs::copy(log, &kept).is_ok() {
+        eprintln!("the events are kept in {}", kept.display());
+    }
+}
+
+/// `rank=R,version=V,seqno=S`.
+fn at(rank: u32, version: u32, seqno: u32) -> String {
+    format!("rank={rank},version={version},seqno={seqno}")
+}

@@ -1,0 +1,58 @@
+//! The examples, killed at moments of their life, print the same digest.
+
+use crate::digest;
+use crate::harness::run;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Builds an example program, if it isn't built yet, with this very build's settings.
+fn program(name: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
+    let folder = folder.parent().expect("the binary is in a folder");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--locked", "-p", "rejoin-examples", "--bin", name]);
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status().expect("cargo runs").success());
+    folder.join(name).display().to_string()
+}
+
+fn same_digest_whoever_dies(name: &str, rules: &[&[&str]]) {
+    let program = program(name);
+    let undisturbed = digest(&run(&["-n", "4", "--", &program]).ended(0));
+    for kills in rules {
+        let mut arguments = vec!["-n", "4", "--restart"];
+        for rule in *kills {
+            arguments.extend(["--kill", rule]);
+        }
+        arguments.extend(["--", &program]);
+        let ran = run(&arguments).ended(0);
+        assert_eq!(digest(&ran), undisturbed, "{kills:?}");
+    }
+}
+
+#[test]
+fn k_means_prints_the_same_digest_whoever_dies() {
+    same_digest_whoever_dies(
+        "kmeans",
+        &[
+            &["rank=1,version=boot,seqno=0"],
+            &["rank=0,version=0,seqno=0,at=completed"],
+            &["rank=2,version=12,seqno=0", "rank=2,incarnation=1,version=20,seqno=0", "rank=3,version=20,seqno=0"],
+            &["rank=0,at=finalize"],
+        ],
+    );
+}
+
+#[test]
+fn logistic_regression_prints_the_same_digest_whoever_dies() {
+    same_digest_whoever_dies(
+        "logistic",
+        &[
+            &["rank=3,version=0,seqno=0,at=completed"],
+            &["rank=0,version=9,seqno=0", "rank=1,version=9,seqno=0,at=again"],
+            &["rank=2,version=17,at=checkpoint", "rank=1,at=finalize"],
+        ],
+    );
+}

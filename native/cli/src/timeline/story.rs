@@ -79,6 +79,8 @@ pub struct Lane {
     pub phases: Vec<Phase>,
     pub spells: Vec<Spell>,
     pub marks: Vec<(u64, Mark)>,
+    /// Stretches by incarnation, before they have their place.
+    told: BTreeMap<u32, Told>,
     /// Attempts that died. Launcher and tracker both tell of a death, in any order, also after the next start.
     died: BTreeSet<u32>,
     /// The attempt that was started last.
@@ -88,6 +90,20 @@ pub struct Lane {
     /// Attempts by incarnation.
     attempts: BTreeMap<u32, u32>,
     open: Option<(State, u64, String)>,
+}
+
+/// What one incarnation told of how it spent its time; its times count from its beginning.
+#[derive(Clone, Debug, PartialEq)]
+struct Told {
+    began: u64,
+    spent: u64,
+    spells: Vec<Spell>,
+}
+
+impl Default for Told {
+    fn default() -> Self {
+        Told { began: u64::MAX, spent: 0, spells: Vec::new() }
+    }
 }
 
 /// A whole run.
@@ -117,6 +133,17 @@ impl Lane {
                 self.phases.push(Phase { state, from, to: at, detail });
             }
         }
+    }
+
+    /// The stretches of an incarnation follow each other without a gap, but what tells of them may be late. The one that came
+    /// quickest says when they began.
+    fn place_spells(&mut self) {
+        for (_, Told { began, spells, .. }) in std::mem::take(&mut self.told) {
+            let placed =
+                spells.into_iter().map(|spell| Spell { from: began + spell.from, to: began + spell.to, ..spell });
+            self.spells.extend(placed);
+        }
+        self.spells.sort_by_key(|spell| spell.from);
     }
 
     fn died(&mut self, attempt: u32, at: u64, how: String) {
@@ -164,7 +191,7 @@ impl Story {
         let end = story.micros;
         for lane in &mut story.lanes {
             lane.close(end);
-            lane.spells.sort_by_key(|spell| spell.from);
+            lane.place_spells();
         }
         Some(story)
     }
@@ -204,12 +231,15 @@ impl Story {
                     lane.begin(state, at, format!("planned to start at version {version}: {reason}"));
                 }
             }
-            Event::Spent { rank, stretch, ago_micros, phase, seqno, .. } => {
-                let to = at.saturating_sub(*ago_micros);
-                let from = to.saturating_sub(stretch.micros);
+            Event::Spent { rank, incarnation, stretch, ago_micros, phase, seqno } => {
                 let place = format!("{phase}, before call {seqno}");
                 if let Some(lane) = self.lane(rank.0) {
-                    lane.spells.push(Spell { from, to, stretch: *stretch, place });
+                    let told = lane.told.entry(incarnation.0).or_default();
+                    told.spent += stretch.micros;
+                    let ended = at.saturating_sub(*ago_micros);
+                    told.began = told.began.min(ended.saturating_sub(told.spent));
+                    let (from, to) = (told.spent - stretch.micros, told.spent);
+                    told.spells.push(Spell { from, to, stretch: *stretch, place });
                 }
             }
             _ => self.rank_event(at, event, rules),
@@ -409,9 +439,10 @@ mod tests {
             phase: rejoin_agent::protocol::ids::Phase::Boot,
             seqno: 3,
         };
-        let story = Story::of(&[began(), event(100, spent)]).unwrap();
-        let spell = &story.lanes[0].spells[0];
-        assert_eq!((spell.from, spell.to), (35, 75));
+        // The second one is told late: it follows the first all the same.
+        let story = Story::of(&[began(), event(100, spent.clone()), event(999, spent)]).unwrap();
+        let places: Vec<(u64, u64)> = story.lanes[0].spells.iter().map(|spell| (spell.from, spell.to)).collect();
+        assert_eq!(places, [(35, 75), (75, 115)]);
     }
 
     #[test]

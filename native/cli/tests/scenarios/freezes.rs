@@ -24,6 +24,14 @@ fn a_link_between_two_living_ranks_breaks_and_nobody_dies() {
 }
 
 #[test]
+fn a_tracker_that_comes_back_without_what_it_knew_ends_the_job_and_nobody_starts_from_nothing() {
+    let (program, rule) = (example("scenario"), format!("{},do=tracker:100ms", at(1, 1, 3)));
+    let ran = run_with("5s", &["-n", "4", "--restart", "--kill", &rule, "--", &program]).ended(4);
+    ran.says("UNRECOVERABLE: the tracker was started again (life 2)");
+    assert_eq!(ran.out.matches("starts at version 0").count(), 4, "{}", ran.out);
+}
+
+#[test]
 fn a_slow_rank_is_waited_for() {
     let ran = survive(&[format!("{},do=delay:400ms", at(3, 1, 0))]);
     assert!(!ran.err.contains("died"), "{}", ran.err);

@@ -1,6 +1,7 @@
 //! Agents: registered, heard of, silent, gone.
 
 use super::{Output, State, Tracker};
+use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{AgentId, Checkpoint, Incarnation, Millis, Position, Rank, Version};
 use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
@@ -79,6 +80,20 @@ impl Tracker {
         if !self.config.faults.is_empty() {
             self.send_link(link, TrackerMessage::Faults(self.config.faults.clone()));
         }
+        if let Some(started) = standing.ranks.iter().find(|told| self.is_stranger(told.rank)) {
+            let rank = started.rank;
+            let error = Error::new(
+                Code::Unrecoverable,
+                format!(
+                    "the tracker was started again (life {}) and doesn't know the ranks that were started before, as rank \
+                     {rank} incarnation {}; what a tracker knows can't be told to it again yet. Start the job again, from \
+                     its newest durable model if there is one",
+                    self.config.epoch, started.incarnation
+                ),
+            );
+            self.fail(error);
+            return;
+        }
         let told: BTreeMap<Rank, Incarnation> = standing.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
         for rank in &standing.ranks {
             if !self.sits(rank.rank, rank.incarnation, agent) {
@@ -98,6 +113,11 @@ impl Tracker {
             self.lose(rank, "its task ended while its agent was disconnected".into(), true);
         }
         self.tell_state(agent);
+    }
+
+    /// A rank that a former life of this tracker has started. To fence it would be to start everybody from nothing.
+    fn is_stranger(&self, rank: Rank) -> bool {
+        self.config.epoch > 1 && self.seat(rank).is_some_and(|seat| seat.incarnation.is_none())
     }
 
     /// Everything that a newly connected agent has to know; it may have missed any of it.

@@ -125,6 +125,25 @@ fn broadcasts_of_different_roots_are_never_paired() {
 }
 
 #[test]
+fn a_call_that_others_can_never_join_because_one_has_finished_is_a_mismatch_at_once() {
+    for together in PLACEMENTS {
+        let ranks = Ranks::new(3, together);
+        let errors = ranks.all(|mut rank| {
+            rank.barrier().unwrap();
+            match rank.rank().0 {
+                2 => rank.finish(b"").unwrap_err(),
+                _ => rank.allreduce(&mut [1f32; 4], Reduction::Sum).unwrap_err(),
+            }
+        });
+        for error in errors {
+            assert_eq!(error.code, Code::Mismatch, "{error}");
+            assert!(error.message.contains("rank 2 has ended version 0 after fewer collectives"), "{error}");
+            assert!(error.message.contains("allreduce(4 f32, sum)"), "{error}");
+        }
+    }
+}
+
+#[test]
 fn a_rank_that_never_makes_the_call_is_named_after_the_limit() {
     let ranks = Ranks::new(3, 1);
     let (reached, wait) = std::sync::mpsc::channel::<()>();

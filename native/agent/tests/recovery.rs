@@ -63,8 +63,8 @@ fn a_root_dies_in_the_middle_of_its_broadcast_and_after_it() {
 
 #[test]
 fn a_rank_dies_in_the_middle_of_a_sum() {
-    // It sends a segment to each of four, and then its own one's result: 12,800 bytes.
-    for bytes in [0, 1, 5_000, 12_800] {
+    // Whatever the algorithm is, it sends most of its 8,000 bytes.
+    for bytes in [0, 1, 2_000, 5_000] {
         survives_placed(5, 1, &[moment(3, 0, sent(1, 9, bytes))]);
     }
 }

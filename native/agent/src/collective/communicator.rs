@@ -428,6 +428,8 @@ impl Communicator {
     /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
     pub fn finish(mut self, model: &[u8]) -> Result<(), Error> {
         self.usable()?;
+        let ended = self.end_calls();
+        ended.map_err(|error| self.fails(error))?;
         let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
         let rounds = self.version().0;
         self.notes.end();
@@ -435,6 +437,25 @@ impl Communicator {
         let ended = self.agent.finish(self.seat.member, rounds, digest(model), result, self.limits.finish);
         self.finished = ended.is_ok();
         ended.map(drop).map_err(|error| self.fails(error))
+    }
+
+    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, by a frame of a place that no
+    /// call has, and those who begin one under a later plan by the plan.
+    fn end_calls(&mut self) -> Result<(), Error> {
+        let mut state = self.seat.lock();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        state.participant.end()?;
+        let lineage = self.start.lineage;
+        let phase = Phase::Version(Version(state.participant.version().0 + 1));
+        self.lines.refresh(&mut state, &self.plane, &self.poll)?;
+        if let Some(attempt) = state.participant.attempt() {
+            let place = Place { lineage, phase, seqno: 0 };
+            self.lines.begin(Expected { attempt, place, digest: 0 });
+            self.lines.say_goodbye();
+        }
+        Ok(())
     }
 
     #[allow(clippy::too_many_arguments)] // one call's parts, put together at three places

@@ -205,6 +205,17 @@ impl Lines {
         }
     }
 
+    /// The last frame to everybody, after which this rank makes no calls. It is empty and small: when a link takes it not at
+    /// once, that peer is far behind, and finds its end in a later plan or at its own limit.
+    pub(super) fn say_goodbye(&mut self) {
+        for peer in 0..self.lines.len() {
+            if self.queued(peer).is_some() {
+                self.send(peer, Bytes::new());
+                self.flush(peer);
+            }
+        }
+    }
+
     /// Gives to the kernel what it takes. Whether everything has gone.
     pub(super) fn flush(&mut self, peer: usize) -> bool {
         let Port::Link(link) = &mut self.lines[peer].port else { return true };

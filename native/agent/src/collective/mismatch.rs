@@ -37,19 +37,22 @@ pub(super) fn explain(
     match (own, other) {
         (Some(own), Some(other)) => mismatch(compared, &format!("rank {rank}"), &own, &format!("rank {peer}"), &other),
         (own, _) => {
+            let has_ended = theirs.phase != place.phase;
             // It may have found the same, and ended the job with an error that names both.
-            if let Some(error) = the_jobs_error(seat, poll) {
+            if let Some(error) = (!has_ended).then(|| the_jobs_error(seat, poll)).flatten() {
                 return error;
             }
             let own = own.map_or("another call".into(), |own| own.to_string());
             let ended = match (place.phase, theirs.phase) {
-                (Phase::Version(here), Phase::Version(there)) if there > here => format!("has ended {}", place.phase),
+                (Phase::Version(here), Phase::Version(there)) if there > here => {
+                    format!("has ended {} after fewer collectives", place.phase)
+                }
                 _ => "made another call there, which it can't name any more".into(),
             };
             Error::new(
                 Code::Mismatch,
                 format!(
-                    "{compared}: rank {rank} called {own}, but rank {peer} {ended}: it is at {theirs}; all ranks have to \
+                    "{compared}: rank {rank} called {own}, but rank {peer} {ended}; all ranks have to \
                      make the same calls in the same order"
                 ),
             )

@@ -301,7 +301,7 @@ impl Control {
                 self.fetch(fetch);
             }
             Role::Results(mut results) => {
-                log::warn!("{} fetch of results: {reason}", self.shared.prefix_of(results.member.rank));
+                log::debug!("{} fetch of results: {reason}", self.shared.prefix_of(results.member.rank));
                 results.failed(&reason);
                 self.go_on_fetching(results);
             }

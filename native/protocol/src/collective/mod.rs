@@ -1,6 +1,6 @@
 //! Collectives that survive: the rules of one rank, without sockets, clocks or threads.
 //!
-//! Two ideas make them simple (`docs/adr/0012-collectives-are-atomic-at-a-rank.md`):
+//! Two ideas make them simple (`docs/adr/0006-collectives-are-atomic-at-a-rank.md`):
 //!
 //! - *A collective is atomic at a rank.* Its result is born in the replay log; the caller's input is read and never written
 //!   before the whole result is there. So at any moment a rank either has the result of a position, and can serve it, or has

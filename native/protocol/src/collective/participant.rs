@@ -233,6 +233,19 @@ impl<R: Clone> Participant<R> {
     /// # Errors
     /// `Mismatch` when more collectives of this version were finished before than this incarnation has made.
     pub fn enter(&mut self, version: Version) -> Result<(), Error> {
+        self.end()?;
+        self.version = version;
+        self.seqno = 0;
+        self.stable = false;
+        self.log.open(Phase::Version(version));
+        Ok(())
+    }
+
+    /// Ends the version, and the rank's part with it: whoever calls more of it can't be served.
+    ///
+    /// # Errors
+    /// As [`Participant::enter`].
+    pub fn end(&mut self) -> Result<(), Error> {
         let phase = Phase::Version(self.version);
         let theirs = self.plan.as_ref().and_then(|plan| plan.phase(phase)).map_or(0, |known| known.finished);
         let finished = self.log.finished(phase).max(theirs);
@@ -251,11 +264,7 @@ impl<R: Clone> Participant<R> {
             ));
         }
         self.log.end(phase);
-        self.version = version;
-        self.seqno = 0;
-        self.stable = false;
         self.current = None;
-        self.log.open(Phase::Version(version));
         Ok(())
     }
 

@@ -6,6 +6,7 @@
 //! is allowed. The seed alone decides everything: `cargo run -p rejoin-sim -- --seed 17` shows a run again.
 #![forbid(unsafe_code)]
 
+pub mod collectives;
 pub mod invariants;
 pub mod scenario;
 pub mod training;

@@ -1,6 +1,6 @@
 //! The bridge as its callers see it: the agent's data plane, and the calls of the trainer's thread.
 
-use crate::engine::Engine;
+use crate::engine::{run, Engine};
 use crate::phase_log::Budget;
 use crate::shared::{Command, Member, Shared};
 use crate::sources::WAKER;
@@ -18,6 +18,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Whether XGBoost's socket calls are served in place, in the thread that makes them, instead of through loopback sockets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InPlace {
+    /// Wherever the loaded library allows it.
+    IfPossible,
+    /// Never.
+    Never,
+}
+
 /// How a bridge is set up.
 #[derive(Clone, Debug)]
 pub struct BridgeConfig {
@@ -34,6 +43,8 @@ pub struct BridgeConfig {
     pub drain_timeout: Duration,
     /// How long a worker that is being freed is left alone before its connections are reset.
     pub free_delay: Duration,
+    /// Whether XGBoost's socket calls are served in place from a worker's first boundary on.
+    pub in_place: InPlace,
 }
 
 impl Default for BridgeConfig {
@@ -45,6 +56,7 @@ impl Default for BridgeConfig {
             worker_timeout: Duration::from_secs(7 * 24 * 3600),
             drain_timeout: Duration::from_secs(60),
             free_delay: Duration::from_millis(300),
+            in_place: InPlace::IfPossible,
         }
     }
 }
@@ -57,7 +69,7 @@ impl Default for BridgeConfig {
 pub struct Bridge {
     shared: Arc<Shared>,
     commands: Sender<Command>,
-    waker: Waker,
+    waker: Arc<Waker>,
 }
 
 impl Bridge {
@@ -68,16 +80,16 @@ impl Bridge {
     pub fn start(config: BridgeConfig) -> Result<Arc<Bridge>, Error> {
         let failed = |cause| Error::new(Code::Io, format!("the bridge to XGBoost can't be started: {cause}"));
         let poll = Poll::new().map_err(failed)?;
-        let waker = Waker::new(poll.registry(), WAKER).map_err(failed)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER).map_err(failed)?);
         let budget = Budget::new(config.spill_dir.clone(), config.log_memory_bytes, config.log_disk_bytes);
         let shared = Arc::new(Shared::new(Arc::new(budget)));
         let (commands, receiver) = unbounded();
-        let engine = Engine::new(config, poll, receiver, shared.clone()).map_err(failed)?;
+        let engine = Engine::new(config, &poll, waker.clone(), receiver, shared.clone()).map_err(failed)?;
         let for_thread = shared.clone();
         let run = move || {
             // The engine goes down with a panic: its sockets close, which frees the workers, and its callers are
             // told by their closed replies.
-            if catch_unwind(AssertUnwindSafe(move || engine.run())).is_err() {
+            if catch_unwind(AssertUnwindSafe(move || run(&engine, poll))).is_err() {
                 died(&for_thread);
             }
         };
@@ -125,6 +137,12 @@ impl Bridge {
     pub fn failure(&self, rank: Rank, incarnation: Incarnation) -> Option<Error> {
         let failures = self.shared.failures.lock();
         failures.get(&rank).filter(|(failed, _)| *failed == incarnation).map(|(_, error)| error.clone())
+    }
+
+    /// Whether this incarnation's worker is served in place, in the thread that makes XGBoost's socket calls: from its first
+    /// version on, where the loaded library allows it and [`BridgeConfig::in_place`] doesn't forbid it.
+    pub fn is_in_place(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        self.shared.in_place.lock().contains(&(rank, incarnation))
     }
 
     fn command(&self, command: Command) {

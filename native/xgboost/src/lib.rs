@@ -31,8 +31,10 @@ mod seat;
 mod shared;
 mod sources;
 mod story;
+#[allow(unsafe_code)]
+mod tap;
 mod topology;
 mod worker_socket;
 
-pub use bridge::{Bridge, BridgeConfig};
+pub use bridge::{Bridge, BridgeConfig, InPlace};
 pub use topology::WireVariant;

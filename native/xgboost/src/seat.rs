@@ -4,6 +4,7 @@ use crate::bootstrap::Bootstrap;
 use crate::channel::{Channel, Place};
 use crate::dialogue::Dialogue;
 use crate::story::Story;
+use crate::tap::Kick;
 use crate::topology::{connected, WireVariant};
 use crossbeam::channel::Sender;
 use mio::net::{TcpListener, TcpStream};
@@ -14,6 +15,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::{Incarnation, Phase, Rank};
 use rejoin_transport::Link;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// A trainer's thread that waits in `enter`.
@@ -95,6 +97,8 @@ pub(crate) struct Seat {
     pub(crate) waiting: Option<Waiting>,
     pub(crate) failure: Option<Error>,
     pub(crate) halt: Halt,
+    /// Set once the worker's calls are served in place: wakes its thread.
+    pub(crate) kick: Option<Arc<Kick>>,
     /// As last told; links and peers may come before the start.
     pub(crate) peers: Vec<PlanePeer>,
     pub(crate) early_links: Vec<(Rank, Incarnation, Link)>,
@@ -110,6 +114,7 @@ impl Seat {
             waiting: None,
             failure: None,
             halt: Halt::No,
+            kick: None,
             peers: Vec::new(),
             early_links: Vec::new(),
         }

@@ -9,7 +9,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::topology::WireVariant;
@@ -75,14 +75,16 @@ pub(crate) struct Shared {
     pub(crate) failures: Mutex<HashMap<Rank, (Incarnation, Error)>>,
     /// Locked while a phase is entered, so that a hold comes either before or after it.
     pub(crate) holds: Mutex<HashMap<Member, Hold>>,
+    /// Incarnations whose workers' calls are served in place.
+    pub(crate) in_place: Mutex<HashSet<Member>>,
     /// Ranks that the thread serves, so that they can be told if it dies.
     pub(crate) members: Mutex<Vec<Member>>,
 }
 
 impl Shared {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        let (reports, failures, holds, members) = Default::default();
-        Shared { budget, reports, failures, holds, members }
+        let (reports, failures, holds, in_place, members) = Default::default();
+        Shared { budget, reports, failures, holds, in_place, members }
     }
 
     /// The agent, as long as there is one.

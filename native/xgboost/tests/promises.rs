@@ -186,6 +186,10 @@ fn a_worker_whose_rank_was_freed_before_it_asked_is_turned_away() {
     let bridge = &world.agents[0].bridge;
     let arguments = bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
     bridge.free(Rank(0), Incarnation(0), lost());
+    // Commands are obeyed in their order: once this one is refused, the rank is freed.
+    let phase = Phase::Version(Version(0));
+    let refused = bridge.enter(Rank(0), Incarnation(0), phase, PhaseMark { round: 0, checkpoint: 0 });
+    assert_eq!(refused.unwrap_err().code, lost().code);
     assert!(Worker::init(arguments, VARIANT).is_err());
 }
 

@@ -60,7 +60,10 @@ impl Engine {
         let Some(Waiting { phase, mark, since, .. }) = seat.waiting else { return };
         let member = (rank, seat.incarnation);
         let result = match seat.rest() {
-            Ok(Some(true)) => self.enter_now(member, phase, mark),
+            Ok(Some(true)) => {
+                self.tap(member);
+                self.enter_now(member, phase, mark)
+            }
             Ok(Some(false)) if since.elapsed() > drain_timeout => Err(Error::new(
                 Code::TimedOut,
                 format!(

@@ -7,6 +7,9 @@ mod door;
 mod entering;
 mod members;
 mod moving;
+mod tapped;
+
+pub(crate) use tapped::Moved;
 
 use crate::bootstrap::Bootstrap;
 use crate::bridge::BridgeConfig;
@@ -17,11 +20,12 @@ use crate::shared::{Command, Commands, Member, Shared};
 use crate::sources::{Source, Sources, WAKER};
 use crate::worker_socket::WorkerSocket;
 use mio::event::Event;
-use mio::{Events, Poll};
+use mio::{Events, Poll, Waker};
+use parking_lot::Mutex;
 use rejoin_protocol::ids::Rank;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 /// Room for events of one poll.
@@ -40,7 +44,9 @@ struct Grave {
 /// See the module's documentation.
 pub(crate) struct Engine {
     config: BridgeConfig,
-    poll: Poll,
+    /// For those who call from workers' threads.
+    own: Weak<Mutex<Engine>>,
+    waker: Arc<Waker>,
     sources: Sources,
     commands: Commands,
     shared: Arc<Shared>,
@@ -49,48 +55,69 @@ pub(crate) struct Engine {
     watch: Watch,
     /// Channels that have something to do, as (rank, peer).
     busy: VecDeque<(Rank, Rank)>,
+    /// The loaded XGBoost doesn't let its calls be served in place.
+    untappable: bool,
     over: bool,
 }
 
+/// Runs until the bridge is closed. The engine is locked but for the poll.
+pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
+    let mut events = Events::with_capacity(EVENTS);
+    loop {
+        let patience = engine.lock().patience();
+        if let Err(cause) = poll.poll(&mut events, patience) {
+            if cause.kind() == io::ErrorKind::Interrupted {
+                continue;
+            }
+            // Nothing that this thread could do without its poll would be right.
+            panic!("the poll of the bridge's thread failed: {cause}");
+        }
+        let mut engine = engine.lock();
+        engine.turn(&events);
+        if engine.over {
+            return engine.close();
+        }
+    }
+}
+
 impl Engine {
-    pub(crate) fn new(config: BridgeConfig, poll: Poll, commands: Commands, shared: Arc<Shared>) -> io::Result<Self> {
+    pub(crate) fn new(
+        config: BridgeConfig,
+        poll: &Poll,
+        waker: Arc<Waker>,
+        commands: Commands,
+        shared: Arc<Shared>,
+    ) -> io::Result<Arc<Mutex<Self>>> {
         let sources = Sources::new(poll.registry().try_clone()?);
-        Ok(Engine {
-            config,
-            poll,
-            sources,
-            commands,
-            shared,
-            seats: Vec::new(),
-            graves: Vec::new(),
-            watch: Watch::default(),
-            busy: VecDeque::new(),
-            over: false,
-        })
+        Ok(Arc::new_cyclic(|own| {
+            Mutex::new(Engine {
+                config,
+                own: own.clone(),
+                waker,
+                sources,
+                commands,
+                shared,
+                seats: Vec::new(),
+                graves: Vec::new(),
+                watch: Watch::default(),
+                busy: VecDeque::new(),
+                untappable: false,
+                over: false,
+            })
+        }))
     }
 
-    /// Runs until the bridge is closed.
-    pub(crate) fn run(mut self) {
-        let mut events = Events::with_capacity(EVENTS);
-        while !self.over {
-            if let Err(cause) = self.poll.poll(&mut events, self.patience()) {
-                if cause.kind() == io::ErrorKind::Interrupted {
-                    continue;
-                }
-                // Nothing that this thread could do without its poll would be right.
-                panic!("the poll of the bridge's thread failed: {cause}");
-            }
-            for event in events.iter() {
-                self.note(event);
-            }
-            while let Ok(command) = self.commands.try_recv() {
-                self.obey(command);
-            }
-            self.move_all();
-            self.look_at_boundaries();
-            self.keep_times();
+    fn turn(&mut self, events: &Events) {
+        for event in events.iter() {
+            self.note(event);
         }
-        self.close();
+        while let Ok(command) = self.commands.try_recv() {
+            self.obey(command);
+        }
+        self.move_all();
+        self.look_at_boundaries();
+        self.keep_times();
+        self.kick_all();
     }
 
     /// How long the poll may wait.
@@ -205,7 +232,7 @@ impl Engine {
     }
 
     /// The bridge is over: whoever waits is told, workers that still hang are freed.
-    fn close(mut self) {
+    fn close(&mut self) {
         let members: Vec<Member> = self.seats.iter().map(|seat| (seat.rank, seat.incarnation)).collect();
         for (rank, _) in members {
             self.dig_grave(rank);

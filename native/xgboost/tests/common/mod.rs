@@ -1,6 +1,7 @@
 //! A world of fake workers around real bridges: what the agents and the tracker would tell them, told by hand.
 #![allow(dead_code)]
 
+pub mod probe;
 pub mod worker;
 
 use mio::net::TcpStream;
@@ -12,7 +13,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
 use rejoin_transport::{Hello, JobId, Keys, Link, Listener, PortRange, Purpose, Received, Secret};
-use rejoin_xgboost::{Bridge, BridgeConfig};
+use rejoin_xgboost::{Bridge, BridgeConfig, InPlace};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -141,7 +142,10 @@ pub struct World {
 }
 
 pub fn config() -> BridgeConfig {
-    BridgeConfig { free_delay: Duration::from_millis(50), ..BridgeConfig::default() }
+    let program = std::env::current_exe().expect("a program has a name");
+    let is_sockets = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sockets"));
+    let in_place = if is_sockets { InPlace::Never } else { InPlace::IfPossible };
+    BridgeConfig { free_delay: Duration::from_millis(50), in_place, ..BridgeConfig::default() }
 }
 
 impl World {

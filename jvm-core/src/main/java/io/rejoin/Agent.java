@@ -132,6 +132,14 @@ public final class Agent implements AutoCloseable {
       return set("encrypt", Boolean.toString(encrypt));
     }
 
+    /**
+     * Whether XGBoost's socket calls may be served in the thread that makes them (the default), instead of through
+     * sockets on loopback. Where the loaded XGBoost doesn't allow it, sockets are used anyway.
+     */
+    public Settings inPlace(boolean inPlace) {
+      return set("inplace", Boolean.toString(inPlace));
+    }
+
     private Settings set(String key, String value) {
       values.put(key, value);
       return this;

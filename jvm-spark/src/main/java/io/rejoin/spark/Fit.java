@@ -132,7 +132,8 @@ final class Fit<M extends Model<M>> {
               .ports(settings.agentPorts())
               .trackerTimeout(settings.trackerMillis())
               .logs(settings.logMemoryBytes(), settings.logDiskBytes())
-              .encrypt(settings.encrypt());
+              .encrypt(settings.encrypt())
+              .inPlace(settings.inPlace());
       GangTask task = new GangTask(job, secret, agentSettings, spec, settings);
       GangRdd gang =
           new GangRdd(

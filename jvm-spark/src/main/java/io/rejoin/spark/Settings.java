@@ -32,6 +32,7 @@ final class Settings {
   private final long logMemoryBytes;
   private final long logDiskBytes;
   private final boolean encrypt;
+  private final boolean inPlace;
   private final String logLevel;
 
   private Settings(Reader reader) {
@@ -50,6 +51,7 @@ final class Settings {
     logMemoryBytes = reader.bytes("log.memory", "256m");
     logDiskBytes = reader.bytes("log.disk", "16g");
     encrypt = reader.flag("encrypt", reader.encryptedNetwork());
+    inPlace = reader.flag("inplace", true);
     logLevel = reader.level("log.level", "warn");
     reader.refuseUnknown();
     if (lostMillis < 2 * heartbeatMillis) {
@@ -140,6 +142,10 @@ final class Settings {
 
   boolean encrypt() {
     return encrypt;
+  }
+
+  boolean inPlace() {
+    return inPlace;
   }
 
   String logLevel() {

@@ -4,6 +4,7 @@ mod common;
 
 use common::{accept, connect, ends, establish, flush, header, hello, keys, listener, outcomes, until, Outcome};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::wire::HEADER_BYTES;
 use rejoin_transport::{Hello, Keys, Link, LinkError, Listener, PortRange, Purpose, Received};
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv6Addr};
@@ -77,7 +78,7 @@ fn frames_sent_before_the_verdict_arrive_after_it() {
     let queued = initiator.queued_bytes();
     until_hello(&mut initiator, &mut acceptor);
     flush(&mut initiator);
-    assert_eq!(initiator.queued_bytes(), 32 + 5, "{queued} bytes were queued before");
+    assert_eq!(initiator.queued_bytes(), HEADER_BYTES + 5, "{queued} bytes were queued before");
     acceptor.send(header(2), b"hi".as_slice().into());
     acceptor.admit();
     flush(&mut acceptor);

@@ -133,8 +133,9 @@ public final class Agent implements AutoCloseable {
     }
 
     /**
-     * Whether XGBoost's socket calls may be served in the thread that makes them (the default), instead of through
-     * sockets on loopback. Where the loaded XGBoost doesn't allow it, sockets are used anyway.
+     * Whether XGBoost's socket calls may be served in the thread that makes them (the default),
+     * instead of through sockets on loopback. Where the loaded XGBoost doesn't allow it, sockets
+     * are used anyway.
      */
     public Settings inPlace(boolean inPlace) {
       return set("inplace", Boolean.toString(inPlace));

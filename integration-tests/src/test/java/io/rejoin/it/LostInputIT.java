@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import java.time.Duration;
 import java.util.Map;
@@ -93,17 +92,20 @@ class LostInputIT {
 
   /**
    * When the round is reached: SIGKILL to every executor with a copy of the victim's rows, and to
-   * the victim's own.
+   * the victim's own. The victim is stopped in that round first, so that the training can't end
+   * before all of them are gone.
    */
   private static Set<String> killAllCopiesAndTheirRank(SparkSession spark, RejoinRun run) {
     Set<String> killed = new ConcurrentSkipListSet<>();
     Map<Integer, String> executorOf = new ConcurrentHashMap<>();
-    run.setting("spark.rejoin.input.replicas", "1").setting("spark.rejoin.checkpoint.rounds", "1");
+    run.setting("spark.rejoin.input.replicas", "1")
+        .setting("spark.rejoin.checkpoint.rounds", "1")
+        .fault(Fault.of(VICTIM).version(ROUND, 1_000).stop());
     run.listen(
         event -> {
           if (event.kind() == Kind.RANK_JOINED) {
             executorOf.putIfAbsent(event.rank().getAsInt(), event.text("executor"));
-          } else if (killed.isEmpty() && reached(event)) {
+          } else if (event.kind() == Kind.FAULT_FIRED) {
             Set<String> holders = holders(spark);
             assertFalse(holders.isEmpty(), "no executor has a copy of the rows");
             String victim = executorOf.get(VICTIM);
@@ -117,10 +119,6 @@ class LostInputIT {
           }
         });
     return killed;
-  }
-
-  private static boolean reached(TrainingEvent event) {
-    return event.kind() == Kind.VERSION_ENTERED && event.number("round") >= ROUND;
   }
 
   private static void kill(SparkSession spark, String executor) {

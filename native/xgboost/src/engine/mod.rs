@@ -57,6 +57,8 @@ pub(crate) struct Engine {
     busy: VecDeque<(Rank, Rank)>,
     /// The loaded XGBoost doesn't let its calls be served in place.
     untappable: bool,
+    /// A call that was served in place has panicked within the engine.
+    pub(crate) has_panicked: bool,
     over: bool,
 }
 
@@ -73,6 +75,7 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
             panic!("the poll of the bridge's thread failed: {cause}");
         }
         let mut engine = engine.lock();
+        assert!(!engine.has_panicked, "a socket call that was served in place has panicked within the bridge");
         engine.turn(&events);
         if engine.over {
             return engine.close();
@@ -102,6 +105,7 @@ impl Engine {
                 watch: Watch::default(),
                 busy: VecDeque::new(),
                 untappable: false,
+                has_panicked: false,
                 over: false,
             })
         }))

@@ -83,7 +83,17 @@ impl Tap {
     fn with<T>(&self, what: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         let engine = self.engine.upgrade()?;
         let mut engine = engine.lock();
-        let result = what(&mut engine);
+        if engine.has_panicked {
+            return None;
+        }
+        let result = catch_unwind(AssertUnwindSafe(|| what(&mut engine)));
+        let Ok(result) = result else {
+            // Its books may be half written: nothing of it is used any more. Its own thread ends with this, and tells why.
+            engine.has_panicked = true;
+            drop(engine);
+            let _ = self.waker.wake();
+            return None;
+        };
         let more = engine.is_busy();
         drop(engine);
         if more {

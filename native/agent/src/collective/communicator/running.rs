@@ -1,0 +1,247 @@
+//! One collective, from its call to its result.
+
+use super::Communicator;
+use crate::collective::exchange::{sleep, Exchange, Went};
+use crate::collective::lines::Trouble;
+use crate::collective::mismatch::explain;
+use crate::collective::options::{Boot, Options};
+use crate::collective::shape::Shape;
+use bytes::{Bytes, BytesMut};
+use rejoin_collectives::{Buffers, Reducer};
+use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Place};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::fault::Moment;
+use rejoin_protocol::ids::{Generation, Phase};
+use std::time::Instant;
+
+/// What a call gives to a collective.
+pub(super) enum Input<'a> {
+    /// Bytes that are there.
+    Ready(&'a [u8]),
+    /// Bytes that are there once the function has filled them. It isn't called when the result is a recorded one.
+    OnDemand(&'a mut [u8], &'a mut dyn FnMut(&mut [u8])),
+}
+
+/// A collective under way.
+struct Under {
+    attempt: Generation,
+    place: Place,
+    exchange: Exchange,
+    result: BytesMut,
+}
+
+impl Communicator {
+    /// One collective, from its call to its result.
+    pub(super) fn run(
+        &mut self,
+        call: &Call,
+        options: &Options,
+        shape: Shape,
+        reducer: &Reducer<'_>,
+        input: Input<'_>,
+    ) -> Result<Bytes, Error> {
+        self.usable()?;
+        let key = self.boot_key(call, &options.boot)?;
+        self.notes.exchanging();
+        let result = self.try_run(call, key, shape, reducer, input);
+        self.notes.computing();
+        self.tell_notes();
+        result.map_err(|error| self.fails(error))
+    }
+
+    fn try_run(
+        &mut self,
+        call: &Call,
+        key: Option<BootKey>,
+        shape: Shape,
+        reducer: &Reducer<'_>,
+        mut input: Input<'_>,
+    ) -> Result<Bytes, Error> {
+        let began = Instant::now();
+        let deadline = began + self.limits.call;
+        let signature = call.signature(key.as_ref());
+        let place = self.seat.lock().participant.begin(call, key)?;
+        let Place { phase, seqno, .. } = place;
+        self.moment(|moment| *moment == Moment::Entering { phase, seqno })?;
+        let schedule = self.shapes.schedule(&shape);
+        if self.scratch.len() < schedule.scratch_bytes() {
+            self.scratch.resize(schedule.scratch_bytes(), 0);
+        }
+        let mut under: Option<Under> = None;
+        loop {
+            let seen = self.seat.changes();
+            let (next, place) = self.look()?;
+            match next {
+                Next::Replayed(result) => {
+                    let Place { phase, seqno, .. } = place;
+                    self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
+                    self.notes.replaying();
+                    if let Some(under) = under.take() {
+                        self.seat.lock().give_back(under.result);
+                    }
+                    return Ok(result);
+                }
+                Next::Wait(reason) => {
+                    let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                        return Err(self.late(call, place, began, &reason));
+                    };
+                    let seat = &self.seat;
+                    self.notes.waiting(|| None);
+                    sleep(seat, &mut self.poll, left, || seat.changes() != seen);
+                    self.notes.exchanging();
+                }
+                Next::Run(attempt) => {
+                    if under.as_ref().is_none_or(|under| (under.attempt, under.place) != (attempt, place)) {
+                        let Place { phase, seqno, .. } = place;
+                        if under.is_some() {
+                            self.moment(|moment| *moment == Moment::Again { phase, seqno })?;
+                        }
+                        self.lines.begin(Expected { attempt, place, digest: signature.digest });
+                        let spare = under.take().map(|under| under.result);
+                        let result = spare.unwrap_or_else(|| self.seat.lock().buffer(schedule.result_bytes()));
+                        let mut exchange = Exchange::new(&schedule);
+                        exchange.stop_at = self.awaited_byte(place);
+                        under = Some(Under { attempt, place, exchange, result });
+                        if let Input::OnDemand(bytes, prepare) = &mut input {
+                            prepare(bytes);
+                            let bytes: &mut [u8] = std::mem::take(bytes);
+                            input = Input::Ready(bytes);
+                        }
+                    }
+                    let (Some(now), Input::Ready(bytes)) = (&mut under, &input) else { continue };
+                    let mut buffers = Buffers { input: bytes, result: &mut now.result, scratch: &mut self.scratch };
+                    let went = now.exchange.advance(
+                        &schedule,
+                        &mut buffers,
+                        reducer,
+                        &mut self.lines,
+                        &self.seat,
+                        &mut self.poll,
+                        &mut self.notes,
+                        seen,
+                        deadline,
+                    );
+                    match went {
+                        Went::Done => {
+                            let Some(now) = under.take() else { continue };
+                            if let Some(result) = self.done(now)? {
+                                return Ok(result);
+                            }
+                        }
+                        Went::Changed => {
+                            if self.lines.has_to_tell(Instant::now()) {
+                                self.lines.tell(&self.plane);
+                            }
+                        }
+                        Went::Late => {
+                            let awaited = now.exchange.awaited(&schedule);
+                            let whom: Vec<String> = awaited
+                                .iter()
+                                .map(|(peer, bytes)| {
+                                    format!("rank {peer} ({bytes} bytes to come; {})", self.lines.describe(*peer))
+                                })
+                                .collect();
+                            let reason = format!("bytes of {} in attempt {attempt}", whom.join(", "));
+                            return Err(self.late(call, place, began, &reason));
+                        }
+                        Went::Trouble(Trouble::Mismatch(peer, theirs)) => {
+                            return Err(explain(
+                                &self.plane,
+                                &self.seat,
+                                &mut self.poll,
+                                place,
+                                &signature,
+                                peer,
+                                theirs,
+                            ));
+                        }
+                        Went::Fold(error) => {
+                            return Err(Error::new(Code::TrainingFailed, format!("{call} as {place}: {error}")));
+                        }
+                        Went::Sent => {
+                            let sent = now.exchange.sent;
+                            let Place { phase, seqno, .. } = place;
+                            self.moment(|moment| {
+                                matches!(moment, Moment::Sent { phase: p, seqno: s, bytes }
+                                    if *p == phase && *s == seqno && *bytes <= sent)
+                            })?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    pub(super) fn tell_notes(&mut self) {
+        let (agent, seat) = (&self.agent, &self.seat);
+        self.notes.tell(agent, seat.member, || {
+            let state = seat.lock();
+            (Phase::Version(state.participant.version()), state.participant.seqno())
+        });
+    }
+
+    /// What the call has to do now.
+    fn look(&mut self) -> Result<(Next<Bytes>, Place), Error> {
+        let mut state = self.seat.lock();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        self.lines.refresh(&mut state, &self.plane, &self.poll)?;
+        let before = state.participant.place();
+        let next = state.participant.proceed()?;
+        let place = state.participant.place().or(before);
+        let _ = state.drain(); // a finished call wants nothing fetched
+        match place {
+            Some(place) => Ok((next, place)),
+            None => Err(Error::new(Code::Internal, "a call under way has no place")),
+        }
+    }
+
+    /// The whole result is here; `None` when the attempt was over before it was.
+    fn done(&mut self, under: Under) -> Result<Option<Bytes>, Error> {
+        let result = under.result.freeze();
+        {
+            let mut state = self.seat.lock();
+            if let Some(error) = &state.error {
+                return Err(error.clone());
+            }
+            if !state.participant.finish(under.attempt, result.clone()) {
+                return Ok(None);
+            }
+            let _ = state.drain();
+        }
+        let Place { phase, seqno, .. } = under.place;
+        self.moment(|moment| *moment == Moment::Completed { phase, seqno })?;
+        Ok(Some(result))
+    }
+
+    fn boot_key(&mut self, call: &Call, boot: &Boot) -> Result<Option<BootKey>, Error> {
+        let (name, named) = match boot {
+            Boot::No => return Ok(None),
+            Boot::BySite => (call.to_string(), false),
+            Boot::Named(name) => (name.clone(), true),
+        };
+        let used = self.boot_used.entry(name.clone()).or_default();
+        if named && *used > 0 {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!("the boot key `{name}` was used before by this incarnation; every collective needs its own"),
+            ));
+        }
+        let occurrence = *used;
+        *used += 1;
+        Ok(Some(BootKey { name, occurrence }))
+    }
+
+    fn late(&self, call: &Call, place: Place, began: Instant, reason: &str) -> Error {
+        Error::new(
+            Code::TimedOut,
+            format!(
+                "rank {} called {call} as {place} and waited {} s, which is the limit, for {reason}; {}",
+                self.rank(),
+                began.elapsed().as_secs(),
+                self.agent.situation()
+            ),
+        )
+    }
+}

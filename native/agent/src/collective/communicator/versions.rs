@@ -1,0 +1,88 @@
+//! From one version to the next: what a rank starts from, its checkpoints, its end.
+
+use super::Communicator;
+use crate::agent::checkpoint;
+use crate::store::digest;
+use bytes::Bytes;
+use rejoin_protocol::collective::{frame::Expected, Place};
+use rejoin_protocol::error::Error;
+use rejoin_protocol::fault::Moment;
+use rejoin_protocol::ids::{Phase, Rank, Version};
+
+impl Communicator {
+    /// What this incarnation starts from: the version, and the model of that version's checkpoint; `None` at version 0.
+    pub fn load(&mut self) -> Result<(Version, Option<Bytes>), Error> {
+        self.usable()?;
+        self.moment(|moment| *moment == Moment::Loading)?;
+        Ok((self.start.version, self.model.clone()))
+    }
+
+    /// Takes a checkpoint: ends the version, and begins the next one with this model, which has to be the same at all ranks.
+    /// It is kept in this process, for whoever comes back. Sends nothing, unless no collective of the version has shown that
+    /// all ranks have entered it: then a barrier is made first.
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce`]; `Mismatch` when this incarnation has made fewer collectives of the version than were
+    /// made before, or another rank of this process has another model.
+    #[track_caller]
+    pub fn checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
+        self.usable()?;
+        if self.seat.lock().participant.needs_barrier() {
+            self.barrier()?;
+        }
+        let taken = self.take_checkpoint(Bytes::copy_from_slice(model));
+        taken.map_err(|error| self.fails(error))
+    }
+
+    fn take_checkpoint(&mut self, model: Bytes) -> Result<Version, Error> {
+        let member = self.seat.member;
+        let mut state = self.seat.lock();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        let next = Version(state.participant.version().0 + 1);
+        let taken = checkpoint(self.start.lineage, next, next.0, &model, false);
+        self.agent.store(member, taken, model)?;
+        // Under one lock with the command, so that a standing has both or neither.
+        state.participant.enter(next)?;
+        self.agent.entered(member, taken, None);
+        Ok(next)
+    }
+
+    /// The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the
+    /// job's result.
+    ///
+    /// # Errors
+    /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
+    pub fn finish(mut self, model: &[u8]) -> Result<(), Error> {
+        self.usable()?;
+        let ended = self.end_calls();
+        ended.map_err(|error| self.fails(error))?;
+        let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
+        let rounds = self.version().0;
+        self.notes.end();
+        self.tell_notes();
+        let ended = self.agent.finish(self.seat.member, rounds, digest(model), result, self.limits.finish);
+        self.finished = ended.is_ok();
+        ended.map(drop).map_err(|error| self.fails(error))
+    }
+
+    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, by a frame of a place that no
+    /// call has, and those who begin one under a later plan by the plan.
+    fn end_calls(&mut self) -> Result<(), Error> {
+        let mut state = self.seat.lock();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        state.participant.end()?;
+        let lineage = self.start.lineage;
+        let phase = Phase::Version(Version(state.participant.version().0 + 1));
+        self.lines.refresh(&mut state, &self.plane, &self.poll)?;
+        if let Some(attempt) = state.participant.attempt() {
+            let place = Place { lineage, phase, seqno: 0 };
+            self.lines.begin(Expected { attempt, place, digest: 0 });
+            self.lines.say_goodbye();
+        }
+        Ok(())
+    }
+}

@@ -18,6 +18,6 @@ mod process;
 mod seat;
 mod shape;
 
-pub use communicator::Communicator;
+pub use communicator::{Communicator, Prepare};
 pub use options::{Boot, Limits, Options, Typed};
 pub use process::Process;

@@ -69,8 +69,14 @@ fn program(rank: &mut Communicator) -> Result<Vec<f64>, Error> {
         let mut roots = 0.0;
         for turn in 0..8 {
             let root = turn % world;
-            let mut spread = if own == root { salted(root + turn, iteration) } else { vec![0.0; COUNT] };
-            rank.broadcast(&mut spread, Rank(root))?;
+            let mut spread = vec![0.0; COUNT];
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut spread);
+            let options = Options::default();
+            rank.broadcast_bytes_prepared(bytes, Element::F64, Rank(root), &options, &mut |bytes| {
+                assert_eq!(own, root, "nobody else has anything to prepare");
+                bytes.copy_from_slice(bytemuck::cast_slice(&salted(root + turn, iteration)));
+                Ok(())
+            })?;
             assert_eq!(spread, salted(root + turn, iteration), "broadcast {turn}");
             roots += spread[23];
         }
@@ -79,7 +85,12 @@ fn program(rank: &mut Communicator) -> Result<Vec<f64>, Error> {
         let by_hand = |at: usize| (0..world).map(|rank| value(rank, at) * f64::from(iteration + 1)).sum::<f64>();
         assert!((0..COUNT).all(|at| sum[at] == by_hand(at)), "sum");
         let mut gathered = vec![0.0; COUNT * world as usize];
-        rank.allgather(&salted(own, iteration), &mut gathered)?;
+        let mut part = vec![0.0; COUNT];
+        let (input, output) = (bytemuck::cast_slice_mut(&mut part), bytemuck::cast_slice_mut(&mut gathered));
+        rank.allgather_bytes_prepared(input, output, Element::F64, &Options::default(), &mut |bytes| {
+            bytes.copy_from_slice(bytemuck::cast_slice(&salted(own, iteration)));
+            Ok(())
+        })?;
         let all: Vec<f64> = (0..world).flat_map(|rank| salted(rank, iteration)).collect();
         assert_eq!(gathered, all, "allgather");
         let fives: f64 = (0..world as usize).map(|rank| gathered[rank * COUNT + 5]).sum();

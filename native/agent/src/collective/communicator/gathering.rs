@@ -1,6 +1,6 @@
 //! Broadcast, allgather and barrier: nothing is folded.
 
-use super::running::Input;
+use super::running::{Input, Prepare};
 use super::{count, plain, site, Communicator};
 use crate::collective::options::{Boot, Options, Typed};
 use crate::collective::shape::Shape;
@@ -34,27 +34,7 @@ impl Communicator {
         root: Rank,
         options: &Options,
     ) -> Result<(), Error> {
-        if root.0 >= self.world() {
-            return Err(Error::new(
-                Code::BadArgument,
-                format!("a broadcast of rank {root} was asked for in a world of {} ranks", self.world()),
-            ));
-        }
-        let call = Call {
-            operation: Operation::Broadcast,
-            element: element.name(),
-            count: count(buffer.len(), element)?,
-            reduction: "",
-            root: Some(root),
-            site: site(options),
-        };
-        let shape = Shape::Broadcast { bytes: buffer.len(), root: root.0 as usize };
-        let input = if self.rank() == root { &*buffer } else { &[] };
-        let result = self.run(&call, options, shape, &plain(), Input::Ready(input))?;
-        if self.rank() != root {
-            buffer.copy_from_slice(&result);
-        }
-        Ok(())
+        self.spread(buffer, element, root, options, None)
     }
 
     /// All ranks get what each has, in rank order; each has as many elements, and `output` has room for all.
@@ -79,30 +59,7 @@ impl Communicator {
         element: Element,
         options: &Options,
     ) -> Result<(), Error> {
-        let expected = input.len() * self.world() as usize;
-        if output.len() != expected {
-            return Err(Error::new(
-                Code::BadArgument,
-                format!(
-                    "an allgather of {} bytes from each of {} ranks gives {expected} bytes, but the output has {}",
-                    input.len(),
-                    self.world(),
-                    output.len()
-                ),
-            ));
-        }
-        let call = Call {
-            operation: Operation::Allgather,
-            element: element.name(),
-            count: count(input.len(), element)?,
-            reduction: "",
-            root: None,
-            site: site(options),
-        };
-        let shape = Shape::Allgather { part_bytes: input.len() };
-        let result = self.run(&call, options, shape, &plain(), Input::Ready(input))?;
-        output.copy_from_slice(&result);
-        Ok(())
+        self.gather(Input::Ready(input), input.len(), output, element, options)
     }
 
     /// All ranks get what each has, in rank order; lengths may differ. It is two collectives: the lengths are gathered first.
@@ -188,5 +145,78 @@ impl Communicator {
             site: site(options),
         };
         self.run(&call, options, Shape::Barrier, &plain(), Input::Ready(&[])).map(drop)
+    }
+
+    #[track_caller]
+    pub(super) fn spread(
+        &mut self,
+        buffer: &mut [u8],
+        element: Element,
+        root: Rank,
+        options: &Options,
+        prepare: Option<&mut Prepare<'_>>,
+    ) -> Result<(), Error> {
+        if root.0 >= self.world() {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!("a broadcast of rank {root} was asked for in a world of {} ranks", self.world()),
+            ));
+        }
+        let call = Call {
+            operation: Operation::Broadcast,
+            element: element.name(),
+            count: count(buffer.len(), element)?,
+            reduction: "",
+            root: Some(root),
+            site: site(options),
+        };
+        let shape = Shape::Broadcast { bytes: buffer.len(), root: root.0 as usize };
+        let is_root = self.rank() == root;
+        let is_whole = is_root && prepare.is_none();
+        let result = match prepare {
+            Some(prepare) if is_root => {
+                let mut fill = |bytes: &mut [u8]| prepare(bytes);
+                self.run(&call, options, shape, &plain(), Input::OnDemand(buffer, &mut fill))?
+            }
+            _ => self.run(&call, options, shape, &plain(), Input::Ready(if is_root { &*buffer } else { &[] }))?,
+        };
+        if !is_whole {
+            // A root that has not prepared its buffer, since the result was recorded, gets that.
+            buffer.copy_from_slice(&result);
+        }
+        Ok(())
+    }
+
+    #[track_caller]
+    pub(super) fn gather(
+        &mut self,
+        input: Input<'_>,
+        length: usize,
+        output: &mut [u8],
+        element: Element,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let expected = length * self.world() as usize;
+        if output.len() != expected {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!(
+                    "an allgather of {length} bytes from each of {} ranks gives {expected} bytes, but the output has {}",
+                    self.world(),
+                    output.len()
+                ),
+            ));
+        }
+        let call = Call {
+            operation: Operation::Allgather,
+            element: element.name(),
+            count: count(length, element)?,
+            reduction: "",
+            root: None,
+            site: site(options),
+        };
+        let result = self.run(&call, options, Shape::Allgather { part_bytes: length }, &plain(), input)?;
+        output.copy_from_slice(&result);
+        Ok(())
     }
 }

@@ -1,11 +1,14 @@
-//! One rank's handle. Its calls, by kind: [`reducing`], [`gathering`] (and broadcast, barrier), [`versions`]; [`running`] is what
-//! happens in each of them.
+//! One rank's handle. Its calls, by kind: [`reducing`], [`gathering`] (and broadcast, barrier), [`prepared`], [`versions`];
+//! [`running`] is what happens in each of them.
 
 mod gathering;
 mod moments;
+mod prepared;
 mod reducing;
 mod running;
 mod versions;
+
+pub use running::Prepare;
 
 use super::lines::Lines;
 use super::notes::Notes;

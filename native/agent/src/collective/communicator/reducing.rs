@@ -55,7 +55,10 @@ impl Communicator {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
         let bytes = bytemuck::cast_slice_mut(buffer);
         let length = bytes.len();
-        let mut fill = |bytes: &mut [u8]| prepare(bytemuck::cast_slice_mut(bytes));
+        let mut fill = |bytes: &mut [u8]| {
+            prepare(bytemuck::cast_slice_mut(bytes));
+            Ok(())
+        };
         let input = Input::OnDemand(bytes, &mut fill);
         let site = site(&options);
         let result = self.reduce(Operation::Allreduce, input, length, T::ELEMENT, reduction, site, &options)?;
@@ -76,31 +79,60 @@ impl Communicator {
         reduction: Reduction,
     ) -> Result<(), Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
-        let part = options.order.segment(self.rank().0 as usize, input.len(), self.world() as usize);
-        if output.len() != part.len() {
+        let (input, output) = (bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output));
+        self.reduce_scatter_bytes(input, output, T::ELEMENT, reduction, &options)
+    }
+
+    /// The same with options, over bytes.
+    ///
+    /// # Errors
+    /// As [`Communicator::reduce_scatter`]; `BadArgument` when the bytes aren't whole elements.
+    #[track_caller]
+    pub fn reduce_scatter_bytes(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        element: Element,
+        reduction: Reduction,
+        options: &Options,
+    ) -> Result<(), Error> {
+        self.scatter(Input::Ready(input), input.len(), output, element, reduction, options)
+    }
+
+    #[track_caller]
+    pub(super) fn scatter(
+        &mut self,
+        input: Input<'_>,
+        length: usize,
+        output: &mut [u8],
+        element: Element,
+        reduction: Reduction,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let elements = count(length, element)? as usize;
+        let part = options.order.segment(self.rank().0 as usize, elements, self.world() as usize);
+        let size = element.size();
+        if output.len() != part.len() * size {
             return Err(Error::new(
                 Code::BadArgument,
                 format!(
-                    "rank {}'s part of {} elements among {} ranks has {} elements, but the output has {}",
+                    "rank {}'s part of {elements} elements among {} ranks has {} elements of {size} bytes each, but the \
+                     output has {} bytes",
                     self.rank(),
-                    input.len(),
                     self.world(),
                     part.len(),
                     output.len()
                 ),
             ));
         }
-        let bytes: &[u8] = bytemuck::cast_slice(input);
-        let site = site(&options);
-        let (element, operation) = (T::ELEMENT, Operation::ReduceScatter);
-        let result = self.reduce(operation, Input::Ready(bytes), bytes.len(), element, reduction, site, &options)?;
-        let size = element.size();
-        bytemuck::cast_slice_mut(output).copy_from_slice(&result[part.start * size..part.end * size]);
+        let site = site(options);
+        let result = self.reduce(Operation::ReduceScatter, input, length, element, reduction, site, options)?;
+        output.copy_from_slice(&result[part.start * size..part.end * size]);
         Ok(())
     }
 
     #[allow(clippy::too_many_arguments)] // one call's parts, put together at three places
-    fn reduce(
+    pub(super) fn reduce(
         &mut self,
         operation: Operation,
         input: Input<'_>,

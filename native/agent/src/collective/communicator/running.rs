@@ -19,8 +19,11 @@ pub(super) enum Input<'a> {
     /// Bytes that are there.
     Ready(&'a [u8]),
     /// Bytes that are there once the function has filled them. It isn't called when the result is a recorded one.
-    OnDemand(&'a mut [u8], &'a mut dyn FnMut(&mut [u8])),
+    OnDemand(&'a mut [u8], &'a mut Prepare<'a>),
 }
+
+/// Fills a buffer. When it fails, the call does, with that error.
+pub type Prepare<'a> = dyn FnMut(&mut [u8]) -> Result<(), Error> + 'a;
 
 /// A collective under way.
 struct Under {
@@ -103,7 +106,7 @@ impl Communicator {
                         exchange.stop_at = self.awaited_byte(place);
                         under = Some(Under { attempt, place, exchange, result });
                         if let Input::OnDemand(bytes, prepare) = &mut input {
-                            prepare(bytes);
+                            prepare(bytes)?;
                             let bytes: &mut [u8] = std::mem::take(bytes);
                             input = Input::Ready(bytes);
                         }

@@ -67,6 +67,17 @@ impl Communicator {
         ended.map(drop).map_err(|error| self.fails(error))
     }
 
+    /// This rank's task has failed for this reason, and gives its seat back. Where the code says that trying again would fail
+    /// the same way, the job ends with it; otherwise the rank may be started again.
+    pub fn abandon(mut self, error: Error) {
+        let failed = self.failed.take();
+        let error = failed.unwrap_or(error);
+        if error.code.will_repeat() {
+            self.agent.broken(self.seat.member, error.clone());
+        }
+        self.failed = Some(error);
+    }
+
     /// Nobody is served any more by this rank's calls: those who wait for one are told at once, by a frame of a place that no
     /// call has, and those who begin one under a later plan by the plan.
     fn end_calls(&mut self) -> Result<(), Error> {

@@ -13,6 +13,7 @@ use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Number of this process's rank.
 pub const RANK: &str = "REJOIN_RANK";
@@ -28,6 +29,9 @@ pub const JOB: &str = "REJOIN_JOB";
 pub const SECRET_DESCRIPTOR: &str = "REJOIN_SECRET_FD";
 /// `1` if the job wants to be told how each rank spends its time ([`crate::protocol::diary`]).
 pub const DETAILS: &str = "REJOIN_DETAILS";
+
+/// `1` if each rank's calls are to be told on standard error, a line each ([`Process::telling_calls`]).
+pub const CALLS: &str = "REJOIN_CALLS";
 
 /// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
 pub const LOG: &str = "REJOIN_LOG";
@@ -49,6 +53,8 @@ pub struct Launched {
     pub attempt: Attempt,
     /// Whether the job wants to be told how each rank spends its time.
     pub details: bool,
+    /// Whether each call is to be told on standard error.
+    pub calls: bool,
     /// For [`crate::Agent::start`].
     pub agent: AgentConfig,
 }
@@ -72,7 +78,10 @@ impl Launched {
     /// # Errors
     /// As [`Process::start`] and [`Process::join`].
     pub fn join(&self, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
-        let process = Process::start(self.agent.clone())?.telling_details(self.details);
+        let mut process = Process::start(self.agent.clone())?.telling_details(self.details);
+        if self.calls {
+            process = process.telling_calls(Arc::new(|line| eprintln!("call {line}")));
+        }
         process.join(self.rank, self.attempt, terms, limits)
     }
 
@@ -101,7 +110,8 @@ impl Launched {
         let tracker: SocketAddr = read(TRACKER, &get(TRACKER)?, "an address with a port, as 127.0.0.1:4711")?;
         let job = job(&get(JOB)?)?;
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
-        let details = variable(DETAILS).is_some_and(|value| value == "1");
+        let is_wanted = |name| variable(name).is_some_and(|value| value == "1");
+        let (details, calls) = (is_wanted(DETAILS), is_wanted(CALLS));
         let agent = AgentConfig {
             job,
             secret,
@@ -113,7 +123,7 @@ impl Launched {
             tracker,
             tracker_millis: TRACKER_MILLIS,
         };
-        Ok(Launched { rank: Rank(rank), world, attempt: Attempt { stage: 0, task }, details, agent })
+        Ok(Launched { rank: Rank(rank), world, attempt: Attempt { stage: 0, task }, details, calls, agent })
     }
 }
 

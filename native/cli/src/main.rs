@@ -76,6 +76,9 @@ struct RunArguments {
     /// How long a rank may be missing before the job ends with an error.
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
     members: Duration,
+    /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
+    #[arg(long)]
+    calls: bool,
     /// Level of Rejoin's own log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, default_value = "error", value_name = "LEVEL")]
     log: String,
@@ -126,6 +129,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         grace: arguments.grace,
         lost_after: arguments.lost_after.max(Duration::from_millis(20)),
         members: arguments.members,
+        calls: arguments.calls,
         log: arguments.log,
         command: arguments.command,
     };

@@ -92,8 +92,8 @@ fn the_digest_of_a_call_tells_everything_but_the_site_apart() {
         broadcast(0),
         broadcast(1),
         barrier(),
-        Call { element: "f64", ..sum(4) },
-        Call { reduction: "max", ..sum(4) },
+        Call { element: "f64".into(), ..sum(4) },
+        Call { reduction: "max".into(), ..sum(4) },
         Call { root: Some(Rank(0)), ..sum(4) },
         Call { operation: rejoin_protocol::collective::Operation::ReduceScatter, ..sum(4) },
     ];

@@ -6,8 +6,10 @@
 //! - A [`seat`] is what the caller's thread shares with the agent's control thread, which freezes it, brings plans and links,
 //!   and serves its results to others *while the owner computes* ([`plane`]).
 
+mod call_log;
 mod communicator;
 mod exchange;
+mod folding;
 mod inbox;
 mod lines;
 mod mismatch;
@@ -18,6 +20,8 @@ mod process;
 mod seat;
 mod shape;
 
+pub use call_log::TellCall;
 pub use communicator::{Communicator, Prepare};
+pub use folding::Folding;
 pub use options::{Boot, Limits, Options, Typed};
 pub use process::Process;

@@ -1,5 +1,6 @@
 //! The agent of a process whose ranks make collectives.
 
+use super::call_log::{CallLog, TellCall};
 use super::communicator::Communicator;
 use super::notes::Notes;
 use super::options::Limits;
@@ -16,6 +17,7 @@ pub struct Process {
     agent: Arc<Agent>,
     plane: Arc<CollectivePlane>,
     details: bool,
+    calls: CallLog,
 }
 
 impl Process {
@@ -26,13 +28,21 @@ impl Process {
     pub fn start(config: AgentConfig) -> Result<Process, Error> {
         let plane = Arc::new(CollectivePlane::default());
         let agent = Arc::new(Agent::start(config, plane.clone())?);
-        Ok(Process { agent, plane, details: false })
+        Ok(Process { agent, plane, details: false, calls: CallLog::default() })
     }
 
     /// The same process, whose ranks tell the tracker how they spend their time from their next join on
     /// ([`rejoin_protocol::event::Event::Spent`]). It costs two looks at the clock for each call.
     pub fn telling_details(self, details: bool) -> Process {
         Process { details, ..self }
+    }
+
+    /// The same process, whose ranks tell each of their calls as one line from their next join on, before anything of it is
+    /// sent: `rank 3.0 | version 2 | collective 5 | allreduce(100 f32, sum) at train.rs:12`, with the rank's incarnation after
+    /// the point. All behind the first bar is the same at all ranks up to the place where they begin to differ. Called on the
+    /// thread that makes the call.
+    pub fn telling_calls(self, tell: Arc<TellCall>) -> Process {
+        Process { calls: CallLog::new(Some(tell)), ..self }
     }
 
     /// The agent.
@@ -75,6 +85,7 @@ impl Process {
             bytes,
             limits,
             Notes::new(self.details),
+            self.calls.clone(),
         )
         .map(Some)
     }

@@ -89,6 +89,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             (launched::TRACKER, tracker.address().to_string()),
             (launched::JOB, job.to_string()),
             (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
+            (launched::CALLS, u8::from(options.calls).to_string()),
             (launched::LOG, options.log.clone()),
         ],
         secret: descriptor,

@@ -26,6 +26,8 @@ pub struct Options {
     pub rules: Vec<Rule>,
     /// Where the event log goes.
     pub events: Option<PathBuf>,
+    /// Whether ranks tell their calls on standard error.
+    pub calls: bool,
     /// Limit of the whole run.
     pub timeout: Option<Duration>,
     /// How long processes are given to end when the run is over before its time.

@@ -1,6 +1,6 @@
 //! What ranks print, and what they are given.
 
-use crate::harness::run;
+use crate::harness::{example, run};
 
 #[test]
 fn every_line_is_whole_and_has_its_rank_before_it() {
@@ -44,4 +44,18 @@ fn the_secret_comes_through_a_descriptor_and_stands_in_no_environment_and_no_arg
     assert_eq!(others.filter(|line| line.ends_with("it can not be changed")).count(), 2, "{}", ran.out);
     let again = run(&["-n", "1", "--", "sh", "-c", script]).ended(0).common("bits: ", 1);
     assert_ne!(secret, again, "every job has its own");
+}
+
+#[test]
+fn calls_are_told_on_wish_and_are_the_same_at_all_ranks() {
+    let ran = run(&["-n", "3", "--calls", "--", &example("scenario"), "1"]).ended(0);
+    let calls = |rank: u32| -> Vec<&str> {
+        let of_rank = ran.err.lines().filter(|line| line.contains(&format!("call rank {rank}.0 | ")));
+        of_rank.filter_map(|line| line.split_once(" | ")).map(|(_, call)| call).collect()
+    };
+    // Boot, max, 8 broadcasts, sum, allgather, checkpoint, finish.
+    assert_eq!(calls(0).len(), 14, "{}", ran.err);
+    assert_eq!(calls(0), calls(1));
+    assert_eq!(calls(0), calls(2));
+    assert!(calls(0)[10].starts_with("version 0 | collective 9 | allreduce(10000 f32, sum) at "), "{}", ran.err);
 }

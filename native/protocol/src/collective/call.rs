@@ -1,6 +1,7 @@
 //! What a caller asks for: the operation, over what, and from where in the code.
 
 use crate::ids::Rank;
+use alloc::borrow::Cow;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::sync::Arc;
@@ -88,12 +89,13 @@ impl fmt::Display for BootKey {
 pub struct Call {
     /// What is done.
     pub operation: Operation,
-    /// Name of the element type, for instance `f32`; empty where there is none.
-    pub element: &'static str,
+    /// Name of the element type, for instance `f32`; empty where there is none. Only names of the caller's own elements and
+    /// reductions are allocated.
+    pub element: Cow<'static, str>,
     /// Number of elements, where all ranks have to have the same: the whole buffer, one rank's part of an allgather.
     pub count: u64,
     /// Name of the reduction with its order, for instance `sum`; empty where nothing is reduced.
-    pub reduction: &'static str,
+    pub reduction: Cow<'static, str>,
     /// Whose bytes a broadcast spreads.
     pub root: Option<Rank>,
     /// Where it was called.

@@ -19,18 +19,18 @@ pub fn version(version: u32) -> Phase {
 
 pub fn sum(count: u64) -> Call {
     let site = Site::Code { file: "train.rs", line: 7 };
-    Call { operation: Operation::Allreduce, element: "f32", count, reduction: "sum", root: None, site }
+    Call { operation: Operation::Allreduce, element: "f32".into(), count, reduction: "sum".into(), root: None, site }
 }
 
 pub fn broadcast(root: u32) -> Call {
     let site = Site::Code { file: "train.rs", line: 9 };
     let root = Some(Rank(root));
-    Call { operation: Operation::Broadcast, element: "u8", count: 3, reduction: "", root, site }
+    Call { operation: Operation::Broadcast, element: "u8".into(), count: 3, reduction: "".into(), root, site }
 }
 
 pub fn barrier() -> Call {
     let site = Site::Named("here".into());
-    Call { operation: Operation::Barrier, element: "", count: 0, reduction: "", root: None, site }
+    Call { operation: Operation::Barrier, element: "".into(), count: 0, reduction: "".into(), root: None, site }
 }
 
 pub fn key(name: &str) -> BootKey {

@@ -64,7 +64,7 @@ pub(crate) fn combine(call: &Call, given: &[u64]) -> u64 {
 /// The call that ends a version which has nothing that depends on all.
 pub(crate) fn barrier() -> Call {
     let site = Site::Code { file: "barrier", line: 0 };
-    Call { operation: Operation::Barrier, element: "", count: 0, reduction: "", root: None, site }
+    Call { operation: Operation::Barrier, element: "".into(), count: 0, reduction: "".into(), root: None, site }
 }
 
 fn call(rng: &mut Rng, world: usize, line: u32) -> Call {
@@ -72,7 +72,7 @@ fn call(rng: &mut Rng, world: usize, line: u32) -> Call {
     let root = rng.bool().then(|| Rank(rng.u32(..world as u32)));
     let (operation, reduction) =
         if root.is_some() { (Operation::Broadcast, "") } else { (Operation::Allreduce, "mix") };
-    Call { operation, element: "u64", count: 1, reduction, root, site }
+    Call { operation, element: "u64".into(), count: 1, reduction: reduction.into(), root, site }
 }
 
 pub(crate) fn mix(one: u64, other: u64) -> u64 {

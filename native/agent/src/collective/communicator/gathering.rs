@@ -105,9 +105,9 @@ impl Communicator {
         let lengths: Vec<usize> = lengths.into_iter().map(|length| length as usize).collect();
         let call = Call {
             operation: Operation::AllgatherUnequal,
-            element: element.name(),
+            element: element.name().into(),
             count: count(lengths.iter().sum(), element)?,
-            reduction: "",
+            reduction: "".into(),
             root: None,
             site: site(&options),
         };
@@ -138,9 +138,9 @@ impl Communicator {
     pub fn barrier_with(&mut self, options: &Options) -> Result<(), Error> {
         let call = Call {
             operation: Operation::Barrier,
-            element: "",
+            element: "".into(),
             count: 0,
-            reduction: "",
+            reduction: "".into(),
             root: None,
             site: site(options),
         };
@@ -164,9 +164,9 @@ impl Communicator {
         }
         let call = Call {
             operation: Operation::Broadcast,
-            element: element.name(),
+            element: element.name().into(),
             count: count(buffer.len(), element)?,
-            reduction: "",
+            reduction: "".into(),
             root: Some(root),
             site: site(options),
         };
@@ -209,9 +209,9 @@ impl Communicator {
         }
         let call = Call {
             operation: Operation::Allgather,
-            element: element.name(),
+            element: element.name().into(),
             count: count(length, element)?,
-            reduction: "",
+            reduction: "".into(),
             root: None,
             site: site(options),
         };

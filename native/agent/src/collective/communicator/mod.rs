@@ -10,6 +10,7 @@ mod versions;
 
 pub use running::Prepare;
 
+use super::call_log::CallLog;
 use super::lines::Lines;
 use super::notes::Notes;
 use super::options::{Limits, Options};
@@ -49,9 +50,11 @@ pub struct Communicator {
     failed: Option<Error>,
     finished: bool,
     notes: Notes,
+    calls: CallLog,
 }
 
 impl Communicator {
+    #[allow(clippy::too_many_arguments)] // put together at one place
     pub(super) fn start(
         agent: Arc<Agent>,
         plane: Arc<CollectivePlane>,
@@ -60,6 +63,7 @@ impl Communicator {
         model: Option<Bytes>,
         limits: Limits,
         notes: Notes,
+        calls: CallLog,
     ) -> Result<Communicator, Error> {
         let member = seat.member;
         let Some(poll) = seat.take_poll() else {
@@ -82,6 +86,7 @@ impl Communicator {
             failed: None,
             finished: false,
             notes,
+            calls,
         })
     }
 
@@ -141,7 +146,11 @@ impl Drop for Communicator {
 
 #[track_caller]
 fn site(options: &Options) -> Site {
-    options.site.clone().unwrap_or_else(|| Location::caller().into())
+    // Not in a closure, which would be its own caller.
+    match &options.site {
+        Some(site) => site.clone(),
+        None => Location::caller().into(),
+    }
 }
 
 /// Nothing is folded: bytes only.

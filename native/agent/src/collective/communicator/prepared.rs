@@ -2,6 +2,7 @@
 
 use super::running::{Input, Prepare};
 use super::{site, Communicator};
+use crate::collective::folding::Folding;
 use crate::collective::options::Options;
 use rejoin_collectives::{Element, Reduction};
 use rejoin_protocol::collective::Operation;
@@ -22,10 +23,26 @@ impl Communicator {
         options: &Options,
         prepare: &mut Prepare<'_>,
     ) -> Result<(), Error> {
+        let options = Options { site: Some(site(options)), ..options.clone() };
+        self.allreduce_folding_prepared(buffer, &Folding::known(element, reduction)?, &options, prepare)
+    }
+
+    /// [`Communicator::allreduce_folding`] of a buffer that `prepare` fills first.
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce_folding`], and what `prepare` fails with.
+    #[track_caller]
+    pub fn allreduce_folding_prepared(
+        &mut self,
+        buffer: &mut [u8],
+        folding: &Folding<'_>,
+        options: &Options,
+        prepare: &mut Prepare<'_>,
+    ) -> Result<(), Error> {
         let (site, length) = (site(options), buffer.len());
         let mut fill = |bytes: &mut [u8]| prepare(bytes);
         let input = Input::OnDemand(buffer, &mut fill);
-        let result = self.reduce(Operation::Allreduce, input, length, element, reduction, site, options)?;
+        let result = self.reduce(Operation::Allreduce, input, length, folding, site, options)?;
         buffer.copy_from_slice(&result);
         Ok(())
     }
@@ -44,9 +61,26 @@ impl Communicator {
         options: &Options,
         prepare: &mut Prepare<'_>,
     ) -> Result<(), Error> {
-        let length = input.len();
+        let options = Options { site: Some(site(options)), ..options.clone() };
+        self.reduce_scatter_folding_prepared(input, output, &Folding::known(element, reduction)?, &options, prepare)
+    }
+
+    /// [`Communicator::reduce_scatter_folding`] of an input that `prepare` fills first.
+    ///
+    /// # Errors
+    /// As [`Communicator::reduce_scatter_folding`], and what `prepare` fails with.
+    #[track_caller]
+    pub fn reduce_scatter_folding_prepared(
+        &mut self,
+        input: &mut [u8],
+        output: &mut [u8],
+        folding: &Folding<'_>,
+        options: &Options,
+        prepare: &mut Prepare<'_>,
+    ) -> Result<(), Error> {
+        let (site, length) = (site(options), input.len());
         let mut fill = |bytes: &mut [u8]| prepare(bytes);
-        self.scatter(Input::OnDemand(input, &mut fill), length, output, element, reduction, options)
+        self.scatter(Input::OnDemand(input, &mut fill), length, output, folding, site, options)
     }
 
     /// [`Communicator::broadcast_bytes`] of a buffer that `prepare` fills first, at the root alone.

@@ -1,11 +1,12 @@
 //! Allreduce and reduce-scatter.
 
 use super::running::Input;
-use super::{count, site, Communicator};
+use super::{site, Communicator};
+use crate::collective::folding::Folding;
 use crate::collective::options::{Options, Typed};
 use crate::collective::shape::Shape;
 use bytes::Bytes;
-use rejoin_collectives::{Element, Reducer, Reduction};
+use rejoin_collectives::{Element, FoldError, Objects, Reduction};
 use rejoin_protocol::collective::{Call, Operation, Site};
 use rejoin_protocol::error::{Code, Error};
 use std::panic::Location;
@@ -34,11 +35,8 @@ impl Communicator {
         reduction: Reduction,
         options: &Options,
     ) -> Result<(), Error> {
-        let site = site(options);
-        let result =
-            self.reduce(Operation::Allreduce, Input::Ready(buffer), buffer.len(), element, reduction, site, options)?;
-        buffer.copy_from_slice(&result);
-        Ok(())
+        let options = Options { site: Some(site(options)), ..options.clone() };
+        self.allreduce_folding(buffer, &Folding::known(element, reduction)?, &options)
     }
 
     /// An allreduce of a buffer that `prepare` fills first. It isn't called when the result is a recorded one.
@@ -53,16 +51,86 @@ impl Communicator {
         mut prepare: impl FnMut(&mut [T]),
     ) -> Result<(), Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
-        let bytes = bytemuck::cast_slice_mut(buffer);
-        let length = bytes.len();
         let mut fill = |bytes: &mut [u8]| {
             prepare(bytemuck::cast_slice_mut(bytes));
             Ok(())
         };
-        let input = Input::OnDemand(bytes, &mut fill);
-        let site = site(&options);
-        let result = self.reduce(Operation::Allreduce, input, length, T::ELEMENT, reduction, site, &options)?;
-        bytemuck::cast_slice_mut(buffer).copy_from_slice(&result);
+        let folding = Folding::known(T::ELEMENT, reduction)?;
+        self.allreduce_folding_prepared(bytemuck::cast_slice_mut(buffer), &folding, &options, &mut fill)
+    }
+
+    /// An allreduce with a known reduction or the caller's own ([`Folding`]), over bytes.
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce`]; `BadArgument` when the bytes aren't whole elements; `TrainingFailed` when the caller's
+    /// own function fails at some rank: the job ends.
+    #[track_caller]
+    pub fn allreduce_folding(
+        &mut self,
+        buffer: &mut [u8],
+        folding: &Folding<'_>,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let (site, length) = (site(options), buffer.len());
+        let result = self.reduce(Operation::Allreduce, Input::Ready(buffer), length, folding, site, options)?;
+        buffer.copy_from_slice(&result);
+        Ok(())
+    }
+
+    /// Every element becomes the fold of all ranks' elements at its place by the caller's own function, which is called from
+    /// left to right in the order of the ranks: it need be neither commutative nor associative. `name` says which function it
+    /// is, the same at all ranks.
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce`].
+    #[track_caller]
+    pub fn allreduce_custom<T: bytemuck::Pod>(
+        &mut self,
+        buffer: &mut [T],
+        name: &str,
+        fold: impl Fn(T, T) -> T + Send + Sync,
+    ) -> Result<(), Error> {
+        let options = Options { site: Some(Location::caller().into()), ..Options::default() };
+        let size = size_of::<T>();
+        let folding = Folding::custom(name, size, |accumulator: &mut [u8], other: &[u8]| {
+            for (left, right) in accumulator.chunks_exact_mut(size).zip(other.chunks_exact(size)) {
+                let folded = fold(bytemuck::pod_read_unaligned(left), bytemuck::pod_read_unaligned(right));
+                left.copy_from_slice(bytemuck::bytes_of(&folded));
+            }
+            Ok(())
+        })?;
+        self.allreduce_folding(bytemuck::cast_slice_mut(buffer), &folding, &options)
+    }
+
+    /// Every object becomes the fold of all ranks' objects at its place by the caller's own function over serialized objects
+    /// of at most `limit` bytes each ([`Folding::objects`]). Every rank gives as many objects; what is sent has the limit's
+    /// length for each.
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce_folding`]; `BadArgument` when an object is longer than the limit.
+    #[track_caller]
+    pub fn allreduce_objects(
+        &mut self,
+        objects: &mut [Vec<u8>],
+        limit: usize,
+        name: &str,
+        fold: impl Fn(&mut Vec<u8>, &[u8]) -> Result<(), FoldError> + Send + Sync,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let site = site(options);
+        let (folding, slots) = (Folding::objects(name, limit, fold)?, Objects::new(limit));
+        let mut packed = Vec::with_capacity(objects.len() * slots.slot_bytes());
+        for object in objects.iter() {
+            let slot = slots.pack(object).map_err(|cause| Error::new(Code::BadArgument, cause.to_string()))?;
+            packed.extend_from_slice(&slot);
+        }
+        let length = packed.len();
+        let result = self.reduce(Operation::Allreduce, Input::Ready(&packed), length, &folding, site, options)?;
+        for (object, slot) in objects.iter_mut().zip(result.chunks_exact(slots.slot_bytes())) {
+            let whole = slots.unpack(slot).map_err(|cause| Error::new(Code::Internal, cause.to_string()))?;
+            object.clear();
+            object.extend_from_slice(whole);
+        }
         Ok(())
     }
 
@@ -79,8 +147,8 @@ impl Communicator {
         reduction: Reduction,
     ) -> Result<(), Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
-        let (input, output) = (bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output));
-        self.reduce_scatter_bytes(input, output, T::ELEMENT, reduction, &options)
+        let folding = Folding::known(T::ELEMENT, reduction)?;
+        self.reduce_scatter_folding(bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output), &folding, &options)
     }
 
     /// The same with options, over bytes.
@@ -96,28 +164,43 @@ impl Communicator {
         reduction: Reduction,
         options: &Options,
     ) -> Result<(), Error> {
-        self.scatter(Input::Ready(input), input.len(), output, element, reduction, options)
+        let site = site(options);
+        self.scatter(Input::Ready(input), input.len(), output, &Folding::known(element, reduction)?, site, options)
     }
 
+    /// The same with a known reduction or the caller's own ([`Folding`]).
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce_folding`]; `BadArgument` when `output` isn't as long as this rank's part.
     #[track_caller]
+    pub fn reduce_scatter_folding(
+        &mut self,
+        input: &[u8],
+        output: &mut [u8],
+        folding: &Folding<'_>,
+        options: &Options,
+    ) -> Result<(), Error> {
+        let site = site(options);
+        self.scatter(Input::Ready(input), input.len(), output, folding, site, options)
+    }
+
     pub(super) fn scatter(
         &mut self,
         input: Input<'_>,
         length: usize,
         output: &mut [u8],
-        element: Element,
-        reduction: Reduction,
+        folding: &Folding<'_>,
+        site: Site,
         options: &Options,
     ) -> Result<(), Error> {
-        let elements = count(length, element)? as usize;
-        let part = options.order.segment(self.rank().0 as usize, elements, self.world() as usize);
-        let size = element.size();
+        let (count, size) = (folding.count(length)? as usize, folding.element_bytes());
+        let part = options.order.segment(self.rank().0 as usize, count, self.world() as usize);
         if output.len() != part.len() * size {
             return Err(Error::new(
                 Code::BadArgument,
                 format!(
-                    "rank {}'s part of {elements} elements among {} ranks has {} elements of {size} bytes each, but the \
-                     output has {} bytes",
+                    "rank {}'s part of {count} elements among {} ranks has {} elements of {size} bytes each, but the output \
+                     has {} bytes",
                     self.rank(),
                     self.world(),
                     part.len(),
@@ -125,49 +208,29 @@ impl Communicator {
                 ),
             ));
         }
-        let site = site(options);
-        let result = self.reduce(Operation::ReduceScatter, input, length, element, reduction, site, options)?;
+        let result = self.reduce(Operation::ReduceScatter, input, length, folding, site, options)?;
         output.copy_from_slice(&result[part.start * size..part.end * size]);
         Ok(())
     }
 
-    #[allow(clippy::too_many_arguments)] // one call's parts, put together at three places
     pub(super) fn reduce(
         &mut self,
         operation: Operation,
         input: Input<'_>,
         length: usize,
-        element: Element,
-        reduction: Reduction,
+        folding: &Folding<'_>,
         site: Site,
         options: &Options,
     ) -> Result<Bytes, Error> {
-        let reducer =
-            Reducer::new(reduction, element).map_err(|unfit| Error::new(Code::BadArgument, unfit.to_string()))?;
-        let count = count(length, element)?;
-        let name = reduction_name(reduction, options.order);
-        let call = Call { operation, element: element.name(), count, reduction: name, root: None, site };
+        let count = folding.count(length)?;
+        let (element, reduction) = (folding.element.clone(), folding.name(options.order));
+        let call = Call { operation, element, count, reduction, root: None, site };
         let shape = Shape::Allreduce {
             count: count as usize,
-            element_bytes: element.size(),
+            element_bytes: folding.element_bytes(),
             order: options.order,
-            once: reducer.is_custom(),
+            once: folding.reducer.is_custom(),
         };
-        self.run(&call, options, shape, &reducer, input)
-    }
-}
-
-/// The reduction with its order: both have to be the same at all ranks.
-fn reduction_name(reduction: Reduction, order: rejoin_collectives::Order) -> &'static str {
-    use rejoin_collectives::Order::{Rank, Ring};
-    match (reduction, order) {
-        (Reduction::Sum, Ring) => "sum in ring order",
-        (Reduction::Product, Ring) => "product in ring order",
-        (Reduction::Min, Ring) => "min in ring order",
-        (Reduction::Max, Ring) => "max in ring order",
-        (Reduction::And, Ring) => "and in ring order",
-        (Reduction::Or, Ring) => "or in ring order",
-        (Reduction::Xor, Ring) => "xor in ring order",
-        (reduction, Rank) => reduction.name(),
+        self.run(&call, options, shape, &folding.reducer, input)
     }
 }

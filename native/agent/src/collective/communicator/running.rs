@@ -11,7 +11,7 @@ use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Place};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
-use rejoin_protocol::ids::{Generation, Phase};
+use rejoin_protocol::ids::{Generation, Phase, Version};
 use std::time::Instant;
 
 /// What a call gives to a collective.
@@ -63,6 +63,7 @@ impl Communicator {
         let began = Instant::now();
         let deadline = began + self.limits.call;
         let signature = call.signature(key.as_ref());
+        self.calls.call(self.seat.member, || self.position(), key.as_ref(), call);
         let place = self.seat.lock().participant.begin(call, key)?;
         let Place { phase, seqno, .. } = place;
         self.moment(|moment| *moment == Moment::Entering { phase, seqno })?;
@@ -181,6 +182,12 @@ impl Communicator {
             let state = seat.lock();
             (Phase::Version(state.participant.version()), state.participant.seqno())
         });
+    }
+
+    /// The version, and the number of its next collective.
+    fn position(&self) -> (Version, u32) {
+        let state = self.seat.lock();
+        (state.participant.version(), state.participant.seqno())
     }
 
     /// What the call has to do now.

@@ -30,6 +30,8 @@ impl Communicator {
         if self.seat.lock().participant.needs_barrier() {
             self.barrier()?;
         }
+        let length = model.len();
+        self.calls.step(self.seat.member, self.version(), format_args!("checkpoint({length} bytes)"));
         let taken = self.take_checkpoint(Bytes::copy_from_slice(model));
         taken.map_err(|error| self.fails(error))
     }
@@ -56,6 +58,7 @@ impl Communicator {
     /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
     pub fn finish(mut self, model: &[u8]) -> Result<(), Error> {
         self.usable()?;
+        self.calls.step(self.seat.member, self.version(), "finish");
         let ended = self.end_calls();
         ended.map_err(|error| self.fails(error))?;
         let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));

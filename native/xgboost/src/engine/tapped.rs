@@ -7,13 +7,11 @@ use crate::shared::Member;
 use crate::tap::calls::{self, Tap};
 use crate::tap::Kick;
 use crate::worker_socket::WorkerSocket;
+use bytes::Bytes;
 use mio::Interest;
 use rejoin_protocol::ids::Rank;
 use std::os::fd::RawFd;
 use std::sync::Arc;
-
-/// Most bytes that are copied before they go on.
-const PART_BYTES: usize = 256 << 10;
 
 /// What became of a worker's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +62,7 @@ impl Engine {
         }
         for (file, peer, state) in taps {
             let (engine, waker) = (self.own.clone(), self.waker.clone());
-            calls::add(file, Tap { engine, waker, member, peer, state });
+            calls::add(file, Tap { engine, waker, member, peer, state, budget: self.shared.budget.clone() });
             self.leave_reading(rank, peer);
         }
         if let Some(seat) = self.member(member) {
@@ -104,31 +102,30 @@ impl Engine {
         self.seats.iter().filter_map(|seat| seat.kick.as_ref()).for_each(|kick| kick.kick());
     }
 
-    /// The worker sends. Returns how many bytes were taken: all of them, unless what it sent before is held back.
-    pub(crate) fn tapped_send(&mut self, member: Member, peer: Rank, bytes: &[u8]) -> Moved {
-        let budget = self.shared.budget.clone();
-        let mut taken = 0;
-        while taken < bytes.len() {
-            let Some(worker) = self.tapped_worker(member, peer) else { break };
-            let Some(pipe) = worker.pipe().filter(|pipe| pipe.is_sent()) else { break };
-            // A long message goes on in parts, so that the peer reads the first while the next one is copied.
-            let part = &bytes[taken..bytes.len().min(taken + PART_BYTES)];
-            let mut copied = 0;
-            while copied < part.len() {
-                copied += pipe.send(&part[copied..], &budget.chunks);
-            }
-            taken += copied;
-            self.move_channel(member.0, peer);
+    /// Whether the worker may send: unless what it sent before is held back, or the channel was taken out of service.
+    pub(crate) fn tapped_may_send(&mut self, member: Member, peer: Rank) -> Moved {
+        match self.tapped_worker(member, peer).and_then(WorkerSocket::pipe) {
+            None => Moved::Gone,
+            Some(pipe) if pipe.is_sent() => Moved::Bytes(0),
+            Some(_) => Moved::Nothing,
         }
-        self.became(member, peer, taken)
     }
 
-    /// The worker receives.
-    pub(crate) fn tapped_receive(&mut self, member: Member, peer: Rank, room: &mut [u8]) -> Moved {
-        let mut count = self.take_delivered(member, peer, room);
+    /// The worker sends, and may. Returns whether it may send more.
+    pub(crate) fn tapped_send(&mut self, member: Member, peer: Rank, bytes: Bytes) -> Moved {
+        if let Some(pipe) = self.tapped_worker(member, peer).and_then(WorkerSocket::pipe) {
+            pipe.send(bytes);
+            self.move_channel(member.0, peer);
+        }
+        self.tapped_may_send(member, peer)
+    }
+
+    /// The worker receives at most `most` bytes.
+    pub(crate) fn tapped_receive(&mut self, member: Member, peer: Rank, most: usize, into: &mut Vec<Bytes>) -> Moved {
+        let mut count = self.take_delivered(member, peer, most, into);
         if count == 0 {
             self.look_at_link(member.0, peer);
-            count = self.take_delivered(member, peer, room);
+            count = self.take_delivered(member, peer, most, into);
         }
         self.became(member, peer, count)
     }
@@ -141,10 +138,10 @@ impl Engine {
         }
     }
 
-    fn take_delivered(&mut self, member: Member, peer: Rank, room: &mut [u8]) -> usize {
+    fn take_delivered(&mut self, member: Member, peer: Rank, most: usize, into: &mut Vec<Bytes>) -> usize {
         let Some(pipe) = self.tapped_worker(member, peer).and_then(WorkerSocket::pipe) else { return 0 };
         let was_full = !pipe.has_room();
-        let count = pipe.receive(room);
+        let count = pipe.receive(most, into);
         if was_full && pipe.has_room() {
             // A peer of this process waits for this room, or the link has more.
             self.move_channel(peer, member.0);

@@ -16,7 +16,8 @@ pub(crate) mod calls;
 pub(crate) mod slots;
 
 use crate::chunks::Chunks;
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -80,12 +81,25 @@ impl Kick {
 pub(crate) struct TapState {
     pub(crate) kick: Arc<Kick>,
     dead: AtomicBool,
+    /// Where the worker's thread puts what it sends, without holding the engine meanwhile.
+    buffer: Mutex<BytesMut>,
 }
 
 impl TapState {
     /// Whether calls on the channel end with a reset.
     pub(crate) fn is_dead(&self) -> bool {
         self.dead.load(SeqCst)
+    }
+
+    /// Copies what the worker sends, at most what its buffer still has room for.
+    pub(crate) fn copy(&self, bytes: &[u8], chunks: &Chunks) -> Bytes {
+        let mut buffer = self.buffer.lock();
+        if buffer.capacity() == buffer.len() {
+            *buffer = chunks.take();
+        }
+        let count = bytes.len().min(buffer.capacity() - buffer.len());
+        buffer.extend_from_slice(&bytes[..count]);
+        buffer.split().freeze()
     }
 }
 
@@ -94,7 +108,6 @@ impl TapState {
 pub(crate) struct Pipe {
     pub(crate) state: Arc<TapState>,
     fd: RawFd,
-    buffer: BytesMut,
     outbox: VecDeque<Bytes>,
     inbox: VecDeque<Bytes>,
     inbox_bytes: usize,
@@ -103,20 +116,14 @@ pub(crate) struct Pipe {
 impl Pipe {
     /// Nothing in it yet. `fd` is the worker's end.
     pub(crate) fn new(kick: Arc<Kick>, fd: RawFd) -> Self {
-        let state = Arc::new(TapState { kick, dead: AtomicBool::new(false) });
-        let (buffer, outbox, inbox, inbox_bytes) = Default::default();
-        Pipe { state, fd, buffer, outbox, inbox, inbox_bytes }
+        let state = Arc::new(TapState { kick, dead: AtomicBool::new(false), buffer: Mutex::default() });
+        let (outbox, inbox, inbox_bytes) = Default::default();
+        Pipe { state, fd, outbox, inbox, inbox_bytes }
     }
 
-    /// The worker sends bytes: at most a buffer of them is taken. Returns how many.
-    pub(crate) fn send(&mut self, bytes: &[u8], chunks: &Chunks) -> usize {
-        if self.buffer.capacity() == self.buffer.len() {
-            self.buffer = chunks.take();
-        }
-        let count = bytes.len().min(self.buffer.capacity() - self.buffer.len());
-        self.buffer.extend_from_slice(&bytes[..count]);
-        self.outbox.push_back(self.buffer.split().freeze());
-        count
+    /// The worker sends bytes.
+    pub(crate) fn send(&mut self, bytes: Bytes) {
+        self.outbox.push_back(bytes);
     }
 
     /// Whether the engine has taken all that the worker sent.
@@ -153,27 +160,24 @@ impl Pipe {
         self.inbox_bytes < INBOX_BYTES
     }
 
-    /// The worker receives. Returns how many bytes.
-    pub(crate) fn receive(&mut self, mut room: &mut [u8]) -> usize {
-        let wanted = room.len();
-        while let Some(front) = self.inbox.front_mut().filter(|_| !room.is_empty()) {
-            let count = front.len().min(room.len());
-            let (now, later) = std::mem::take(&mut room).split_at_mut(count);
-            now.copy_from_slice(&front[..count]);
-            room = later;
-            front.advance(count);
+    /// The worker receives at most `most` bytes. Returns how many.
+    pub(crate) fn receive(&mut self, most: usize, into: &mut Vec<Bytes>) -> usize {
+        let mut left = most;
+        while let Some(front) = self.inbox.front_mut().filter(|_| left > 0) {
+            let part = if front.len() > left { front.split_to(left) } else { std::mem::take(front) };
             if front.is_empty() {
                 self.inbox.pop_front();
             }
+            left -= part.len();
+            into.push(part);
         }
-        let count = wanted - room.len();
-        self.inbox_bytes -= count;
-        count
+        self.inbox_bytes -= most - left;
+        most - left
     }
 
     /// See [`crate::worker_socket::WorkerSocket::fresh_buffer`].
     pub(crate) fn fresh_buffer(&mut self) {
-        self.buffer = BytesMut::new();
+        *self.state.buffer.lock() = BytesMut::new();
     }
 }
 
@@ -200,8 +204,9 @@ mod tests {
         let mut rest = all.as_slice();
         let mut seen = Vec::new();
         while !rest.is_empty() {
-            let count = pipe.send(rest, &chunks);
-            rest = &rest[count..];
+            let part = pipe.state.copy(rest, &chunks);
+            rest = &rest[part.len()..];
+            pipe.send(part);
             while let Some(bytes) = pipe.take_sent(100_001) {
                 assert!(bytes.len() <= 100_001);
                 seen.extend_from_slice(&bytes);
@@ -218,10 +223,16 @@ mod tests {
             pipe.deliver(Bytes::copy_from_slice(part));
         }
         assert_eq!(pipe.waiting(), 8);
-        let mut room = [0; 5];
-        assert_eq!((pipe.receive(&mut room), &room), (5, b"abcde"));
-        assert_eq!((pipe.receive(&mut room), &room[..3]), (3, &b"fgh"[..]));
-        assert_eq!((pipe.receive(&mut room), pipe.waiting()), (0, 0));
+        let mut receive = |most| {
+            let mut parts = Vec::new();
+            let count = pipe.receive(most, &mut parts);
+            assert_eq!(count, parts.iter().map(Bytes::len).sum::<usize>());
+            parts.concat()
+        };
+        assert_eq!(receive(5), b"abcde");
+        assert_eq!(receive(5), b"fgh");
+        assert_eq!(receive(5), b"");
+        assert_eq!(pipe.waiting(), 0);
     }
 
     #[test]

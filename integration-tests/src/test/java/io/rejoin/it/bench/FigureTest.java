@@ -25,10 +25,26 @@ class FigureTest {
   }
 
   @Test
-  void the_median_of_the_ratios_of_pairs_decides_whether_a_bar_is_met() {
-    assertTrue(paired(1.2).met());
-    assertFalse(paired(1.19).met());
+  void the_median_of_the_ratios_of_neighbouring_pairs_decides_whether_a_bar_is_met() {
+    // The roots of 1.1 times 3.0 and of 3.0 times 1.2 are 1.817 and 1.897.
+    assertTrue(paired(1.86).met());
+    assertFalse(paired(1.85).met());
     assertFalse(paired(Double.NaN).hasBar());
+  }
+
+  @Test
+  void that_the_second_of_a_pair_is_slower_changes_nothing() {
+    Figure figure =
+        Figure.paired(
+            "training",
+            "2 ranks",
+            "ms",
+            List.of(10.0, 12.0, 10.0, 12.0),
+            "stock",
+            List.of(12.0, 10.0, 12.0, 10.0),
+            1.0);
+    assertTrue(figure.met());
+    assertTrue(figure.csv().contains(",1.0000,1.0000,1.0000,"), figure.csv());
   }
 
   @Test

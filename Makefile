@@ -19,7 +19,8 @@ demo: build
 test: setup
 	@scripts/test.sh
 
-# The cross product of faults, settings and versions; MINUTES adds random kills for so long.
+# About an hour: ten times the seeds, the cross product of faults, trainings, settings and versions, and MINUTES (6) of random
+# kills. REPEAT=4 repetitions, FULL=1 for every cell on every pair of versions, SEED=... for the same again (CONTRIBUTING.md).
 test-long: setup
 	@scripts/test.sh long
 

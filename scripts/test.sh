@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
-# All tests: units and simulator (Rust), units (Java), faults on real clusters. `scripts/test.sh long` adds the cross product of
-# faults, settings and versions. Every runner is run even if an earlier one failed; the last line counts them all.
+# All tests: units and simulator (Rust), units (Java), faults on real clusters. `scripts/test.sh long` is another run: the units,
+# ten times the seeds, and the cross product of faults, settings and versions, told case by case. Every runner is run even if an
+# earlier one failed; the last line counts them all.
+#
+# Of the long run: FULL=1 tries the whole product on every pair of versions, REPEAT repetitions, MINUTES of random kills in all,
+# SEED of everything random; JAVA_OPTIONS=-Drejoin.it.recipes=DART,RANKING or -Drejoin.it.only=WORDS choose a part.
 set -u
 cd "$(dirname "$0")/.."
 long=${1:-}
@@ -14,6 +18,7 @@ step() {
 }
 
 step "native: units, state machines, simulator, links, bridge"
+[ "$long" = long ] && export REJOIN_TIMES=${REJOIN_TIMES:-10}
 cargo test --workspace --locked --no-fail-fast >"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 
@@ -34,17 +39,33 @@ suite() {
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dlog4j2.configurationFile=rejoin-it-log4j2.properties -Drejoin.it.log=$PWD/$reports/$name-$set-spark.log" \
     integration-tests/run.sh "$set" org.junit.platform.console.ConsoleLauncher execute "${selects[@]}" \
     --details tree --disable-ansi-colors --disable-banner --fail-if-no-tests \
-    --reports-dir "$reports/$name-$set" >"$reports/$name-$set.log" 2>&1 || failed=1
+    --reports-dir "$reports/$name-$set" 2>&1 | tee "$reports/$name-$set.log" | grep --line-buffered '^\[long\]'
+  if [ "${PIPESTATUS[0]}" -ne 0 ]; then
+    failed=1
+    [ "$name" = long ] && sed -n '/^Failures/,$p' "$reports/$name-$set.log" | head -120
+  fi
+  [ "$name" = long ] && return
   grep -E '(├─|└─|[+|'"'"']--) .*(✔|✘|↷|\[OK\]|\[X\]|\[S\])' "$reports/$name-$set.log" | grep -v 'JUnit ' || tail -40 "$reports/$name-$set.log"
 }
 
-suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT LostInputIT
-suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT
-suite spark35-xgb320 main MainFaultsIT
-suite spark41-xgb311 main MainFaultsIT ScalaIT
+# product SET CELLS: the long run on one set of versions; each fault meets so many kinds of training, or `all`.
+product() {
+  local options="-Drejoin.it.long=true -Drejoin.it.cells=$2 -Drejoin.it.repetitions=${REPEAT:-1} -Drejoin.it.seed=$SEED"
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} $options -Drejoin.it.seconds=$((${MINUTES:-6} * 20))" suite "$1" long LongIT
+}
+
 if [ "$long" = long ]; then
-  export JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.long=true -Drejoin.it.minutes=${MINUTES:-10}"
-  for set in spark35-xgb340 spark35-xgb320 spark41-xgb311; do suite "$set" long LongIT; done
+  export SEED=${SEED:-$(date +%s)}
+  some=2
+  [ "${FULL:-}" = 1 ] && some=all
+  product spark35-xgb340 all
+  product spark35-xgb320 $some
+  product spark41-xgb311 $some
+else
+  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT LostInputIT
+  suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT
+  suite spark35-xgb320 main MainFaultsIT
+  suite spark41-xgb311 main MainFaultsIT ScalaIT
 fi
 
 mapfile -t results < <(find "$reports" -mindepth 1 -maxdepth 1 -type d; find jvm-core jvm-spark integration-tests -type d -name test-reports)

@@ -5,10 +5,15 @@ use rejoin_sim::collectives::{run, Mutant, Tally};
 /// Seeds of `make test`.
 const SEEDS: u64 = 10_000;
 
+/// How many times more seeds than usual: `make test-long` says REJOIN_TIMES=10.
+fn times() -> u64 {
+    std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"))
+}
+
 #[test]
 fn ten_thousand_worlds_with_deaths_and_broken_links_keep_all_promises() {
     let mut sum = Tally::default();
-    for seed in 0..SEEDS {
+    for seed in 0..SEEDS * times() {
         match run(seed, None, true) {
             Ok(tally) => {
                 sum.deaths += tally.deaths;

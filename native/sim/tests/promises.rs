@@ -3,6 +3,11 @@
 use rejoin_sim::{run, Scenario};
 use std::collections::BTreeMap;
 
+/// How many times more seeds than usual: `make test-long` says REJOIN_TIMES=10.
+fn times() -> u64 {
+    std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"))
+}
+
 /// Runs these seeds; a broken promise is told with the command that shows it.
 fn seeds(count: u64, option: &str, scenario: fn(u64) -> Scenario) -> BTreeMap<String, u64> {
     let mut ends = BTreeMap::new();
@@ -22,21 +27,21 @@ fn seeds(count: u64, option: &str, scenario: fn(u64) -> Scenario) -> BTreeMap<St
 
 #[test]
 fn a_thousand_worlds_with_random_faults_keep_all_promises() {
-    let ends = seeds(1000, "", Scenario::of);
+    let ends = seeds(1000 * times(), "", Scenario::of);
     // Most of them have to heal: errors are allowed only when all that is needed is gone.
-    assert!(ends["model"] > 800, "{ends:?}");
+    assert!(ends["model"] > 800 * times(), "{ends:?}");
 }
 
 #[test]
 fn ranks_that_are_restarted_while_others_are_behind_catch_up() {
-    let ends = seeds(500, "--cascade", Scenario::cascade_of);
-    assert!(ends["model"] > 450, "{ends:?}");
+    let ends = seeds(500 * times(), "--cascade", Scenario::cascade_of);
+    assert!(ends["model"] > 450 * times(), "{ends:?}");
 }
 
 #[test]
 fn a_rank_that_does_not_repeat_itself_never_leaves_a_model_behind() {
-    let ends = seeds(500, "--liar", Scenario::liar_of);
-    assert!(ends["MISMATCH"] > 30, "{ends:?}");
+    let ends = seeds(500 * times(), "--liar", Scenario::liar_of);
+    assert!(ends["MISMATCH"] > 30 * times(), "{ends:?}");
 }
 
 #[test]

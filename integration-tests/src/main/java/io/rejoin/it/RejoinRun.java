@@ -40,6 +40,21 @@ public final class RejoinRun {
     this.rounds = rounds;
   }
 
+  /** What is trained. */
+  public Recipe recipe() {
+    return recipe;
+  }
+
+  /** How many ranks. */
+  public int workers() {
+    return workers;
+  }
+
+  /** How many rounds were asked for. */
+  public int rounds() {
+    return rounds;
+  }
+
   /** Another stock estimator than the recipe's. */
   public RejoinRun estimator(Predictor<?, ?, ?> other) {
     estimator = other;

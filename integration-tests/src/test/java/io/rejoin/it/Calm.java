@@ -20,9 +20,9 @@ record Calm(String digest, int rounds, long bytes) {
   private static final long[] LADDER = {1_000, 2_000, 5_000, 10_000, 20_000, 40_000, 80_000};
 
   /** Trains; a checkpoint after every round, so that a version is a round. */
-  static Calm of(SparkSession spark, Recipe recipe, int workers, int rounds, Duration limit)
-      throws Exception {
-    RejoinRun run = run(spark, recipe, workers, rounds);
+  static Calm of(RejoinRun run, Duration limit) throws Exception {
+    int workers = run.workers();
+    int rounds = run.rounds();
     int rules = 0;
     for (int rank = 0; rank < workers; rank++) {
       for (int round = 0; round < rounds; round++) {
@@ -32,7 +32,7 @@ record Calm(String digest, int rounds, long bytes) {
         }
       }
     }
-    String what = "undisturbed " + recipe;
+    String what = "undisturbed " + run.recipe();
     String digest = Deadline.within(limit, what, Sessions.cluster(), () -> run.train().digest());
     int trained =
         (int)

@@ -20,12 +20,23 @@ import java.util.stream.Collectors;
  * @param name a sentence
  * @param workers how many ranks
  * @param restarts how many restarts of ranks there must be: a fault without effect proves nothing
+ * @param shape of the session that it runs on
  * @param prepare adds the fault rules and whatever wakes or kills by event, for a training that
  *     undisturbed would be like this
  */
-record FaultCase(String name, int workers, int restarts, BiConsumer<RejoinRun, Calm> prepare) {
+record FaultCase(
+    String name,
+    int workers,
+    int restarts,
+    Sessions.Shape shape,
+    BiConsumer<RejoinRun, Calm> prepare) {
   /** Rounds of every case; short, for there are many. */
   static final int ROUNDS = 20;
+
+  /** One for ranks that have an executor each. */
+  FaultCase(String name, int workers, int restarts, BiConsumer<RejoinRun, Calm> prepare) {
+    this(name, workers, restarts, Sessions.Shape.SINGLE, prepare);
+  }
 
   @Override
   public String toString() {

@@ -11,6 +11,8 @@ import java.util.Map;
 import java.util.Random;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.DynamicTest;
@@ -32,10 +34,7 @@ class FaultsIT {
     List<FaultCase> cases = FaultCase.single(new Random(SEED));
     return cases.stream()
         .filter(one -> one.name().contains(System.getProperty("rejoin.it.only", "")))
-        .map(
-            one ->
-                DynamicTest.dynamicTest(
-                    one.name(), () -> check(Sessions.Shape.SINGLE, Recipe.BINARY, one)));
+        .map(one -> DynamicTest.dynamicTest(one.name(), () -> check(Recipe.BINARY, one)));
   }
 
   @TestFactory
@@ -50,22 +49,33 @@ class FaultsIT {
                       3,
                       1,
                       (run, calm) -> run.fault(Fault.of(1).version(5, 5_000).kill()));
-              return DynamicTest.dynamicTest(
-                  killed.name(), () -> check(Sessions.Shape.SINGLE, recipe, killed));
+              return DynamicTest.dynamicTest(killed.name(), () -> check(recipe, killed));
             });
   }
 
-  static void check(Sessions.Shape shape, Recipe recipe, FaultCase fault) throws Exception {
-    SparkSession spark = Sessions.of(shape);
+  static void check(Recipe recipe, FaultCase fault) throws Exception {
+    check(recipe, Variation.DEFAULT, fault);
+  }
+
+  /**
+   * Trains under this fault with these settings; the model must be that of the undisturbed training
+   * with the default ones.
+   */
+  static void check(Recipe recipe, Variation variation, FaultCase fault) throws Exception {
+    SparkSession spark = Sessions.of(fault.shape());
     StandaloneCluster cluster = Sessions.cluster();
-    String key = shape + " " + recipe + " " + fault.workers();
+    int workers = fault.workers();
+    Dataset<Row> rows = variation.rows(spark, recipe, workers);
+    // Where the ranks are changes nothing about the model, so the sessions' shapes share it.
+    String key = recipe + " " + workers + (variation.hasRowsOfItsOwn() ? " " + variation : "");
     Calm calm = UNDISTURBED.get(key);
     if (calm == null) {
-      calm = Calm.of(spark, recipe, fault.workers(), FaultCase.ROUNDS, LIMIT);
+      calm = Calm.of(Calm.run(spark, recipe, workers, FaultCase.ROUNDS).data(rows), LIMIT);
       System.out.println(key + ", undisturbed: " + calm);
       UNDISTURBED.put(key, calm);
     }
-    RejoinRun run = Calm.run(spark, recipe, fault.workers(), FaultCase.ROUNDS);
+    RejoinRun run = Calm.run(spark, recipe, workers, FaultCase.ROUNDS).data(rows);
+    variation.apply(spark, run);
     fault.prepare().accept(run, calm);
     Outcome outcome = Deadline.within(LIMIT, fault.name(), cluster, run::train);
     assertNull(outcome.trouble());
@@ -77,6 +87,7 @@ class FaultsIT {
         run.events().stream()
             .filter(e -> e.kind() == Kind.RANK_JOINED && e.number("incarnation") > 0)
             .count();
+    assertNull(variation.withoutEffect(run), () -> "events: " + run.events());
     assertTrue(
         run.signals(), "the signal that the test sends by event was not sent: " + run.events());
     if (fault.restarts() == 0) {

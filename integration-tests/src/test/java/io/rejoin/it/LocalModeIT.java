@@ -1,5 +1,7 @@
 package io.rejoin.it;
 
+import java.util.List;
+import java.util.function.BiConsumer;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.DynamicTest;
@@ -13,33 +15,34 @@ import org.junit.jupiter.api.TestFactory;
 class LocalModeIT {
   @TestFactory
   Stream<DynamicTest> a_rank_that_throws_rejoins_in_the_same_process() {
-    return Stream.of(
-            new FaultCase(
-                "a worker throws in a round",
-                3,
-                1,
-                (run, calm) -> run.fault(Fault.of(1).version(9, 20_000).throwError())),
-            new FaultCase(
-                "a worker throws in boot",
-                3,
-                1,
-                (run, calm) -> run.fault(Fault.of(2).boot(1_000).throwError())),
-            new FaultCase(
-                "rank 0 throws in the last round",
-                3,
-                1,
-                (run, calm) ->
-                    run.fault(Fault.of(0).version(FaultCase.ROUNDS - 1, 10_000).throwError())),
-            new FaultCase(
-                "two ranks throw in the same round",
-                3,
-                2,
-                (run, calm) ->
-                    run.fault(Fault.of(0).version(9, 20_000).throwError())
-                        .fault(Fault.of(2).version(9, 20_000).throwError())))
-        .map(
-            one ->
-                DynamicTest.dynamicTest(
-                    one.name(), () -> FaultsIT.check(Sessions.Shape.LOCAL, Recipe.BINARY, one)));
+    return cases().stream()
+        .map(one -> DynamicTest.dynamicTest(one.name(), () -> FaultsIT.check(Recipe.BINARY, one)));
+  }
+
+  static List<FaultCase> cases() {
+    return List.of(
+        local(
+            "a worker throws in a round",
+            1,
+            (run, calm) ->
+                run.fault(Fault.of(1).version(calm.middle(), calm.inside()).throwError())),
+        local(
+            "a worker throws in boot",
+            1,
+            (run, calm) -> run.fault(Fault.of(2).boot(1_000).throwError())),
+        local(
+            "rank 0 throws in the last round",
+            1,
+            (run, calm) -> run.fault(Fault.of(0).version(calm.last(), calm.inside()).throwError())),
+        local(
+            "two ranks throw in the same round",
+            2,
+            (run, calm) ->
+                run.fault(Fault.of(0).version(calm.middle(), calm.inside()).throwError())
+                    .fault(Fault.of(2).version(calm.middle(), calm.inside()).throwError())));
+  }
+
+  private static FaultCase local(String name, int restarts, BiConsumer<RejoinRun, Calm> prepare) {
+    return new FaultCase(name, 3, restarts, Sessions.Shape.LOCAL, prepare);
   }
 }

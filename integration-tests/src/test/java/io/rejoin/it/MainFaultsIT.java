@@ -11,9 +11,6 @@ class MainFaultsIT {
   @TestFactory
   Stream<DynamicTest> the_main_faults_are_survived() {
     return FaultCase.main().stream()
-        .map(
-            one ->
-                DynamicTest.dynamicTest(
-                    one.name(), () -> FaultsIT.check(Sessions.Shape.SINGLE, Recipe.BINARY, one)));
+        .map(one -> DynamicTest.dynamicTest(one.name(), () -> FaultsIT.check(Recipe.BINARY, one)));
   }
 }

@@ -1,5 +1,6 @@
 package io.rejoin.it;
 
+import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.DynamicTest;
@@ -10,20 +11,23 @@ import org.junit.jupiter.api.TestFactory;
 class PairsIT {
   @TestFactory
   Stream<DynamicTest> the_death_of_an_executor_takes_two_ranks_and_both_rejoin() {
-    return Stream.of(
-            new FaultCase(
-                "an executor with two of four ranks is killed in a round",
-                4,
-                2,
-                (run, calm) -> run.fault(Fault.of(1).version(9, 20_000).kill())),
-            new FaultCase(
-                "an executor with two of four ranks is killed in boot",
-                4,
-                2,
-                (run, calm) -> run.fault(Fault.of(0).boot(2_000).kill())))
-        .map(
-            one ->
-                DynamicTest.dynamicTest(
-                    one.name(), () -> FaultsIT.check(Sessions.Shape.PAIRS, Recipe.BINARY, one)));
+    return cases().stream()
+        .map(one -> DynamicTest.dynamicTest(one.name(), () -> FaultsIT.check(Recipe.BINARY, one)));
+  }
+
+  static List<FaultCase> cases() {
+    return List.of(
+        new FaultCase(
+            "an executor with two of four ranks is killed in a round",
+            4,
+            2,
+            Sessions.Shape.PAIRS,
+            (run, calm) -> run.fault(Fault.of(1).version(calm.middle(), calm.inside()).kill())),
+        new FaultCase(
+            "an executor with two of four ranks is killed in boot",
+            4,
+            2,
+            Sessions.Shape.PAIRS,
+            (run, calm) -> run.fault(Fault.of(0).boot(2_000).kill())));
   }
 }

@@ -32,6 +32,15 @@ final class Sessions {
     }
   }
 
+  private static final String EXECUTOR_OPTIONS = "spark.executor.extraJavaOptions";
+
+  /**
+   * Executors of tests live for seconds, and starting their replacements is most of what a run
+   * costs: no optimising compiler, which would never pay.
+   */
+  private static final String SHORT_LIVED =
+      System.getProperty("rejoin.it.executor", "-XX:TieredStopAtLevel=1");
+
   private static StandaloneCluster cluster;
   private static SparkSession session;
   private static Shape shape;
@@ -63,6 +72,8 @@ final class Sessions {
       for (Map.Entry<String, String> entry : cluster().configuration().entrySet()) {
         builder.config(entry.getKey(), entry.getValue());
       }
+      builder.config(
+          EXECUTOR_OPTIONS, cluster().configuration().get(EXECUTOR_OPTIONS) + " " + SHORT_LIVED);
       if (wanted == Shape.LOCAL) {
         builder.master("local[" + wanted.slots + ",4]");
       } else {

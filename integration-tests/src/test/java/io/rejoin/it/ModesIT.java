@@ -69,6 +69,28 @@ class ModesIT {
   }
 
   @Test
+  void a_kill_is_survived_with_xgboosts_bytes_going_through_its_sockets() throws Exception {
+    survivesAKill(Variation.SOCKETS);
+  }
+
+  @Test
+  void a_kill_is_survived_when_the_logs_find_no_room_in_memory() throws Exception {
+    survivesAKill(Variation.SPILLING);
+  }
+
+  /** The settings have to show an effect, too. */
+  private static void survivesAKill(Variation variation) throws Exception {
+    FaultsIT.check(
+        Recipe.BINARY,
+        variation,
+        new FaultCase(
+            "killed with " + variation,
+            WORKERS,
+            1,
+            (run, calm) -> run.fault(Fault.of(1).version(4, 20_000).kill())));
+  }
+
+  @Test
   void a_kill_is_survived_with_the_input_in_the_checkpoint_directory() throws Exception {
     SparkSession spark = spark();
     spark

@@ -58,8 +58,9 @@ final class GangTask implements Serializable {
     NativeLibrary.logLevel(logLevel);
     SparkEnv env = SparkEnv.get();
     String host = env.blockManager().blockManagerId().host();
-    File spill =
-        new File(env.blockManager().diskBlockManager().localDirs()[0], "rejoin-" + job.brief());
+    // It is there, and Spark removes it; logs are files without a name, so they need no folder of
+    // their own.
+    File spill = env.blockManager().diskBlockManager().localDirs()[0];
     Agent.Settings settings =
         agentSettings
             .copy()

@@ -64,9 +64,9 @@ record Figure(
   }
 
   /**
-   * One ratio for each two pairs in a row, their geometric mean: whoever runs second in a pair finds
-   * the machine as the first one left it, and that is worth more (5 to 10 % were seen) than what is
-   * to be measured. Of two neighbouring pairs each side begins one.
+   * One ratio for each two pairs in a row, their geometric mean: whoever runs second in a pair
+   * finds the machine as the first one left it, and that is worth more (5 to 10 % were seen) than
+   * what is to be measured. Of two neighbouring pairs each side begins one.
    */
   private double[] ratios() {
     if (ours.length == 1) {

@@ -1,15 +1,16 @@
 //! The agent of one process for one job: what tasks call. Outlives the tasks.
 
 use crate::control::{Command, Control, Shared};
+use crate::durable::{self, Durable};
 use crate::plane::DataPlane;
-use crate::store::digest;
+use crate::store::{digest, Supplier};
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version, UNMADE};
 use rejoin_transport::{JobId, Keys, PortRange, Secret};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -73,6 +74,7 @@ pub struct Agent {
     control: Mutex<Option<JoinHandle<()>>>,
     tracker: SocketAddr,
     address: SocketAddr,
+    writer: Option<durable::Writer>,
 }
 
 impl Agent {
@@ -81,16 +83,38 @@ impl Agent {
     /// # Errors
     /// `Io` when no port of the range is free or no thread can be started. Nothing is left behind.
     pub fn start(config: AgentConfig, plane: Arc<dyn DataPlane>) -> Result<Agent, Error> {
+        Agent::start_durable(config, plane, None)
+    }
+
+    /// The same, with durable checkpoints: those that [`Agent::keep`] is told of are written, and those of this job that are
+    /// in the folder can be restored.
+    ///
+    /// # Errors
+    /// As [`Agent::start`]; `BadArgument` for every 0 versions; `Io` when the folder can't be read.
+    pub fn start_durable(
+        config: AgentConfig,
+        plane: Arc<dyn DataPlane>,
+        durable: Option<Durable>,
+    ) -> Result<Agent, Error> {
         crate::logging::start();
+        if durable.as_ref().is_some_and(|durable| durable.every == 0) {
+            let text = "durable checkpoints every 0 versions were asked for; at least 1 is needed";
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        let found = match &durable {
+            Some(durable) => durable::file::list(&durable.folder, config.job)?,
+            None => Vec::new(),
+        };
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
-        let (control, shared) = Control::new(&config, keys, plane.clone())?;
+        let (control, shared) = Control::new(&config, keys, plane.clone(), found)?;
+        let writer = durable.map(|durable| durable::Writer::start(durable, config.job, shared.clone())).transpose()?;
         let address = control.address();
         plane.attach(Box::new(shared.reports()));
         let thread = std::thread::Builder::new()
             .name("rejoin-control".into())
             .spawn(move || control.run())
             .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
-        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address })
+        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address, writer })
     }
 
     /// Where peers reach this agent.
@@ -139,6 +163,29 @@ impl Agent {
         self.shared.store.put(checkpoint, bytes).inspect_err(|error| {
             self.shared.command(Command::Broken { member, error: error.clone() });
         })
+    }
+
+    /// Keeps what makes a checkpoint's bytes should anybody need them: `checkpoint` is [`lazy_checkpoint`]'s.
+    ///
+    /// # Errors
+    /// `Mismatch` as [`Agent::store`].
+    pub fn store_lazy(&self, member: MemberId, checkpoint: Checkpoint, supplier: Arc<Supplier>) -> Result<(), Error> {
+        self.shared.store.put_lazy(checkpoint, supplier).inspect_err(|error| {
+            self.shared.command(Command::Broken { member, error: error.clone() });
+        })
+    }
+
+    /// Writes a stored checkpoint to the durable store, if there is one and it is this version's turn; in the background,
+    /// but for waiting until the one before it is written. What becomes of it is told as an event.
+    pub fn keep(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
+        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.wants(checkpoint.version)) {
+            writer.write(member, checkpoint, world);
+        }
+    }
+
+    /// Waits until all durable checkpoints are written, at most so long.
+    pub fn is_kept_within(&self, at_most: Duration) -> bool {
+        self.writer.as_ref().is_none_or(|writer| writer.is_idle_within(at_most))
     }
 
     /// The member has entered the version that this stored checkpoint begins; `local` is what only this rank has.
@@ -229,5 +276,10 @@ impl Drop for Agent {
 pub fn checkpoint(lineage: Lineage, version: Version, round: u32, bytes: &[u8], complete: bool) -> Checkpoint {
     let length = bytes.len() as u64;
     let digest = if bytes.is_empty() { 0 } else { digest(bytes) };
-    Checkpoint { lineage, version, round, length, digest, complete }
+    Checkpoint { lineage, version, owner: None, has_own: false, round, length, digest, complete }
+}
+
+/// The identity of a checkpoint whose bytes aren't made.
+pub fn lazy_checkpoint(lineage: Lineage, version: Version, round: u32) -> Checkpoint {
+    Checkpoint { length: UNMADE, ..checkpoint(lineage, version, round, &[], false) }
 }

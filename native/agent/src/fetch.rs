@@ -40,6 +40,10 @@ pub(crate) enum Request {
 pub(crate) enum Reply {
     /// "I don't have it", or no more of it.
     Missing,
+    /// A checkpoint is being made, or read; told again and again until it is there.
+    Coming,
+    /// What was asked for as a lazy checkpoint is this, and its bytes follow.
+    Is(Checkpoint),
     /// A result follows.
     Result { seqno: u32, signature: Signature, key: Option<BootKey>, length: u64, digest: u128 },
     /// The call.
@@ -49,7 +53,9 @@ pub(crate) enum Reply {
 /// The asking side.
 pub(crate) struct Fetch {
     pub(crate) member: MemberId,
+    /// What is being fetched; as it was asked for until a holder tells what a lazy one has become.
     pub(crate) checkpoint: Checkpoint,
+    asked: Checkpoint,
     holders: VecDeque<AgentAddress>,
     holder: Option<AgentAddress>,
     tried: Vec<String>,
@@ -73,6 +79,7 @@ impl Fetch {
         Fetch {
             member,
             checkpoint,
+            asked: checkpoint,
             holders: holders.into(),
             holder: None,
             tried: Vec::new(),
@@ -85,6 +92,7 @@ impl Fetch {
     /// The next holder to be asked; `None` when all have been.
     pub(crate) fn next_holder(&mut self, now: Instant) -> Option<AgentAddress> {
         self.received.clear();
+        self.checkpoint = self.asked;
         self.heard = now;
         self.holder = self.holders.pop_front();
         self.holder.clone()
@@ -126,6 +134,14 @@ impl Fetch {
         match header.kind {
             Kind::Control => match wire::decode::<Reply>(payload) {
                 Ok(Reply::Missing) => Progress::Failed("doesn't hold it any more".into()),
+                Ok(Reply::Coming) => Progress::Wait,
+                Ok(Reply::Is(made)) if made.is_made() && made.agrees(&self.asked) => {
+                    self.checkpoint = made;
+                    if made.length == 0 {
+                        return Progress::Done(Bytes::new());
+                    }
+                    Progress::Wait
+                }
                 Ok(other) => Progress::Failed(format!("answered with {other:?} where bytes were expected")),
                 Err(error) => Progress::Failed(error.message),
             },
@@ -159,7 +175,12 @@ impl Fetch {
 #[derive(Default)]
 pub(crate) struct Serve {
     parts: VecDeque<Part>,
+    /// When it was last told that something is coming.
+    told: Option<Instant>,
 }
+
+/// How often that is told.
+const TELL_COMING: Duration = Duration::from_millis(500);
 
 /// One thing to be sent.
 struct Part {
@@ -169,10 +190,12 @@ struct Part {
     header: Header,
     bytes: Bytes,
     sent: usize,
+    /// The bytes of this checkpoint are still being made.
+    awaits: Option<Checkpoint>,
 }
 
 impl Serve {
-    /// A request.
+    /// A request. What is returned has to be made; hand it to [`Serve::made`].
     ///
     /// # Errors
     /// `Incompatible` when it can't be read.
@@ -182,13 +205,14 @@ impl Serve {
         store: &CheckpointStore,
         plane: &dyn DataPlane,
         link: &mut Link,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<Checkpoint>, Error> {
         match wire::decode(payload)? {
-            Request::Checkpoint(checkpoint) => match store.find(&checkpoint) {
-                Some(bytes) => {
-                    let phase = Phase::Version(checkpoint.version);
-                    let digest = checkpoint.digest as u64;
-                    self.parts.push_back(Part::new(None, phase, checkpoint.lineage, digest, bytes));
+            Request::Checkpoint(checkpoint) => match store.find_made(&checkpoint) {
+                Some((made, bytes)) => self.parts.push_back(Part::checkpoint(&checkpoint, &made, bytes)),
+                None if store.can_make(&checkpoint) => {
+                    let waiting = Part::checkpoint(&checkpoint, &checkpoint, Bytes::new());
+                    self.parts.push_back(Part { awaits: Some(checkpoint), ..waiting });
+                    return Ok(Some(checkpoint));
                 }
                 None => link.send_message(&Reply::Missing),
             },
@@ -208,7 +232,26 @@ impl Serve {
             }
             Request::Call { rank, place } => link.send_message(&Reply::Call(plane.signature(rank, &place))),
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// A checkpoint that was waited for is made, or can't be.
+    pub(crate) fn made(&mut self, asked: &Checkpoint, made: &Result<(Checkpoint, Bytes), Error>) {
+        for part in self.parts.iter_mut().filter(|part| part.awaits.as_ref() == Some(asked)) {
+            *part = match made {
+                Ok((made, bytes)) => Part::checkpoint(asked, made, bytes.clone()),
+                Err(_) => Part::new(Some(Reply::Missing), part.header.phase, part.header.lineage, 0, Bytes::new()),
+            };
+        }
+    }
+
+    /// Tells the other side now and then that something is coming.
+    pub(crate) fn tell_coming(&mut self, link: &mut Link, now: Instant) {
+        let waits = self.parts.front().is_some_and(|part| part.awaits.is_some());
+        if waits && self.told.is_none_or(|told| now >= told + TELL_COMING) {
+            self.told = Some(now);
+            link.send_message(&Reply::Coming);
+        }
     }
 
     /// Queues and sends what fits; call again when the link is writable.
@@ -218,13 +261,15 @@ impl Serve {
     pub(crate) fn pump(&mut self, link: &mut Link) -> Result<(), LinkError> {
         loop {
             while link.queued_bytes() < WINDOW {
-                let Some(part) = self.parts.front_mut() else { break };
+                let Some(part) = self.parts.front_mut().filter(|part| part.awaits.is_none()) else { break };
                 if part.push(link) {
                     self.parts.pop_front();
                 }
             }
             match link.flush()? {
-                rejoin_transport::Flushed::Done if !self.parts.is_empty() => continue,
+                rejoin_transport::Flushed::Done if self.parts.front().is_some_and(|part| part.awaits.is_none()) => {
+                    continue
+                }
                 _ => return Ok(()),
             }
         }
@@ -234,7 +279,12 @@ impl Serve {
 impl Part {
     fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, digest: u64, bytes: Bytes) -> Self {
         let header = Header { kind: Kind::Bulk, phase, lineage, digest, ..Header::control(0) };
-        Part { reply, header, bytes, sent: 0 }
+        Part { reply, header, bytes, sent: 0, awaits: None }
+    }
+
+    fn checkpoint(asked: &Checkpoint, made: &Checkpoint, bytes: Bytes) -> Self {
+        let reply = (!asked.is_made()).then_some(Reply::Is(*made));
+        Part::new(reply, Phase::Version(made.version), made.lineage, made.digest as u64, bytes)
     }
 
     /// Queues the next piece; true when it was the last one.
@@ -259,11 +309,11 @@ pub(crate) fn failure(fetch: &Fetch) -> Error {
     Error::new(
         Code::Io,
         format!(
-            "rank {} needs checkpoint {} (round {}, {} bytes), but no holder could give it: {}",
+            "rank {} needs checkpoint {} (round {}, {}), but no holder could give it: {}",
             fetch.member.rank,
             fetch.checkpoint.version,
             fetch.checkpoint.round,
-            fetch.checkpoint.length,
+            fetch.checkpoint.size(),
             fetch.report()
         ),
     )

@@ -6,6 +6,7 @@
 
 use crate::agent::AgentConfig;
 use crate::collective::{Communicator, Limits, Process};
+use crate::durable::Durable;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_transport::{JobId, PortRange, Secret};
@@ -33,6 +34,11 @@ pub const DETAILS: &str = "REJOIN_DETAILS";
 /// `1` if each rank's calls are to be told on standard error, a line each ([`Process::telling_calls`]).
 pub const CALLS: &str = "REJOIN_CALLS";
 
+/// Folder of durable checkpoints ([`Process::start_durable`]).
+pub const DURABLE: &str = "REJOIN_DURABLE";
+/// Every how many versions a checkpoint is written there; 1 when it isn't set.
+pub const DURABLE_EVERY: &str = "REJOIN_DURABLE_EVERY";
+
 /// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
 pub const LOG: &str = "REJOIN_LOG";
 
@@ -55,6 +61,8 @@ pub struct Launched {
     pub details: bool,
     /// Whether each call is to be told on standard error.
     pub calls: bool,
+    /// Durable checkpoints.
+    pub durable: Option<Durable>,
     /// For [`crate::Agent::start`].
     pub agent: AgentConfig,
 }
@@ -78,7 +86,8 @@ impl Launched {
     /// # Errors
     /// As [`Process::start`] and [`Process::join`].
     pub fn join(&self, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
-        let mut process = Process::start(self.agent.clone())?.telling_details(self.details);
+        let mut process =
+            Process::start_durable(self.agent.clone(), self.durable.clone())?.telling_details(self.details);
         if self.calls {
             process = process.telling_calls(Arc::new(|line| eprintln!("call {line}")));
         }
@@ -112,6 +121,13 @@ impl Launched {
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
         let is_wanted = |name| variable(name).is_some_and(|value| value == "1");
         let (details, calls) = (is_wanted(DETAILS), is_wanted(CALLS));
+        let durable = match variable(DURABLE).filter(|folder| !folder.is_empty()) {
+            Some(folder) => {
+                let every = variable(DURABLE_EVERY).unwrap_or_else(|| "1".into());
+                Some(Durable { folder: folder.into(), every: read(DURABLE_EVERY, &every, "a number of versions")? })
+            }
+            None => None,
+        };
         let agent = AgentConfig {
             job,
             secret,
@@ -123,7 +139,7 @@ impl Launched {
             tracker,
             tracker_millis: TRACKER_MILLIS,
         };
-        Ok(Launched { rank: Rank(rank), world, attempt: Attempt { stage: 0, task }, details, calls, agent })
+        Ok(Launched { rank: Rank(rank), world, attempt: Attempt { stage: 0, task }, details, calls, durable, agent })
     }
 }
 

@@ -7,6 +7,7 @@
 mod agent;
 pub mod collective;
 mod control;
+pub mod durable;
 mod fetch;
 pub mod launched;
 mod links;
@@ -17,10 +18,10 @@ mod strike;
 mod tracker;
 mod waiting;
 
-pub use agent::{checkpoint, Agent, AgentConfig, Joined, MemberId};
+pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, MemberId};
 pub use plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
 pub use rejoin_transport as transport;
-pub use store::{digest, CheckpointStore};
+pub use store::{digest, CheckpointStore, Supplier};
 pub use tracker::{Told, TrackerServer, TrackerServerConfig};

@@ -1,20 +1,38 @@
 //! The checkpoints that this process holds, whoever took them. Outlives the tasks.
 
+use crate::durable::file;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Checkpoint, Lineage, Version};
+use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Version};
 use std::collections::BTreeMap;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Digest under which checkpoints and models are compared (xxh3, 128 bits).
 pub fn digest(bytes: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(bytes)
 }
 
-/// Checkpoint bytes by (lineage, version). Ranks of one process share one copy.
+/// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it is asked. It is asked on a
+/// thread of its own, at most once at a time, and dropped when nobody can need it any more.
+pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
+
+#[derive(Clone)]
+enum Held {
+    Made(Bytes),
+    Lazy(Arc<Supplier>),
+}
+
+/// Checkpoint bytes by name. Ranks of one process share one copy.
 #[derive(Default)]
 pub struct CheckpointStore {
-    held: Mutex<BTreeMap<(Lineage, Version), (Checkpoint, Bytes)>>,
+    held: Mutex<BTreeMap<CheckpointName, (Checkpoint, Held)>>,
+    /// What can be read from a durable store.
+    durable: Mutex<BTreeMap<CheckpointName, (Checkpoint, PathBuf)>>,
+    /// One supplier is asked at a time.
+    making: Mutex<()>,
 }
 
 impl CheckpointStore {
@@ -24,45 +42,120 @@ impl CheckpointStore {
     /// `Mismatch` when other bytes are held under this name; what was held stays.
     pub fn put(&self, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
         let mut held = self.held.lock();
-        let name = (checkpoint.lineage, checkpoint.version);
-        match held.get(&name) {
-            Some((there, _)) if there.digest != checkpoint.digest => Err(Error::new(
+        match held.get(&checkpoint.name()) {
+            Some((there, _)) if !there.agrees(&checkpoint) => Err(Error::new(
                 Code::Mismatch,
                 format!(
                     "version {} (round {}) was expected to be the same on every rank, but two ranks of this process took \
-                     different checkpoints ({} bytes with digest {:032x}, {} bytes with digest {:032x}); training is not \
+                     different checkpoints ({} with digest {:032x}, {} with digest {:032x}); training is not \
                      deterministic: check row order, seeds and the custom objective",
-                    checkpoint.version, checkpoint.round, there.length, there.digest, checkpoint.length, checkpoint.digest
+                    checkpoint.version, checkpoint.round, there.size(), there.digest, checkpoint.size(), checkpoint.digest
                 ),
             )),
-            Some(_) => Ok(()),
-            None => {
-                held.insert(name, (checkpoint, bytes));
+            Some((_, Held::Made(_))) => Ok(()),
+            _ => {
+                held.insert(checkpoint.name(), (checkpoint, Held::Made(bytes)));
                 Ok(())
             }
         }
     }
 
-    /// The bytes of this checkpoint, if these very ones are held.
+    /// Keeps what makes a lazy checkpoint, unless its bytes or another supplier of them are held already.
+    ///
+    /// # Errors
+    /// `Mismatch` when another checkpoint is held under this name.
+    pub fn put_lazy(&self, checkpoint: Checkpoint, supplier: Arc<Supplier>) -> Result<(), Error> {
+        let mut held = self.held.lock();
+        let (there, _) = held.entry(checkpoint.name()).or_insert((checkpoint, Held::Lazy(supplier)));
+        if there.agrees(&checkpoint) {
+            return Ok(());
+        }
+        Err(Error::new(
+            Code::Mismatch,
+            format!("version {} was taken as another checkpoint by another rank of this process", checkpoint.version),
+        ))
+    }
+
+    /// The bytes of this checkpoint, if these very ones are held and made.
     pub fn find(&self, checkpoint: &Checkpoint) -> Option<Bytes> {
+        self.find_made(checkpoint).map(|(_, bytes)| bytes)
+    }
+
+    /// The same, with what they are.
+    pub(crate) fn find_made(&self, checkpoint: &Checkpoint) -> Option<(Checkpoint, Bytes)> {
         let held = self.held.lock();
-        let (there, bytes) = held.get(&(checkpoint.lineage, checkpoint.version))?;
-        (there.digest == checkpoint.digest).then(|| bytes.clone())
+        match held.get(&checkpoint.name())? {
+            (there, Held::Made(bytes)) if there.agrees(checkpoint) => Some((*there, bytes.clone())),
+            _ => None,
+        }
     }
 
-    /// Drops a checkpoint. Readers that have its bytes keep them.
+    /// Whether [`CheckpointStore::make`] may give it.
+    pub(crate) fn can_make(&self, checkpoint: &Checkpoint) -> bool {
+        let agrees = |there: &Checkpoint| there.agrees(checkpoint);
+        self.held.lock().get(&checkpoint.name()).is_some_and(|(there, _)| agrees(there))
+            || self.durable.lock().get(&checkpoint.name()).is_some_and(|(there, _)| agrees(there))
+    }
+
+    /// The bytes of this checkpoint: held, made now, or read from a durable store. Takes its time.
+    ///
+    /// # Errors
+    /// The supplier's or the file's; `TrainingFailed` when the supplier panics; `BadState` when it isn't here.
+    pub(crate) fn make(&self, checkpoint: &Checkpoint) -> Result<(Checkpoint, Bytes), Error> {
+        let _one_at_a_time = self.making.lock();
+        let held = self.held.lock().get(&checkpoint.name()).filter(|(there, _)| there.agrees(checkpoint)).cloned();
+        match held {
+            Some((there, Held::Made(bytes))) => return Ok((there, bytes)),
+            Some((there, Held::Lazy(supplier))) => {
+                let made = catch_unwind(AssertUnwindSafe(|| supplier())).unwrap_or_else(|_| {
+                    Err(Error::new(Code::TrainingFailed, "the supplier of a lazy checkpoint panicked"))
+                });
+                let bytes = Bytes::from(made?);
+                let digest = if bytes.is_empty() { 0 } else { digest(&bytes) };
+                let made = Checkpoint { length: bytes.len() as u64, digest, ..there };
+                if !made.agrees(checkpoint) {
+                    let text = format!("version {} was made with another digest than asked for", made.version);
+                    return Err(Error::new(Code::Mismatch, text));
+                }
+                // It may have been forgotten meanwhile.
+                if let Some(entry) = self.held.lock().get_mut(&made.name()) {
+                    *entry = (made, Held::Made(bytes.clone()));
+                }
+                return Ok((made, bytes));
+            }
+            None => {}
+        }
+        let durable = self.durable.lock().get(&checkpoint.name()).cloned();
+        match durable.filter(|(there, _)| there.agrees(checkpoint)) {
+            Some((there, path)) => Ok((there, file::read(&path, &there)?)),
+            None => Err(Error::new(Code::BadState, format!("version {} is not held here", checkpoint.version))),
+        }
+    }
+
+    /// A checkpoint can be read from this file.
+    pub(crate) fn is_durable(&self, checkpoint: Checkpoint, path: PathBuf) {
+        self.durable.lock().insert(checkpoint.name(), (checkpoint, path));
+    }
+
+    /// Drops a version's checkpoints, whoever owns them. Readers that have bytes keep them; durable ones stay.
     pub fn forget(&self, lineage: Lineage, version: Version) {
-        self.held.lock().remove(&(lineage, version));
+        self.held.lock().retain(|name, _| (name.0, name.1) != (lineage, version));
     }
 
-    /// Bytes held in all.
+    /// Bytes held in memory in all.
     pub fn bytes(&self) -> u64 {
-        self.held.lock().values().map(|(_, bytes)| bytes.len() as u64).sum()
+        let held = self.held.lock();
+        let made = held.values().filter_map(|(_, held)| match held {
+            Held::Made(bytes) => Some(bytes.len() as u64),
+            Held::Lazy(_) => None,
+        });
+        made.sum()
     }
 
     /// Drops everything.
     pub fn clear(&self) {
         self.held.lock().clear();
+        self.durable.lock().clear();
     }
 }
 
@@ -74,6 +167,8 @@ mod tests {
         Checkpoint {
             lineage: Lineage(0),
             version: Version(3),
+            owner: None,
+            has_own: false,
             round: 3,
             length: bytes.len() as u64,
             digest: digest(bytes),

@@ -1,6 +1,7 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
-//! Arguments: iterations (default 3), floats (default 10,000), and `big` for iterations of one allreduce alone. Before the first
+//! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one allreduce alone, and
+//! `lazy` for checkpoints whose bytes are made when somebody needs them. Before the first
 //! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
 //! allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
@@ -66,6 +67,7 @@ struct Scenario {
     iterations: u32,
     floats: usize,
     big: bool,
+    lazy: bool,
 }
 
 impl Scenario {
@@ -105,6 +107,18 @@ impl Scenario {
         folded(world, iterations - 1, call, self.floats, |x, y| x + y)
     }
 
+    fn checkpoint(&self, ranks: &mut Communicator, model: &[f32]) -> Result<(), Error> {
+        if self.lazy {
+            let (snapshot, rank, version) = (model.to_vec(), ranks.rank(), ranks.version());
+            let supplier = move || {
+                println!("rank {rank} makes its model after version {version}");
+                Ok(bytemuck::cast_slice(&snapshot).to_vec())
+            };
+            return ranks.checkpoint_lazy(supplier).map(drop);
+        }
+        ranks.checkpoint(bytemuck::cast_slice(model)).map(drop)
+    }
+
     fn run(&self, ranks: &mut Communicator) -> Result<Vec<f32>, Error> {
         let (rank, world) = (ranks.rank().0, ranks.world());
         let mut boot = input(rank, 0, BOOT, 100);
@@ -126,7 +140,7 @@ impl Scenario {
         }
         for iteration in version.0..self.iterations {
             last = self.iteration(ranks, iteration)?;
-            ranks.checkpoint(bytemuck::cast_slice(&last))?;
+            self.checkpoint(ranks, &last)?;
         }
         Ok(last)
     }
@@ -135,7 +149,13 @@ impl Scenario {
 fn work() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
-    let scenario = Scenario { iterations: number(0, 3) as u32, floats: number(1, 10_000), big: arguments.len() > 2 };
+    let is_wanted = |word: &str| arguments.iter().any(|argument| argument == word);
+    let scenario = Scenario {
+        iterations: number(0, 3) as u32,
+        floats: number(1, 10_000),
+        big: is_wanted("big"),
+        lazy: is_wanted("lazy"),
+    };
     let launched = Launched::from_environment()?;
     let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };
     let Some(mut ranks) = launched.join("scenario", limits)? else {

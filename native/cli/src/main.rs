@@ -76,6 +76,13 @@ struct RunArguments {
     /// How long a rank may be missing before the job ends with an error.
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
     members: Duration,
+    /// Write durable checkpoints to this folder, which is made if it isn't there: what is started from should all ranks die at
+    /// once.
+    #[arg(long, value_name = "FOLDER")]
+    durable: Option<PathBuf>,
+    /// Every how many versions a durable checkpoint is written.
+    #[arg(long, default_value_t = 1, value_name = "VERSIONS", value_parser = clap::value_parser!(u32).range(1..))]
+    durable_every: u32,
     /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
     #[arg(long)]
     calls: bool,
@@ -129,6 +136,8 @@ fn start(arguments: RunArguments) -> ExitCode {
         grace: arguments.grace,
         lost_after: arguments.lost_after.max(Duration::from_millis(20)),
         members: arguments.members,
+        durable: arguments.durable,
+        durable_every: arguments.durable_every,
         calls: arguments.calls,
         log: arguments.log,
         command: arguments.command,

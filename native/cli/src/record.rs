@@ -104,6 +104,8 @@ fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
         | Event::VersionEntered { rank, incarnation, .. }
         | Event::Spent { rank, incarnation, .. }
         | Event::FaultFired { rank, incarnation, .. }
+        | Event::DurableWritten { rank, incarnation, .. }
+        | Event::DurableFailed { rank, incarnation, .. }
         | Event::RankFinished { rank, incarnation, .. } => (Some(rank.0), Some(incarnation.0)),
         Event::RankRefused { rank, .. } | Event::LinkBroken { rank, .. } => (Some(rank.0), None),
         _ => (None, None),

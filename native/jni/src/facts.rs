@@ -122,6 +122,17 @@ fn from_event(event: Event) -> Vec<String> {
         Event::StrangerRefused { address, reason } => {
             Fact::new("stranger.refused").with("address", address).with("reason", reason)
         }
+        Event::DurableWritten { rank, incarnation, version, bytes, millis } => Fact::new("durable.written")
+            .with("rank", rank)
+            .with("incarnation", incarnation)
+            .with("version", version)
+            .with("bytes", bytes)
+            .with("millis", millis),
+        Event::DurableFailed { rank, incarnation, version, reason } => Fact::new("durable.failed")
+            .with("rank", rank)
+            .with("incarnation", incarnation)
+            .with("version", version)
+            .with("reason", reason),
         Event::RolledBack { lineage, version, reason } => {
             Fact::new("rolled.back").with("lineage", lineage).with("version", version).with("reason", reason)
         }

@@ -169,6 +169,30 @@ pub enum Event {
         /** Why. */
         reason: String,
     },
+    /// A checkpoint is in the durable store, whole.
+    DurableWritten {
+        /** Who wrote it. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Which version it begins. */
+        version: Version,
+        /** Bytes of the model. */
+        bytes: u64,
+        /** How long it took. */
+        millis: u64,
+    },
+    /// A checkpoint could not be written to the durable store. Training goes on; what was there before is there still.
+    DurableFailed {
+        /** Who tried. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Which version it begins. */
+        version: Version,
+        /** What was seen, and what to do. */
+        reason: String,
+    },
     /// Everybody starts again from an older version, in a new lineage.
     RolledBack {
         /** The new lineage. */

@@ -91,14 +91,52 @@ pub struct Checkpoint {
     pub lineage: Lineage,
     /// The version it begins.
     pub version: Version,
+    /// Whose own model it is; `None` for the model that is the same at all ranks.
+    pub owner: Option<Rank>,
+    /// Each rank has a model of its own beside this one: nobody can be started here without it.
+    pub has_own: bool,
     /// The first round that is trained from it (rounds done so far).
     pub round: u32,
-    /// Bytes of the model.
+    /// Bytes of the model; [`UNMADE`] when they aren't made yet.
     pub length: u64,
     /// Digest of the model's bytes (xxh3-128).
     pub digest: u128,
     /// Whether training is complete: nothing is left to be trained from here.
     pub complete: bool,
+}
+
+/// The length of a lazy checkpoint's model, as long as nobody has needed its bytes.
+pub const UNMADE: u64 = u64::MAX;
+
+/// Under which name a checkpoint is kept.
+pub type CheckpointName = (Lineage, Version, Option<Rank>);
+
+impl Checkpoint {
+    /// Its name.
+    pub fn name(&self) -> CheckpointName {
+        (self.lineage, self.version, self.owner)
+    }
+
+    /// Whether its bytes are known.
+    pub fn is_made(&self) -> bool {
+        self.length != UNMADE
+    }
+
+    /// Whether the two can be one checkpoint, as far as can be told: a lazy one may become any bytes.
+    pub fn agrees(&self, other: &Checkpoint) -> bool {
+        let known = |one: &Checkpoint| (one.name(), one.has_own, one.round, one.complete);
+        let is_open = !self.is_made() || !other.is_made();
+        known(self) == known(other) && (is_open || (self.length, self.digest) == (other.length, other.digest))
+    }
+
+    /// Its model's length in words.
+    pub fn size(&self) -> alloc::string::String {
+        if self.is_made() {
+            alloc::format!("{} bytes", self.length)
+        } else {
+            "bytes that aren't made yet".into()
+        }
+    }
 }
 
 /// Where a rank is: the lineage and version it trains in.

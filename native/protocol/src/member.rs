@@ -146,18 +146,16 @@ impl Running {
         let named = match self.start.checkpoint {
             // A version that begins a lineage keeps the name it had before.
             Some(given) if !self.entered => {
-                let same = (given.length, given.digest, given.round, given.complete)
-                    == (checkpoint.length, checkpoint.digest, checkpoint.round, checkpoint.complete);
-                if !same {
+                if !given.agrees(&Checkpoint { lineage: given.lineage, ..checkpoint }) {
                     return Err(Error::new(
                         Code::Mismatch,
                         format!(
-                            "it was started with {} bytes (round {}, digest {:032x}) as version {next} and entered that \
-                             version with {} bytes (round {}, digest {:032x})",
-                            given.length,
+                            "it was started with {} (round {}, digest {:032x}) as version {next} and entered that \
+                             version with {} (round {}, digest {:032x})",
+                            given.size(),
                             given.round,
                             given.digest,
-                            checkpoint.length,
+                            checkpoint.size(),
                             checkpoint.round,
                             checkpoint.digest
                         ),

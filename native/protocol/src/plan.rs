@@ -204,12 +204,17 @@ fn source(
         return Ok((None, Vec::new()));
     }
     let origin = situation.chain.origin(version);
-    let holders =
-        || situation.held.iter().filter(|(_, held)| held.lineage == origin.lineage && held.version == origin.version);
-    let Some((_, checkpoint)) = holders().next() else {
+    let of = |owner: Option<Rank>| {
+        let name = (origin.lineage, origin.version, owner);
+        situation.held.iter().filter(move |(_, held)| held.name() == name)
+    };
+    let holders = || of(None);
+    // One whose bytes are made already tells its digest.
+    let Some((_, checkpoint)) = holders().find(|(_, held)| held.is_made()).or_else(|| holders().next()) else {
         return Err(format!("no agent that is connected holds version {version}"));
     };
     let lacking = fresh.iter().filter(|rank| match situation.locals.get(rank.0 as usize) {
+        _ if checkpoint.has_own => of(Some(**rank)).next().is_none(),
         Some(Some(kept)) => !kept.contains(&origin),
         _ => false,
     });
@@ -226,8 +231,12 @@ fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Op
     // In a restart of everybody those who live now start again too.
     let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
     let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
-    let mut versions: Vec<Version> =
-        situation.held.iter().filter(|(_, held)| situation.chain.has(held)).map(|(_, held)| held.version).collect();
+    let mut versions: Vec<Version> = situation
+        .held
+        .iter()
+        .filter(|(_, held)| held.owner.is_none() && situation.chain.has(held))
+        .map(|(_, held)| held.version)
+        .collect();
     versions.sort_unstable();
     versions.dedup();
     if !versions.is_empty() && situation.highest <= Version(1) {
@@ -240,24 +249,25 @@ fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Op
 
 fn contradiction(held: &[(AgentId, Checkpoint)]) -> Option<Error> {
     let mut sorted: Vec<&(AgentId, Checkpoint)> = held.iter().collect();
-    sorted.sort_by_key(|(agent, held)| (held.lineage, held.version, *agent));
+    sorted.retain(|(_, held)| held.is_made());
+    sorted.sort_by_key(|(agent, held)| (held.name(), *agent));
     sorted.windows(2).find_map(|pair| {
         let ((first, one), (second, other)) = (pair[0], pair[1]);
-        (one.lineage == other.lineage && one.version == other.version && one != other).then(|| {
+        (one.name() == other.name() && !one.agrees(other)).then(|| {
             Error::new(
                 Code::Mismatch,
                 format!(
-                    "version {} of lineage {} was expected to be the same everywhere, but agent {:016x} holds {} bytes \
-                     (round {}, digest {:032x}) and agent {:016x} {} bytes (round {}, digest {:032x}); training is not \
+                    "version {} of lineage {} was expected to be the same everywhere, but agent {:016x} holds {} \
+                     (round {}, digest {:032x}) and agent {:016x} {} (round {}, digest {:032x}); training is not \
                      deterministic: check row order, seeds and the custom objective",
                     one.version,
                     one.lineage,
                     first.0,
-                    one.length,
+                    one.size(),
                     one.round,
                     one.digest,
                     second.0,
-                    other.length,
+                    other.size(),
                     other.round,
                     other.digest
                 ),
@@ -274,8 +284,8 @@ fn nothing_left(situation: &Situation<'_>, fresh: &[Rank], why: &str) -> Error {
         Code::Unrecoverable,
         format!(
             "rank {} can't be started again: {why}. {} agents hold checkpoints, none of a version that all could start \
-             from: too many executors died at once. More executors than ranks, or fewer ranks in one executor, let more \
-             simultaneous deaths be survived",
+             from: too many executors died at once, and no durable checkpoint was written that could be read. More executors \
+             than ranks, fewer ranks in one executor, or durable checkpoints let more simultaneous deaths be survived",
             list(fresh),
             agents.len()
         ),

@@ -185,3 +185,22 @@ fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
     assert_eq!(forgotten(&outputs), [4]);
     assert!(outputs.iter().any(|output| matches!(output, Output::Start { start, .. } if start.lineage == Lineage(1))));
 }
+
+#[test]
+fn what_can_be_read_from_a_durable_store_is_told_also_when_it_was_forgotten_here() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(Input::Durable(checkpoint(1)));
+    desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    let outputs = desk.hold(0, 3);
+    let held: Vec<u32> = standing(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
+    assert!(held.contains(&1) && held.contains(&4), "{held:?}");
+}
+
+#[test]
+fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() {
+    let mut desk = Desk::seated();
+    let lazy = Checkpoint { length: rejoin_protocol::ids::UNMADE, digest: 0, ..checkpoint(5) };
+    let newcomer = rejoin_protocol::message::Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
+    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[1, 2])));
+    assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { holders, .. } if holders[0].agent.0 == 1)));
+}

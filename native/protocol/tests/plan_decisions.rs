@@ -8,6 +8,8 @@ fn held(agent: u64, lineage: u32, version: u32) -> (AgentId, Checkpoint) {
     let checkpoint = Checkpoint {
         lineage: Lineage(lineage),
         version: Version(version),
+        owner: None,
+        has_own: false,
         round: version,
         length: 5,
         digest: u128::from(lineage) * 100 + u128::from(version),
@@ -183,4 +185,44 @@ fn different_bytes_under_one_name_are_a_mismatch_that_names_both_agents() {
 fn ranks_are_listed_as_one_says_them() {
     let say = |ranks: &[u32]| list(&ranks.iter().copied().map(Rank).collect::<Vec<_>>());
     assert_eq!([say(&[]), say(&[4]), say(&[4, 5]), say(&[4, 5, 6])], ["", "4", "4 and 5", "4, 5 and 6"]);
+}
+
+fn own(agent: u64, version: u32, rank: u32) -> (AgentId, Checkpoint) {
+    let (agent, global) = held(agent, 0, version);
+    (agent, Checkpoint { owner: Some(Rank(rank)), digest: u128::from(rank) + 7, ..global })
+}
+
+fn with_own(agent: u64, version: u32) -> (AgentId, Checkpoint) {
+    let (agent, global) = held(agent, 0, version);
+    (agent, Checkpoint { has_own: true, ..global })
+}
+
+#[test]
+fn a_rank_is_started_where_its_own_model_is_held_even_if_others_are_further() {
+    let members = || vec![living(5, 4), Member::Fresh];
+    let table = |owns: Vec<_>| Table::of(members(), 5, [vec![with_own(1, 4), with_own(1, 5)], owns].concat());
+    assert_eq!(table(vec![own(1, 4, 1), own(1, 5, 1)]).start().0, 5);
+    assert_eq!(table(vec![own(1, 4, 1), own(1, 5, 0)]).start().0, 4, "somebody else's own model doesn't help");
+    let Decision::Fail(error) = table(vec![own(1, 5, 0)]).decide() else { panic!("nobody has it") };
+    assert_eq!(error.code, Code::Unrecoverable);
+    assert!(error.message.contains("the own state of rank 1"), "{error}");
+}
+
+#[test]
+fn when_nobody_is_left_a_version_counts_only_if_the_own_models_of_all_are_held() {
+    let members = vec![Member::Fresh, Member::Fresh];
+    let held = vec![with_own(1, 4), own(1, 4, 0), own(2, 4, 1), with_own(1, 6), own(1, 6, 0)];
+    assert_eq!(Table::of(members, 6, held).start(), (4, vec![1], true));
+}
+
+#[test]
+fn a_lazy_checkpoint_is_the_same_as_what_it_becomes_and_what_is_made_is_preferred() {
+    let lazy = |agent| {
+        let (agent, made) = held(agent, 0, 3);
+        (agent, Checkpoint { length: rejoin_protocol::ids::UNMADE, digest: 0, ..made })
+    };
+    let table = Table::of(vec![living(3, 3), Member::Fresh], 3, vec![lazy(1), held(2, 0, 3), lazy(3)]);
+    assert_eq!(table.start(), (3, vec![1, 2, 3], false));
+    let Decision::Start { checkpoint, .. } = table.decide() else { panic!("they can start") };
+    assert_eq!(checkpoint, Some(held(2, 0, 3).1));
 }

@@ -6,6 +6,8 @@ use super::notes::Notes;
 use super::options::Limits;
 use super::plane::CollectivePlane;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
+use crate::durable::Durable;
+use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
 use std::sync::Arc;
@@ -26,8 +28,17 @@ impl Process {
     /// # Errors
     /// As [`Agent::start`].
     pub fn start(config: AgentConfig) -> Result<Process, Error> {
+        Process::start_durable(config, None)
+    }
+
+    /// The same with durable checkpoints: rank 0's model is written every so many versions, and should all processes have died
+    /// at once, the newest one that is whole is what they start from.
+    ///
+    /// # Errors
+    /// As [`Agent::start_durable`].
+    pub fn start_durable(config: AgentConfig, durable: Option<Durable>) -> Result<Process, Error> {
         let plane = Arc::new(CollectivePlane::default());
-        let agent = Arc::new(Agent::start(config, plane.clone())?);
+        let agent = Arc::new(Agent::start_durable(config, plane.clone(), durable)?);
         Ok(Process { agent, plane, details: false, calls: CallLog::default() })
     }
 
@@ -69,6 +80,8 @@ impl Process {
             Joined::Over { .. } => return Ok(None),
             Joined::Start { start, bytes, .. } => (start, bytes),
         };
+        // A model may have no bytes.
+        let bytes = bytes.or_else(|| start.checkpoint.map(|_| Bytes::new()));
         let member = MemberId { rank, incarnation: start.incarnation };
         let Some(seat) = self.plane.seat(member) else {
             let error = self.agent.failure(member).unwrap_or_else(|| {

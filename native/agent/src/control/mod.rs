@@ -23,11 +23,12 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, Input};
-use rejoin_protocol::ids::{AgentId, Attempt, Incarnation, Millis, Rank};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Millis, Rank};
 use rejoin_transport::{Keys, Link, Listener};
 use results::{Question, ResultsFetch};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -99,6 +100,8 @@ pub(crate) struct Control {
     links: DataLinks,
     /// Fetches of results that failed with every holder, and when they are tried again.
     results_again: Vec<(Instant, Box<ResultsFetch>)>,
+    /// Checkpoints that a thread makes or reads now.
+    making: BTreeSet<Checkpoint>,
     members: BTreeMap<Rank, MemberState>,
     rules: Rules,
     usage_next: Instant,
@@ -111,6 +114,7 @@ impl Control {
         config: &AgentConfig,
         keys: Keys,
         plane: Arc<dyn DataPlane>,
+        durable: Vec<(Checkpoint, PathBuf)>,
     ) -> Result<(Control, Arc<Shared>), Error> {
         let io = |what: &'static str| {
             move |cause: std::io::Error| Error::new(Code::Io, format!("the agent can't {what}: {cause}"))
@@ -121,7 +125,7 @@ impl Control {
         poll.registry().register(listener.socket(), LISTENER, Interest::READABLE).map_err(io("watch its listener"))?;
         let now = Instant::now();
         let agent = AgentId(rejoin_transport::random_u64());
-        let host = Host::new(
+        let mut host = Host::new(
             HostConfig {
                 agent,
                 executor: config.executor.clone(),
@@ -134,6 +138,10 @@ impl Control {
         );
         let (shared, commands) = Shared::new(config.job, config.tracker, waker);
         let shared = Arc::new(shared);
+        for (checkpoint, path) in durable {
+            shared.store.is_durable(checkpoint, path);
+            host.handle(Input::Durable(checkpoint), Millis(0));
+        }
         let control = Control {
             poll,
             shared: shared.clone(),
@@ -153,6 +161,7 @@ impl Control {
             next_token: FIRST_LINK,
             links: DataLinks::default(),
             results_again: Vec::new(),
+            making: BTreeSet::new(),
             members: BTreeMap::new(),
             rules: Rules::default(),
             usage_next: now + USAGE,

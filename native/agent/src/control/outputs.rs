@@ -65,6 +65,8 @@ impl Control {
             Command::Holding { member: MemberId { rank, incarnation }, oldest, results } => {
                 self.handle(Some(Input::Holding { rank, incarnation, oldest, results }));
             }
+            Command::Made { asked, made } => self.made(asked, &made),
+            Command::Durable(checkpoint) => self.handle(Some(Input::Durable(checkpoint))),
             Command::Happened(event) => self.handle(Some(Input::Happened(event))),
             Command::Strike(rule) => self.strike(rule),
             Command::Close => self.over = Some("closed by its owner".into()),

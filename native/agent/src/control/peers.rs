@@ -1,6 +1,6 @@
 //! Connections with other agents: accepted and made, for data links and for fetches.
 
-use super::{Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
+use super::{Command, Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
 use crate::agent::MemberId;
 use crate::fetch::{self, Fetch, Progress};
 use crate::links::Misfit;
@@ -9,7 +9,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
-use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::ids::{Checkpoint, Incarnation, Rank};
 use rejoin_protocol::wire::Kind;
 use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::net::SocketAddr;
@@ -158,10 +158,10 @@ impl Control {
                 Ok(Received::Refused(error)) => return self.end(token, format!("refused: {}", error.message)),
                 Ok(Received::Frame(header, payload)) => match &mut connection.role {
                     Role::Serving(serve) if header.kind == Kind::Control => {
-                        if let Err(error) =
-                            serve.request(&payload, &self.shared.store, &*self.plane, &mut connection.link)
-                        {
-                            return self.end(token, error.message);
+                        match serve.request(&payload, &self.shared.store, &*self.plane, &mut connection.link) {
+                            Ok(None) => {}
+                            Ok(Some(wanted)) => self.make(wanted),
+                            Err(error) => return self.end(token, error.message),
                         }
                         self.asked_to_serve();
                     }
@@ -191,6 +191,40 @@ impl Control {
                     return self.end(token, cause.to_string());
                 }
             }
+        }
+    }
+
+    /// Has a checkpoint made or read, on a thread of its own: this one has heartbeats to send.
+    fn make(&mut self, wanted: Checkpoint) {
+        if !self.making.insert(wanted) {
+            return;
+        }
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name("rejoin-supplier".into()).spawn(move || {
+            let made = shared.store.make(&wanted);
+            shared.command(Command::Made { asked: wanted, made });
+        });
+        if let Err(cause) = thread {
+            let made = Err(Error::new(Code::Io, format!("no thread for a supplier can be started: {cause}")));
+            self.shared.command(Command::Made { asked: wanted, made });
+        }
+    }
+
+    /// It is made, or can't be: whoever asked for it is served, or asks somebody else.
+    pub(super) fn made(&mut self, asked: Checkpoint, made: &Result<(Checkpoint, bytes::Bytes), Error>) {
+        self.making.remove(&asked);
+        if let Err(error) = made {
+            log::error!("{} checkpoint {} can't be given: {error}", self.shared.prefix(), asked.version);
+        }
+        let mut serving = Vec::new();
+        for (token, connection) in &mut self.connections {
+            if let Role::Serving(serve) = &mut connection.role {
+                serve.made(&asked, made);
+                serving.push(*token);
+            }
+        }
+        for token in serving {
+            self.serve_connection(token);
         }
     }
 
@@ -310,6 +344,13 @@ impl Control {
     }
 
     pub(super) fn connection_deadlines(&mut self, now: Instant) {
+        for connection in self.connections.values_mut() {
+            if let Role::Serving(serve) = &mut connection.role {
+                serve.tell_coming(&mut connection.link, now);
+                // A link that has failed is found so when its end is read.
+                let _ = connection.link.flush();
+            }
+        }
         let late: Vec<(Token, String)> = self
             .connections
             .iter()

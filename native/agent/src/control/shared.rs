@@ -34,6 +34,8 @@ pub(crate) enum Command {
     FetchResults { member: MemberId, fetch: collective::Fetch },
     AskCall { member: MemberId, peer: Rank, place: collective::Place },
     Holding { member: MemberId, oldest: Version, results: Vec<Extent> },
+    Made { asked: Checkpoint, made: Result<(Checkpoint, Bytes), Error> },
+    Durable(Checkpoint),
     Happened(Event),
     Strike(FaultRule),
     Close,

@@ -78,6 +78,11 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let (sender, receiver) = unbounded();
     watch_signals(sender.clone()).map_err(io("watch for signals"))?;
     let mut recorder = Recorder::new(options.events.as_deref()).map_err(io("make the event log"))?;
+    if let Some(folder) = &options.durable {
+        std::fs::create_dir_all(folder).map_err(io("make the folder of durable checkpoints"))?;
+    }
+    let durable = options.durable.as_ref().map(std::fs::canonicalize).transpose();
+    let durable = durable.map_err(io("find the folder of durable checkpoints"))?.unwrap_or_default();
     let (job, secret) = (JobId::random()?, Secret::random()?);
     let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
     let tracker = JobTracker::start(options, job, secret, sender.clone())?;
@@ -89,6 +94,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             (launched::TRACKER, tracker.address().to_string()),
             (launched::JOB, job.to_string()),
             (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
+            (launched::DURABLE, durable.to_string_lossy().into_owned()),
+            (launched::DURABLE_EVERY, options.durable_every.to_string()),
             (launched::CALLS, u8::from(options.calls).to_string()),
             (launched::LOG, options.log.clone()),
         ],
@@ -210,6 +217,9 @@ impl Run<'_> {
             Happening::Signal(signal) => self.signalled(signal),
             Happening::Told(Told::Event(event)) => {
                 self.take_note(&event);
+                if let Event::DurableFailed { rank, version, reason, .. } = &event {
+                    self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
+                }
                 let failed = match &event {
                     Event::JobFailed { error } => Some(error.clone()),
                     _ => None,

@@ -26,6 +26,10 @@ pub struct Options {
     pub rules: Vec<Rule>,
     /// Where the event log goes.
     pub events: Option<PathBuf>,
+    /// Folder of durable checkpoints.
+    pub durable: Option<PathBuf>,
+    /// Every how many versions one is written.
+    pub durable_every: u32,
     /// Whether ranks tell their calls on standard error.
     pub calls: bool,
     /// Limit of the whole run.

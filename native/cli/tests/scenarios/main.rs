@@ -4,6 +4,7 @@
 #[path = "../launcher/harness.rs"]
 mod harness;
 
+mod checkpoints;
 mod deaths;
 mod freezes;
 mod programs;

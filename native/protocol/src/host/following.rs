@@ -192,7 +192,8 @@ impl Host {
     /// A plan gave this rank its start.
     fn begin(&mut self, newcomer: Newcomer, lineage: Lineage) {
         match newcomer.checkpoint {
-            Some(checkpoint) if !self.holds(&checkpoint) => {
+            // One without bytes is here wherever one is; a lazy one that this process holds has to be made.
+            Some(checkpoint) if checkpoint.length > 0 && !(checkpoint.is_made() && self.holds(&checkpoint)) => {
                 let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
                 let fetching = Fetching { newcomer, lineage, failures: 0, again_at: None };
                 if let Some(member) = self.member(rank, incarnation) {

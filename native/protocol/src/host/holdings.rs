@@ -1,7 +1,7 @@
 //! The checkpoints that a process holds, by name; the bytes are in the driver's store.
 
 use crate::error::{Code, Error};
-use crate::ids::{Checkpoint, Lineage, Rank, Version};
+use crate::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -9,12 +9,12 @@ use alloc::vec::Vec;
 /// What is held, and who took it (`None`: it was fetched).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holdings {
-    held: BTreeMap<(Lineage, Version), (Checkpoint, Option<Rank>)>,
+    held: BTreeMap<CheckpointName, (Checkpoint, Option<Rank>)>,
 }
 
 impl Holdings {
     pub(super) fn has(&self, checkpoint: &Checkpoint) -> bool {
-        self.held.get(&(checkpoint.lineage, checkpoint.version)).is_some_and(|(held, _)| held == checkpoint)
+        self.held.get(&checkpoint.name()).is_some_and(|(held, _)| held.agrees(checkpoint))
     }
 
     pub(super) fn list(&self) -> Vec<Checkpoint> {
@@ -25,9 +25,9 @@ impl Holdings {
     /// # Errors
     /// `Mismatch` when another one is held under its name, naming both ranks.
     pub(super) fn add(&mut self, checkpoint: Checkpoint, rank: Option<Rank>) -> Result<(), Error> {
-        let name = (checkpoint.lineage, checkpoint.version);
+        let name = checkpoint.name();
         match self.held.get(&name) {
-            Some((held, by)) if *held != checkpoint => {
+            Some((held, by)) if !held.agrees(&checkpoint) => {
                 let who = |rank: Option<Rank>| match rank {
                     Some(rank) => format!("rank {rank}"),
                     None => "the rank it was fetched from".into(),
@@ -35,16 +35,16 @@ impl Holdings {
                 Err(Error::new(
                     Code::Mismatch,
                     format!(
-                        "version {} was expected to be the same on every rank, but {} took {} bytes (round {}, digest \
-                         {:032x}) and {} took {} bytes (round {}, digest {:032x}); training is not deterministic: check \
+                        "version {} was expected to be the same on every rank, but {} took {} (round {}, digest \
+                         {:032x}) and {} took {} (round {}, digest {:032x}); training is not deterministic: check \
                          row order, seeds and the custom objective",
                         checkpoint.version,
                         who(*by),
-                        held.length,
+                        held.size(),
                         held.round,
                         held.digest,
                         who(rank),
-                        checkpoint.length,
+                        checkpoint.size(),
                         checkpoint.round,
                         checkpoint.digest
                     ),
@@ -69,11 +69,14 @@ impl Holdings {
     }
 
     fn forget(&mut self, which: impl Fn(&Checkpoint) -> bool) -> Vec<(Lineage, Version)> {
-        let gone: Vec<(Lineage, Version)> =
+        let gone: Vec<CheckpointName> =
             self.held.iter().filter(|(_, (checkpoint, _))| which(checkpoint)).map(|(name, _)| *name).collect();
         for name in &gone {
             self.held.remove(name);
         }
-        gone
+        let mut names: Vec<(Lineage, Version)> =
+            gone.into_iter().map(|(lineage, version, _)| (lineage, version)).collect();
+        names.dedup();
+        names
     }
 }

@@ -158,6 +158,8 @@ pub enum Input {
         /** Which results of collectives it holds; it finishes no more before the plan of this view. */
         results: Vec<Extent>,
     },
+    /// This process can read this checkpoint from a durable store, also after it was forgotten here.
+    Durable(Checkpoint),
     /// A fact for the story.
     Happened(Event),
     /// The time asked for has come.
@@ -287,7 +289,7 @@ pub enum Output {
         /** The model's digest, or the error. */
         outcome: Result<u128, Error>,
     },
-    /// Nobody needs these bytes any more.
+    /// Nobody needs these bytes any more, whoever owns them.
     Forget {
         /** The lineage. */
         lineage: Lineage,
@@ -330,6 +332,8 @@ pub struct Host {
     members: Vec<Member>,
     locals: Vec<Local>,
     holdings: Holdings,
+    /// What can be read from a durable store.
+    durable: Vec<Checkpoint>,
     view: Option<View>,
     /// Who holds what the newest plan starts from.
     plan_holders: Vec<AgentId>,
@@ -361,6 +365,7 @@ impl Host {
             members: Vec::new(),
             locals: Vec::new(),
             holdings: Holdings::default(),
+            durable: Vec::new(),
             view: None,
             plan_holders: Vec::new(),
             plan: None,
@@ -405,6 +410,7 @@ impl Host {
             Input::Holding { rank, incarnation, oldest, results } => {
                 self.holds_logs(rank, incarnation, oldest, results);
             }
+            Input::Durable(checkpoint) => self.durable.push(checkpoint),
             Input::Happened(event) => self.send(AgentMessage::Happened(event)),
             Input::Wake => {}
         }

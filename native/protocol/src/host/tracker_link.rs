@@ -58,7 +58,9 @@ impl Host {
             })
         });
         let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();
-        Standing { generation, ranks: ranks.collect(), held: self.holdings.list() }
+        let mut held = self.holdings.list();
+        held.extend(self.durable.iter().filter(|there| !self.holdings.has(there)));
+        Standing { generation, ranks: ranks.collect(), held }
     }
 
     pub(super) fn tracker_down(&mut self, reason: String) {

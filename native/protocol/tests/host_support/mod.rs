@@ -21,7 +21,16 @@ pub fn attempt(task: u32) -> Attempt {
 
 pub fn checkpoint(version: u32) -> Checkpoint {
     let (length, digest) = if version == 0 { (0, 0) } else { (10, u128::from(version)) };
-    Checkpoint { lineage: Lineage(0), version: Version(version), round: version, length, digest, complete: false }
+    Checkpoint {
+        lineage: Lineage(0),
+        version: Version(version),
+        owner: None,
+        has_own: false,
+        round: version,
+        length,
+        digest,
+        complete: false,
+    }
 }
 
 pub fn address(agent: u64) -> AgentAddress {

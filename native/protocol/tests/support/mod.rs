@@ -34,6 +34,8 @@ pub fn checkpoint(version: u32) -> Checkpoint {
     Checkpoint {
         lineage: Lineage(0),
         version: Version(version),
+        owner: None,
+        has_own: false,
         round: version,
         length: 10,
         digest: u128::from(version) * 1000,

@@ -385,7 +385,7 @@ impl World {
 fn checkpoint(lineage: Lineage, version: Version, model: u64, complete: bool) -> Checkpoint {
     let length = if version == Version(0) { 0 } else { 8 };
     let digest = if version == Version(0) { 0 } else { u128::from(model) };
-    Checkpoint { lineage, version, round: version.0, length, digest, complete }
+    Checkpoint { lineage, version, owner: None, has_own: false, round: version.0, length, digest, complete }
 }
 
 fn header(frame: &Frame, lineage: Lineage) -> Header {

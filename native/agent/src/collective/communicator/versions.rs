@@ -1,13 +1,14 @@
 //! From one version to the next: what a rank starts from, its checkpoints, its end.
 
 use super::Communicator;
-use crate::agent::checkpoint;
+use crate::agent::{checkpoint, lazy_checkpoint};
 use crate::store::digest;
 use bytes::Bytes;
 use rejoin_protocol::collective::{frame::Expected, Place};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::Moment;
-use rejoin_protocol::ids::{Phase, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Phase, Rank, Version};
+use std::sync::Arc;
 
 impl Communicator {
     /// What this incarnation starts from: the version, and the model of that version's checkpoint; `None` at version 0.
@@ -36,19 +37,56 @@ impl Communicator {
         taken.map_err(|error| self.fails(error))
     }
 
-    fn take_checkpoint(&mut self, model: Bytes) -> Result<Version, Error> {
-        let member = self.seat.member;
-        let mut state = self.seat.lock();
-        if let Some(error) = &state.error {
-            return Err(error.clone());
+    /// The same without its bytes: `supplier` makes them when somebody needs them, which is a rank that comes back, or the
+    /// durable store. It is an immutable snapshot of the model: whenever it is asked, as long as it isn't dropped (two
+    /// versions, or longer while ranks are missing), it gives the same bytes, the same at all ranks. It is asked on a thread
+    /// of its own. When it fails, another rank is asked.
+    ///
+    /// # Errors
+    /// As [`Communicator::checkpoint`].
+    #[track_caller]
+    pub fn checkpoint_lazy(
+        &mut self,
+        supplier: impl Fn() -> Result<Vec<u8>, Error> + Send + Sync + 'static,
+    ) -> Result<Version, Error> {
+        self.usable()?;
+        if self.seat.lock().participant.needs_barrier() {
+            self.barrier()?;
         }
-        let next = Version(state.participant.version().0 + 1);
+        self.calls.step(self.seat.member, self.version(), "checkpoint(lazy)");
+        let next = self.next_version();
+        let taken = lazy_checkpoint(self.start.lineage, next, next.0);
+        let stored = self.agent.store_lazy(self.seat.member, taken, Arc::new(supplier));
+        stored.and_then(|()| self.enter(taken)).map_err(|error| self.fails(error))
+    }
+
+    fn next_version(&self) -> Version {
+        Version(self.version().0 + 1)
+    }
+
+    fn take_checkpoint(&mut self, model: Bytes) -> Result<Version, Error> {
+        let next = self.next_version();
         let taken = checkpoint(self.start.lineage, next, next.0, &model, false);
-        self.agent.store(member, taken, model)?;
-        // Under one lock with the command, so that a standing has both or neither.
-        state.participant.enter(next)?;
-        self.agent.entered(member, taken, None);
-        Ok(next)
+        self.agent.store(self.seat.member, taken, model)?;
+        self.enter(taken)
+    }
+
+    /// The version that a stored checkpoint begins.
+    fn enter(&mut self, taken: Checkpoint) -> Result<Version, Error> {
+        let member = self.seat.member;
+        {
+            let mut state = self.seat.lock();
+            if let Some(error) = &state.error {
+                return Err(error.clone());
+            }
+            // Under one lock with the command, so that a standing has both or neither.
+            state.participant.enter(taken.version)?;
+            self.agent.entered(member, taken, None);
+        }
+        if member.rank == Rank(0) {
+            self.agent.keep(member, taken, self.seat.world);
+        }
+        Ok(taken.version)
     }
 
     /// The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the
@@ -63,6 +101,9 @@ impl Communicator {
         ended.map_err(|error| self.fails(error))?;
         let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
         let rounds = self.version().0;
+        if !self.agent.is_kept_within(self.limits.finish) {
+            log::warn!("rank {} ends while a durable checkpoint is still being written", self.rank());
+        }
         self.notes.end();
         self.tell_notes();
         let ended = self.agent.finish(self.seat.member, rounds, digest(model), result, self.limits.finish);

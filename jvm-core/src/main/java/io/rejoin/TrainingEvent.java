@@ -39,6 +39,10 @@ public final class TrainingEvent {
     LINK_BROKEN("link.broken"),
     /** A stranger or an outdated incarnation was turned away: address, reason. */
     STRANGER_REFUSED("stranger.refused"),
+    /** A checkpoint is in the durable store: rank, incarnation, version, bytes, millis. */
+    DURABLE_WRITTEN("durable.written"),
+    /** A checkpoint could not be written there: rank, incarnation, version, reason. */
+    DURABLE_FAILED("durable.failed"),
     /** Everybody starts again from an older version: lineage, version, reason. */
     ROLLED_BACK("rolled.back"),
     /** A fault rule struck: id, rank, incarnation. */

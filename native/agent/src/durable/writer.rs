@@ -1,0 +1,128 @@
+//! The thread that writes durable checkpoints.
+
+use super::{file, Durable};
+use crate::agent::MemberId;
+use crate::control::{Command, Shared};
+use crossbeam::channel::{unbounded, Sender};
+use parking_lot::{Condvar, Mutex};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Checkpoint, Rank, Version};
+use rejoin_transport::JobId;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How many whole versions stay in the folder.
+const KEPT: usize = 2;
+
+/// Writes one checkpoint after the other. Dropping it ends its thread once all are written.
+pub(crate) struct Writer {
+    every: u32,
+    jobs: Sender<(MemberId, Checkpoint, u32)>,
+    /// How many are queued or being written.
+    under_way: Arc<(Mutex<u32>, Condvar)>,
+}
+
+impl Writer {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// `Io` when it can't be started.
+    pub(crate) fn start(durable: Durable, job: JobId, shared: Arc<Shared>) -> Result<Writer, Error> {
+        let (jobs, queue) = unbounded::<(MemberId, Checkpoint, u32)>();
+        let under_way = Arc::new((Mutex::new(0), Condvar::new()));
+        let (counter, every) = (under_way.clone(), durable.every);
+        std::thread::Builder::new()
+            .name("rejoin-durable".into())
+            .spawn(move || {
+                for (member, checkpoint, world) in queue {
+                    write(&durable, job, &shared, member, checkpoint, world);
+                    *counter.0.lock() -= 1;
+                    counter.1.notify_all();
+                }
+            })
+            .map_err(|cause| Error::new(Code::Io, format!("the durable writer's thread can't be started: {cause}")))?;
+        Ok(Writer { every, jobs, under_way })
+    }
+
+    /// Whether checkpoints of this version are written.
+    pub(crate) fn wants(&self, version: Version) -> bool {
+        version.0.is_multiple_of(self.every)
+    }
+
+    /// Queues a checkpoint that is in the store. When older ones are still being written, it waits for them: a disk that is
+    /// slower than the training would otherwise fill the memory.
+    pub(crate) fn write(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
+        let own = if checkpoint.has_own { 2 } else { 1 };
+        let (count, changed) = &*self.under_way;
+        let mut count = count.lock();
+        while *count >= own {
+            changed.wait(&mut count);
+        }
+        *count += 1;
+        // The thread takes from the queue as long as this end is there.
+        let _ = self.jobs.send((member, checkpoint, world));
+    }
+
+    /// Waits until all is written; false when it takes longer.
+    pub(crate) fn is_idle_within(&self, at_most: Duration) -> bool {
+        let deadline = Instant::now() + at_most;
+        let (count, changed) = &*self.under_way;
+        let mut count = count.lock();
+        while *count > 0 {
+            if changed.wait_until(&mut count, deadline).timed_out() {
+                return *count == 0;
+            }
+        }
+        true
+    }
+}
+
+fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, checkpoint: Checkpoint, world: u32) {
+    let MemberId { rank, incarnation } = member;
+    let began = Instant::now();
+    let version = checkpoint.version;
+    let written = shared.store.make(&checkpoint).and_then(|(made, bytes)| {
+        let path = file::write(&durable.folder, job, &made, &bytes)?;
+        Ok((made, path))
+    });
+    match written {
+        Ok((made, path)) => {
+            shared.store.is_durable(made, path);
+            shared.command(Command::Durable(made));
+            let millis = began.elapsed().as_millis() as u64;
+            let event = Event::DurableWritten { rank, incarnation, version, bytes: made.length, millis };
+            shared.command(Command::Happened(event));
+            tidy(durable, job, world);
+        }
+        Err(error) => {
+            log::error!("{} durable checkpoint {version}: {}", shared.prefix_of(rank), error.message);
+            let reason = format!(
+                "{}. Training goes on; the last whole checkpoint in {} stays. Make room there, or the job can't be \
+                 restored to a newer one should all processes die",
+                error.message,
+                durable.folder.display()
+            );
+            shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
+        }
+    }
+}
+
+/// Removes what is older than the newest whole versions. Another process may do the same at the same time.
+fn tidy(durable: &Durable, job: JobId, world: u32) {
+    let Ok(found) = file::list(&durable.folder, job) else { return };
+    let there: BTreeSet<_> = found.iter().map(|(checkpoint, _)| checkpoint.name()).collect();
+    let is_whole = |checkpoint: &&Checkpoint| {
+        let own = |rank| there.contains(&(checkpoint.lineage, checkpoint.version, Some(Rank(rank))));
+        checkpoint.owner.is_none() && (!checkpoint.has_own || (0..world).all(own))
+    };
+    let whole: Vec<_> = found.iter().map(|(checkpoint, _)| checkpoint).filter(is_whole).collect();
+    let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
+    for (checkpoint, path) in &found {
+        if (checkpoint.lineage, checkpoint.version) < oldest_kept {
+            // It may be gone already.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -79,7 +79,7 @@ fn a_throw_frees_the_worker_and_its_next_incarnation_repeats_it() {
         assert!(matches!(join(spawn(&world, 1, 0, &shape, None)), End::Failed(_) | End::Refused(_)));
         let failure = world.agent(1).bridge.failure(Rank(1), Incarnation(0)).expect("the reason is known");
         assert!(failure.code == Code::Io && failure.message.contains("fault rule 5"), "{failure}");
-        world.hold_all();
+        world.hold_all(3);
         world.seat(1, homes[1], 1);
         world.start(1, 3);
         all_done(vec![survivor, spawn(&world, 1, 3, &shape, None)]);
@@ -97,7 +97,7 @@ fn a_rule_for_the_replay_strikes_a_restarted_rank_only() {
     let survivor = spawn(&world, 0, 0, &shape, None);
     for (incarnation, start) in [(0, 0), (1, 2), (2, 2)] {
         if incarnation > 0 {
-            world.hold_all();
+            world.hold_all(start);
             world.seat(1, 1, incarnation);
             world.start(1, start);
         }

@@ -47,7 +47,7 @@ fn a_restarted_rank_is_served_in_place_again() {
     let death = Death { phase: Phase::Version(Version(2)), step: 5 };
     let survivor = spawn(&world, 0, 0, &shape, None);
     assert!(matches!(join(spawn(&world, 1, 0, &shape, Some(death))), End::Died));
-    world.hold_all();
+    world.hold_all(2);
     world.kill(1, config());
     world.seat(1, 1, 1);
     world.start(1, 2);

@@ -27,7 +27,7 @@ fn changed(homes: &[usize], spoil: Spoil) -> Error {
     let other = spawn(&world, 0, 0, &shape, None);
     let death = Death { phase: version(3), step: 7 };
     assert!(matches!(join(spawn(&world, 1, 0, &shape, Some(death))), End::Died));
-    world.hold_all();
+    world.hold_all(3);
     world.lose(1);
     world.seat(1, homes[1], 1);
     world.start(1, 3);
@@ -241,7 +241,7 @@ fn logs_that_outgrow_the_memory_go_to_disk_and_are_replayed_from_there() {
         assert!(matches!(join(spawn(&world, 1, 0, &shape, Some(death))), End::Died));
         let usage = world.agents[0].bridge.usage();
         assert!(usage.spilled_bytes > 100_000, "{usage:?}");
-        world.hold_all();
+        world.hold_all(2);
         world.lose(1);
         world.seat(1, homes[1], 1);
         world.start(1, 2);
@@ -322,7 +322,7 @@ fn a_hold_keeps_logs_until_it_is_released() {
     let shape = Shape { versions: 8, ..Shape::new(VARIANT) };
     let handles = [0, 1].map(|rank| {
         let (bridge, shape) = (bridge.clone(), shape.clone());
-        std::thread::spawn(move || train(&bridge, rank, Incarnation(0), 0, &shape, None))
+        std::thread::spawn(move || train(&bridge, rank, Incarnation(0), 0, &shape, None, |_| {}))
     });
     handles.into_iter().for_each(|handle| assert!(matches!(join(handle), End::Done)));
     assert_eq!(bridge.hold(Rank(0), Incarnation(0)), Version(0));

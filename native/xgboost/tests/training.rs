@@ -80,7 +80,7 @@ fn with_a_death(homes: &[usize], rank: u32, death: Death, variant: WireVariant, 
     }
     let end = join(dying.expect("the rank that dies is among them"));
     assert!(matches!(end, End::Died), "{end:?}");
-    world.hold_all();
+    world.hold_all(restart_version(death.phase));
     if whole_process {
         world.kill(agent, config());
     } else {
@@ -141,7 +141,7 @@ fn two_ranks_of_one_process_die_at_once() {
         let end = join(handle);
         assert!(matches!(end, End::Died), "{end:?}");
     }
-    world.hold_all();
+    world.hold_all(2);
     world.kill(0, config());
     world.seat(0, 0, 1);
     world.seat(1, 0, 1);
@@ -164,7 +164,7 @@ fn the_same_rank_dies_again_while_it_is_restored() {
     ];
     for (incarnation, (start, death)) in places.into_iter().enumerate() {
         if incarnation > 0 {
-            world.hold_all();
+            world.hold_all(start);
             world.kill(1, config());
             world.seat(1, 1, incarnation as u32);
             world.start(1, start);

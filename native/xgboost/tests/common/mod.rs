@@ -14,6 +14,7 @@ use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
 use rejoin_transport::{Hello, JobId, Keys, Link, Listener, PortRange, Purpose, Received, Secret};
 use rejoin_xgboost::{Bridge, BridgeConfig, InPlace};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -139,6 +140,8 @@ pub struct World {
     pub agents: Vec<Agent>,
     ranks: Vec<Option<Place>>,
     pub lineage: Lineage,
+    /// The version that each rank has entered.
+    pub entered: Arc<Mutex<HashMap<u32, u32>>>,
 }
 
 pub fn config() -> BridgeConfig {
@@ -157,7 +160,7 @@ impl World {
     pub fn with(homes: &[usize], config: BridgeConfig) -> Self {
         let agents = (0..=*homes.iter().max().expect("at least one rank")).map(|_| Agent::new(config.clone()));
         let agents = agents.collect();
-        let mut world = World { agents, ranks: vec![None; homes.len()], lineage: Lineage(1) };
+        let mut world = World { agents, ranks: vec![None; homes.len()], lineage: Lineage(1), entered: Arc::default() };
         for (rank, home) in homes.iter().enumerate() {
             world.seat(rank as u32, *home, 0);
         }
@@ -250,7 +253,14 @@ impl World {
         self.agents[agent] = Agent::new(config);
     }
 
-    pub fn hold_all(&self) {
+    /// Somebody has died and will start again at `version`. That is the lowest version of the living, as a tracker would
+    /// have chosen it: so this waits until all are there. Nothing they need for that has to come from the dead one.
+    pub fn hold_all(&self, version: u32) {
+        let ranks: Vec<u32> = self.living().map(|(rank, _)| rank.0).collect();
+        until("the version from which the dead rank will go on", || {
+            let entered = self.entered.lock();
+            ranks.iter().all(|rank| version == 0 || entered.get(rank) >= Some(&version)).then_some(())
+        });
         for (rank, place) in self.living() {
             self.agents[place.agent].bridge.hold(rank, place.incarnation);
         }

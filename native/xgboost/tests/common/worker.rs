@@ -266,6 +266,7 @@ pub fn train(
     start: u32,
     shape: &Shape,
     death: Option<Death>,
+    entered: impl Fn(u32),
 ) -> End {
     let refused = |error| End::Refused(error);
     let arguments = match bridge.communicator(Rank(rank), incarnation, shape.variant) {
@@ -283,6 +284,9 @@ pub fn train(
             if let Err(error) = bridge.enter(Rank(rank), incarnation, phase, shape.mark(phase)) {
                 return refused(error);
             }
+        }
+        if let Phase::Version(version) = phase {
+            entered(version.0);
         }
         for step in 0..shape.steps_of(phase) {
             if death.is_some_and(|death| death.phase == phase && death.step == step) {
@@ -306,9 +310,11 @@ pub fn train(
 /// The same on a thread of its own, in the rank's present incarnation.
 pub fn spawn(world: &World, rank: u32, start: u32, shape: &Shape, death: Option<Death>) -> JoinHandle<End> {
     let (bridge, incarnation, shape) = (world.agent(rank).bridge.clone(), world.incarnation(rank), shape.clone());
-    let notes = world.agent(rank).notes.clone();
+    let (notes, entered) = (world.agent(rank).notes.clone(), world.entered.clone());
     std::thread::spawn(move || {
-        let end = train(&bridge, rank, incarnation, start, &shape, death);
+        let end = train(&bridge, rank, incarnation, start, &shape, death, |version| {
+            entered.lock().insert(rank, version);
+        });
         if let End::Failed(cause) = &end {
             // Shown when the test fails.
             println!("rank {rank} failed with {cause}; its bridge said {:?}", notes.all());

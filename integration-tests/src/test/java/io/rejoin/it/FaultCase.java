@@ -57,7 +57,12 @@ record FaultCase(
         killed(
             "an executor is killed before the first byte of boot, while the DMatrix is built",
             calm -> Fault.of(1).boot(0)));
-    all.add(killed("an executor is killed in the sketch", calm -> Fault.of(2).boot(3_000)));
+    all.add(
+        new FaultCase(
+            "an executor is killed in the sketch",
+            3,
+            1,
+            (run, calm) -> run.fault(inSketch(run.recipe()).kill())));
     all.add(
         killed(
             "an executor is killed in the first round",
@@ -251,6 +256,12 @@ record FaultCase(
           100 * round,
           100 * bytes);
     }
+  }
+
+  /** {@code approx} sketches at the beginning of every round, the others before the first one. */
+  private static Fault inSketch(Recipe recipe) {
+    Fault fault = Fault.of(2);
+    return recipe == Recipe.APPROX ? fault.version(0, 1_000) : fault.boot(3_000);
   }
 
   private static FaultCase killed(String name, Function<Calm, Fault> fault) {

@@ -157,7 +157,7 @@ impl Agent {
     /// # Errors
     /// `Mismatch` when another rank of this process took a different one; the job ends with it.
     pub fn store(&self, member: MemberId, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
-        if bytes.is_empty() {
+        if bytes.is_empty() && checkpoint.owner.is_none() {
             return Ok(());
         }
         self.shared.store.put(checkpoint, bytes).inspect_err(|error| {
@@ -173,6 +173,33 @@ impl Agent {
         self.shared.store.put_lazy(checkpoint, supplier).inspect_err(|error| {
             self.shared.command(Command::Broken { member, error: error.clone() });
         })
+    }
+
+    /// Has a rank's own model, which is stored, held by as many other processes as there are, at most
+    /// [`rejoin_protocol::host::COPIES`], on other hosts where there are any; waits until they do.
+    ///
+    /// # Errors
+    /// `Mismatch` when it has other bytes than an older incarnation gave it, `Fenced`, the job's own error, or `TimedOut`.
+    pub fn spread(&self, member: MemberId, checkpoint: Checkpoint, at_most: Duration) -> Result<(), Error> {
+        let wait = Waiting::new();
+        self.shared.command(Command::Own { member, checkpoint, wait: wait.clone() });
+        wait.wait(at_most, || {
+            Error::new(
+                Code::TimedOut,
+                format!(
+                    "rank {} gave its own model of version {} to other processes and waited {} s until they held it; {}",
+                    member.rank,
+                    checkpoint.version,
+                    at_most.as_secs(),
+                    self.shared.situation()
+                ),
+            )
+        })
+    }
+
+    /// The bytes of a checkpoint that this process holds.
+    pub fn held(&self, checkpoint: &Checkpoint) -> Option<Bytes> {
+        self.shared.store.find(checkpoint)
     }
 
     /// Writes a stored checkpoint to the durable store, if there is one and it is this version's turn; in the background,

@@ -21,14 +21,16 @@ use crate::store::{digest, CheckpointStore};
 
 /// Longest silence of a holder before the next one is asked.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-const SLICE: usize = RESULT_PART_LIMIT;
-const WINDOW: usize = 4 * SLICE;
+pub(crate) const SLICE: usize = RESULT_PART_LIMIT;
+pub(crate) const WINDOW: usize = 4 * SLICE;
 
 /// What is asked for over a fetch link, one thing at a time.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// A checkpoint's bytes.
     Checkpoint(Checkpoint),
+    /// Hold this rank's own model too. Answered by `Send`, `Kept` or `Differs`; its bytes follow after `Send`.
+    Keep(Checkpoint),
     /// Results of collectives, `from` to `to` (exclusive), each as a [`Reply::Result`] and its bytes.
     Results { lineage: Lineage, phase: Phase, from: u32, to: u32 },
     /// What a rank has called at a place.
@@ -44,6 +46,12 @@ pub(crate) enum Reply {
     Coming,
     /// What was asked for as a lazy checkpoint is this, and its bytes follow.
     Is(Checkpoint),
+    /// Send the bytes of what has to be kept.
+    Send,
+    /// It is held.
+    Kept,
+    /// Other bytes are held under its name.
+    Differs,
     /// A result follows.
     Result { seqno: u32, signature: Signature, key: Option<BootKey>, length: u64, digest: u128 },
     /// The call.
@@ -177,6 +185,8 @@ pub(crate) struct Serve {
     parts: VecDeque<Part>,
     /// When it was last told that something is coming.
     told: Option<Instant>,
+    /// An own model of a rank elsewhere, and its bytes so far.
+    keeping: Option<(Checkpoint, Vec<u8>)>,
 }
 
 /// How often that is told.
@@ -216,6 +226,11 @@ impl Serve {
                 }
                 None => link.send_message(&Reply::Missing),
             },
+            Request::Keep(checkpoint) if store.find(&checkpoint).is_some() => link.send_message(&Reply::Kept),
+            Request::Keep(checkpoint) => {
+                self.keeping = Some((checkpoint, Vec::new()));
+                link.send_message(&Reply::Send);
+            }
             Request::Results { lineage, phase, from, to } => {
                 let entries = plane.results(lineage, phase, from, to);
                 let missing = (entries.len() as u64) < u64::from(to.saturating_sub(from));
@@ -243,6 +258,36 @@ impl Serve {
                 Err(_) => Part::new(Some(Reply::Missing), part.header.phase, part.header.lineage, 0, Bytes::new()),
             };
         }
+    }
+
+    /// Bytes of what has to be kept; with the last ones it is put into the store. Returns what is held from now on.
+    ///
+    /// # Errors
+    /// In words: bytes in the wrong place, or with another digest than told.
+    pub(crate) fn keep(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        store: &CheckpointStore,
+        link: &mut Link,
+    ) -> Result<Option<Checkpoint>, String> {
+        let Some((checkpoint, bytes)) = &mut self.keeping else { return Err("bytes that nobody asked for".into()) };
+        let have = bytes.len() as u64;
+        if header.kind != Kind::Bulk || header.offset != have || have + payload.len() as u64 > checkpoint.length {
+            return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
+        }
+        bytes.extend_from_slice(payload);
+        if (bytes.len() as u64) < checkpoint.length {
+            return Ok(None);
+        }
+        let Some((checkpoint, bytes)) = self.keeping.take() else { return Ok(None) };
+        // A model without bytes has no digest.
+        if !bytes.is_empty() && digest(&bytes) != checkpoint.digest {
+            return Err("the bytes have another digest than told".into());
+        }
+        let is_kept = store.put(checkpoint, bytes.into()).is_ok();
+        link.send_message(if is_kept { &Reply::Kept } else { &Reply::Differs });
+        Ok(is_kept.then_some(checkpoint))
     }
 
     /// Tells the other side now and then that something is coming.

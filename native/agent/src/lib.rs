@@ -7,6 +7,7 @@
 mod agent;
 pub mod collective;
 mod control;
+mod copies;
 pub mod durable;
 mod fetch;
 pub mod launched;

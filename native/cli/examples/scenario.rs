@@ -1,7 +1,7 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
-//! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one allreduce alone, and
-//! `lazy` for checkpoints whose bytes are made when somebody needs them. Before the first
+//! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one allreduce alone,
+//! `lazy` for checkpoints whose bytes are made when somebody needs them, `own` for a model of each rank's own beside the common one. Before the first
 //! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
 //! allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
@@ -63,11 +63,17 @@ fn expect(what: &str, seen: &[f32], wanted: &[f32]) -> Result<(), Error> {
     }
 }
 
+/// What only this rank has at a version: of another length at each rank, nothing at rank 7.
+fn own_model(rank: u32, version: u32) -> Vec<f32> {
+    input(rank, version, 11, if rank == 7 { 0 } else { 1000 * (rank as usize + 1) })
+}
+
 struct Scenario {
     iterations: u32,
     floats: usize,
     big: bool,
     lazy: bool,
+    own: bool,
 }
 
 impl Scenario {
@@ -116,6 +122,10 @@ impl Scenario {
             };
             return ranks.checkpoint_lazy(supplier).map(drop);
         }
+        if self.own {
+            let own = own_model(ranks.rank().0, ranks.version().0 + 1);
+            return ranks.checkpoint_with_own(bytemuck::cast_slice(model), bytemuck::cast_slice(&own)).map(drop);
+        }
         ranks.checkpoint(bytemuck::cast_slice(model)).map(drop)
     }
 
@@ -127,6 +137,17 @@ impl Scenario {
         expect("the boot collective", &boot, &folded(world, 0, BOOT, 100, f32::min))?;
         let (version, model) = ranks.load()?;
         println!("starts at version {version} as incarnation {}", ranks.incarnation());
+        let own = ranks.load_own()?;
+        match own.as_ref().filter(|_| version.0 > 0) {
+            Some(own) => {
+                let own: Vec<f32> = own.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
+                expect("load of the own model", &own, &own_model(rank, version.0))?;
+            }
+            None if self.own && version.0 > 0 => {
+                return Err(Error::new(Code::Internal, format!("WRONG RESULT of load: no own model at {version}")))
+            }
+            None => {}
+        }
         let mut last = Vec::new();
         match model {
             Some(model) => {
@@ -155,6 +176,7 @@ fn work() -> Result<(), Error> {
         floats: number(1, 10_000),
         big: is_wanted("big"),
         lazy: is_wanted("lazy"),
+        own: is_wanted("own"),
     };
     let launched = Launched::from_environment()?;
     let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };

@@ -299,6 +299,10 @@ pub struct Newcomer {
     pub version: Version,
     /// What is to be fetched.
     pub checkpoint: Option<Checkpoint>,
+    /// The rank's own model beside that one, to be fetched too.
+    pub own: Option<Checkpoint>,
+    /// Who holds it.
+    pub own_holders: Vec<AgentId>,
     /// What only this rank had, as of that version.
     pub local: Option<Vec<u8>>,
 }

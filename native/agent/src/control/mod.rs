@@ -12,6 +12,7 @@ mod tracker_link;
 pub(crate) use shared::{Command, Shared};
 
 use crate::agent::{AgentConfig, Joined, MemberId};
+use crate::copies::Copy;
 use crate::fetch::{Fetch, Serve};
 use crate::links::DataLinks;
 use crate::plane::DataPlane;
@@ -53,6 +54,8 @@ enum Role {
     Serving(Box<Serve>),
     /// A newcomer here fetches from there.
     Fetching(Box<Fetch>),
+    /// A process there is given an own model of a rank here.
+    Copying(Box<Copy>),
     /// A rank here fetches results of collectives from there.
     Results(Box<ResultsFetch>),
     /// A rank here asks what a rank there has called.
@@ -76,6 +79,8 @@ struct MemberState {
     /// The join was given up before there was a seat: it is given back when it comes.
     cancelled: Option<Error>,
     finishing: Option<Waiting<u128>>,
+    /// Waits until its own model is held by others.
+    copying: Option<(Checkpoint, Waiting<()>)>,
     result: Option<Bytes>,
 }
 
@@ -281,6 +286,9 @@ impl Control {
                 wait.answer(Err(error.clone()));
             }
             if let Some(wait) = member.finishing {
+                wait.answer(Err(error.clone()));
+            }
+            if let Some((_, wait)) = member.copying {
                 wait.answer(Err(error.clone()));
             }
         }

@@ -10,7 +10,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::{Input, Output, Peer, Start};
-use rejoin_protocol::ids::{Attempt, Incarnation, Lineage, Rank};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank};
 use rejoin_protocol::message::{AgentMessage, RESULT_PART_LIMIT};
 use std::time::{Duration, Instant};
 
@@ -65,11 +65,35 @@ impl Control {
             Command::Holding { member: MemberId { rank, incarnation }, oldest, results } => {
                 self.handle(Some(Input::Holding { rank, incarnation, oldest, results }));
             }
+            Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
+            Command::CopyFailed { checkpoint, agent } => self.handle(Some(Input::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
             Command::Durable(checkpoint) => self.handle(Some(Input::Durable(checkpoint))),
             Command::Happened(event) => self.handle(Some(Input::Happened(event))),
             Command::Strike(rule) => self.strike(rule),
             Command::Close => self.over = Some("closed by its owner".into()),
+        }
+    }
+
+    /// A rank's own model is in the store; it waits until others hold it too.
+    fn own(&mut self, id: MemberId, checkpoint: Checkpoint, wait: Waiting<()>) {
+        if let Some(error) = self.shared.failure(id) {
+            return wait.answer(Err(error));
+        }
+        match self.members.get_mut(&id.rank).filter(|member| member.incarnation == Some(id.incarnation)) {
+            Some(member) => {
+                member.copying = Some((checkpoint, wait));
+                self.handle(Some(Input::Own(checkpoint)));
+            }
+            None => wait.answer(Err(self.gone(id))),
+        }
+    }
+
+    fn is_safe(&mut self, checkpoint: &Checkpoint) {
+        let owner = checkpoint.owner.and_then(|rank| self.members.get_mut(&rank));
+        let waiting = owner.and_then(|member| member.copying.take_if(|(there, _)| there == checkpoint));
+        if let Some((_, wait)) = waiting {
+            wait.answer(Ok(()));
         }
     }
 
@@ -97,10 +121,17 @@ impl Control {
             cancelled: None,
             seated: None,
             finishing: None,
+            copying: None,
             result: None,
         };
-        if let Some(finishing) = self.members.insert(rank, state).and_then(|older| older.finishing) {
-            finishing.answer(Err(Error::new(Code::Fenced, format!("rank {rank} was started again"))));
+        if let Some(older) = self.members.insert(rank, state) {
+            let error = Error::new(Code::Fenced, format!("rank {rank} was started again"));
+            if let Some(finishing) = older.finishing {
+                finishing.answer(Err(error.clone()));
+            }
+            if let Some((_, copying)) = older.copying {
+                copying.answer(Err(error));
+            }
         }
         self.handle(Some(Input::Join { rank, attempt, terms }));
     }
@@ -141,6 +172,8 @@ impl Control {
                 self.drop_fetches(member);
                 self.fetch(Box::new(Fetch::new(member, checkpoint, holders, Instant::now())));
             }
+            Output::Copy { checkpoint, to } => self.copy(checkpoint, &to),
+            Output::Safe(checkpoint) => self.is_safe(&checkpoint),
             Output::Start { rank, attempt, start } => self.start(rank, attempt, start),
             Output::Links { rank, incarnation, lineage, peers } => self.peers(rank, incarnation, lineage, &peers),
             Output::Plan { rank, incarnation, plan } => self.plane.plan(rank, incarnation, plan),
@@ -261,6 +294,9 @@ impl Control {
             if let Some(wait) = member.finishing.take() {
                 wait.answer(Err(error.clone()));
             }
+            if let Some((_, wait)) = member.copying.take() {
+                wait.answer(Err(error.clone()));
+            }
             if let Some(wait) = member.joining.take() {
                 wait.answer(Err(error));
             }
@@ -271,11 +307,16 @@ impl Control {
         let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) else { return };
         member.result = None;
         let (joining, finishing, incarnation) = (member.joining.take(), member.finishing.take(), member.incarnation);
+        let copying = member.copying.take();
         if let Some(wait) = joining {
             wait.answer(outcome.clone().map(|digest| Joined::Over { digest }));
         }
         if let Some(wait) = finishing {
             wait.answer(outcome.clone());
+        }
+        if let Some((_, wait)) = copying {
+            // An end that all have reached is no error here; the next call tells that it comes too late.
+            wait.answer(outcome.clone().map(drop));
         }
         if let (Some(incarnation), Err(error)) = (incarnation, outcome) {
             self.plane.free(rank, incarnation, error.clone());

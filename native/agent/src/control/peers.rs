@@ -2,6 +2,7 @@
 
 use super::{Command, Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
 use crate::agent::MemberId;
+use crate::copies::{Copy, Said};
 use crate::fetch::{self, Fetch, Progress};
 use crate::links::Misfit;
 use mio::{Interest, Token};
@@ -10,6 +11,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::ids::{Checkpoint, Incarnation, Rank};
+use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::Kind;
 use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::net::SocketAddr;
@@ -148,6 +150,10 @@ impl Control {
                 if let Err(cause) = serve.pump(&mut connection.link) {
                     return self.end(token, cause.to_string());
                 }
+            } else if let Role::Copying(copy) = &mut connection.role {
+                if let Err(cause) = copy.pump(&mut connection.link, Instant::now()) {
+                    return self.end(token, cause.to_string());
+                }
             } else if let Err(cause) = connection.link.flush() {
                 return self.end(token, cause.to_string());
             }
@@ -165,6 +171,18 @@ impl Control {
                         }
                         self.asked_to_serve();
                     }
+                    Role::Serving(serve) => {
+                        match serve.keep(header, &payload, &self.shared.store, &mut connection.link) {
+                            Ok(None) => {}
+                            Ok(Some(kept)) => self.handle(Some(Input::Kept(kept))),
+                            Err(reason) => return self.end(token, reason),
+                        }
+                    }
+                    Role::Copying(copy) => match copy.take(header, &payload, Instant::now()) {
+                        Ok(Said::Send) => {}
+                        Ok(said) => return self.copied(token, &said),
+                        Err(reason) => return self.end(token, reason),
+                    },
                     Role::Fetching(fetch) => match fetch.take(header, &payload, Instant::now()) {
                         Progress::Wait => {}
                         Progress::Failed(reason) => return self.end(token, reason),
@@ -191,6 +209,43 @@ impl Control {
                     return self.end(token, cause.to_string());
                 }
             }
+        }
+    }
+
+    /// Has an own model held by another process too.
+    pub(super) fn copy(&mut self, checkpoint: Checkpoint, to: &AgentAddress) {
+        let agent = to.agent;
+        // The answer comes through the queue: the host may be in the middle of telling.
+        let empty = (checkpoint.length == 0).then(bytes::Bytes::new);
+        let Some(bytes) = self.shared.store.find(&checkpoint).or(empty) else {
+            return self.shared.command(Command::CopyFailed { checkpoint, agent });
+        };
+        let role = Role::Copying(Box::new(Copy::new(checkpoint, agent, bytes)));
+        match self.connect(to.address, Purpose::Fetch, role) {
+            Ok(token) => self.serve_connection(token),
+            Err((reason, _)) => {
+                log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), checkpoint.version);
+                self.shared.command(Command::CopyFailed { checkpoint, agent });
+            }
+        }
+    }
+
+    /// The other process has said what became of a copy.
+    fn copied(&mut self, token: Token, said: &Said) {
+        let Some(Connection { role: Role::Copying(copy), .. }) = self.remove(token) else { return };
+        let (checkpoint, agent) = (copy.checkpoint, copy.to);
+        match (said, checkpoint.owner) {
+            (Said::Differs, Some(rank)) => {
+                let text = format!(
+                    "rank {rank}'s own model of version {} has other bytes than it had before (digest {:032x} now); training \
+                     is not deterministic",
+                    checkpoint.version, checkpoint.digest
+                );
+                let incarnation = self.members.get(&rank).and_then(|member| member.incarnation).unwrap_or_default();
+                let error = Error::new(Code::Mismatch, text);
+                self.handle(Some(Input::Broken { rank, incarnation, error }));
+            }
+            _ => self.handle(Some(Input::Copied { checkpoint, agent })),
         }
     }
 
@@ -293,6 +348,7 @@ impl Control {
                 self.hand_over(token, member, peer, theirs);
             }
             Role::Fetching(fetch) => fetch.ask(&mut connection.link),
+            Role::Copying(copy) => copy.ask(&mut connection.link),
             Role::Results(results) => results.ask(&mut connection.link),
             Role::Asking(question) => question.ask(&mut connection.link),
             Role::Unknown | Role::Serving(_) => {}
@@ -329,6 +385,11 @@ impl Control {
             Role::Making { member, peer, peer_incarnation } => {
                 self.link_try_failed(member, peer, peer_incarnation, token, reason)
             }
+            Role::Copying(copy) => {
+                log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), copy.checkpoint.version);
+                let (checkpoint, agent) = (copy.checkpoint, copy.to);
+                self.handle(Some(Input::CopyFailed { checkpoint, agent }));
+            }
             Role::Fetching(mut fetch) => {
                 log::warn!("{} fetch: {reason}", self.shared.prefix_of(fetch.member.rank));
                 fetch.failed(&reason);
@@ -356,6 +417,9 @@ impl Control {
             .iter()
             .filter_map(|(token, connection)| match &connection.role {
                 Role::Fetching(fetch) if now > fetch.heard + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                Role::Copying(copy) if now > copy.heard + fetch::PATIENCE => {
                     Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
                 }
                 Role::Results(results) if now > results.heard + fetch::PATIENCE => {

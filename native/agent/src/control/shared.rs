@@ -13,7 +13,7 @@ use rejoin_protocol::collective::{self, Extent};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Rank, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -34,6 +34,8 @@ pub(crate) enum Command {
     FetchResults { member: MemberId, fetch: collective::Fetch },
     AskCall { member: MemberId, peer: Rank, place: collective::Place },
     Holding { member: MemberId, oldest: Version, results: Vec<Extent> },
+    Own { member: MemberId, checkpoint: Checkpoint, wait: Waiting<()> },
+    CopyFailed { checkpoint: Checkpoint, agent: AgentId },
     Made { asked: Checkpoint, made: Result<(Checkpoint, Bytes), Error> },
     Durable(Checkpoint),
     Happened(Event),
@@ -47,6 +49,7 @@ impl Command {
         match self {
             Command::Join { wait, .. } => wait.answer(Err(error.clone())),
             Command::Finish { wait, .. } => wait.answer(Err(error.clone())),
+            Command::Own { wait, .. } => wait.answer(Err(error.clone())),
             _ => {}
         }
     }

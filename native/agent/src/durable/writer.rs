@@ -54,7 +54,8 @@ impl Writer {
     /// Queues a checkpoint that is in the store. When older ones are still being written, it waits for them: a disk that is
     /// slower than the training would otherwise fill the memory.
     pub(crate) fn write(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
-        let own = if checkpoint.has_own { 2 } else { 1 };
+        let has_two = checkpoint.has_own || checkpoint.owner.is_some();
+        let own = if has_two { 2 } else { 1 };
         let (count, changed) = &*self.under_way;
         let mut count = count.lock();
         while *count >= own {

@@ -61,7 +61,9 @@ fn all_die_at_once(extra: &[&str], program: &[&str]) -> (Background, PathBuf) {
     arguments.extend(["--", &scenario, "4", "10000"]);
     arguments.extend(program);
     let run = Background::start(&arguments);
-    let is_written = |text: &str| extra.is_empty() || text.matches("DurableWritten").count() == 2;
+    // Two versions: of one model, or of that and each rank's own.
+    let wanted = if program.contains(&"own") { 10 } else { 2 };
+    let is_written = |text: &str| extra.is_empty() || text.matches("DurableWritten").count() == wanted;
     until("rank 0 waits, and so do all", || {
         let text = events(&log);
         text.contains("FaultFired") && is_written(&text)
@@ -90,8 +92,48 @@ fn lazy_checkpoints_are_made_for_those_who_come_back_and_for_nobody_else() {
 }
 
 #[test]
+fn ranks_get_their_own_models_back_when_they_and_a_neighbour_that_held_them_die() {
+    let own = &["3", "10000", "own"];
+    let undisturbed = run(&["-n", "10", "--", &example("scenario"), "3", "10000", "own"]).ended(0);
+    for rules in [&[at(3, 1, 9)][..], &[at(3, 1, 9), at(4, 1, 9)], &[at(7, 1, 0), at(8, 1, 0), at(0, 2, 10)]] {
+        assert_eq!(digest(&survive_with(10, own, rules)), digest(&undisturbed));
+    }
+    // One after the other, each time with what the one before was given back.
+    let again = |rank: u32, incarnation: u32| format!("rank={rank},incarnation={incarnation},version=2,seqno=3");
+    let ran = survive_with(10, own, &[at(5, 1, 3), again(5, 1), again(6, 0), again(7, 0), again(5, 2)]);
+    assert_eq!(digest(&ran), digest(&undisturbed));
+}
+
+#[test]
+fn ranks_die_while_they_give_their_own_models_to_others() {
+    let rules = ["rank=2,version=2,at=checkpoint".into(), "rank=3,version=2,at=checkpoint".into(), at(4, 2, 0)];
+    survive_with(10, &["3", "10000", "own"], &rules);
+}
+
+#[test]
+fn a_rank_that_dies_with_all_who_hold_its_own_model_sends_everybody_back_or_ends_the_job() {
+    // Three neighbours of four: only rank 3 is left, which holds the models of ranks 1 and 2, not of rank 0.
+    let program = example("scenario");
+    let mut arguments = vec!["-n".to_string(), "4".into(), "--restart".into()];
+    for rank in 0..3 {
+        arguments.extend(["--kill".into(), format!("rank={rank},version=1,seqno=9")]);
+    }
+    arguments.extend(["--", &program, "3", "10000", "own"].map(String::from));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let ran = run(&arguments);
+    assert!(!ran.out.contains("WRONG") && !ran.err.contains("WRONG"), "{}{}", ran.out, ran.err);
+    match ran.status {
+        Some(0) => drop(digest(&ran)),
+        status => {
+            assert_eq!(status, Some(4), "{}", ran.err);
+            ran.says("the own state of rank");
+        }
+    }
+}
+
+#[test]
 fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoint() {
-    for program in [&[][..], &["lazy"]] {
+    for program in [&[][..], &["lazy"], &["own"]] {
         let durable = tempfile::tempdir().expect("a folder");
         let folder = durable.path().display().to_string();
         let (mut run, log) = all_die_at_once(&["--durable", &folder], program);
@@ -101,7 +143,8 @@ fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoin
         assert!(!run.out().contains("WRONG"), "{}", run.out());
         // The newest two versions, in the lineage that began with the loss.
         let names = files(durable.path());
-        let kept: Vec<&str> = names.iter().filter_map(|name| name.split_once('-')).map(|(_, rest)| rest).collect();
+        let global = names.iter().filter(|name| !name.contains("rank"));
+        let kept: Vec<&str> = global.filter_map(|name| name.split_once('-')).map(|(_, rest)| rest).collect();
         assert_eq!(kept, ["000001-0000000003.checkpoint", "000001-0000000004.checkpoint"]);
     }
 }

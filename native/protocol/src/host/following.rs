@@ -4,7 +4,7 @@ use super::{Host, Output, Peer, Start};
 use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{Attempt, Incarnation, Lineage, Rank, Version};
+use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
 use crate::member::{Fetching, Member, Running, Stage};
 use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
 use crate::view::{AgentAddress, View};
@@ -113,6 +113,7 @@ impl Host {
             self.outputs.push_back(Output::Hold { rank, incarnation, generation });
         }
         self.link_all();
+        self.copy();
         self.answer_if_known();
     }
 
@@ -169,6 +170,8 @@ impl Host {
             for (lineage, version) in self.holdings.forget_branches(plan.lineage, first.version) {
                 self.outputs.push_back(Output::Forget { lineage, version });
             }
+            let (lineage, from) = (plan.lineage, first.version);
+            self.replicas.forget(|own| own.lineage < lineage && own.version > from);
         }
         self.plan_holders.clone_from(&plan.holders);
         let collectives = collective::Plan::derive(&plan, view, self.config.agent, &self.config.host);
@@ -191,41 +194,73 @@ impl Host {
 
     /// A plan gave this rank its start.
     fn begin(&mut self, newcomer: Newcomer, lineage: Lineage) {
-        match newcomer.checkpoint {
-            // One without bytes is here wherever one is; a lazy one that this process holds has to be made.
-            Some(checkpoint) if checkpoint.length > 0 && !(checkpoint.is_made() && self.holds(&checkpoint)) => {
+        match self.lacking(&newcomer, false) {
+            Some(checkpoint) => {
                 let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
-                let fetching = Fetching { newcomer, lineage, failures: 0, again_at: None };
+                let is_half_done = checkpoint.owner.is_some();
+                let holders = self.nearest_holders(&newcomer, &checkpoint);
+                let fetching = Fetching { newcomer, lineage, is_half_done, failures: 0, again_at: None };
                 if let Some(member) = self.member(rank, incarnation) {
                     member.stage = Stage::Fetching(fetching);
                     member.asked = Some(checkpoint);
                 }
-                let holders = self.nearest_holders();
                 self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
             }
-            _ => self.start(newcomer, lineage, "the memory of this process".into(), 0),
+            None => self.start(newcomer, lineage, "the memory of this process".into(), 0),
         }
     }
 
-    /// Those who hold the plan's checkpoint and are connected: of this agent, of this host, others.
-    pub(super) fn nearest_holders(&self) -> Vec<AgentAddress> {
+    /// What a newcomer has to fetch next: the model that is the same at all ranks, then its own.
+    pub(super) fn lacking(&self, newcomer: &Newcomer, is_half_done: bool) -> Option<Checkpoint> {
+        // One without bytes is here wherever one is; a lazy one that this process holds has to be made.
+        let lacks = |wanted: &Checkpoint| wanted.length > 0 && !(wanted.is_made() && self.holds(wanted));
+        newcomer.checkpoint.filter(|global| !is_half_done && lacks(global)).or(newcomer.own.filter(lacks))
+    }
+
+    /// Those who hold what a newcomer starts from and are connected: of this agent, of this host, others.
+    pub(super) fn nearest_holders(&self, newcomer: &Newcomer, wanted: &Checkpoint) -> Vec<AgentAddress> {
         let Some(view) = &self.view else { return Vec::new() };
+        let known = if wanted.owner.is_some() { &newcomer.own_holders } else { &self.plan_holders };
         let mut holders: Vec<AgentAddress> =
-            view.agents.iter().filter(|at| self.plan_holders.contains(&at.agent)).cloned().collect();
+            view.agents.iter().filter(|at| known.contains(&at.agent)).cloned().collect();
         let own = self.config.agent;
         // Among equals each newcomer begins with another one, so that not all ask the same.
         holders.sort_by_key(|at| (at.agent != own, at.host != self.config.host, at.agent.0 ^ own.0));
         holders
     }
 
+    /// A rank of this process has a model of its own.
+    pub(super) fn own_model(&mut self, checkpoint: Checkpoint) {
+        if let (Err(error), Some(rank)) = (self.holdings.add(checkpoint, checkpoint.owner), checkpoint.owner) {
+            let incarnation = self.members.iter().filter(|member| member.rank == rank).find_map(|m| m.incarnation);
+            return self.broken(rank, incarnation.unwrap_or_default(), error);
+        }
+        self.replicas.owe(checkpoint);
+        self.copy();
+    }
+
+    /// Has copies made that are due, and tells whose are all there.
+    pub(super) fn copy(&mut self) {
+        let Some(view) = &self.view else { return };
+        let (own, host) = (self.config.agent, &self.config.host);
+        for (checkpoint, to) in self.replicas.due(view, own, host, self.now) {
+            self.outputs.push_back(Output::Copy { checkpoint, to });
+        }
+        self.outputs.extend(self.replicas.safe(view, own, host).into_iter().map(Output::Safe));
+    }
+
     /// The task's join returns.
     pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, source: String, millis: u64) {
-        let Newcomer { rank, incarnation, version, checkpoint, local } = newcomer;
-        let start = Start { incarnation, lineage, version, checkpoint, local };
+        let Newcomer { rank, incarnation, version, checkpoint, own, local, .. } = newcomer;
+        let start = Start { incarnation, lineage, version, checkpoint, own, local };
         let Some(member) = self.member(rank, incarnation) else { return };
         let attempt = member.attempt;
         member.stage = Stage::Running(Running::new(start.clone()));
         self.outputs.push_back(Output::Start { rank, attempt, start });
+        if let Some(own) = own {
+            // Whoever held copies may be gone: the newcomer owes them again.
+            self.own_model(own);
+        }
         if let Some(checkpoint) = checkpoint {
             let (round, bytes) = (checkpoint.round, checkpoint.length);
             let event = Event::Restored { rank, incarnation, version, round, bytes, source, millis };

@@ -4,6 +4,7 @@
 
 mod following;
 mod holdings;
+mod replicas;
 mod tasks;
 mod tracker_link;
 
@@ -20,6 +21,9 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
 use holdings::Holdings;
+use replicas::Replicas;
+
+pub use replicas::COPIES;
 
 /// Who this agent is.
 #[derive(Clone, Debug)]
@@ -158,6 +162,25 @@ pub enum Input {
         /** Which results of collectives it holds; it finishes no more before the plan of this view. */
         results: Vec<Extent>,
     },
+    /// A rank of this process has this own model, whose bytes are in the store: others have to hold it too. Answered by
+    /// `Output::Safe` when they do.
+    Own(Checkpoint),
+    /// The bytes of another rank's own model are in the store, for the case that its process dies.
+    Kept(Checkpoint),
+    /// A copy that `Output::Copy` asked for is held there.
+    Copied {
+        /** Which. */
+        checkpoint: Checkpoint,
+        /** By whom. */
+        agent: AgentId,
+    },
+    /// A copy that `Output::Copy` asked for could not be made.
+    CopyFailed {
+        /** Which. */
+        checkpoint: Checkpoint,
+        /** By whom. */
+        agent: AgentId,
+    },
     /// This process can read this checkpoint from a durable store, also after it was forgotten here.
     Durable(Checkpoint),
     /// A fact for the story.
@@ -177,6 +200,8 @@ pub struct Start {
     pub version: Version,
     /// The checkpoint; its bytes are in the store. `None`: from the beginning.
     pub checkpoint: Option<Checkpoint>,
+    /// The rank's own model beside it; its bytes are in the store.
+    pub own: Option<Checkpoint>,
     /// What only this rank had.
     pub local: Option<Vec<u8>>,
 }
@@ -219,6 +244,15 @@ pub enum Output {
         /** From whom. */
         holders: Vec<AgentAddress>,
     },
+    /// Have this own model, which is in the store, held there too. Answered by `Input::Copied` or `Input::CopyFailed`.
+    Copy {
+        /** Which. */
+        checkpoint: Checkpoint,
+        /** Where. */
+        to: AgentAddress,
+    },
+    /// This own model is held by as many others as it has to be.
+    Safe(Checkpoint),
     /// The task's join returns: train from here.
     Start {
         /** The rank. */
@@ -332,6 +366,7 @@ pub struct Host {
     members: Vec<Member>,
     locals: Vec<Local>,
     holdings: Holdings,
+    replicas: Replicas,
     /// What can be read from a durable store.
     durable: Vec<Checkpoint>,
     view: Option<View>,
@@ -365,6 +400,7 @@ impl Host {
             members: Vec::new(),
             locals: Vec::new(),
             holdings: Holdings::default(),
+            replicas: Replicas::default(),
             durable: Vec::new(),
             view: None,
             plan_holders: Vec::new(),
@@ -410,6 +446,14 @@ impl Host {
             Input::Holding { rank, incarnation, oldest, results } => {
                 self.holds_logs(rank, incarnation, oldest, results);
             }
+            Input::Own(checkpoint) => self.own_model(checkpoint),
+            // Another one than before is found by the store, and told to its owner.
+            Input::Kept(checkpoint) => drop(self.holdings.add(checkpoint, None)),
+            Input::Copied { checkpoint, agent } => {
+                self.replicas.made(&checkpoint, agent);
+                self.copy();
+            }
+            Input::CopyFailed { checkpoint, agent } => self.replicas.failed(&checkpoint, agent, self.now),
             Input::Durable(checkpoint) => self.durable.push(checkpoint),
             Input::Happened(event) => self.send(AgentMessage::Happened(event)),
             Input::Wake => {}
@@ -429,7 +473,7 @@ impl Host {
         }
         let heartbeat = (self.up && self.timing.is_some()).then_some(self.heartbeat_at);
         let fetches = self.members.iter().filter_map(fetch_again_at).min();
-        [heartbeat, fetches, self.tracker_deadline()].into_iter().flatten().min()
+        [heartbeat, fetches, self.replicas.again_at(), self.tracker_deadline()].into_iter().flatten().min()
     }
 
     /// Whether a checkpoint is held here.

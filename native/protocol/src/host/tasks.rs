@@ -108,7 +108,9 @@ impl Host {
         }
         let newest = self.members.iter().filter_map(|member| member.running()).map(|running| running.version).max();
         let Some(newest) = newest else { return };
-        for (lineage, version) in self.holdings.forget_below(Version(newest.0.saturating_sub(1))) {
+        let oldest = Version(newest.0.saturating_sub(1));
+        self.replicas.forget_below(oldest);
+        for (lineage, version) in self.holdings.forget_below(oldest) {
             self.outputs.push_back(Output::Forget { lineage, version });
         }
     }
@@ -147,11 +149,25 @@ impl Host {
         let stage = self.member(rank, incarnation).map(|member| member.stage.clone());
         // A view that came meanwhile makes the plan void; a new one follows, and finds the checkpoint here.
         let Some(Stage::Fetching(Fetching { newcomer, lineage, .. })) = stage else { return };
-        if newcomer.checkpoint != Some(checkpoint) {
+        if newcomer.checkpoint != Some(checkpoint) && newcomer.own != Some(checkpoint) {
             return;
         }
-        self.start(newcomer, lineage, source, millis);
-        self.link_all();
+        match self.lacking(&newcomer, true) {
+            Some(own) => {
+                let holders = self.nearest_holders(&newcomer, &own);
+                if let Some(member) = self.member(rank, incarnation) {
+                    member.asked = Some(own);
+                    if let Stage::Fetching(fetching) = &mut member.stage {
+                        fetching.is_half_done = true;
+                    }
+                }
+                self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint: own, holders });
+            }
+            None => {
+                self.start(newcomer, lineage, source, millis);
+                self.link_all();
+            }
+        }
     }
 
     pub(super) fn fetch_failed(&mut self, rank: Rank, incarnation: Incarnation, reason: String) {
@@ -192,13 +208,18 @@ impl Host {
         for member in self.members.iter_mut().filter(due) {
             if let (Stage::Fetching(fetching), Some(incarnation)) = (&mut member.stage, member.incarnation) {
                 fetching.again_at = None;
-                member.asked = fetching.newcomer.checkpoint;
-                again.extend(member.asked.map(|checkpoint| (member.rank, incarnation, checkpoint)));
+                again.push((member.rank, incarnation, fetching.newcomer.clone(), fetching.is_half_done));
             }
         }
-        for (rank, incarnation, checkpoint) in again {
-            let holders = self.nearest_holders();
-            self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
+        for (rank, incarnation, newcomer, is_half_done) in again {
+            let wanted = self.lacking(&newcomer, is_half_done);
+            if let Some(member) = self.member(rank, incarnation) {
+                member.asked = wanted;
+            }
+            if let Some(checkpoint) = wanted {
+                let holders = self.nearest_holders(&newcomer, &checkpoint);
+                self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
+            }
         }
     }
 }

@@ -101,6 +101,9 @@ impl Host {
             self.heartbeat();
         }
         self.fetch_again();
+        if self.replicas.again_at().is_some_and(|at| at <= self.now) {
+            self.copy();
+        }
         if self.tracker_deadline().is_some_and(|at| at <= self.now) {
             self.give_up_tracker();
         }

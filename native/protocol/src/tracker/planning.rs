@@ -2,7 +2,7 @@
 
 use super::{State, Tracker};
 use crate::event::Event;
-use crate::ids::{AgentId, Lineage, Position, Rank, Version};
+use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use crate::message::{Newcomer, Plan, RankStanding, RankState, Standing, TrackerMessage};
 use crate::plan::{decide, Decision, Member, Situation};
 use crate::view::{AgentAddress, SeatState, View};
@@ -126,12 +126,7 @@ impl Tracker {
                 }
             })
             .collect();
-        let held: Vec<_> = self
-            .agents
-            .iter()
-            .filter(|(_, agent)| agent.counts())
-            .flat_map(|(id, agent)| agent.held.iter().map(|held| (*id, *held)))
-            .collect();
+        let held = self.all_held();
         // What one rank has of its own, all have, even if nothing of it has arrived.
         let own = self.seats.iter().any(|seat| seat.locals.is_some());
         let kept = self.seats.iter().map(|seat| match &seat.locals {
@@ -215,21 +210,33 @@ impl Tracker {
     fn make_plan(
         &mut self,
         version: Version,
-        checkpoint: Option<crate::ids::Checkpoint>,
+        checkpoint: Option<Checkpoint>,
         holders: Vec<AgentId>,
         reason: alloc::string::String,
     ) -> Plan {
         let table = self.table();
         let origin = self.chain.origin(version);
         let round = checkpoint.map_or(0, |checkpoint| checkpoint.round);
+        let held: Vec<(AgentId, Checkpoint)> = self.all_held();
+        let has_own = checkpoint.is_some_and(|checkpoint| checkpoint.has_own);
         let mut newcomers = Vec::new();
         for (rank, seat) in self.seats.iter_mut().enumerate() {
             let (State::Fresh, Some(incarnation)) = (&seat.state, seat.incarnation) else { continue };
             let local = seat.local(origin).cloned();
-            newcomers.push(Newcomer { rank: Rank(rank as u32), incarnation, version, checkpoint, local });
+            let rank = Rank(rank as u32);
+            let name = (origin.lineage, origin.version, Some(rank));
+            let owns = || held.iter().filter(|(_, held)| has_own && held.name() == name);
+            let (own, own_holders) = (owns().next().map(|(_, own)| *own), owns().map(|(agent, _)| *agent).collect());
+            newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local });
             seat.state = State::Planned { at: version, round, oldest: version };
         }
         Plan { generation: self.generation, lineage: self.lineage(), newcomers, table, holders, reason }
+    }
+
+    /// What every agent that can be asked holds.
+    fn all_held(&self) -> Vec<(AgentId, Checkpoint)> {
+        let there = self.agents.iter().filter(|(_, agent)| agent.counts());
+        there.flat_map(|(id, agent)| agent.held.iter().map(|held| (*id, *held))).collect()
     }
 
     fn lineage(&self) -> Lineage {

@@ -63,6 +63,8 @@ pub fn newcomer(rank: u32, number: u32, version: u32) -> Newcomer {
         incarnation: incarnation(number),
         version: Version(version),
         checkpoint: (version > 0).then(|| checkpoint(version)),
+        own: None,
+        own_holders: Vec::new(),
         local: None,
     }
 }

@@ -189,7 +189,8 @@ impl World {
                     there.store.remove(&(lineage, version));
                 }
             }
-            Output::Faults(_) => {}
+            // No rank here has a model of its own.
+            Output::Copy { .. } | Output::Safe(_) | Output::Faults(_) => {}
             Output::Close { reason } => {
                 self.say(|| format!("the agent of process {process} is over: {reason}"));
                 let Some(there) = self.processes.get_mut(&process) else { return };

@@ -43,6 +43,7 @@ pub struct Communicator {
     limits: Limits,
     start: Start,
     model: Option<Bytes>,
+    own: Option<Bytes>,
     shapes: Shapes,
     scratch: Vec<u8>,
     /// How often each boot key was used in this incarnation.
@@ -71,6 +72,7 @@ impl Communicator {
         };
         let first = start.checkpoint.unwrap_or_else(|| checkpoint(start.lineage, start.version, 0, &[], false));
         agent.entered(member, first, None);
+        let own = start.own.map(|own| agent.held(&own).unwrap_or_default());
         Ok(Communicator {
             lines: Lines::new(member, seat.world),
             shapes: Shapes::new(member.rank.0 as usize, seat.world as usize),
@@ -81,6 +83,7 @@ impl Communicator {
             limits,
             start,
             model,
+            own,
             scratch: Vec::new(),
             boot_used: BTreeMap::new(),
             failed: None,

@@ -60,6 +60,47 @@ impl Communicator {
         stored.and_then(|()| self.enter(taken)).map_err(|error| self.fails(error))
     }
 
+    /// The same with a model that only this rank has, beside the one that all have. It is held by two other processes, on other
+    /// hosts where there are any, before this returns: so it survives this process. All ranks have to call this, or none.
+    ///
+    /// # Errors
+    /// As [`Communicator::checkpoint`]; `Mismatch` when the own model has other bytes than an older incarnation gave it at
+    /// this version.
+    #[track_caller]
+    pub fn checkpoint_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
+        self.usable()?;
+        if self.seat.lock().participant.needs_barrier() {
+            self.barrier()?;
+        }
+        let what = format_args!("checkpoint({} bytes, {} own)", model.len(), own.len()).to_string();
+        self.calls.step(self.seat.member, self.version(), what);
+        let taken = self.take_with_own(Bytes::copy_from_slice(model), Bytes::copy_from_slice(own));
+        taken.map_err(|error| self.fails(error))
+    }
+
+    fn take_with_own(&mut self, model: Bytes, own: Bytes) -> Result<Version, Error> {
+        let (member, next) = (self.seat.member, self.next_version());
+        let plain = |bytes: &[u8]| checkpoint(self.start.lineage, next, next.0, bytes, false);
+        let taken = Checkpoint { has_own: true, ..plain(&model) };
+        let mine = Checkpoint { owner: Some(member.rank), ..plain(&own) };
+        self.agent.store(member, taken, model)?;
+        self.agent.store(member, mine, own)?;
+        // Nobody may be able to go on to a version that this rank could not come back to.
+        self.agent.spread(member, mine, self.limits.call)?;
+        let version = self.enter(taken)?;
+        self.agent.keep(member, mine, self.seat.world);
+        Ok(version)
+    }
+
+    /// The own model of the version that this incarnation starts from; `None` where none was taken.
+    ///
+    /// # Errors
+    /// `BadState` after a failed call.
+    pub fn load_own(&self) -> Result<Option<Bytes>, Error> {
+        self.usable()?;
+        Ok(self.own.clone())
+    }
+
     fn next_version(&self) -> Version {
         Version(self.version().0 + 1)
     }

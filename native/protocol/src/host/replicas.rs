@@ -1,0 +1,125 @@
+//! Where the own models of this process's ranks have to be held besides here: which copies exist, which are under way, which
+//! are due. Pure books; whoever drives them sends the bytes.
+
+use crate::ids::{AgentId, Checkpoint, CheckpointName, Millis, Rank, Version};
+use crate::view::{AgentAddress, View};
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+/// How many other processes hold each rank's own model, if there are as many.
+pub const COPIES: usize = 2;
+/// Before a copy that failed is tried again, should its target still be there.
+const PAUSE_MILLIS: u64 = 50;
+
+/// One own model.
+#[derive(Clone, Debug)]
+struct Owed {
+    checkpoint: Checkpoint,
+    /// Who has said that it holds it.
+    on: BTreeSet<AgentId>,
+    under_way: BTreeSet<AgentId>,
+    again_at: Option<Millis>,
+    /// Its owner was told that all copies are there.
+    is_told: bool,
+}
+
+/// The copies that this process owes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Replicas {
+    owed: BTreeMap<CheckpointName, Owed>,
+}
+
+/// Who has to hold a rank's own model: the processes of the next ranks, those on other hosts first.
+fn targets(view: &View, own: AgentId, host: &str, rank: Rank) -> Vec<AgentAddress> {
+    let world = view.world();
+    let mut others: Vec<&AgentAddress> = Vec::new();
+    for step in 1..world {
+        let Some((_, at)) = view.alive(Rank((rank.0 + step) % world)) else { continue };
+        if at.agent != own && !others.iter().any(|other| other.agent == at.agent) {
+            others.push(at);
+        }
+    }
+    others.sort_by_key(|at| at.host == host);
+    others.into_iter().take(COPIES).cloned().collect()
+}
+
+impl Replicas {
+    /// A rank of this process has this own model; its bytes are here.
+    pub(super) fn owe(&mut self, checkpoint: Checkpoint) {
+        self.owed.entry(checkpoint.name()).or_insert(Owed {
+            checkpoint,
+            on: BTreeSet::new(),
+            under_way: BTreeSet::new(),
+            again_at: None,
+            is_told: false,
+        });
+    }
+
+    /// The copies that have to be made now; they are under way from here on.
+    pub(super) fn due(
+        &mut self,
+        view: &View,
+        own: AgentId,
+        host: &str,
+        now: Millis,
+    ) -> Vec<(Checkpoint, AgentAddress)> {
+        let mut due = Vec::new();
+        for owed in self.owed.values_mut() {
+            let Some(owner) = owed.checkpoint.owner else { continue };
+            if owed.again_at.is_some_and(|at| at > now) {
+                continue;
+            }
+            owed.again_at = None;
+            for target in targets(view, own, host, owner) {
+                if !owed.on.contains(&target.agent) && owed.under_way.insert(target.agent) {
+                    due.push((owed.checkpoint, target));
+                }
+            }
+        }
+        due
+    }
+
+    /// An agent holds a copy.
+    pub(super) fn made(&mut self, checkpoint: &Checkpoint, agent: AgentId) {
+        if let Some(owed) = self.owed.get_mut(&checkpoint.name()) {
+            owed.under_way.remove(&agent);
+            owed.on.insert(agent);
+        }
+    }
+
+    /// A copy could not be made.
+    pub(super) fn failed(&mut self, checkpoint: &Checkpoint, agent: AgentId, now: Millis) {
+        if let Some(owed) = self.owed.get_mut(&checkpoint.name()) {
+            owed.under_way.remove(&agent);
+            owed.again_at = Some(now.plus(PAUSE_MILLIS));
+        }
+    }
+
+    /// Models whose copies are all there, each once.
+    pub(super) fn safe(&mut self, view: &View, own: AgentId, host: &str) -> Vec<Checkpoint> {
+        let mut safe = Vec::new();
+        for owed in self.owed.values_mut().filter(|owed| !owed.is_told) {
+            let Some(owner) = owed.checkpoint.owner else { continue };
+            if targets(view, own, host, owner).iter().all(|target| owed.on.contains(&target.agent)) {
+                owed.is_told = true;
+                safe.push(owed.checkpoint);
+            }
+        }
+        safe
+    }
+
+    /// When a copy is tried again.
+    pub(super) fn again_at(&self) -> Option<Millis> {
+        self.owed.values().filter_map(|owed| owed.again_at).min()
+    }
+
+    /// Nobody will start below this version any more.
+    pub(super) fn forget_below(&mut self, version: Version) {
+        self.owed.retain(|name, _| name.1 >= version);
+    }
+
+    /// Whether this is a name that is no longer held, on a line that was left.
+    pub(super) fn forget(&mut self, gone: impl Fn(&Checkpoint) -> bool) {
+        self.owed.retain(|_, owed| !gone(&owed.checkpoint));
+    }
+}

@@ -1,0 +1,92 @@
+//! A rank's own model: where copies of it are made, when it is safe, and how it comes back.
+
+mod host_support;
+
+use host_support::*;
+use rejoin_protocol::host::{Input, Output};
+use rejoin_protocol::ids::{AgentId, Checkpoint, Rank};
+use rejoin_protocol::message::{Newcomer, TrackerMessage};
+
+fn own(version: u32, rank: u32) -> Checkpoint {
+    Checkpoint { owner: Some(Rank(rank)), digest: u128::from(rank) + 900, ..checkpoint(version) }
+}
+
+/// To whom copies are to be made.
+fn copies(outputs: &[Output]) -> Vec<u64> {
+    let copies = outputs.iter().filter_map(|output| match output {
+        Output::Copy { to, .. } => Some(to.agent.0),
+        _ => None,
+    });
+    copies.collect()
+}
+
+fn is_safe(outputs: &[Output]) -> bool {
+    outputs.iter().any(|output| matches!(output, Output::Safe(_)))
+}
+
+#[test]
+fn an_own_model_is_safe_when_two_others_hold_it_and_not_before() {
+    let mut desk = Desk::trained_to(4);
+    let outputs = desk.input(Input::Own(own(5, 0)));
+    assert_eq!((copies(&outputs), is_safe(&outputs)), (vec![2, 3], false), "another host first, then this one");
+    let outputs = desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
+    assert!(!is_safe(&outputs));
+    let outputs = desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(2) });
+    assert!(is_safe(&outputs) && copies(&outputs).is_empty());
+}
+
+#[test]
+fn a_copy_that_fails_is_made_again_after_a_pause() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(Input::Own(own(5, 0)));
+    desk.input(Input::CopyFailed { checkpoint: own(5, 0), agent: AgentId(2) });
+    let at = desk.host.wake_at().unwrap().0;
+    assert_eq!(copies(&desk.wake(at)), [2]);
+}
+
+#[test]
+fn whoever_is_gone_holds_nothing_and_whoever_comes_back_is_given_it_again() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(Input::Own(own(5, 0)));
+    desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
+    // Agent 2 dies before it has the copy: agent 3 is the only other one.
+    let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    assert!(is_safe(&outputs), "as many others as there are");
+    let mut back = view(3, &[Some(0), Some(1), Some(0)], true);
+    back.agents[1].agent = AgentId(9);
+    back.seats[1].state = rejoin_protocol::view::SeatState::Alive { agent: AgentId(9) };
+    assert_eq!(copies(&desk.told(TrackerMessage::View(back))), [9]);
+}
+
+#[test]
+fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_again() {
+    let mut desk = Desk::seated();
+    let global = Checkpoint { has_own: true, ..checkpoint(5) };
+    let newcomer = Newcomer {
+        checkpoint: Some(global),
+        own: Some(own(5, 0)),
+        own_holders: vec![AgentId(2), AgentId(3)],
+        ..newcomer(0, 0, 5)
+    };
+    let fetched = || Input::Fetched { rank: ZERO, incarnation: incarnation(0), source: "agent 2".into(), millis: 4 };
+    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
+    assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { checkpoint, .. } if *checkpoint == global)));
+    let outputs = desk.input(fetched());
+    let asked = outputs.iter().find_map(|output| match output {
+        Output::Fetch { checkpoint, holders, .. } => Some((*checkpoint, holders[0].agent.0)),
+        _ => None,
+    });
+    assert_eq!(asked, Some((own(5, 0), 3)), "the holder on the same host first");
+    let outputs = desk.input(fetched());
+    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.own == Some(own(5, 0))));
+    assert_eq!(copies(&outputs), [2, 3]);
+}
+
+#[test]
+fn what_others_gave_to_be_kept_is_told_in_the_standing() {
+    let mut desk = Desk::trained_to(4);
+    desk.input(Input::Kept(own(4, 2)));
+    desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    let outputs = desk.hold(0, 3);
+    assert!(standing(&outputs).unwrap().held.contains(&own(4, 2)));
+}

@@ -27,9 +27,11 @@ test-long: setup
 bench: build
 	@scripts/bench.sh
 
-# Allreduce among ranks of this machine, Open MPI and Gloo beside it (Debian: openmpi-bin libopenmpi-dev libgloo-dev g++).
+# The engine's rendezvous, checkpoints and recovery, then allreduce among ranks of this machine, Open MPI and Gloo beside it
+# (Debian: openmpi-bin libopenmpi-dev libgloo-dev g++).
 bench-collectives:
-	@cargo build --release --locked -p rejoin-bench
+	@cargo build --release --locked -p rejoin-bench -p rejoin-cli
+	@$${CARGO_TARGET_DIR:-target}/release/rejoin-bench engine --repetitions $${PAIRS:-9}
 	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
 
 lint: setup

@@ -1,8 +1,8 @@
 //! Ours and the peers in turn, pair by pair; a table of ratios, and which bars are met.
 
+use crate::table::{sorted, Row, Table};
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -43,6 +43,7 @@ const TCP_PEERS: &[&str] = &["openmpi-tcp", "gloo-bcube", "gloo-hd", "gloo-ring"
 const BARS: &[Bar] = &[
     Bar { ours: "rejoin-shm", peers: &["openmpi-shm"], bar: Some(1.0) },
     Bar { ours: "rejoin-threads", peers: &["openmpi-shm"], bar: Some(1.0) },
+    Bar { ours: "rejoin", peers: TCP_PEERS, bar: Some(1.0) },
     Bar { ours: "floor-chosen", peers: TCP_PEERS, bar: None },
 ];
 
@@ -65,13 +66,7 @@ pub fn run(compared: &Compared) -> Result<(), String> {
         }
         pairs.push(figures);
     }
-    let (table, met, of) = table(&pairs);
-    std::fs::create_dir_all(&compared.out).map_err(|error| error.to_string())?;
-    let path = compared.out.join("collectives.csv");
-    std::fs::write(&path, &table).map_err(|error| format!("{}: {error}", path.display()))?;
-    print!("{table}");
-    println!("bars met: {met} of {of}");
-    Ok(())
+    table(&pairs).finish(&compared.out.join("collectives.csv"))
 }
 
 /// One pair's commands.
@@ -94,6 +89,7 @@ fn commands(compared: &Compared) -> Result<Vec<Command>, String> {
         peer("bench_openmpi.sh", &[]),
         own(&["shared", "--threads"]),
         peer("bench_gloo.sh", &["bcube"]),
+        own(&["engine-allreduce"]),
         own(&["floor", "--algorithm", "chosen"]),
     ])
 }
@@ -105,11 +101,8 @@ fn figure(line: &str) -> Option<((String, usize, usize), f64)> {
     Some(((fields[0].to_string(), number(1)? as usize, number(2)? as usize), number(4)?))
 }
 
-/// The table, how many bars are met, and how many there are.
-fn table(pairs: &[Figures]) -> (String, usize, usize) {
-    let mut table =
-        String::from("bench,config,unit,ours,ours_p10,ours_p90,peer_name,peer,ratio,ratio_low,ratio_high,bar,met\n");
-    let (mut met, mut of) = (0, 0);
+fn table(pairs: &[Figures]) -> Table {
+    let mut table = Table::default();
     let configs: BTreeSet<(usize, usize)> = pairs.iter().flatten().map(|((_, n, bytes), _)| (*n, *bytes)).collect();
     for bar in BARS {
         for &(world, bytes) in &configs {
@@ -122,63 +115,24 @@ fn table(pairs: &[Figures]) -> (String, usize, usize) {
                     rows.push((ours, best, name));
                 }
             }
-            if rows.is_empty() {
-                continue;
-            }
-            let ours = sorted(rows.iter().map(|row| row.0));
+            let Some(&(_, _, usual)) = rows.get(rows.len() / 2) else { continue };
             let peer = sorted(rows.iter().map(|row| row.1));
             let ratios = sorted(rows.iter().map(|row| row.0 / row.1));
-            let ratio = quantile(&ratios, 0.5);
-            let is_met = bar.bar.map(|bar| ratio <= bar);
-            of += usize::from(is_met.is_some());
-            met += usize::from(is_met == Some(true));
-            // A String takes whatever is written to it.
-            let _ = writeln!(
-                table,
-                "allreduce {},n={world} {bytes} B,us,{:.1},{:.1},{:.1},{},{:.1},{ratio:.3},{:.3},{:.3},{},{}",
-                bar.ours,
-                quantile(&ours, 0.5),
-                quantile(&ours, 0.1),
-                quantile(&ours, 0.9),
-                rows[rows.len() / 2].2,
-                quantile(&peer, 0.5),
-                quantile(&ratios, 0.1),
-                quantile(&ratios, 0.9),
-                bar.bar.map(|bar| bar.to_string()).unwrap_or_default(),
-                is_met.map(|met| met.to_string()).unwrap_or_default(),
-            );
+            table.add(Row {
+                name: format!("allreduce {},n={world} {bytes} B", bar.ours),
+                unit: "us",
+                ours: sorted(rows.iter().map(|row| row.0)),
+                peer: Some((usual.into(), peer, ratios)),
+                bar: bar.bar,
+            });
         }
     }
-    (table, met, of)
-}
-
-fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-/// Of sorted values, at least one.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
-    sorted[((sorted.len() - 1) as f64 * part).round() as usize]
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_bar_is_met_when_the_median_of_the_pairs_ratios_is() {
-        let figures = |ours: f64, peer: f64| {
-            Figures::from([(("rejoin-shm".into(), 2, 8), ours), (("openmpi-shm".into(), 2, 8), peer)])
-        };
-        // The peer's median is the smaller one, but two pairs of three are ours.
-        let (text, met, of) = table(&[figures(9.0, 10.0), figures(4.0, 5.0), figures(30.0, 3.0)]);
-        assert_eq!((met, of), (1, 1), "{text}");
-        assert!(text.contains("0.900,0.800,10.000,1,true"), "{text}");
-        let (_, met, of) = table(&[figures(11.0, 10.0)]);
-        assert_eq!((met, of), (0, 1));
-    }
 
     #[test]
     fn a_drivers_line_gives_its_median_and_its_titles_give_nothing() {

@@ -2,10 +2,12 @@
 //! (`peers/README.md`): `peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps`. A sample is the slowest rank's time.
 
 mod compare;
+mod engine;
 mod floor;
 mod ranks;
 mod samples;
 mod shared;
+mod table;
 
 use clap::{Args, Parser, Subcommand};
 
@@ -31,6 +33,16 @@ enum What {
     },
     /// Ours and the peers in turn, and a table of ratios.
     Compare(compare::Compared),
+    /// Allreduce through the communicator, recovery on: ranks are processes that `rejoin run` starts.
+    EngineAllreduce(Measured),
+    /// Rendezvous, checkpoints, and from a death to going on, against their bars.
+    Engine(engine::Measures),
+    /// One rank that `rejoin run` has started for the engine's figures.
+    #[command(hide = true)]
+    Launched {
+        /// What it is to do (JSON).
+        job: String,
+    },
     /// One rank in a process of its own; started by the others.
     #[command(hide = true)]
     Rank {
@@ -61,6 +73,9 @@ fn main() {
         What::Shared(measured) => ranks::run(&measured, ranks::Way::Shared),
         What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Way::Floor { algorithm }),
         What::Compare(compared) => compare::run(&compared),
+        What::EngineAllreduce(measured) => engine::allreduce(&measured.worlds, &measured.sizes, measured.budget_ms),
+        What::Engine(measures) => engine::run(&measures),
+        What::Launched { job } => engine::run_launched(&job),
         What::Rank { job } => ranks::run_rank(&job),
     };
     if let Err(error) = outcome {

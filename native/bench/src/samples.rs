@@ -4,6 +4,11 @@ use std::time::Instant;
 
 /// An allreduce of floats among the ranks of a world, as one of them sees it.
 pub trait Allreduce {
+    /// What is done before each call, and not timed.
+    fn prepare(&mut self, _input: &[f32], _output: &mut [f32]) -> Result<(), String> {
+        Ok(())
+    }
+
     /// The sum over the ranks, into `output`.
     fn sum(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String>;
 
@@ -30,6 +35,7 @@ pub fn measure(
     let input = vec![(rank + 1) as f32; count];
     let mut output = vec![0f32; count];
     let timed = |output: &mut [f32], ranks: &mut dyn Allreduce| {
+        ranks.prepare(&input, output)?;
         let start = Instant::now();
         ranks.sum(&input, output)?;
         Ok::<f64, String>(start.elapsed().as_secs_f64() * 1e6)

@@ -1,0 +1,184 @@
+//! The engine as a program sees it, recovery on: ranks are processes that `rejoin run` starts. What is told by more than one
+//! process is compared by the machine's monotonic clock.
+
+mod program;
+
+use crate::table::{sorted, Row, Table};
+use clap::Args;
+use program::{Job, Task};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+pub use program::run_launched;
+
+/// What of the engine is measured.
+#[derive(Args)]
+pub struct Measures {
+    /// How often a rendezvous and a death are measured.
+    #[arg(long, default_value_t = 9)]
+    repetitions: usize,
+    /// Only figures with this in their names.
+    #[arg(long, default_value = "")]
+    only: String,
+    /// The table goes to `engine.csv` in this folder.
+    #[arg(long, default_value = "build/bench")]
+    out: PathBuf,
+}
+
+const MEGABYTE: usize = 1 << 20;
+
+/// Ranks, and milliseconds from the moment in which the last one has come to that in which all can start.
+const RENDEZVOUS: &[(usize, f64)] = &[(2, 10.0), (8, 20.0), (16, 30.0)];
+
+/// Bytes of the model; more than one memcpy of as many bytes into new memory it must not cost.
+const CHECKPOINTS: &[usize] = &[MEGABYTE, 100 * MEGABYTE];
+
+/// Bytes of the model, and milliseconds from the death to the end of the next collective at the slowest rank.
+const RECOVERIES: &[(usize, f64)] = &[(0, 60.0), (100 * MEGABYTE, 150.0)];
+
+/// Ranks for checkpoints and recoveries.
+const WORLD: usize = 8;
+
+/// Measures everything, writes the table, prints it and the number of bars met.
+pub fn run(measures: &Measures) -> Result<(), String> {
+    let mut table = Table::default();
+    for &(world, bar) in RENDEZVOUS {
+        let name = format!("rendezvous,n={world}");
+        if name.contains(&measures.only) {
+            let mut times = Vec::new();
+            for _ in 0..measures.repetitions {
+                let told = told(world, Task::Rendezvous, 0)?;
+                times.push((told.latest("joined")? - told.latest("came")?) / 1e6);
+            }
+            table.add(absolute(name, times, bar));
+        }
+    }
+    for &bytes in CHECKPOINTS {
+        let name = format!("checkpoint,n={WORLD} {} MB", bytes / MEGABYTE);
+        if name.contains(&measures.only) {
+            table.add(checkpoint(name, bytes, measures.repetitions)?);
+        }
+    }
+    for &(bytes, bar) in RECOVERIES {
+        let name = format!("recovery,n={WORLD} model {} MB", bytes / MEGABYTE);
+        if name.contains(&measures.only) {
+            let mut times = Vec::new();
+            for _ in 0..measures.repetitions {
+                let told = told(WORLD, Task::Recovery { bytes }, 1)?;
+                times.push((told.latest("went on")? - told.latest("died")?) / 1e6);
+            }
+            table.add(absolute(name, times, bar));
+        }
+    }
+    table.finish(&measures.out.join("engine.csv"))
+}
+
+fn absolute(name: String, times: Vec<f64>, bar: f64) -> Row {
+    let ours = sorted(times.into_iter());
+    Row { name, unit: "ms", ours, peer: None, bar: Some(bar) }
+}
+
+/// The slowest rank counts, beside a memcpy by the same ranks at the same time.
+fn checkpoint(name: String, bytes: usize, repetitions: usize) -> Result<Row, String> {
+    let told = told(WORLD, Task::Checkpoint { bytes, repetitions }, 0)?;
+    let (ours, copies) = (told.slowest("checkpoint")?, told.slowest("memcpy")?);
+    let ratios = sorted(ours.iter().zip(&copies).map(|(ours, copy)| ours / copy));
+    let millis = |times: Vec<f64>| sorted(times.into_iter().map(|nanos| nanos / 1e6));
+    Ok(Row {
+        name,
+        unit: "ms",
+        ours: millis(ours),
+        peer: Some(("memcpy".into(), millis(copies), ratios)),
+        bar: Some(1.0),
+    })
+}
+
+/// What the ranks wrote down: for each rank and name its numbers (nanoseconds), in their order.
+struct Told(BTreeMap<(usize, String), Vec<f64>>);
+
+impl Told {
+    fn read(folder: &Path, world: usize) -> Result<Told, String> {
+        let mut told: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
+        for rank in 0..world {
+            let path = folder.join(rank.to_string());
+            let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            for line in text.lines() {
+                let (name, number) =
+                    line.split_once(',').ok_or_else(|| format!("expected NAME,NUMBER, saw {line:?}"))?;
+                let number: f64 = number.parse().map_err(|error| format!("{line:?}: {error}"))?;
+                told.entry((rank, name.into())).or_default().push(number);
+            }
+        }
+        Ok(Told(told))
+    }
+
+    fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Vec<f64>> {
+        self.0.iter().filter(move |((_, its), _)| its == name).map(|(_, numbers)| numbers)
+    }
+
+    /// The latest time under this name.
+    fn latest(&self, name: &str) -> Result<f64, String> {
+        let times = self.of(name).flatten().copied();
+        times.max_by(f64::total_cmp).ok_or_else(|| format!("no rank told when it {name:?}"))
+    }
+
+    /// Repetition by repetition, the largest of all ranks.
+    fn slowest(&self, name: &str) -> Result<Vec<f64>, String> {
+        let count = self.of(name).map(Vec::len).min().ok_or_else(|| format!("no rank told of {name:?}"))?;
+        Ok((0..count).map(|place| self.of(name).map(|numbers| numbers[place]).fold(0.0, f64::max)).collect())
+    }
+}
+
+/// Runs the ranks of one job to its end, and reads what they wrote into its folder.
+fn launch<T>(
+    world: usize,
+    task: Task,
+    restarts: u32,
+    read: impl FnOnce(&Path) -> Result<T, String>,
+) -> Result<T, String> {
+    let folder = std::env::temp_dir().join(format!("rejoin-bench-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let told = launch_in(&folder, world, task, restarts).and_then(|()| read(&folder));
+    let _ = std::fs::remove_dir_all(&folder);
+    told
+}
+
+/// The same, told in numbers.
+fn told(world: usize, task: Task, restarts: u32) -> Result<Told, String> {
+    launch(world, task, restarts, |folder| Told::read(folder, world))
+}
+
+/// A line for each size, in the format of the peers' drivers.
+pub fn allreduce(worlds: &[usize], sizes: &[usize], budget_ms: f64) -> Result<(), String> {
+    println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
+    for &world in worlds {
+        let task = Task::Allreduce { sizes: sizes.to_vec(), budget_ms };
+        let lines = launch(world, task, 0, |folder| {
+            std::fs::read_to_string(folder.join("0")).map_err(|error| format!("rank 0's lines: {error}"))
+        });
+        print!("{}", lines?);
+    }
+    Ok(())
+}
+
+fn launch_in(folder: &Path, world: usize, task: Task, restarts: u32) -> Result<(), String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let launcher = program.with_file_name("rejoin");
+    let job = Job { folder: folder.to_path_buf(), task };
+    let job = serde_json::to_string(&job).map_err(|error| error.to_string())?;
+    let mut command = Command::new(&launcher);
+    command.args(["run", "-n", &world.to_string()]);
+    if restarts > 0 {
+        command.args(["--restart", "--restarts", &restarts.to_string()]);
+    }
+    command.arg("--").arg(&program).args(["launched", &job]).stdin(Stdio::null());
+    let output = command.output().map_err(|error| {
+        format!("{}: {error}; build it first: cargo build --release -p rejoin-cli", launcher.display())
+    })?;
+    if !output.status.success() {
+        let text = [output.stdout, output.stderr].concat();
+        return Err(format!("{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&text)));
+    }
+    Ok(())
+}

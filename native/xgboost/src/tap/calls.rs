@@ -317,7 +317,7 @@ fn wait(fds: &mut [pollfd], timeout: c_int) -> c_int {
         let others = taps.iter().any(Option::is_none);
         let result = if ready && !others { 0 } else { ask(&mut asked, patience) };
         if !ready {
-            kick.is_back();
+            kick.is_back(asked[0].revents != 0);
         }
         if result < 0 {
             return -1;

@@ -57,9 +57,11 @@ impl Kick {
         self.waiting.store(true, SeqCst);
     }
 
-    /// The worker's thread is back.
-    pub(crate) fn is_back(&self) {
-        if !self.waiting.swap(false, SeqCst) {
+    /// The worker's thread is back; `kicked`: it has seen the descriptor ready.
+    pub(crate) fn is_back(&self, kicked: bool) {
+        // Whoever kicks takes the mark first and writes then, perhaps only when the thread waits again: so what is seen is
+        // taken whatever the mark says, or the thread would never sleep again.
+        if !self.waiting.swap(false, SeqCst) || kicked {
             let mut count = [0u8; 8];
             // SAFETY: reads at most the 8 bytes of `count`. It fails only when there was no kick.
             unsafe { libc::read(self.descriptor(), count.as_mut_ptr().cast(), count.len()) };
@@ -69,10 +71,14 @@ impl Kick {
     /// Something happened. Costs a system call only when the thread waits.
     pub(crate) fn kick(&self) {
         if self.waiting.swap(false, SeqCst) {
-            let one = 1u64.to_ne_bytes();
-            // SAFETY: writes the 8 bytes of `one`. It can't fail: the counter is read each time before it is written.
-            unsafe { libc::write(self.descriptor(), one.as_ptr().cast(), one.len()) };
+            self.write();
         }
+    }
+
+    fn write(&self) {
+        let one = 1u64.to_ne_bytes();
+        // SAFETY: writes the 8 bytes of `one`. It fails only if the counter is full, and then the thread is woken anyway.
+        unsafe { libc::write(self.descriptor(), one.as_ptr().cast(), one.len()) };
     }
 }
 
@@ -249,10 +255,19 @@ mod tests {
         kick.kick();
         kick.kick();
         assert_eq!(poll(10_000), 1);
-        kick.is_back();
+        kick.is_back(true);
         assert_eq!(poll(0), 0, "the kick is used up");
         kick.about_to_wait();
-        kick.is_back();
+        kick.is_back(false);
         assert_eq!(poll(0), 0);
+        // A kick whose second half comes when the thread waits for the next one.
+        kick.about_to_wait();
+        assert!(kick.waiting.swap(false, SeqCst));
+        kick.is_back(false);
+        kick.about_to_wait();
+        kick.write();
+        assert_eq!(poll(10_000), 1);
+        kick.is_back(true);
+        assert_eq!(poll(0), 0, "it wakes once");
     }
 }

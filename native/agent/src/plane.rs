@@ -81,6 +81,8 @@ pub trait DataPlane: Send + Sync {
 
 /// What a plane tells its agent. Every call returns at once.
 pub trait AgentReports: Send + Sync {
+    /// What a log line about a rank begins with: job, rank, generation, version.
+    fn prefix(&self, rank: Rank) -> String;
     /// The link to a living peer broke; the agent has it made anew.
     fn link_down(
         &self,

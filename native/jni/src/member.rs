@@ -199,6 +199,13 @@ pub(crate) fn enter<'l>(
     Ok(())
 }
 
+pub(crate) fn sent<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
+    let member = MEMBERS.find(member)?;
+    let id = member.id()?;
+    let sent = member.agent.bridge.sent(id.rank, id.incarnation).map_err(|error| member.better(error))?;
+    Ok(jlong::try_from(sent).unwrap_or(jlong::MAX))
+}
+
 #[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn finish<'l>(
     env: &mut Env<'l>,

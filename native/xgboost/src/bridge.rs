@@ -2,6 +2,7 @@
 
 use crate::engine::{run, Engine};
 use crate::phase_log::Budget;
+use crate::seat::Goal;
 use crate::shared::{Command, Member, Shared};
 use crate::sources::WAKER;
 use crate::topology::WireVariant;
@@ -122,9 +123,22 @@ impl Bridge {
     /// `TimedOut` when bytes are on their way for too long; `BadState` for a phase that doesn't follow; the reason for
     /// which the incarnation was freed. After an error the incarnation is of no more use.
     pub fn enter(&self, rank: Rank, incarnation: Incarnation, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
+        self.wait((rank, incarnation), Goal::Enter(phase, mark)).map(drop)
+    }
+
+    /// How many bytes the worker has sent in its phase, to all its peers together. Waits until every byte that it wrote is
+    /// counted, so an incarnation that repeats the phase counts the same. The worker must make no XGBoost calls meanwhile.
+    ///
+    /// # Errors
+    /// As [`enter`](Self::enter), but for `Mismatch`: peers may be ahead.
+    pub fn sent(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
+        self.wait((rank, incarnation), Goal::Count)
+    }
+
+    fn wait(&self, member: Member, goal: Goal) -> Result<u64, Error> {
         let (reply, answer) = bounded(1);
-        self.command(Command::Enter { member: (rank, incarnation), phase, mark, reply });
-        answer.recv().unwrap_or_else(|_| Err(self.gone((rank, incarnation))))
+        self.command(Command::Wait { member, goal, reply });
+        answer.recv().unwrap_or_else(|_| Err(self.gone(member)))
     }
 
     /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for its peers, until a newer

@@ -197,7 +197,15 @@ impl PhaseLog {
             let written = self.file.as_ref().map_or(Ok(()), |file| file.write_all_at(bytes, *at));
             written.map_err(|cause| {
                 let directory = self.budget.spill_dir.display();
-                Error::new(Code::OutOfSpace, format!("a log can't be written to a file in {directory}: {cause}"))
+                Error::new(
+                    Code::OutOfSpace,
+                    format!(
+                        "the logs that a restarted rank needs use more than {} bytes of memory, and {length} bytes of them \
+                         can't be written to a file in {directory}: {cause}. Make room there, give another directory, raise \
+                         the memory limit, or take checkpoints more often",
+                        self.budget.memory_limit
+                    ),
+                )
             })?;
             self.pieces.pop_front();
             self.budget.memory.fetch_sub(length + PIECE_COST, Relaxed);

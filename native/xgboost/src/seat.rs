@@ -18,12 +18,20 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A trainer's thread that waits in `enter`.
+/// What a trainer's thread waits for, while its worker makes no calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Goal {
+    /// That everything is at rest, and that the phase is entered.
+    Enter(Phase, PhaseMark),
+    /// That everything that the worker wrote is counted.
+    Count,
+}
+
+/// A trainer's thread that waits. It is told how many bytes its worker has sent in the phase that it was in.
 pub(crate) struct Waiting {
-    pub(crate) phase: Phase,
-    pub(crate) mark: PhaseMark,
+    pub(crate) goal: Goal,
     pub(crate) since: Instant,
-    pub(crate) reply: Sender<Result<(), Error>>,
+    pub(crate) reply: Sender<Result<u64, Error>>,
 }
 
 /// Whether a fault rule holds the rank's bytes back.
@@ -126,7 +134,7 @@ impl Seat {
     }
 
     /// A call that waits ends with this.
-    pub(crate) fn answer(&mut self, result: Result<(), Error>) {
+    pub(crate) fn answer(&mut self, result: Result<u64, Error>) {
         if let Some(waiting) = self.waiting.take() {
             // Nobody there means that the thread is gone, and with it who wanted to know.
             let _ = waiting.reply.send(result);

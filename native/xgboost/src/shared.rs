@@ -1,13 +1,13 @@
 //! What the bridge's thread and its callers both see.
 
 use crate::phase_log::Budget;
+use crate::seat::Goal;
 use crossbeam::channel::{Receiver, Sender};
 use parking_lot::Mutex;
 use rejoin_agent::{AgentReports, PlanePeer};
-use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 use rejoin_transport::Link;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -48,11 +48,10 @@ pub(crate) enum Command {
         variant: WireVariant,
         reply: Sender<Result<Vec<(String, String)>, Error>>,
     },
-    Enter {
+    Wait {
         member: Member,
-        phase: Phase,
-        mark: PhaseMark,
-        reply: Sender<Result<(), Error>>,
+        goal: Goal,
+        reply: Sender<Result<u64, Error>>,
     },
     /// The worker is done, or its task has ended.
     Retire(Member),
@@ -90,6 +89,11 @@ impl Shared {
     /// The agent, as long as there is one.
     pub(crate) fn agent(&self) -> Option<Arc<dyn AgentReports>> {
         self.reports.lock().clone()
+    }
+
+    /// What a log line about a rank begins with: job, rank, generation, version.
+    pub(crate) fn prefix(&self, rank: Rank) -> String {
+        self.agent().map_or_else(|| format!("[rank {rank}]"), |agent| agent.prefix(rank))
     }
 
     /// Notes why an incarnation's calls end; the first reason stays.

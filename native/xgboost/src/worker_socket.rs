@@ -228,6 +228,39 @@ impl WorkerSocket {
         self.rest_between(file)
     }
 
+    /// The same for what the worker sent alone, whatever is on its way to it: `Moving`, `Complete` or `Gone`.
+    ///
+    /// # Errors
+    /// As [`WorkerSocket::rest`].
+    pub(crate) fn rest_of_sent(&mut self, own: &mut Option<OwnConnections>) -> io::Result<Rest> {
+        if self.ended {
+            return Ok(Rest::Gone);
+        }
+        if let Some(pipe) = &self.pipe {
+            return Ok(if pipe.is_sent() { Rest::Complete } else { Rest::Moving });
+        }
+        let mut on_its_way = 0;
+        if OwnConnections::known() {
+            let Some(file) = self.worker_end(own)? else { return Ok(Rest::Gone) };
+            on_its_way = self.unheard(file)?;
+        }
+        let waiting = kernel::unread(kernel::descriptor(&self.stream))?;
+        self.readable |= on_its_way > 0 || waiting > 0;
+        Ok(if on_its_way > 0 || waiting > 0 { Rest::Moving } else { Rest::Complete })
+    }
+
+    /// Bytes that the worker wrote and that our end has not got.
+    #[cfg(target_os = "linux")]
+    fn unheard(&mut self, worker: RawFd) -> io::Result<u64> {
+        kernel::acknowledge(&self.stream);
+        kernel::unacknowledged(worker)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn unheard(&mut self, _worker: RawFd) -> io::Result<u64> {
+        Ok(0)
+    }
+
     #[cfg(target_os = "linux")]
     fn rest_between(&mut self, worker: RawFd) -> io::Result<Rest> {
         let own = kernel::descriptor(&self.stream);

@@ -183,6 +183,10 @@ impl Shared {
 pub(crate) struct Reports(Arc<Shared>);
 
 impl AgentReports for Reports {
+    fn prefix(&self, rank: Rank) -> String {
+        self.0.prefix_of(rank)
+    }
+
     fn link_down(
         &self,
         rank: Rank,

@@ -69,7 +69,12 @@ impl Engine {
                 Ok(accepted) => accepted,
                 Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => continue,
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
-                Err(cause) => return log::warn!("rank {rank}: its worker's connection can't be accepted: {cause}"),
+                Err(cause) => {
+                    return log::warn!(
+                        "{} its worker's connection can't be accepted: {cause}",
+                        self.shared.prefix(rank)
+                    )
+                }
             };
             match is_own(&stream, from) {
                 Ok(true) => {}
@@ -88,7 +93,9 @@ impl Engine {
             let interest = Interest::READABLE | Interest::WRITABLE;
             let token = match self.sources.add(&mut stream, Source::Dialogue(rank), interest) {
                 Ok(token) => token,
-                Err(cause) => return log::warn!("rank {rank}: its worker can't be listened to: {cause}"),
+                Err(cause) => {
+                    return log::warn!("{} its worker can't be listened to: {cause}", self.shared.prefix(rank))
+                }
             };
             let talk = Talk { stream, dialogue: Dialogue::new(), outbox: magic().to_vec(), greeted: false };
             if let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) {
@@ -100,6 +107,7 @@ impl Engine {
 
     /// A worker says something to its tracker.
     pub(super) fn listen_to(&mut self, rank: Rank, token: Token) {
+        let shared = self.shared.clone();
         let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
         let Some(talk) = door.talks.get_mut(&token) else { return };
         let mut ended = talk.write().is_err() | talk.read();
@@ -113,15 +121,15 @@ impl Engine {
                 Ok(Some(_)) if !talk.greeted => {}
                 Ok(Some(Heard::Start { port })) => start = Some(port),
                 Ok(Some(Heard::Shutdown)) => {
-                    log::debug!("rank {rank}: its worker shuts down");
+                    log::debug!("{} its worker shuts down", shared.prefix(rank));
                     ended = true;
                 }
                 Ok(Some(Heard::Error { message })) => {
-                    log::warn!("rank {rank}: XGBoost reports: {message}");
+                    log::warn!("{} XGBoost reports: {message}", shared.prefix(rank));
                     ended = true;
                 }
                 Ok(Some(Heard::Print { message })) => {
-                    log::info!("rank {rank}: {message}");
+                    log::info!("{} {message}", shared.prefix(rank));
                     ended = true;
                 }
                 Err(text) => strange = Some(text),
@@ -151,7 +159,10 @@ impl Engine {
         let parts = found.and_then(|seat| Some((seat.training.as_mut()?, seat.door.as_mut()?)));
         let Some((training, door)) = parts.filter(|(_, door)| door.bootstrap.is_none() && !door.opened) else {
             // Freed meanwhile, or a second start: the closed connection ends the worker's call.
-            log::warn!("rank {rank}: its worker asked to be connected, which is not its turn; it is turned away");
+            log::warn!(
+                "{} its worker asked to be connected, which is not its turn; it is turned away",
+                self.shared.prefix(rank)
+            );
             return sources.remove(&mut talk.stream, token);
         };
         let Some(variant) = training.variant else { return sources.remove(&mut talk.stream, token) };
@@ -192,15 +203,18 @@ impl Engine {
                                 channel.worker = Some(socket);
                             }
                         }
-                        Err(cause) => log::warn!("rank {rank}: its worker's channel to rank {peer} is gone: {cause}"),
+                        Err(cause) => log::warn!(
+                            "{} its worker's channel to rank {peer} is gone: {cause}",
+                            self.shared.prefix(rank)
+                        ),
                     }
                 }
-                log::debug!("rank {rank}: its worker is connected");
+                log::debug!("{} its worker is connected", self.shared.prefix(rank));
                 self.make_all_busy(rank);
             }
             Err(cause) => {
                 // The worker's own call fails with its cause; this is not worth the job.
-                log::warn!("rank {rank}: its worker went away while it was being connected: {cause}");
+                log::warn!("{} its worker went away while it was being connected: {cause}", self.shared.prefix(rank));
                 if let Some(broken) = door.bootstrap.take() {
                     broken.abandon(sources);
                 }
@@ -212,7 +226,7 @@ impl Engine {
     }
 
     fn refuse(&mut self, rank: Rank, from: SocketAddr, reason: &str) {
-        log::warn!("rank {rank}: a stranger at {from} was refused: {reason}");
+        log::warn!("{} a stranger at {from} was refused: {reason}", self.shared.prefix(rank));
         if let Some(agent) = self.shared.agent() {
             agent.happened(Event::StrangerRefused { address: from.to_string(), reason: reason.to_owned() });
         }

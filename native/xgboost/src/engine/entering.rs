@@ -1,23 +1,18 @@
 //! The boundary between two phases of a worker.
 
 use super::Engine;
-use crate::seat::Waiting;
+use crate::seat::{Goal, Waiting};
 use crate::shared::Member;
 use crate::worker_socket::Rest;
 use crossbeam::channel::Sender;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Phase, Rank};
+use std::fmt;
 use std::time::Instant;
 
 impl Engine {
-    pub(super) fn ask_to_enter(
-        &mut self,
-        member: Member,
-        phase: Phase,
-        mark: PhaseMark,
-        reply: Sender<Result<(), Error>>,
-    ) {
+    pub(super) fn ask_to_wait(&mut self, member: Member, goal: Goal, reply: Sender<Result<u64, Error>>) {
         let (rank, incarnation) = member;
         let Some(seat) = self.member(member) else {
             let text = format!("rank {rank} incarnation {incarnation} is not seated here");
@@ -28,7 +23,7 @@ impl Engine {
         let refusal = match (&seat.failure, &seat.waiting) {
             (Some(failure), _) => Some(failure.clone()),
             (None, Some(_)) => {
-                Some(Error::new(Code::BadState, format!("rank {rank} enters a phase in another thread already")))
+                Some(Error::new(Code::BadState, format!("rank {rank} is at a boundary in another thread already")))
             }
             (None, None) => None,
         };
@@ -36,7 +31,7 @@ impl Engine {
             let _ = reply.send(Err(error));
             return;
         }
-        seat.waiting = Some(Waiting { phase, mark, since: Instant::now(), reply });
+        seat.waiting = Some(Waiting { goal, since: Instant::now(), reply });
         // Usually everything is at rest already.
         self.look_at_boundary(rank);
     }
@@ -57,31 +52,33 @@ impl Engine {
         let drain_timeout = self.config.drain_timeout;
         // Moving may have found that the rank is over; then its call has been answered.
         let Some(seat) = self.seat(rank).filter(|seat| seat.moves()) else { return };
-        let Some(Waiting { phase, mark, since, .. }) = seat.waiting else { return };
+        let Some(Waiting { goal, since, .. }) = seat.waiting else { return };
         let member = (rank, seat.incarnation);
-        let result = match seat.rest() {
-            Ok(Some(true)) => {
+        let sent = seat.training.as_ref().map_or(0, |training| training.left);
+        let result = match (seat.rest(goal), goal) {
+            (Ok(Some(true)), Goal::Enter(phase, mark)) => {
                 self.tap(member);
-                self.enter_now(member, phase, mark)
+                self.enter_now(member, phase, mark).map(|()| sent)
             }
-            Ok(Some(false)) if since.elapsed() > drain_timeout => Err(Error::new(
+            (Ok(Some(true)), Goal::Count) => Ok(sent),
+            (Ok(Some(false)), _) if since.elapsed() > drain_timeout => Err(Error::new(
                 Code::TimedOut,
                 format!(
-                    "rank {rank}: bytes of its worker are on their way for {} s at the boundary before {phase}; no XGBoost \
-                     call may be in progress while a phase is entered",
+                    "rank {rank}: bytes of its worker are on their way for {} s at {goal}; no XGBoost call may be in \
+                     progress meanwhile",
                     since.elapsed().as_secs()
                 ),
             )),
-            Ok(Some(false)) => return,
-            Ok(None) => Err(Error::new(
+            (Ok(Some(false)), _) => return,
+            (Ok(None), _) => Err(Error::new(
                 Code::BadState,
-                format!("rank {rank}: its worker has no connections, but enters {phase}; was its communicator shut down?"),
+                format!("rank {rank}: its worker has no connections at {goal}; was its communicator shut down?"),
             )),
-            Err(error) => Err(error),
+            (Err(error), _) => Err(error),
         };
         let Some(seat) = self.member(member) else { return };
         match result {
-            Ok(()) => seat.answer(Ok(())),
+            Ok(sent) => seat.answer(Ok(sent)),
             Err(error) => {
                 seat.answer(Err(error.clone()));
                 if error.code == Code::Mismatch {
@@ -132,9 +129,19 @@ impl Engine {
     }
 }
 
+impl fmt::Display for Goal {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Goal::Enter(phase, _) => write!(to, "the boundary before {phase}"),
+            Goal::Count => write!(to, "the end of a round"),
+        }
+    }
+}
+
 impl crate::seat::Seat {
-    /// Whether nothing is on its way between the worker and its channels; `None` if a channel has no connection.
-    fn rest(&mut self) -> Result<Option<bool>, Error> {
+    /// Whether nothing is on its way between the worker and its channels, or, to count, nothing from the worker; `None` if a
+    /// channel has no connection.
+    fn rest(&mut self, goal: Goal) -> Result<Option<bool>, Error> {
         let rank = self.rank;
         let Some(training) = &mut self.training else { return Ok(None) };
         let mut own = None;
@@ -147,7 +154,11 @@ impl crate::seat::Seat {
                     format!("rank {rank}: its worker's channel to rank {peer} can't be examined: {cause}"),
                 )
             };
-            match worker.rest(&mut own).map_err(unknown)? {
+            let rest = match goal {
+                Goal::Enter(..) => worker.rest(&mut own),
+                Goal::Count => worker.rest_of_sent(&mut own),
+            };
+            match rest.map_err(unknown)? {
                 Rest::Complete => {}
                 Rest::Moving => return Ok(Some(false)),
                 Rest::Gone => return Ok(None),

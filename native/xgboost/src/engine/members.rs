@@ -100,7 +100,7 @@ impl Engine {
         let token = match self.sources.add(link.socket(), Source::Link(rank, peer), interest) {
             Ok(token) => token,
             Err(cause) => {
-                log::warn!("rank {rank}: the link to rank {peer} can't be listened to: {cause}");
+                log::warn!("{} the link to rank {peer} can't be listened to: {cause}", self.shared.prefix(rank));
                 link.reset();
                 return self.report_link_down(member, peer, peer_incarnation, cause.to_string());
             }

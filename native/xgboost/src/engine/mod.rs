@@ -55,7 +55,7 @@ pub(crate) struct Engine {
     watch: Watch,
     /// Channels that have something to do, as (rank, peer).
     busy: VecDeque<(Rank, Rank)>,
-    /// The loaded XGBoost doesn't let its calls be served in place.
+    /// Calls can't be served in place, or must not; it has been said why.
     untappable: bool,
     /// A call that was served in place has panicked within the engine.
     pub(crate) has_panicked: bool,
@@ -195,7 +195,7 @@ impl Engine {
                 // Nobody there to hear it means that the trainer's thread is gone.
                 let _ = reply.send(self.communicator(member, variant));
             }
-            Command::Enter { member, phase, mark, reply } => self.ask_to_enter(member, phase, mark, reply),
+            Command::Wait { member, goal, reply } => self.ask_to_wait(member, goal, reply),
             Command::Retire(member) => self.retire(member),
             Command::Close => self.over = true,
         }

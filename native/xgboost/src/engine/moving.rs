@@ -150,7 +150,7 @@ impl Engine {
     }
 
     fn strike(&mut self, rank: Rank, rule: FaultRule) {
-        log::warn!("rank {rank}: fault rule {} strikes: {:?}", rule.id, rule.action);
+        // The agent says so in the log.
         if let Some(agent) = self.shared.agent() {
             agent.strike(rule.clone());
         }
@@ -176,7 +176,7 @@ impl Engine {
         let member = (rank, seat.incarnation);
         let Some(channel) = seat.training.as_mut().and_then(|training| training.channel(peer)) else { return };
         if !matches!(channel.road, Road::Link(_)) {
-            return log::warn!("rank {rank}: there is no link to rank {peer} to be cut");
+            return log::warn!("{} there is no link to rank {peer} to be cut", self.shared.prefix(rank));
         }
         let road = channel.unlinked();
         let Road::Link(link) = &road else { return };
@@ -188,7 +188,7 @@ impl Engine {
     pub(super) fn handle_trouble(&mut self, rank: Rank, peer: Rank, trouble: Trouble) {
         match trouble {
             Trouble::Link(reason) => {
-                log::info!("rank {rank}: the link to rank {peer} broke: {reason}");
+                log::info!("{} the link to rank {peer} broke: {reason}", self.shared.prefix(rank));
                 self.cut(rank, peer, reason);
             }
             other => {
@@ -224,7 +224,7 @@ impl Engine {
     /// The job can't go on. The rank ends at once; the tracker ends the others.
     pub(super) fn break_job(&mut self, rank: Rank, error: Error) {
         let Some(incarnation) = self.seat(rank).map(|seat| seat.incarnation) else { return };
-        log::error!("rank {rank}: {error}");
+        // The agent says so in the log.
         if let Some(agent) = self.shared.agent() {
             agent.broken(rank, incarnation, error.clone());
         }
@@ -234,7 +234,7 @@ impl Engine {
     /// Something of this rank alone is broken: its task fails and is tried again.
     pub(super) fn fail_rank(&mut self, rank: Rank, error: Error) {
         let Some(incarnation) = self.seat(rank).map(|seat| seat.incarnation) else { return };
-        log::warn!("rank {rank}: {error}");
+        log::warn!("{} {error}", self.shared.prefix(rank));
         self.free((rank, incarnation), error);
     }
 }

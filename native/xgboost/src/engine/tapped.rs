@@ -37,8 +37,12 @@ impl Engine {
     /// Serves a worker's calls in place from now on. Call it at a boundary, when all of its channels are at rest.
     pub(super) fn tap(&mut self, member: Member) {
         let (rank, _) = member;
-        if self.config.in_place == InPlace::Never || self.untappable {
+        if self.untappable {
             return;
+        }
+        if self.config.in_place == InPlace::Never {
+            self.untappable = true;
+            return self.say_untapped(rank, "the settings forbid it");
         }
         let Some(seat) = self.member(member).filter(|seat| seat.kick.is_none()) else { return };
         let Some(training) = &mut seat.training else { return };
@@ -47,9 +51,8 @@ impl Engine {
         let kick = match tapped {
             Ok(kick) => kick,
             Err(reason) => {
-                log::info!("rank {rank}: XGBoost's socket calls are not served in place, its bytes go through sockets: {reason}");
                 self.untappable = true;
-                return;
+                return self.say_untapped(rank, &reason);
             }
         };
         let mut taps = Vec::new();
@@ -69,7 +72,13 @@ impl Engine {
             seat.kick = Some(kick);
         }
         self.shared.in_place.lock().insert(member);
-        log::info!("rank {rank} incarnation {}: XGBoost's socket calls are served in place", member.1);
+        log::info!("{} incarnation {}: XGBoost's socket calls are served in place", self.shared.prefix(rank), member.1);
+    }
+
+    /// Once for all ranks of the process.
+    fn say_untapped(&self, rank: Rank, reason: &str) {
+        let prefix = self.shared.prefix(rank);
+        log::info!("{prefix} XGBoost's socket calls are not served in place, its bytes go through sockets: {reason}");
     }
 
     /// The worker's thread reads the link itself from now on: this engine's thread is woken only when the link can be
@@ -88,7 +97,9 @@ impl Engine {
         match sources.watch(link.link.socket(), link.token, Interest::WRITABLE) {
             Ok(()) => link.left_to_worker = true,
             // Then both read, which is slower and no harm.
-            Err(cause) => log::warn!("rank {rank}: the link to rank {peer} can't be registered anew: {cause}"),
+            Err(cause) => {
+                log::warn!("{} the link to rank {peer} can't be registered anew: {cause}", self.shared.prefix(rank))
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! A world of fake workers around real bridges: what the agents and the tracker would tell them, told by hand.
 #![allow(dead_code)]
 
+pub mod hushed;
 pub mod probe;
 pub mod worker;
 
@@ -72,6 +73,9 @@ impl Notebook {
 struct Pen(Arc<Notebook>);
 
 impl AgentReports for Pen {
+    fn prefix(&self, rank: Rank) -> String {
+        format!("[job test rank {rank} gen 1.1 version 0 round 0]")
+    }
     fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, reason: String) {
         self.0.add(Report::LinkDown { rank, peer, reason });
     }
@@ -144,9 +148,14 @@ pub struct World {
     pub entered: Arc<Mutex<HashMap<u32, u32>>>,
 }
 
-pub fn config() -> BridgeConfig {
+/// The name of this program's file: some are there to run the same under other circumstances.
+pub fn program() -> String {
     let program = std::env::current_exe().expect("a program has a name");
-    let is_sockets = program.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sockets"));
+    program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+pub fn config() -> BridgeConfig {
+    let is_sockets = program().starts_with("sockets");
     let in_place = if is_sockets { InPlace::Never } else { InPlace::IfPossible };
     BridgeConfig { free_delay: Duration::from_millis(50), in_place, ..BridgeConfig::default() }
 }

@@ -1,8 +1,34 @@
-/* Makes socket calls as XGBoost's library does: through slots of its own. */
+/* Makes socket calls as XGBoost's library does: through slots of its own.
+   -DCLOSES_BY_ITSELF: it has no slot for close. -DSENDS_THROUGH_OTHERS: its slot for send holds a function of another library,
+   which is this file with -DIS_OTHERS. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef IS_OTHERS
+
+static long calls;
+
+ssize_t send(int fd, const void *bytes, size_t length, int flags) {
+  __atomic_add_fetch(&calls, 1, __ATOMIC_SEQ_CST);
+  return syscall(SYS_sendto, fd, bytes, length, flags, NULL, 0);
+}
+
+long others_calls(void) { return __atomic_load_n(&calls, __ATOMIC_SEQ_CST); }
+
+#else
+
+#ifdef SENDS_THROUGH_OTHERS
+long others_calls(void);
+#else
+static long others_calls(void) { return 0; }
+#endif
+
+/* How often the other library's function was called. */
+long probe_calls_of_others(void) { return others_calls(); }
 
 /* Sends all of it; 0, or an error number. */
 int probe_send_all(int fd, const char *bytes, size_t length) {
@@ -46,4 +72,10 @@ long probe_send_once(int fd, const char *bytes, size_t length) {
   return count < 0 ? -(long)errno : (long)count;
 }
 
+#ifdef CLOSES_BY_ITSELF
+int probe_close(int fd) { return (int)syscall(SYS_close, fd); }
+#else
 int probe_close(int fd) { return close(fd); }
+#endif
+
+#endif

@@ -219,6 +219,12 @@ impl Shape {
         }
     }
 
+    /// How many bytes a rank sends in a phase.
+    fn bytes_of(&self, phase: Phase, rank: u32, channels: &BTreeMap<u32, TcpStream>) -> u64 {
+        let steps = (0..self.steps_of(phase)).flat_map(|step| channels.keys().map(move |peer| (*peer, step)));
+        steps.map(|(peer, step)| self.message(rank, peer, phase, step).len() as u64).sum()
+    }
+
     /// Bytes that differ from channel to channel, phase to phase, step to step; mostly few, sometimes many.
     pub fn message(&self, from: u32, to: u32, phase: Phase, step: u32) -> Vec<u8> {
         let number = match phase {
@@ -295,6 +301,11 @@ pub fn train(
             if let Err(cause) = worker.exchange(phase, step, shape) {
                 return End::Failed(cause);
             }
+        }
+        // Peers may be ahead of it by now.
+        match bridge.sent(Rank(rank), incarnation) {
+            Ok(sent) => assert_eq!(sent, shape.bytes_of(phase, rank, &worker.channels), "rank {rank} in {phase}"),
+            Err(error) => return refused(error),
         }
     }
     let last = Phase::Version(Version(shape.versions));

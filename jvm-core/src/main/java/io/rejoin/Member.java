@@ -61,6 +61,15 @@ public final class Member implements AutoCloseable {
   }
 
   /**
+   * How many bytes the worker has sent in this version, to all its peers together. Exact: a rank
+   * that repeats the version counts the same. Its peers may be ahead; no XGBoost call may be in
+   * progress.
+   */
+  public long sent() {
+    return Native.memberSent(open());
+  }
+
+  /**
    * Reports the end and waits until it is reached by all.
    *
    * @param rounds rounds trained

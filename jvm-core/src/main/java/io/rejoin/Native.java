@@ -93,6 +93,9 @@ final class Native {
   static native void memberEnter(
       long member, int version, int round, byte[] checkpoint, byte[] local, boolean complete);
 
+  /** Bytes that the worker has sent in this version, when all that it wrote is counted. */
+  static native long memberSent(long member);
+
   /** Reports the end, rank 0 with the result, and waits until it is reached by all. */
   static native void memberFinish(
       long member, int rounds, byte[] model, byte[] result, long timeoutMillis);

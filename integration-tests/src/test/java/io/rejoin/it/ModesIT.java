@@ -6,6 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
+import java.io.IOException;
+import java.nio.file.DirectoryStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -69,8 +73,84 @@ class ModesIT {
   }
 
   @Test
-  void a_kill_is_survived_with_xgboosts_bytes_going_through_its_sockets() throws Exception {
-    survivesAKill(Variation.SOCKETS);
+  void a_kill_is_survived_with_xgboosts_bytes_going_through_its_sockets_and_the_log_says_why()
+      throws Exception {
+    SparkSession spark = spark();
+    String application = spark.sparkContext().applicationId();
+    String expected = calm(spark, Recipe.BINARY.data(spark, WORKERS));
+    long before = saidThatSocketsAreUsed(application);
+    RejoinRun run =
+        run(Sessions.of(Sessions.Shape.SINGLE))
+            .setting("spark.rejoin.inplace", "false")
+            .setting("spark.rejoin.log.level", "info")
+            .fault(Fault.of(1).version(4, 20_000).kill());
+    Outcome outcome = train("through sockets", run);
+    assertNull(outcome.trouble());
+    assertEquals(expected, outcome.digest(), "events: " + run.events());
+    // By each of the three first executors, and by the one that came for the dead one.
+    assertEquals(before + WORKERS + 1, saidThatSocketsAreUsed(application));
+  }
+
+  /** How many lines of this application's executors say that sockets are used, and why. */
+  private static long saidThatSocketsAreUsed(String application) throws IOException {
+    Path executors = Sessions.cluster().work().folder("executors").resolve(application);
+    long lines = 0;
+    try (DirectoryStream<Path> all = Files.newDirectoryStream(executors)) {
+      for (Path one : all) {
+        lines +=
+            Files.readString(one.resolve("stderr"))
+                .lines()
+                .filter(line -> line.contains("go through sockets: the settings forbid it"))
+                .filter(line -> line.matches(".*\\[job \\w+ rank \\d gen [\\d.]+ version .*"))
+                .count();
+      }
+    }
+    return lines;
+  }
+
+  @Test
+  void checkpoints_come_so_often_that_the_logs_of_two_intervals_stay_in_their_memory()
+      throws Exception {
+    SparkSession spark = spark();
+    RejoinRun roomy = run(spark, 40).setting("spark.rejoin.checkpoint.rounds", "0");
+    String expected = train("with room for all logs", roomy).digest();
+    // The logs of two rounds fit, those of four don't.
+    String memory = "1m";
+    RejoinRun rare =
+        run(spark, 40)
+            .setting("spark.rejoin.checkpoint.rounds", "40")
+            .setting("spark.rejoin.log.memory", memory);
+    assertEquals(expected, train("with rare checkpoints", rare).digest());
+    assertTrue(spilled(rare) > 0, "there is room for all logs: " + rare.events());
+    RejoinRun bounded =
+        run(Sessions.of(Sessions.Shape.SINGLE), 40)
+            .setting("spark.rejoin.checkpoint.rounds", "0")
+            .setting("spark.rejoin.log.memory", memory)
+            .fault(Fault.of(1).version(3, 20_000).kill());
+    Outcome outcome = train("with little room for logs", bounded);
+    assertNull(outcome.trouble());
+    assertEquals(expected, outcome.digest(), "events: " + bounded.events());
+    assertTrue(versions(bounded) > versions(roomy), "not more often: " + bounded.events());
+  }
+
+  private static RejoinRun run(SparkSession spark, int rounds) {
+    return new RejoinRun(spark, Recipe.BINARY, WORKERS, rounds);
+  }
+
+  private static long versions(RejoinRun run) {
+    return run.events().stream()
+        .filter(event -> event.kind() == Kind.VERSION_ENTERED)
+        .mapToLong(event -> event.number("version"))
+        .max()
+        .orElseThrow();
+  }
+
+  private static long spilled(RejoinRun run) {
+    return run.events().stream()
+        .filter(event -> event.kind() == Kind.USAGE)
+        .mapToLong(event -> event.number("spilled_bytes"))
+        .max()
+        .orElseThrow();
   }
 
   @Test

@@ -9,20 +9,32 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 
 /**
- * The two parts of a checkpoint: what was measured (may be missing) and the model in XGBoost's
- * {@code ubj} format.
+ * The parts of a checkpoint: what was measured (may be missing), the model in XGBoost's {@code ubj}
+ * format, and what a round sends as far as the ranks have agreed on it.
  */
 final class Checkpoint {
   private static final int MAGIC = 0x524a4350; // "RJCP"
-  private static final int FORMAT = 1;
+  private static final int FORMAT = 2;
 
   private final byte[] progress;
   private final byte[] model;
+  private final long sentPerRound;
 
   /** A checkpoint; {@code progress} may be null. */
-  Checkpoint(byte[] progress, byte[] model) {
+  Checkpoint(byte[] progress, byte[] model, long sentPerRound) {
     this.progress = progress;
     this.model = model;
+    this.sentPerRound = sentPerRound;
+  }
+
+  /** The most bytes that a rank sends in a round; 0 while nobody has asked. */
+  long sentPerRound() {
+    return sentPerRound;
+  }
+
+  /** How long it is in bytes. */
+  int length() {
+    return 21 + (progress == null ? 0 : progress.length) + model.length;
   }
 
   /** What was measured; null where each rank keeps its own. */
@@ -36,11 +48,11 @@ final class Checkpoint {
   }
 
   byte[] toBytes() {
-    int length = 13 + (progress == null ? 0 : progress.length) + model.length;
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream(length);
+    ByteArrayOutputStream bytes = new ByteArrayOutputStream(length());
     try (DataOutputStream out = new DataOutputStream(bytes)) {
       out.writeInt(MAGIC);
       out.writeByte(FORMAT);
+      out.writeLong(sentPerRound);
       out.writeInt(progress == null ? -1 : progress.length);
       if (progress != null) {
         out.write(progress);
@@ -58,10 +70,11 @@ final class Checkpoint {
       if (in.readInt() != MAGIC || in.readByte() != FORMAT) {
         throw unreadable("checkpoint");
       }
+      long sentPerRound = in.readLong();
       int length = in.readInt();
       byte[] progress = length < 0 ? null : exactly(in, length, "checkpoint");
       byte[] model = exactly(in, in.readInt(), "checkpoint");
-      return new Checkpoint(progress, model);
+      return new Checkpoint(progress, model, sentPerRound);
     } catch (IOException e) {
       throw unreadable("checkpoint");
     }

@@ -14,6 +14,11 @@ import java.io.Serializable;
  * byte of a rank's input about as long as a checkpoint each byte of the model. Up to 3.2 every rank
  * loads its Booster anew at each checkpoint; there the rhythm is part of the result and comes from
  * the settings alone.
+ *
+ * <p>The logs of two intervals are kept, so an interval is at most so long that both fit into the
+ * memory for logs. How much a round sends is not known beforehand: where a checkpoint would be
+ * followed by more than one round, the ranks agree on the most that any of them has sent per round,
+ * and that number travels in the checkpoint.
  */
 public final class CheckpointRhythm implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -22,13 +27,16 @@ public final class CheckpointRhythm implements Serializable {
   private static final long LEAST_BYTES_PER_ROUND = 64 << 10;
   private static final int MOST_ROUNDS = 32;
   private static final int RELOAD_ROUNDS = 10;
+  private static final int KEPT_INTERVALS = 2;
 
   private final int fixedRounds;
   private final long bytesPerRound;
+  private final long logBytes;
 
-  private CheckpointRhythm(int fixedRounds, long bytesPerRound) {
+  private CheckpointRhythm(int fixedRounds, long bytesPerRound, long logBytes) {
     this.fixedRounds = fixedRounds;
     this.bytesPerRound = bytesPerRound;
+    this.logBytes = logBytes;
   }
 
   /**
@@ -46,24 +54,42 @@ public final class CheckpointRhythm implements Serializable {
     }
     int fixed = rounds > 0 ? rounds : version.keepsBooster() ? 0 : RELOAD_ROUNDS;
     return new CheckpointRhythm(
-        fixed, Math.max(LEAST_BYTES_PER_ROUND, (long) (inputBytesPerRank * SHARE)));
+        fixed, Math.max(LEAST_BYTES_PER_ROUND, (long) (inputBytesPerRank * SHARE)), Long.MAX_VALUE);
+  }
+
+  /**
+   * The same with at most so many bytes for the logs of a rank's two kept intervals; the same
+   * number at all ranks. What was set, and what is part of the result, stays as it is.
+   */
+  public CheckpointRhythm withLogs(long bytesPerRank) {
+    return new CheckpointRhythm(fixedRounds, bytesPerRound, bytesPerRank);
+  }
+
+  /** Whether it has to be known what a round sends, after a checkpoint of so many bytes. */
+  boolean asksForSent(long checkpointBytes) {
+    return logBytes < Long.MAX_VALUE && roundsAfter(checkpointBytes, 0) > 1 && fixedRounds == 0;
   }
 
   /**
    * How many rounds follow a checkpoint of so many bytes (0 at the beginning) before the next one.
    * At least 1.
+   *
+   * @param sentPerRound the most bytes that any rank sends in a round; 0 while that isn't known
    */
-  public int roundsAfter(long checkpointBytes) {
+  public int roundsAfter(long checkpointBytes, long sentPerRound) {
     if (fixedRounds > 0) {
       return fixedRounds;
     }
-    long rounds = (checkpointBytes + bytesPerRound - 1) / bytesPerRound;
-    return (int) Math.max(1, Math.min(MOST_ROUNDS, rounds));
+    long rounds = Math.min(MOST_ROUNDS, (checkpointBytes + bytesPerRound - 1) / bytesPerRound);
+    if (sentPerRound > 0) {
+      rounds = Math.min(rounds, logBytes / KEPT_INTERVALS / sentPerRound);
+    }
+    return (int) Math.max(1, rounds);
   }
 
   /** For the terms that all ranks agree on. */
   @Override
   public String toString() {
-    return fixedRounds > 0 ? "every-" + fixedRounds : "by-" + bytesPerRound;
+    return fixedRounds > 0 ? "every-" + fixedRounds : "by-" + bytesPerRound + "-logs-" + logBytes;
   }
 }

@@ -191,6 +191,10 @@ final class Incarnation {
     private final Progress progress;
 
     private int at;
+
+    /** The first round of this version. */
+    private int began;
+
     private byte[] bytes;
     private Checkpoint checkpoint;
     private Booster booster;
@@ -203,6 +207,7 @@ final class Incarnation {
       this.bytes = member.checkpoint().orElse(null);
       this.checkpoint = bytes == null ? null : Checkpoint.of(bytes);
       this.progress = restoredProgress();
+      this.began = progress.round();
     }
 
     private Progress restoredProgress() {
@@ -262,7 +267,9 @@ final class Incarnation {
     }
 
     private int nextCheckpoint() {
-      return progress.round() + spec.rhythm().roundsAfter(bytes == null ? 0 : bytes.length);
+      long sent = checkpoint == null ? 0 : checkpoint.sentPerRound();
+      return progress.round()
+          + spec.rhythm().roundsAfter(checkpoint == null ? 0 : checkpoint.length(), sent);
     }
 
     private void trainOneRound() throws XGBoostError {
@@ -315,9 +322,26 @@ final class Incarnation {
     /** Ends a version: the state that the next one starts from. */
     private void take() throws XGBoostError {
       byte[] global = spec.evaluation() == null ? progress.toBytes() : null;
-      checkpoint = new Checkpoint(global, booster.toByteArray("ubj"));
+      checkpoint = withSent(global, booster.toByteArray("ubj"));
       bytes = checkpoint.toBytes();
       at++;
+      began = progress.round();
+    }
+
+    /**
+     * Where the next interval depends on it, the ranks agree on what a round sends. Each has
+     * counted exactly, and counts the same when it repeats the version, so this is a collective
+     * call like any other.
+     */
+    private Checkpoint withSent(byte[] global, byte[] model) {
+      long known = checkpoint == null ? 0 : checkpoint.sentPerRound();
+      Checkpoint next = new Checkpoint(global, model, known);
+      if (done() || !spec.rhythm().asksForSent(next.length())) {
+        return next;
+      }
+      float mine = (float) member.sent() / (progress.round() - began);
+      float most = Communicator.allReduce(new float[] {mine}, Communicator.OpType.MAX)[0];
+      return new Checkpoint(global, model, (long) most);
     }
 
     private void enter(boolean complete) throws XGBoostError {

@@ -1,6 +1,7 @@
 package io.rejoin.xgboost;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -14,27 +15,46 @@ class CheckpointRhythmTest {
   @Test
   void small_models_are_taken_after_every_round() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000);
-    assertEquals(1, rhythm.roundsAfter(0));
-    assertEquals(1, rhythm.roundsAfter(300_000));
+    assertEquals(1, rhythm.roundsAfter(0, 0));
+    assertEquals(1, rhythm.roundsAfter(300_000, 0));
   }
 
   @Test
   void large_models_are_taken_so_rarely_that_their_cost_stays_a_small_share() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000);
-    assertEquals(4, rhythm.roundsAfter(1_000_000));
-    assertEquals(32, rhythm.roundsAfter(1_000_000_000));
+    assertEquals(4, rhythm.roundsAfter(1_000_000, 0));
+    assertEquals(32, rhythm.roundsAfter(1_000_000_000, 0));
+  }
+
+  @Test
+  void two_intervals_logs_fit_into_their_memory_once_it_is_known_what_a_round_sends() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000).withLogs(100_000_000);
+    assertEquals(32, rhythm.roundsAfter(1_000_000_000, 0));
+    assertEquals(5, rhythm.roundsAfter(1_000_000_000, 10_000_000));
+    assertEquals(4, rhythm.roundsAfter(1_000_000, 10_000_000), "the model decides");
+    assertEquals(1, rhythm.roundsAfter(1_000_000_000, 70_000_000), "a round is the least");
+  }
+
+  @Test
+  void what_a_round_sends_is_asked_for_only_where_it_can_change_the_interval() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000);
+    assertFalse(rhythm.asksForSent(1_000_000_000));
+    assertTrue(rhythm.withLogs(1).asksForSent(1_000_000_000));
+    assertFalse(rhythm.withLogs(1).asksForSent(300_000));
+    assertFalse(CheckpointRhythm.of(KEEPS, 5, 0).withLogs(1).asksForSent(1_000_000_000));
+    assertFalse(CheckpointRhythm.of(RELOADS, 0, 0).withLogs(1).asksForSent(1_000_000_000));
   }
 
   @Test
   void where_the_rhythm_is_part_of_the_result_nothing_but_settings_decides() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(RELOADS, 0, 20_000_000);
-    assertEquals(rhythm.roundsAfter(0), rhythm.roundsAfter(1_000_000_000));
-    assertEquals(7, CheckpointRhythm.of(RELOADS, 7, 20_000_000).roundsAfter(123));
+    assertEquals(rhythm.roundsAfter(0, 0), rhythm.roundsAfter(1_000_000_000, 0));
+    assertEquals(7, CheckpointRhythm.of(RELOADS, 7, 20_000_000).roundsAfter(123, 0));
   }
 
   @Test
   void a_setting_decides_everywhere() {
-    assertEquals(5, CheckpointRhythm.of(KEEPS, 5, 0).roundsAfter(1_000_000_000));
+    assertEquals(5, CheckpointRhythm.of(KEEPS, 5, 0).roundsAfter(1_000_000_000, 0));
     assertThrows(RejoinException.class, () -> CheckpointRhythm.of(KEEPS, -1, 0));
   }
 

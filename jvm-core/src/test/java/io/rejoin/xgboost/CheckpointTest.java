@@ -13,9 +13,12 @@ import org.junit.jupiter.api.Test;
 
 class CheckpointTest {
   @Test
-  void both_parts_come_back() {
-    Checkpoint back =
-        Checkpoint.of(new Checkpoint(new byte[] {1, 2}, new byte[] {3, 4, 5}).toBytes());
+  void all_parts_come_back_and_the_length_is_known_beforehand() {
+    Checkpoint checkpoint = new Checkpoint(new byte[] {1, 2}, new byte[] {3, 4, 5}, 6);
+    Checkpoint back = Checkpoint.of(checkpoint.toBytes());
+
+    assertEquals(checkpoint.length(), checkpoint.toBytes().length);
+    assertEquals(6, back.sentPerRound());
 
     assertArrayEquals(new byte[] {1, 2}, back.progress());
     assertArrayEquals(new byte[] {3, 4, 5}, back.model());
@@ -23,14 +26,15 @@ class CheckpointTest {
 
   @Test
   void a_checkpoint_without_scores_is_not_one_with_empty_scores() {
-    assertNull(Checkpoint.of(new Checkpoint(null, new byte[] {3}).toBytes()).progress());
+    assertNull(Checkpoint.of(new Checkpoint(null, new byte[] {3}, 0).toBytes()).progress());
     assertEquals(
-        0, Checkpoint.of(new Checkpoint(new byte[0], new byte[] {3}).toBytes()).progress().length);
+        0,
+        Checkpoint.of(new Checkpoint(new byte[0], new byte[] {3}, 0).toBytes()).progress().length);
   }
 
   @Test
   void no_prefix_of_a_checkpoint_is_taken_for_one() {
-    byte[] whole = new Checkpoint(new byte[] {1, 2}, new byte[] {3, 4, 5}).toBytes();
+    byte[] whole = new Checkpoint(new byte[] {1, 2}, new byte[] {3, 4, 5}, 6).toBytes();
     for (int length = 0; length < whole.length; length++) {
       byte[] part = Arrays.copyOf(whole, length);
       assertThrows(RejoinException.class, () -> Checkpoint.of(part));

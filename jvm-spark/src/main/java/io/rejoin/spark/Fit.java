@@ -92,7 +92,8 @@ final class Fit<M extends Model<M>> {
         inputs.add(evaluation);
       }
       CheckpointRhythm rhythm =
-          CheckpointRhythm.of(version, settings.checkpointRounds(), rows.largestPartitionBytes());
+          CheckpointRhythm.of(version, settings.checkpointRounds(), rows.largestPartitionBytes())
+              .withLogs(settings.logMemoryBytes() / surroundings.mostRanksOfAnExecutor());
       TrainingSpec spec =
           new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())

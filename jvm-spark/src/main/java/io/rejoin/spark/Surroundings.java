@@ -80,6 +80,13 @@ final class Surroundings {
     return matcher.matches() ? Math.max(0, Integer.parseInt(matcher.group(1)) - 1) : 0;
   }
 
+  /** How many ranks may share an executor: as many as it has slots, where that is known. */
+  int mostRanksOfAnExecutor() {
+    int cores = context.isLocal() ? 0 : conf.getInt("spark.executor.cores", 0);
+    int slots = cores / Math.max(1, conf.getInt("spark.task.cpus", 1));
+    return slots < 1 ? workers() : Math.min(workers(), slots);
+  }
+
   /** What raises it. */
   String deathsSetting() {
     return context.isLocal()

@@ -3,7 +3,7 @@
 KILL ?= 1@30
 export KILL
 
-.PHONY: demo test test-long bench bench-collectives lint setup build clean
+.PHONY: demo test test-long bench bench-collectives install lint setup build clean
 
 setup:
 	@scripts/setup.sh
@@ -33,6 +33,11 @@ bench-collectives:
 	@cargo build --release --locked -p rejoin-bench -p rejoin-cli
 	@$${CARGO_TARGET_DIR:-target}/release/rejoin-bench engine --repetitions $${PAIRS:-9}
 	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
+
+# The C library, its header and pkg-config file, and the launcher.
+PREFIX ?= /usr/local
+install:
+	@scripts/install.sh "$(PREFIX)"
 
 lint: setup
 	@scripts/lint.sh

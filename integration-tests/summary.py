@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adds up what all test runners of the project say, and prints one line: N passed, N failed, N skipped.
 
-Arguments: JUnit XML reports (or folders with them), and files with the output of `cargo test`. The status is 1 when something
+Arguments: JUnit XML reports (or folders with them), and files with the output of `cargo test` or Python's unittest. The status is 1 when something
 failed, when an argument could not be read or says nothing about tests (a runner that died must not pass for a quiet one).
 """
 
@@ -13,6 +13,8 @@ import xml.etree.ElementTree as ElementTree
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", re.MULTILINE)
 # What cargo says when a test binary could not be built or run to its end.
 CARGO_BROKEN = re.compile(r"^error: (could not compile|test failed|\d+ targets? failed)|SIGABRT|SIGSEGV", re.MULTILINE)
+# What Python's unittest says at its end.
+UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
 
 
 def junit(path):
@@ -40,13 +42,24 @@ def cargo(path):
     return passed, failed, skipped
 
 
+def unittest(path):
+    """Counts of one log of Python's unittest."""
+    passed = failed = skipped = 0
+    for ran, rest in UNITTEST.findall(path.read_text(errors="replace")):
+        others = {key: int(count) for key, _, count in (part.partition("=") for part in rest.split(", ") if part)}
+        ignored, bad = others.pop("skipped", 0), sum(others.values())
+        passed, failed, skipped = passed + int(ran) - ignored - bad, failed + bad, skipped + ignored
+    return passed, failed, skipped
+
+
 def counts_of(path):
     """Counts of one argument; it must say something about tests."""
     if path.is_dir():
         reports = [junit(file) for file in sorted(path.rglob("*.xml"))]
         counts = tuple(map(sum, zip(*reports))) if reports else (0, 0, 0)
     else:
-        counts = junit(path) if path.suffix == ".xml" else cargo(path)
+        of_python = path.suffix != ".xml" and UNITTEST.search(path.read_text(errors="replace"))
+        counts = junit(path) if path.suffix == ".xml" else unittest(path) if of_python else cargo(path)
     if sum(counts) == 0:
         raise ValueError("it says nothing about tests")
     return counts

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks what the build needs, and installs what Debian can give: Gradle, the C linker. JDK, Rust and Python have to be there.
+# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++, numpy. JDK, Rust and Python have to be there.
 set -eu
 
 wanted() {
@@ -21,6 +21,10 @@ command -v python3 >/dev/null || wanted "Python 3" "no python3" "Install it: apt
 missing=()
 command -v gradle >/dev/null || missing+=(gradle)
 command -v cc >/dev/null || missing+=(gcc libc6-dev)
+command -v c++ >/dev/null || missing+=(g++)
+command -v pkg-config >/dev/null || missing+=(pkg-config)
+# Any Python 3 with numpy will do; Debian's is the one that apt-get can give numpy to.
+python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
 if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"
   as_root=()

@@ -22,6 +22,10 @@ step "native: units, state machines, simulator, links, bridge"
 cargo test --workspace --locked --no-fail-fast >"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 
+step "python: the package and its examples, killed at moments of their life"
+scripts/test-python.sh >"$reports/python.log" 2>&1 || failed=1
+grep -E '^(FAIL|ERROR):|^expected' "$reports/python.log"
+
 step "jvm: build and units"
 if gradle --no-daemon --quiet check :integration-tests:ready >"$reports/gradle.log" 2>&1; then
   :
@@ -69,5 +73,5 @@ else
 fi
 
 mapfile -t results < <(find "$reports" -mindepth 1 -maxdepth 1 -type d; find jvm-core jvm-spark integration-tests -type d -name test-reports)
-python3 integration-tests/summary.py "$reports/cargo.log" "${results[@]}" || failed=1
+python3 integration-tests/summary.py "$reports/cargo.log" "$reports/python.log" "${results[@]}" || failed=1
 exit "$failed"

@@ -84,7 +84,7 @@ public final class NativeLibrary {
   }
 
   private static void loadCopy(String platform) {
-    String file = System.mapLibraryName("rejoin");
+    String file = System.mapLibraryName("rejoin_jni");
     String resource = "/native/" + platform + "/" + file;
     Path copy = null;
     try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {

@@ -1,0 +1,251 @@
+//! Pointers and numbers from C become slices, texts and settings; what can't is refused.
+
+use crate::numbers::{order, unknown};
+use rejoin_agent::collective::{Boot, Limits, Options};
+use rejoin_agent::protocol::collective::Site;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::transport::{JobId, PortRange, Secret};
+use rejoin_agent::AgentConfig;
+use std::ffi::{c_char, c_void, CStr};
+use std::net::IpAddr;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A prepare function.
+pub(crate) type Prepare = unsafe extern "C" fn(user: *mut c_void, buffer: *mut c_void, bytes: usize) -> i32;
+
+/// `rejoin_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RejoinOptions {
+    /// Its size.
+    pub size: usize,
+    /// The order of the sum.
+    pub order: i32,
+    /// Boot collective or not.
+    pub boot: i32,
+    /// Its name.
+    pub boot_name: *const c_char,
+    /// Fills the input.
+    pub prepare: Option<Prepare>,
+    /// Handed to it.
+    pub prepare_user: *mut c_void,
+}
+
+/// `rejoin_limits`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RejoinLimits {
+    /// Its size.
+    pub size: usize,
+    /// For the join.
+    pub join_millis: u64,
+    /// For one call.
+    pub call_millis: u64,
+    /// For the end.
+    pub finish_millis: u64,
+}
+
+/// `rejoin_config`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RejoinConfig {
+    /// Its size.
+    pub size: usize,
+    /// The job.
+    pub job: *const c_char,
+    /// 32 bytes.
+    pub secret: *const u8,
+    /// Address and port.
+    pub tracker: *const c_char,
+    /// IP address.
+    pub listen: *const c_char,
+    /// Range.
+    pub ports: *const c_char,
+    /// Name of the host.
+    pub host: *const c_char,
+    /// Name of the process.
+    pub executor: *const c_char,
+    /// 1: encrypted.
+    pub encrypt: i32,
+    /// At the start.
+    pub tracker_timeout_millis: u64,
+}
+
+pub(crate) fn bad(text: String) -> Error {
+    Error::new(Code::BadArgument, text)
+}
+
+/// A text; NULL is `None`.
+///
+/// # Safety
+/// It ends with a zero byte and stays as it is during the call.
+pub(crate) unsafe fn text(what: &str, value: *const c_char) -> Result<Option<String>, Error> {
+    if value.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: as this function's.
+    let value = unsafe { CStr::from_ptr(value) };
+    value.to_str().map(|text| Some(text.to_string())).map_err(|_| bad(format!("{what} is not UTF-8: {value:?}")))
+}
+
+/// Bytes to read. None at all may be NULL.
+///
+/// # Safety
+/// So many bytes are there, and nobody writes them during the call.
+pub(crate) unsafe fn bytes<'a>(what: &str, data: *const c_void, length: usize) -> Result<&'a [u8], Error> {
+    if length == 0 {
+        return Ok(&[]);
+    }
+    check(what, data.is_null(), length)?;
+    // SAFETY: as this function's.
+    Ok(unsafe { std::slice::from_raw_parts(data.cast(), length) })
+}
+
+/// Bytes to write.
+///
+/// # Safety
+/// So many bytes are there, and nobody else reads or writes them during the call.
+pub(crate) unsafe fn bytes_mut<'a>(what: &str, data: *mut c_void, length: usize) -> Result<&'a mut [u8], Error> {
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    check(what, data.is_null(), length)?;
+    // SAFETY: as this function's.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data.cast(), length) })
+}
+
+fn check(what: &str, is_null: bool, length: usize) -> Result<(), Error> {
+    if is_null {
+        return Err(bad(format!("{what} is NULL, but {length} bytes were expected there")));
+    }
+    if isize::try_from(length).is_err() {
+        return Err(bad(format!("{what} of {length} bytes is more than an address space has")));
+    }
+    Ok(())
+}
+
+/// Bytes of so many elements.
+pub(crate) fn size(what: &str, count: usize, element_bytes: usize) -> Result<usize, Error> {
+    count.checked_mul(element_bytes).filter(|all| isize::try_from(*all).is_ok()).ok_or_else(|| {
+        bad(format!("{what} of {count} elements of {element_bytes} bytes each is more than an address space has"))
+    })
+}
+
+/// Whether two buffers share memory.
+pub(crate) fn overlap(one: *const c_void, length: usize, other: *const c_void, other_length: usize) -> bool {
+    let (one, other) = (one as usize, other as usize);
+    length > 0 && other_length > 0 && one < other.saturating_add(other_length) && other < one.saturating_add(length)
+}
+
+/// A struct by pointer, whose first field is its size.
+///
+/// # Safety
+/// It is NULL, or points to such a struct.
+unsafe fn sized<T: Copy>(what: &str, pointer: *const T) -> Result<Option<T>, Error> {
+    if pointer.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the size comes first in each of these structs.
+    let seen = unsafe { pointer.cast::<usize>().read() };
+    let expected = std::mem::size_of::<T>();
+    if seen != expected {
+        return Err(bad(format!(
+            "{what} says that its size is {seen}; this library expects {expected}. Begin with {}_INIT, and compile with this \
+             library's own rejoin.h",
+            what.to_uppercase()
+        )));
+    }
+    // SAFETY: it is whole.
+    Ok(Some(unsafe { pointer.read() }))
+}
+
+/// What a call was given beside its data.
+pub(crate) struct Chosen {
+    pub(crate) options: Options,
+    pub(crate) prepare: Option<(Prepare, *mut c_void)>,
+}
+
+/// # Safety
+/// As `sized` and `text`.
+pub(crate) unsafe fn options(site: *const c_char, options: *const RejoinOptions) -> Result<Chosen, Error> {
+    // SAFETY: as this function's, here and below.
+    let site = unsafe { text("site", site) }?;
+    let mut chosen = Options {
+        site: Some(Site::Named(site.as_deref().unwrap_or("a call without REJOIN_HERE").into())),
+        ..Options::default()
+    };
+    // SAFETY: see above.
+    let Some(given) = (unsafe { sized("rejoin_options", options) })? else {
+        return Ok(Chosen { options: chosen, prepare: None });
+    };
+    chosen.order = order(given.order)?;
+    // SAFETY: see above.
+    let name = unsafe { text("boot_name", given.boot_name) }?;
+    chosen.boot = match (given.boot, name) {
+        (0, None) => Boot::No,
+        (0 | 1, Some(name)) => {
+            return Err(bad(format!("boot_name is {name:?}, but boot is not REJOIN_BOOT_NAMED")));
+        }
+        (1, None) if site.is_none() => {
+            return Err(bad("REJOIN_BOOT_BY_SITE needs a site; pass REJOIN_HERE".into()));
+        }
+        (1, None) => Boot::BySite,
+        (2, Some(name)) => Boot::Named(name),
+        (2, None) => return Err(bad("REJOIN_BOOT_NAMED needs a boot_name".into())),
+        (other, _) => {
+            let expected = "REJOIN_BOOT_NO, REJOIN_BOOT_BY_SITE or REJOIN_BOOT_NAMED";
+            return Err(unknown("boot", other.into(), expected));
+        }
+    };
+    Ok(Chosen { options: chosen, prepare: given.prepare.map(|prepare| (prepare, given.prepare_user)) })
+}
+
+/// # Safety
+/// As `sized`.
+pub(crate) unsafe fn limits(limits: *const RejoinLimits) -> Result<Limits, Error> {
+    let default = Limits::default();
+    // SAFETY: as this function's.
+    let Some(given) = (unsafe { sized("rejoin_limits", limits) })? else { return Ok(default) };
+    let or = |millis: u64, default: Duration| if millis == 0 { default } else { Duration::from_millis(millis) };
+    Ok(Limits {
+        join: or(given.join_millis, default.join),
+        call: or(given.call_millis, default.call),
+        finish: or(given.finish_millis, default.finish),
+    })
+}
+
+/// # Safety
+/// As `sized` and `text`; the secret has 32 bytes.
+pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<AgentConfig, Error> {
+    // SAFETY: as this function's, here and below.
+    let given = unsafe { sized("rejoin_config", config) }?.ok_or_else(|| bad("config is NULL".into()))?;
+    // SAFETY: see above.
+    let optional = |what: &str, value| unsafe { text(what, value) };
+    let needed = |what: &str, value| optional(what, value)?.ok_or_else(|| bad(format!("config.{what} is NULL")));
+    let job = needed("job", given.job)?;
+    let number = (job.len() == 32).then(|| u128::from_str_radix(&job, 16).ok()).flatten();
+    let number = number.ok_or_else(|| bad(format!("config.job is {job:?}; expected 32 hexadecimal digits")))?;
+    if given.secret.is_null() {
+        return Err(bad("config.secret is NULL; expected 32 bytes".into()));
+    }
+    // SAFETY: see above.
+    let secret: [u8; 32] = unsafe { given.secret.cast::<[u8; 32]>().read() };
+    let listen = optional("listen", given.listen)?.unwrap_or_else(|| "127.0.0.1".into());
+    let millis = if given.tracker_timeout_millis == 0 { 10_000 } else { given.tracker_timeout_millis };
+    Ok(AgentConfig {
+        job: JobId(number.to_be_bytes()),
+        secret: Secret::new(secret),
+        encrypt: given.encrypt != 0,
+        executor: needed("executor", given.executor)?,
+        listen: parse::<IpAddr>("listen", &listen, "an IP address")?,
+        ports: optional("ports", given.ports)?.map_or(Ok(PortRange::EPHEMERAL), |ports| ports.parse())?,
+        host: optional("host", given.host)?.unwrap_or(listen),
+        tracker: parse("tracker", &needed("tracker", given.tracker)?, "an address with a port, as 127.0.0.1:4711")?,
+        tracker_millis: millis,
+    })
+}
+
+fn parse<T: FromStr>(what: &str, value: &str, expected: &str) -> Result<T, Error> {
+    value.parse().map_err(|_| bad(format!("config.{what} is {value:?}; expected {expected}")))
+}

@@ -1,0 +1,84 @@
+//! From one version to the next.
+
+use crate::arguments::{bad, bytes, text};
+use crate::handle::{with, RejoinCommunicator};
+use crate::numbers;
+use rejoin_agent::protocol::error::Error;
+use std::ffi::{c_char, c_void};
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_load(
+    communicator: *mut RejoinCommunicator,
+    version: *mut u32,
+    model: *mut *const c_void,
+    length: *mut usize,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        if version.is_null() || model.is_null() || length.is_null() {
+            return Err(bad("version, model or bytes is NULL; results are written there".into()));
+        }
+        let (loaded, bytes) = rank.live()?.load()?;
+        rank.model = bytes;
+        version.write(loaded.0);
+        model.write(rank.model.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast()));
+        length.write(rank.model.as_ref().map_or(0, |bytes| bytes.len()));
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_checkpoint(
+    communicator: *mut RejoinCommunicator,
+    model: *const c_void,
+    length: usize,
+    site: *const c_char,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        text("site", site)?;
+        let model = bytes("model", model, length)?;
+        rank.live()?.checkpoint(model).map(drop)
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_finish(
+    communicator: *mut RejoinCommunicator,
+    model: *const c_void,
+    length: usize,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        let model = bytes("model", model, length)?;
+        rank.take("this communicator has reported its end")?.finish(model)
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_abandon(
+    communicator: *mut RejoinCommunicator,
+    status: i32,
+    reason: *const c_char,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        let expected = "the number of a failure, as REJOIN_TRAINING_FAILED or REJOIN_IO";
+        let code = numbers::code(status).ok_or_else(|| numbers::unknown("status", status.into(), expected))?;
+        let reason = text("reason", reason)?.unwrap_or_else(|| "the program gave no reason".into());
+        rank.take("this communicator was abandoned")?.abandon(Error::new(code, reason));
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}

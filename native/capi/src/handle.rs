@@ -1,0 +1,263 @@
+//! What C holds: a communicator or a process, with the text of its last failure. A panic stops here.
+
+use crate::numbers::{status, OK};
+use crate::quiet::catch;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rejoin_agent::collective::{Communicator, Process};
+use rejoin_agent::protocol::error::{Code, Error};
+use std::ffi::{c_char, CString};
+
+const NO_HANDLE: &std::ffi::CStr = c"the handle is NULL";
+const BUSY: &std::ffi::CStr =
+    c"another thread's call with this handle is under way; a handle belongs to one thread at a time";
+
+/// A handle's inside, and what is said of its last call.
+pub(crate) struct Guarded<T> {
+    inside: Mutex<(T, CString)>,
+}
+
+impl<T> Guarded<T> {
+    pub(crate) fn new(inside: T) -> Self {
+        Guarded { inside: Mutex::new((inside, CString::default())) }
+    }
+
+    /// One call: its result as a status, with the text kept. After a panic `ruined` makes of the inside what is left of it.
+    fn call(&self, work: impl FnOnce(&mut T) -> Result<i32, Error>, ruined: impl FnOnce(&mut T, &Error)) -> i32 {
+        let Some(mut inside) = self.inside.try_lock() else { return status(Code::BadState) };
+        let (inside, text) = &mut *inside;
+        let result = catch(|| work(inside)).unwrap_or_else(|panic| {
+            let error = Error::new(Code::Internal, format!("a defect in Rejoin's library: {panic}; please report it"));
+            ruined(inside, &error);
+            Err(error)
+        });
+        let (number, said) = match result {
+            Ok(number) => (number, String::new()),
+            Err(error) => (status(error.code), error.message),
+        };
+        *text = CString::new(said.replace('\0', "?")).unwrap_or_default();
+        number
+    }
+
+    /// The text, which stays where it is until the next call.
+    fn message(&self) -> *const c_char {
+        self.inside.try_lock().map_or(BUSY.as_ptr(), |inside| inside.1.as_ptr())
+    }
+}
+
+/// What `rejoin_communicator` points to.
+pub struct RejoinCommunicator {
+    rank: u32,
+    world: u32,
+    incarnation: u32,
+    guarded: Guarded<Rank>,
+}
+
+/// The changing part of a communicator's handle.
+pub(crate) struct Rank {
+    /// `None` before the join has succeeded, and after the end.
+    pub(crate) communicator: Option<Communicator>,
+    /// Why there is none.
+    pub(crate) gone: String,
+    /// What was loaded.
+    pub(crate) model: Option<Bytes>,
+    /// The results of the last gathering of unequal parts.
+    pub(crate) gathered: Option<(Bytes, Vec<usize>)>,
+    /// The version when the communicator went.
+    pub(crate) last_version: u32,
+}
+
+impl Rank {
+    /// The communicator.
+    pub(crate) fn live(&mut self) -> Result<&mut Communicator, Error> {
+        let gone = &self.gone;
+        self.communicator.as_mut().ok_or_else(|| Error::new(Code::BadState, gone.clone()))
+    }
+
+    /// Takes the communicator, which is needed no more.
+    pub(crate) fn take(&mut self, why: &str) -> Result<Communicator, Error> {
+        self.live()?;
+        let taken = self.communicator.take();
+        self.gone = why.to_string();
+        let taken = taken.ok_or_else(|| Error::new(Code::Internal, "a live communicator is there"))?;
+        self.last_version = taken.version().0;
+        Ok(taken)
+    }
+
+    fn ruin(&mut self, error: &Error) {
+        self.gone = format!("this communicator is of no more use since {}: {}", error.code.name(), error.message);
+        if let Some(communicator) = self.communicator.take() {
+            // Its inside may be in any state; a second panic changes nothing.
+            let _ = catch(|| communicator.abandon(error.clone()));
+        }
+    }
+}
+
+impl RejoinCommunicator {
+    /// The handle of a join, whatever became of it.
+    pub(crate) fn of(rank: u32, joined: Result<Option<Communicator>, Error>) -> (Box<RejoinCommunicator>, i32) {
+        let (communicator, error, number) = match joined {
+            Ok(Some(communicator)) => (Some(communicator), None, OK),
+            Ok(None) => (None, None, crate::numbers::OVER),
+            Err(error) => (None, Some(error.clone()), status(error.code)),
+        };
+        let (world, incarnation) = communicator.as_ref().map_or((0, 0), |known| (known.world(), known.incarnation()));
+        let gone = match &error {
+            Some(error) => format!("this communicator's join has failed: {error}"),
+            None => "the job was over when this rank joined; there is nothing to do".into(),
+        };
+        let inside = Rank { communicator, gone, model: None, gathered: None, last_version: 0 };
+        let handle = RejoinCommunicator { rank, world, incarnation, guarded: Guarded::new(inside) };
+        if let Some(error) = error {
+            handle.guarded.call(|_| Err(error), |_, _| {});
+        }
+        (Box::new(handle), number)
+    }
+
+    pub(crate) fn call(&self, work: impl FnOnce(&mut Rank) -> Result<(), Error>) -> i32 {
+        self.guarded.call(|rank| work(rank).map(|()| OK), Rank::ruin)
+    }
+}
+
+/// What `rejoin_process` points to.
+pub struct RejoinProcess {
+    guarded: Guarded<Option<Process>>,
+}
+
+impl RejoinProcess {
+    pub(crate) fn start(make: impl FnOnce() -> Result<Process, Error>) -> (Box<RejoinProcess>, i32) {
+        let handle = RejoinProcess { guarded: Guarded::new(None) };
+        let number = handle.guarded.call(
+            |process| {
+                *process = Some(make()?);
+                Ok(OK)
+            },
+            |_, _| {},
+        );
+        (Box::new(handle), number)
+    }
+
+    /// The process. Joins of several ranks wait at the same time, so nothing stays locked.
+    pub(crate) fn process(&self) -> Result<Process, Error> {
+        let process = self.guarded.inside.lock().0.clone();
+        process.ok_or_else(|| Error::new(Code::BadState, "this process was not started; its message says why"))
+    }
+}
+
+/// A call with a handle that may be NULL.
+pub(crate) unsafe fn with(handle: *mut RejoinCommunicator, work: impl FnOnce(&mut Rank) -> Result<(), Error>) -> i32 {
+    // SAFETY: the header asks for a handle that was given and not closed, or NULL.
+    match unsafe { handle.as_ref() } {
+        Some(handle) => handle.call(work),
+        None => status(Code::BadArgument),
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_message(communicator: *const RejoinCommunicator) -> *const c_char {
+    // SAFETY: as `with`.
+    unsafe { communicator.as_ref() }.map_or(NO_HANDLE.as_ptr(), |handle| handle.guarded.message())
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_process_message(process: *const RejoinProcess) -> *const c_char {
+    // SAFETY: as `with`.
+    unsafe { process.as_ref() }.map_or(NO_HANDLE.as_ptr(), |handle| handle.guarded.message())
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_rank(communicator: *const RejoinCommunicator) -> u32 {
+    // SAFETY: as `with`.
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.rank)
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_world(communicator: *const RejoinCommunicator) -> u32 {
+    // SAFETY: as `with`.
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.world)
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_incarnation(communicator: *const RejoinCommunicator) -> u32 {
+    // SAFETY: as `with`.
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.incarnation)
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_version(communicator: *const RejoinCommunicator) -> u32 {
+    // SAFETY: as `with`.
+    let Some(handle) = (unsafe { communicator.as_ref() }) else { return 0 };
+    let inside = handle.guarded.inside.lock();
+    let rank = &inside.0;
+    catch(|| rank.communicator.as_ref().map_or(rank.last_version, |live| live.version().0)).unwrap_or(0)
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_close(communicator: *mut RejoinCommunicator) {
+    if !communicator.is_null() {
+        // SAFETY: it came from `Box::into_raw`, and is closed once.
+        let handle = unsafe { Box::from_raw(communicator) };
+        // What a panic leaves behind is lost, not the program.
+        let _ = catch(|| drop(handle));
+    }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_process_close(process: *mut RejoinProcess) {
+    if !process.is_null() {
+        // SAFETY: it came from `Box::into_raw`, and is closed once.
+        let handle = unsafe { Box::from_raw(process) };
+        let _ = catch(|| drop(handle));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CStr;
+
+    fn text(handle: &Guarded<u32>) -> String {
+        // SAFETY: the text is the handle's.
+        unsafe { CStr::from_ptr(handle.message()) }.to_str().unwrap().to_string()
+    }
+
+    #[test]
+    fn a_panic_becomes_an_error_that_says_what_and_where_and_ruins_the_handle() {
+        let handle = Guarded::new(1);
+        let number = handle.call(|_| panic!("on purpose"), |inside, _| *inside = 0);
+        assert_eq!(number, status(Code::Internal));
+        assert!(text(&handle).contains("on purpose, at ") && text(&handle).contains("handle.rs"), "{}", text(&handle));
+        assert_eq!(handle.inside.lock().0, 0);
+    }
+
+    #[test]
+    fn the_text_is_that_of_the_last_call() {
+        let handle = Guarded::new(1);
+        assert_eq!(handle.call(|_| Err(Error::new(Code::Io, "a\0b")), |_, _| {}), status(Code::Io));
+        assert_eq!(text(&handle), "a?b");
+        assert_eq!(handle.call(|_| Ok(OK), |_, _| {}), OK);
+        assert_eq!(text(&handle), "");
+    }
+
+    #[test]
+    fn a_second_thread_is_refused_while_a_call_is_under_way() {
+        let handle = Guarded::new(1);
+        handle.call(
+            |_| {
+                assert_eq!(handle.call(|_| Ok(OK), |_, _| {}), status(Code::BadState));
+                assert!(text(&handle).contains("another thread"));
+                Ok(OK)
+            },
+            |_, _| {},
+        );
+        assert_eq!(handle.call(|_| Ok(OK), |_, _| {}), OK);
+    }
+}

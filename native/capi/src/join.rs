@@ -1,0 +1,81 @@
+//! Processes and joins.
+
+use crate::arguments::{bad, config, limits, text, RejoinConfig, RejoinLimits};
+use crate::handle::{RejoinCommunicator, RejoinProcess};
+use crate::numbers::status;
+use crate::quiet::catch;
+use rejoin_agent::collective::{Communicator, Process};
+use rejoin_agent::launched::Launched;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::{Attempt, Rank};
+use std::ffi::c_char;
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_process_start(given: *const RejoinConfig, process: *mut *mut RejoinProcess) -> i32 {
+    if process.is_null() {
+        return status(Code::BadArgument);
+    }
+    // SAFETY: the header asks for a config and its texts, or NULL.
+    let (handle, number) = RejoinProcess::start(|| Process::start(unsafe { config(given) }?));
+    // SAFETY: it points to room for a pointer.
+    unsafe { process.write(Box::into_raw(handle)) };
+    number
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_join(
+    process: *mut RejoinProcess,
+    rank: u32,
+    stage: u32,
+    task: u32,
+    terms: *const c_char,
+    given: *const RejoinLimits,
+    communicator: *mut *mut RejoinCommunicator,
+) -> i32 {
+    // SAFETY: the header asks for pointers that are right or NULL.
+    let join = || unsafe {
+        let process = process.as_ref().ok_or_else(|| bad("process is NULL".into()))?.process()?;
+        let terms = text("terms", terms)?.unwrap_or_default();
+        process.join(Rank(rank), Attempt { stage, task }, &terms, limits(given)?)
+    };
+    // SAFETY: as above.
+    unsafe { joined(rank, join, communicator) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_join_launched(
+    terms: *const c_char,
+    given: *const RejoinLimits,
+    communicator: *mut *mut RejoinCommunicator,
+) -> i32 {
+    let launched = catch(Launched::from_environment);
+    let rank = launched.as_ref().ok().and_then(|launched| launched.as_ref().ok()).map_or(0, |launched| launched.rank.0);
+    // SAFETY: the header asks for pointers that are right or NULL.
+    let join = || unsafe {
+        let terms = text("terms", terms)?.unwrap_or_default();
+        let limits = limits(given)?;
+        launched.map_err(|panic| Error::new(Code::Internal, panic))??.join(&terms, limits)
+    };
+    // SAFETY: as above.
+    unsafe { joined(rank, join, communicator) }
+}
+
+unsafe fn joined(
+    rank: u32,
+    join: impl FnOnce() -> Result<Option<Communicator>, Error>,
+    communicator: *mut *mut RejoinCommunicator,
+) -> i32 {
+    if communicator.is_null() {
+        return status(Code::BadArgument);
+    }
+    let joined = catch(join).unwrap_or_else(|panic| {
+        Err(Error::new(Code::Internal, format!("a defect in Rejoin's library: {panic}; please report it")))
+    });
+    let (handle, number) = RejoinCommunicator::of(rank, joined);
+    // SAFETY: it points to room for a pointer.
+    unsafe { communicator.write(Box::into_raw(handle)) };
+    number
+}

@@ -1,0 +1,25 @@
+//! The library behind `include/rejoin.h`, which is its documentation: every function and what holds for all of them.
+//!
+//! Here is only the crossing: pointers and numbers become slices and types ([`arguments`], [`numbers`]), a panic becomes an
+//! error ([`handle`]), and nothing is printed that nobody asked for ([`quiet`]). Everything else is
+//! [`rejoin_agent::collective`].
+#![allow(clippy::missing_safety_doc)] // what a caller has to keep to stands in the header, once for all
+
+mod arguments;
+mod calls;
+mod checkpoints;
+mod folds;
+mod handle;
+mod join;
+mod library;
+mod numbers;
+mod quiet;
+
+pub use arguments::{RejoinConfig, RejoinLimits, RejoinOptions};
+pub use calls::*;
+pub use checkpoints::*;
+pub use folds::*;
+pub use handle::*;
+pub use join::*;
+pub use library::*;
+pub use numbers::{constants, OVER};

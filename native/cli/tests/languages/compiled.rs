@@ -1,0 +1,103 @@
+//! C and C++.
+
+use crate::{data, digest, libraries, root, run, same_digest_whoever_dies, K_MEANS_KILLS, LOGISTIC_KILLS};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const WARNINGS: &[&str] = &["-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+
+fn compile(compiler: &str, arguments: &[&str], source: &str, program: &Path) {
+    let mut command = Command::new(compiler);
+    command.args(WARNINGS).arg(root().join(source)).args(arguments).arg("-o").arg(program);
+    let output = command.output().expect("the compiler is there");
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Compiles an example with this build's library; the folder holds the program.
+fn example(compiler: &str, standard: &str, source: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (program, libraries) = (folder.path().join("program"), libraries().display().to_string());
+    let include = format!("-I{}", root().join("native/capi/include").display());
+    let (search, path) = (format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"));
+    compile(compiler, &[standard, &include, &search, &path, "-lrejoin", "-lm"], source, &program);
+    (folder, program)
+}
+
+fn survives(compiler: &str, standard: &str, source: &str, kills: &[&[&str]]) -> String {
+    let (_folder, program) = example(compiler, standard, source);
+    same_digest_whoever_dies(&[&program.display().to_string(), &data()], kills)
+}
+
+/// What the example in Rust prints undisturbed.
+fn in_rust(name: &str) -> String {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
+    let folder = binary.parent().expect("the binary is in a folder");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--locked", "-p", "rejoin-examples", "--bin", name]);
+    if folder.ends_with("release") {
+        cargo.arg("--release");
+    }
+    assert!(cargo.current_dir(root()).status().expect("cargo runs").success());
+    let program = folder.join(name).display().to_string();
+    digest(&run(&["-n", "4", "--", &program, &data()]).ended(0))
+}
+
+#[test]
+fn k_means_in_c_and_in_cpp_prints_rusts_digest_whoever_dies() {
+    let in_c = survives("cc", "-std=c99", "examples/c/kmeans.c", K_MEANS_KILLS);
+    let in_cpp = survives("c++", "-std=c++17", "examples/cpp/kmeans.cpp", K_MEANS_KILLS);
+    assert_eq!((&in_c, &in_cpp), (&in_rust("kmeans"), &in_c));
+}
+
+// exp and log1p are the C library's in both languages.
+#[test]
+fn logistic_regression_in_cpp_prints_rusts_digest_whoever_dies() {
+    let in_cpp = survives("c++", "-std=c++17", "examples/cpp/logistic.cpp", LOGISTIC_KILLS);
+    assert_eq!(in_cpp, in_rust("logistic"));
+}
+
+#[test]
+fn a_program_in_c_prints_nothing_of_rejoins_but_what_it_prints_itself() {
+    let (_folder, program) = example("cc", "-std=c99", "examples/c/kmeans.c");
+    let output = Command::new(&program).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.starts_with("BAD_STATE: this process was expected to be started as a rank of a job"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
+    let mut install = Command::new(root().join("scripts/install.sh"));
+    install.arg(folder.path()).env("BUILT_LIBRARIES", libraries()).env_remove("DESTDIR");
+    install.env("BUILT_PROGRAMS", binary.parent().expect("the binary is in a folder"));
+    assert!(install.status().expect("bash is there").success());
+    let flags = |options: &[&str]| {
+        let mut command = Command::new("pkg-config");
+        command.args(options).arg("rejoin").env("PKG_CONFIG_PATH", folder.path().join("lib/pkgconfig"));
+        let output = command.output().expect("pkg-config is there");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8(output.stdout).expect("text");
+        text.split_whitespace().map(String::from).collect::<Vec<String>>()
+    };
+    assert_eq!(flags(&["--modversion"]), [env!("CARGO_PKG_VERSION")]);
+    let path = format!("-Wl,-rpath,{}", folder.path().join("lib").display());
+    for (kind, options) in [("shared", &["--cflags", "--libs"][..]), ("static", &["--static", "--cflags", "--libs"])] {
+        let mut arguments = vec!["-std=c99".to_string(), path.clone()];
+        arguments.extend(flags(options));
+        if kind == "static" {
+            let archive = folder.path().join("lib/librejoin.a").display().to_string();
+            arguments.iter_mut().filter(|word| *word == "-lrejoin").for_each(|word| word.clone_from(&archive));
+        }
+        arguments.push("-lm".into());
+        let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let program = folder.path().join(kind);
+        compile("cc", &words, "examples/c/kmeans.c", &program);
+        let launcher = folder.path().join("bin/rejoin");
+        let mut command = Command::new(launcher);
+        command.args(["run", "--timeout", "50s", "-n", "2", "--"]).arg(&program).arg(data());
+        digest(&crate::harness::finish(&mut command).ended(0));
+    }
+}

@@ -1,0 +1,75 @@
+"""What the library has to know of an array: where it is, how many elements, of which type."""
+
+from typing import Any, Union
+
+import numpy as np
+
+from ._errors import Code, RejoinError
+
+Data = Union[bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
+
+_ELEMENTS = {
+    "int8": 0,
+    "int16": 1,
+    "int32": 2,
+    "int64": 3,
+    "uint8": 4,
+    "uint16": 5,
+    "uint32": 6,
+    "uint64": 7,
+    "float16": 8,
+    "bfloat16": 9,
+    "float32": 10,
+    "float64": 11,
+}
+
+_REDUCTIONS = {"sum": 0, "product": 1, "min": 2, "max": 3, "and": 4, "or": 5, "xor": 6}
+
+_ORDERS = {"rank": 0, "ring": 1}
+
+
+def refused(text: str) -> RejoinError:
+    return RejoinError(Code.BAD_ARGUMENT, text)
+
+
+def element(array: "np.ndarray[Any, Any]") -> int:
+    """The number of its element type."""
+    number = _ELEMENTS.get(array.dtype.name)
+    if number is None or not array.dtype.isnative:
+        raise refused(f"an array of {array.dtype} was given; expected one of {', '.join(_ELEMENTS)}, in this machine's byte order")
+    return number
+
+
+def reduction(name: str) -> int:
+    if name not in _REDUCTIONS:
+        raise refused(f"reduction {name!r} is unknown; expected one of {', '.join(_REDUCTIONS)}, or a function")
+    return _REDUCTIONS[name]
+
+
+def order(name: str) -> int:
+    if name not in _ORDERS:
+        raise refused(f"order {name!r} is unknown; expected rank or ring")
+    return _ORDERS[name]
+
+
+def whole(what: str, array: Any, writable: bool) -> "np.ndarray[Any, Any]":
+    """The array itself, if its elements lie one behind the other in memory."""
+    if not isinstance(array, np.ndarray):
+        raise refused(f"{what} is a {type(array).__name__}; expected a numpy array")
+    if not array.flags.c_contiguous:
+        raise refused(f"{what} of shape {array.shape} isn't contiguous; make it so with numpy.ascontiguousarray")
+    if writable and not array.flags.writeable:
+        raise refused(f"{what} is read-only, and the result has to be written there")
+    if array.dtype.hasobject:
+        raise refused(f"{what} holds Python objects, which can't be sent")
+    return array
+
+
+def raw(what: str, data: Data) -> "np.ndarray[Any, Any]":
+    """The bytes of whatever holds some, without a copy."""
+    if isinstance(data, np.ndarray):
+        return whole(what, data, False).reshape(-1).view(np.uint8)
+    try:
+        return np.frombuffer(data, dtype=np.uint8)
+    except (TypeError, ValueError, BufferError) as cause:
+        raise refused(f"{what} is a {type(data).__name__}; expected bytes or a numpy array ({cause})") from cause

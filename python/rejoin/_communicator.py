@@ -1,0 +1,439 @@
+"""One rank of a job."""
+
+import ctypes
+import sys
+import threading
+from types import TracebackType
+from typing import Any, Callable, List, Optional, Tuple, Type, Union
+
+import numpy as np
+
+from . import _library as c
+from ._arrays import Data, element, order as order_number, raw, reduction, refused, whole
+from ._errors import Code, RejoinError
+
+Array = "np.ndarray[Any, Any]"
+Prepare = Callable[["np.ndarray[Any, Any]"], None]
+Fold = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
+
+
+def _site() -> bytes:
+    """The first place on the stack that isn't in this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__package__") == __package__:
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}".encode(errors="replace")
+
+
+def _view(address: int, count: int, dtype: Any) -> "np.ndarray[Any, Any]":
+    """Memory of the library as an array, for the time of a callback."""
+    size = count * np.dtype(dtype).itemsize
+    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype=dtype, count=count)
+
+
+def _limits(join: Optional[float], call: Optional[float], finish: Optional[float]) -> c.Limits:
+    def millis(seconds: Optional[float]) -> int:
+        return 0 if seconds is None else max(1, int(seconds * 1000))
+
+    return c.Limits(ctypes.sizeof(c.Limits), millis(join), millis(call), millis(finish))
+
+
+class _Callbacks:
+    """Keeps a call's callbacks alive, and the exception that one of them raised."""
+
+    def __init__(self) -> None:
+        self.raised: Optional[BaseException] = None
+
+    def _guard(self, work: Callable[[], None]) -> int:
+        try:
+            work()
+            return 0
+        except BaseException as raised:  # whatever it is, it must not get lost in C
+            self.raised = raised
+            return 1
+
+    def prepare(self, function: Prepare, array: "np.ndarray[Any, Any]") -> Any:
+        return c.Prepare(lambda _user, _buffer, _bytes: self._guard(lambda: function(array)))
+
+    def fold(self, function: Fold, dtype: Any) -> Any:
+        def work(accumulator: int, other: int, count: int) -> None:
+            left, right = _view(accumulator, count, dtype), _view(other, count, dtype)
+            right.flags.writeable = False
+            left[...] = function(left.copy(), right)
+
+        return c.Fold(lambda _user, left, right, count: self._guard(lambda: work(left, right, count)))
+
+    def fold_object(self, function: Callable[[bytes, bytes], bytes]) -> Any:
+        def work(accumulator: int, size: Any, limit: int, other: int, other_size: int) -> None:
+            left = ctypes.string_at(accumulator, size[0]) if size[0] else b""
+            right = ctypes.string_at(other, other_size) if other_size else b""
+            result = bytes(function(left, right))
+            if len(result) > limit:
+                raise ValueError(f"an object became {len(result)} bytes long; the limit is {limit}")
+            ctypes.memmove(accumulator, result, len(result))
+            size[0] = len(result)
+
+        return c.FoldObject(lambda _user, a, size, limit, b, more: self._guard(lambda: work(a, size, limit, b, more)))
+
+
+class Communicator:
+    """One rank of a job in one incarnation. One thread at a time makes its calls.
+
+    Every collective gives all ranks the same result or raises :class:`RejoinError`: ``BAD_ARGUMENT`` for what can't work,
+    ``MISMATCH`` when ranks make different calls, ``TIMED_OUT``, ``FENCED``, or the job's own error. A call that fails leaves the
+    arrays as they were. All ranks have to make the same calls in the same order.
+
+    What the collectives have in common: ``op`` is sum, product, min, max, and, or, xor. ``order`` is in which order the ranks'
+    inputs are combined: ``rank``, or ``ring`` (XGBoost's). ``boot=True`` makes it a collective of the time before the first
+    checkpoint whose result is kept for the life of the job, found again by its call site; ``boot="name"``: by that name.
+    ``prepare(array)`` fills the input, and isn't called when the result is a recorded one.
+    """
+
+    def __init__(self, handle: int, over: bool) -> None:
+        self._handle: Optional[int] = handle
+        self._lock = threading.Lock()
+        self._over = over
+        self.rank: int = c.library.rejoin_rank(handle)
+        self.world: int = c.library.rejoin_world(handle)
+        self.incarnation: int = c.library.rejoin_incarnation(handle)
+
+    @property
+    def over(self) -> bool:
+        """Whether the job had reached its end when this process came: then there is nothing to do."""
+        return self._over
+
+    @property
+    def version(self) -> int:
+        """The version that this rank is in: how many checkpoints the job has taken."""
+        return int(c.library.rejoin_version(self._open()))
+
+    def load(self) -> Tuple[int, Optional[bytes]]:
+        """What this incarnation starts from: the version, and the model of its checkpoint (``None`` at version 0)."""
+        version, model, size = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_size_t()
+        self._call("load", ctypes.byref(version), ctypes.byref(model), ctypes.byref(size))
+        if version.value == 0:
+            return 0, None
+        return version.value, ctypes.string_at(model.value, size.value) if size.value else b""
+
+    def allreduce(
+        self,
+        array: "np.ndarray[Any, Any]",
+        op: Union[str, Fold] = "sum",
+        *,
+        name: Optional[str] = None,
+        order: str = "rank",
+        boot: Union[bool, str] = False,
+        prepare: Optional[Prepare] = None,
+    ) -> "np.ndarray[Any, Any]":
+        """Every element of the array becomes the reduction of all ranks' elements at its place. Returns the array.
+
+        ``op`` may be a function of two arrays (flat, of the same type) that gives the array of their combinations. It is called
+        from left to right in the order of the ranks, need be neither commutative nor associative, and has to give the same
+        whenever it is given the same; the array may then have any type without objects. ``name`` (the function's own, if it
+        isn't given) has to be the same at all ranks.
+        """
+        whole("the array", array, True)
+        callbacks = _Callbacks()
+        options = self._options(callbacks, order, boot, prepare, array)
+        data = array.ctypes.data
+        if callable(op):
+            fold, called = callbacks.fold(op, array.dtype), (name or op.__qualname__).encode()
+            arguments = (data, array.size, array.itemsize, called, fold, None, *options)
+            self._call("allreduce_custom", *arguments, callbacks=callbacks)
+        else:
+            self._call("allreduce", data, array.size, element(array), reduction(op), *options, callbacks=callbacks)
+        return array
+
+    def allreduce_object(
+        self,
+        data: bytes,
+        fold: Callable[[bytes, bytes], bytes],
+        limit: int,
+        *,
+        name: Optional[str] = None,
+        order: str = "rank",
+        boot: Union[bool, str] = False,
+    ) -> bytes:
+        """The fold of all ranks' objects, each at most ``limit`` bytes long, from left to right in the order of the ranks."""
+        if len(data) > limit:
+            raise refused(f"an object of {len(data)} bytes was given; the limit is {limit}")
+        callbacks = _Callbacks()
+        room, size = ctypes.create_string_buffer(data, max(limit, 1)), ctypes.c_size_t(len(data))
+        called, options = (name or fold.__qualname__).encode(), self._options(callbacks, order, boot, None, None)
+        function = callbacks.fold_object(fold)
+        arguments = (room, ctypes.byref(size), limit, called, function, None, *options)
+        self._call("allreduce_object", *arguments, callbacks=callbacks)
+        return room.raw[: size.value]
+
+    def reduce_scatter(
+        self,
+        array: "np.ndarray[Any, Any]",
+        output: Optional["np.ndarray[Any, Any]"] = None,
+        op: str = "sum",
+        *,
+        order: str = "rank",
+        boot: Union[bool, str] = False,
+        prepare: Optional[Prepare] = None,
+    ) -> "np.ndarray[Any, Any]":
+        """This rank's part of the reduction of all ranks' arrays, as :meth:`part` divides them. Returns the output, a flat array
+        that is made if it isn't given."""
+        whole("the array", array, prepare is not None)
+        part = self.part(array.size, order=order)
+        if output is None:
+            output = np.empty(part.stop - part.start, dtype=array.dtype)
+        if whole("the output", output, True).dtype != array.dtype:
+            raise refused(f"the output is of {output.dtype}, the array of {array.dtype}")
+        callbacks = _Callbacks()
+        options = self._options(callbacks, order, boot, prepare, array)
+        data, room = array.ctypes.data, output.ctypes.data
+        arguments = (data, array.size, room, output.size, element(array), reduction(op), *options)
+        self._call("reduce_scatter", *arguments, callbacks=callbacks)
+        return output
+
+    def part(self, count: int, rank: Optional[int] = None, *, order: str = "rank") -> slice:
+        """Which of ``count`` elements are a rank's (this one's) in a reduce-scatter."""
+        first, length = ctypes.c_size_t(), ctypes.c_size_t()
+        number = self.rank if rank is None else rank
+        pointers = (ctypes.byref(first), ctypes.byref(length))
+        if c.library.rejoin_part(number, self.world, count, order_number(order), *pointers) != c.OK:
+            raise refused(f"rank {number} was asked for in a world of {self.world} ranks")
+        return slice(first.value, first.value + length.value)
+
+    def broadcast(
+        self,
+        array: "np.ndarray[Any, Any]",
+        root: int = 0,
+        *,
+        boot: Union[bool, str] = False,
+        prepare: Optional[Prepare] = None,
+    ) -> "np.ndarray[Any, Any]":
+        """The array becomes the root's at all ranks. Returns it. ``prepare`` is called at the root alone."""
+        whole("the array", array, True)
+        if root < 0:
+            raise refused(f"rank {root} was asked for in a world of {self.world} ranks")
+        callbacks = _Callbacks()
+        options = self._options(callbacks, "rank", boot, prepare, array)
+        self._call("broadcast", array.ctypes.data, array.size, element(array), root, *options, callbacks=callbacks)
+        return array
+
+    def allgather(
+        self,
+        array: "np.ndarray[Any, Any]",
+        output: Optional["np.ndarray[Any, Any]"] = None,
+        *,
+        boot: Union[bool, str] = False,
+        prepare: Optional[Prepare] = None,
+    ) -> "np.ndarray[Any, Any]":
+        """What each rank has, in rank order: an array of shape (world, *shape), which is made if it isn't given."""
+        whole("the array", array, prepare is not None)
+        if output is None:
+            output = np.empty((self.world, *array.shape), dtype=array.dtype)
+        if whole("the output", output, True).dtype != array.dtype or output.size != array.size * self.world:
+            raise refused(
+                f"the output is of {output.dtype} and has {output.size} elements; expected {array.dtype} and "
+                f"{array.size} from each of {self.world} ranks"
+            )
+        callbacks = _Callbacks()
+        options = self._options(callbacks, "rank", boot, prepare, array)
+        arguments = (array.ctypes.data, array.size, output.ctypes.data, element(array), *options)
+        self._call("allgather", *arguments, callbacks=callbacks)
+        return output
+
+    def allgather_v(
+        self, array: "np.ndarray[Any, Any]", *, boot: Union[bool, str] = False
+    ) -> List["np.ndarray[Any, Any]"]:
+        """What each rank has, in rank order, where each may have another number of elements: flat arrays."""
+        whole("the array", array, False)
+        output, counts = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_size_t)()
+        options = self._options(_Callbacks(), "rank", boot, None, None)
+        pointers = (ctypes.byref(output), ctypes.byref(counts))
+        self._call("allgather_v", array.ctypes.data, array.size, element(array), *pointers, *options)
+        lengths = [counts[rank] for rank in range(self.world)]
+        size = sum(lengths) * array.itemsize
+        everything = np.frombuffer(ctypes.string_at(output.value, size) if size else b"", dtype=array.dtype)
+        ends = np.cumsum(lengths)
+        return [everything[end - length : end].copy() for end, length in zip(ends, lengths)]
+
+    def barrier(self, *, boot: Union[bool, str] = False) -> None:
+        """Nobody goes on before everybody is there."""
+        self._call("barrier", *self._options(_Callbacks(), "rank", boot, None, None))
+
+    def checkpoint(self, model: Data) -> None:
+        """Ends the version and begins the next one with this model, which has to be the same at all ranks."""
+        data = raw("the model", model)
+        self._call("checkpoint", data.ctypes.data, data.size, _site())
+
+    def finish(self, model: Data) -> None:
+        """The end: reports this model, the same at all ranks, and waits until all have. Then only :meth:`close` is left."""
+        data = raw("the model", model)
+        self._call("finish", data.ctypes.data, data.size)
+
+    def abandon(self, code: Code, reason: str) -> None:
+        """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
+        self._call("abandon", int(code), reason.encode(errors="replace"))
+
+    def close(self) -> None:
+        """Frees it; before :meth:`finish` this gives the rank's seat back. Closing again does nothing. Waits for a call that
+        another thread has under way."""
+        with self._lock:
+            handle, self._handle = self._handle, None
+        if handle is not None:
+            c.library.rejoin_close(handle)
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        raised: Optional[BaseException],
+        trace: Optional[TracebackType],
+    ) -> None:
+        """An exception of the program is told to the job, and its rank may be started again."""
+        if raised is not None and self._handle is not None and isinstance(raised, Exception):
+            try:
+                if not isinstance(raised, RejoinError):
+                    self.abandon(Code.IO, f"{type(raised).__name__}: {raised}")
+            except RejoinError:
+                pass  # it has failed or finished before, which is known
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_handle", None) is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else "over" if self._over else "open"
+        return f"<Communicator rank {self.rank} of {self.world}, incarnation {self.incarnation}, {state}>"
+
+    def _options(
+        self,
+        callbacks: _Callbacks,
+        order: str,
+        boot: Union[bool, str],
+        prepare: Optional[Prepare],
+        array: Optional["np.ndarray[Any, Any]"],
+    ) -> Tuple[bytes, Any]:
+        options = c.Options(ctypes.sizeof(c.Options), order_number(order))
+        options.boot = 2 if isinstance(boot, str) else int(bool(boot))
+        if isinstance(boot, str):
+            options.boot_name = boot.encode()
+        if prepare is not None and array is not None:
+            options.prepare = callbacks.prepare(prepare, array)
+        return _site(), ctypes.byref(options)
+
+    def _open(self) -> int:
+        if self._handle is None:
+            raise RejoinError(Code.BAD_STATE, f"rank {self.rank}'s communicator is closed")
+        return self._handle
+
+    def _call(self, name: str, *arguments: Any, callbacks: Optional[_Callbacks] = None) -> None:
+        if not self._lock.acquire(blocking=False):
+            raise RejoinError(Code.BAD_STATE, "another thread's call with this communicator is under way")
+        try:
+            handle = self._open()
+            status = getattr(c.library, "rejoin_" + name)(handle, *arguments)
+            if status == c.OK:
+                return
+            text = c.library.rejoin_message(handle).decode(errors="replace")
+        finally:
+            self._lock.release()
+        raised = callbacks.raised if callbacks is not None else None
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised
+        raise RejoinError(c.code(status), text) from raised
+
+
+def _joined(status: int, handle: Any) -> Communicator:
+    if status in (c.OK, c.OVER):
+        return Communicator(handle.value, status == c.OVER)
+    text = c.library.rejoin_message(handle).decode(errors="replace")
+    c.library.rejoin_close(handle)
+    raise RejoinError(c.code(status), text)
+
+
+def join(
+    terms: str = "",
+    *,
+    join_timeout: Optional[float] = None,
+    call_timeout: Optional[float] = None,
+    finish_timeout: Optional[float] = None,
+) -> Communicator:
+    """Joins as the rank that ``rejoin run`` has started this process as.
+
+    ``terms`` says what the program assumes (its name and version, its parameters) and has to be equal at all ranks. The timeouts
+    are in seconds: until all ranks are there (5 minutes), for one call (10 minutes), for the end (10 minutes).
+    """
+    handle = ctypes.c_void_p()
+    limits = _limits(join_timeout, call_timeout, finish_timeout)
+    status = c.library.rejoin_join_launched(terms.encode(), ctypes.byref(limits), ctypes.byref(handle))
+    return _joined(status, handle)
+
+
+class Process:
+    """One process's part in one job, for a launcher of your own, and for several ranks in a process. Close it at the end; the
+    communicators that were made of it stay usable.
+
+    ``job`` is 32 hexadecimal digits, ``secret`` 32 bytes, ``tracker`` an address with a port, ``executor`` a name that no other
+    process of the job has, ``listen`` the IP address that peers reach this process at.
+    """
+
+    def __init__(
+        self,
+        job: str,
+        secret: bytes,
+        tracker: str,
+        executor: str,
+        *,
+        listen: str = "127.0.0.1",
+        ports: str = "0",
+        host: Optional[str] = None,
+        encrypt: bool = False,
+        tracker_timeout: Optional[float] = None,
+    ) -> None:
+        if len(secret) != 32:
+            raise refused(f"the secret has {len(secret)} bytes; expected 32")
+        texts = [tracker, listen, ports, host or listen, executor]
+        config = c.Config(ctypes.sizeof(c.Config), job.encode(), secret, *[text.encode() for text in texts])
+        config.encrypt = int(encrypt)
+        config.tracker_timeout_millis = 0 if tracker_timeout is None else max(1, int(tracker_timeout * 1000))
+        handle = ctypes.c_void_p()
+        status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
+        self._handle: Optional[int] = handle.value
+        if status != c.OK:
+            text = c.library.rejoin_process_message(handle).decode(errors="replace")
+            self.close()
+            raise RejoinError(c.code(status), text)
+
+    def join(
+        self,
+        rank: int,
+        terms: str = "",
+        *,
+        stage: int = 0,
+        task: int = 0,
+        join_timeout: Optional[float] = None,
+        call_timeout: Optional[float] = None,
+        finish_timeout: Optional[float] = None,
+    ) -> Communicator:
+        """Takes a rank's seat; ``stage`` counts the starts of all ranks together, ``task`` those of this rank alone."""
+        if self._handle is None:
+            raise RejoinError(Code.BAD_STATE, "this process's part in the job is closed")
+        handle = ctypes.c_void_p()
+        limits = _limits(join_timeout, call_timeout, finish_timeout)
+        numbers = (rank, stage, task)
+        join_ = c.library.rejoin_join
+        status = join_(self._handle, *numbers, terms.encode(), ctypes.byref(limits), ctypes.byref(handle))
+        return _joined(status, handle)
+
+    def close(self) -> None:
+        """Closing again does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            c.library.rejoin_process_close(handle)
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()

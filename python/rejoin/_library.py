@@ -1,0 +1,163 @@
+"""The C library: where it is, and what its functions take. ``rejoin.h`` is their documentation."""
+
+import ctypes
+import ctypes.util
+import os
+import pathlib
+from typing import Any
+
+from ._errors import Code, RejoinError
+
+OK = 0
+OVER = 64
+
+Handle = ctypes.c_void_p
+Prepare = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+Fold = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+FoldObject = ctypes.CFUNCTYPE(
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.POINTER(ctypes.c_size_t),
+    ctypes.c_size_t,
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+)
+
+
+class Options(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("order", ctypes.c_int32),
+        ("boot", ctypes.c_int32),
+        ("boot_name", ctypes.c_char_p),
+        ("prepare", Prepare),
+        ("prepare_user", ctypes.c_void_p),
+    ]
+
+
+class Limits(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("join_millis", ctypes.c_uint64),
+        ("call_millis", ctypes.c_uint64),
+        ("finish_millis", ctypes.c_uint64),
+    ]
+
+
+class Config(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("job", ctypes.c_char_p),
+        ("secret", ctypes.c_char_p),
+        ("tracker", ctypes.c_char_p),
+        ("listen", ctypes.c_char_p),
+        ("ports", ctypes.c_char_p),
+        ("host", ctypes.c_char_p),
+        ("executor", ctypes.c_char_p),
+        ("encrypt", ctypes.c_int32),
+        ("tracker_timeout_millis", ctypes.c_uint64),
+    ]
+
+
+_STATUS = ctypes.c_int32
+_TEXT = ctypes.c_char_p
+_DATA = ctypes.c_void_p
+_SIZE = ctypes.c_size_t
+_U32 = ctypes.c_uint32
+_I32 = ctypes.c_int32
+_CALL = [_TEXT, ctypes.POINTER(Options)]
+
+# Name: what it returns, what it takes.
+_FUNCTIONS = {
+    "rejoin_library_version": (_TEXT, []),
+    "rejoin_log_level": (_STATUS, [_TEXT]),
+    "rejoin_digest": (None, [_DATA, _SIZE, _TEXT]),
+    "rejoin_join_launched": (_STATUS, [_TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)]),
+    "rejoin_process_start": (_STATUS, [ctypes.POINTER(Config), ctypes.POINTER(Handle)]),
+    "rejoin_process_message": (_TEXT, [Handle]),
+    "rejoin_process_close": (None, [Handle]),
+    "rejoin_join": (
+        _STATUS,
+        [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
+    ),
+    "rejoin_message": (_TEXT, [Handle]),
+    "rejoin_rank": (_U32, [Handle]),
+    "rejoin_world": (_U32, [Handle]),
+    "rejoin_incarnation": (_U32, [Handle]),
+    "rejoin_version": (_U32, [Handle]),
+    "rejoin_close": (None, [Handle]),
+    "rejoin_abandon": (_STATUS, [Handle, _STATUS, _TEXT]),
+    "rejoin_allreduce": (_STATUS, [Handle, _DATA, _SIZE, _I32, _I32, *_CALL]),
+    "rejoin_allreduce_custom": (_STATUS, [Handle, _DATA, _SIZE, _SIZE, _TEXT, Fold, _DATA, *_CALL]),
+    "rejoin_allreduce_object": (
+        _STATUS,
+        [Handle, _DATA, ctypes.POINTER(_SIZE), _SIZE, _TEXT, FoldObject, _DATA, *_CALL],
+    ),
+    "rejoin_reduce_scatter": (_STATUS, [Handle, _DATA, _SIZE, _DATA, _SIZE, _I32, _I32, *_CALL]),
+    "rejoin_part": (_STATUS, [_U32, _U32, _SIZE, _I32, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
+    "rejoin_broadcast": (_STATUS, [Handle, _DATA, _SIZE, _I32, _U32, *_CALL]),
+    "rejoin_allgather": (_STATUS, [Handle, _DATA, _SIZE, _DATA, _I32, *_CALL]),
+    "rejoin_allgather_v": (
+        _STATUS,
+        [Handle, _DATA, _SIZE, _I32, ctypes.POINTER(_DATA), ctypes.POINTER(ctypes.POINTER(_SIZE)), *_CALL],
+    ),
+    "rejoin_barrier": (_STATUS, [Handle, *_CALL]),
+    "rejoin_load": (
+        _STATUS,
+        [Handle, ctypes.POINTER(_U32), ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)],
+    ),
+    "rejoin_checkpoint": (_STATUS, [Handle, _DATA, _SIZE, _TEXT]),
+    "rejoin_finish": (_STATUS, [Handle, _DATA, _SIZE]),
+}
+
+
+def _load() -> Any:
+    """``REJOIN_LIBRARY``, or the copy in this package, or the system's."""
+    beside = pathlib.Path(__file__).with_name("librejoin.so")
+    asked = os.environ.get("REJOIN_LIBRARY")
+    path = asked or (str(beside) if beside.exists() else ctypes.util.find_library("rejoin") or "librejoin.so")
+    try:
+        library = ctypes.CDLL(path)
+        for name, (returns, takes) in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.restype, function.argtypes = returns, takes
+    except (OSError, AttributeError) as cause:
+        raise RejoinError(
+            Code.INCOMPATIBLE,
+            f"the C library can't be loaded from {path} ({cause}); install it (make install), or let the variable "
+            "REJOIN_LIBRARY name its file",
+        ) from cause
+    return library
+
+
+library: Any = _load()
+
+
+def code(status: int) -> Code:
+    """The code of a status that is a failure."""
+    try:
+        return Code(status)
+    except ValueError:
+        return Code.INTERNAL
+
+
+def library_version() -> str:
+    """For instance 0.1.0."""
+    return str(library.rejoin_library_version().decode())
+
+
+def log_level(level: str) -> None:
+    """What the library logs on standard error: off (as it is at the start), error, warn, info, debug or trace."""
+    if library.rejoin_log_level(level.encode()) != OK:
+        expected = "off, error, warn, info, debug or trace"
+        raise RejoinError(Code.BAD_ARGUMENT, f"log level {level!r} is unknown; expected {expected}")
+
+
+def digest(data: Any) -> str:
+    """The digest (32 hexadecimal digits) by which Rejoin compares bytes; of bytes or an array."""
+    view = memoryview(data).cast("B")
+    text = ctypes.create_string_buffer(33)
+    # A copy, since ctypes takes no address of what is read-only.
+    library.rejoin_digest(bytes(view), view.nbytes, text)
+    return text.value.decode()

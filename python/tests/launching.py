@@ -1,0 +1,35 @@
+"""Runs programs under `rejoin run`, as a user would."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import textwrap
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class Launched(unittest.TestCase):
+    """REJOIN_COMMAND is the launcher; REJOIN_LIBRARY, as the package itself reads it, the library."""
+
+    def run_ranks(self, world, program, *options, status=0):
+        """Runs a program (a path, or Python's text) to its end; returns what it printed and what it complained of."""
+        command = [os.environ.get("REJOIN_COMMAND", "rejoin"), "run", "--timeout", "50s", "--lost-after", "5s"]
+        run = [str(program)] if isinstance(program, pathlib.Path) else ["-c", textwrap.dedent(program)]
+        environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
+        ended = subprocess.run(
+            [*command, "-n", str(world), *options, "--", sys.executable, *run],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(ended.returncode, status, f"\n{ended.stdout}\n{ended.stderr}")
+        return ended.stdout, ended.stderr
+
+    def digest(self, out):
+        """The one digest that all ranks print who saw the end."""
+        found = {line.split("digest ")[1] for line in out.splitlines() if "digest " in line}
+        self.assertEqual(len(found), 1, out)
+        return found.pop()

@@ -1,0 +1,215 @@
+"""Every call of the package, by real processes under `rejoin run`; each rank checks each value."""
+
+import re
+import subprocess
+import sys
+import unittest
+
+import rejoin
+from launching import ROOT, Launched
+
+BEGIN = """
+    import numpy as np
+    import rejoin
+
+"""
+
+
+class Calls(Launched):
+    def test_every_collective_gives_every_rank_its_value_while_ranks_die(self):
+        program = BEGIN + """
+    def check(ranks, salt):
+        own, world = ranks.rank, ranks.world
+        for kind in "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split():
+            array = np.array([[own + salt, 1], [2, own]], dtype=kind)
+            same = ranks.allreduce(array)
+            assert same is array, "the array itself is changed"
+            assert array.tolist() == [[3 + 3 * salt, 3], [6, 3]], (kind, array)
+        assert ranks.allreduce(np.array([own, -own]), "max").tolist() == [2, 0]
+        assert ranks.allreduce(np.array([1 << own]), "or").tolist() == [7]
+        assert ranks.allreduce(np.empty(0)).size == 0
+
+        # (a, b) o (c, d) = (a c, b c + d): from left to right.
+        pair = np.dtype([("a", "f8"), ("b", "f8")])
+        def affine(left, right):
+            result = np.empty_like(left)
+            result["a"], result["b"] = left["a"] * right["a"], left["b"] * right["a"] + right["b"]
+            return result
+        assert ranks.allreduce(np.array([(own + 1, own)], dtype=pair), affine).tolist() == [(6.0, 5.0)]
+        words = ranks.allreduce_object(["no", "", "restart"][own].encode(), lambda a, b: a + b, 20, name="join")
+        assert words == b"norestart", words
+
+        part = ranks.reduce_scatter(np.arange(7.0) + own)
+        assert part.tolist() == (3 * np.arange(7.0) + 3)[ranks.part(7)].tolist()
+        assert sum(part.stop - part.start for part in map(lambda r: ranks.part(7, r), range(world))) == 7
+
+        spread = np.full((2, 3), own * 1.5, dtype="f4")
+        assert (ranks.broadcast(spread, root=1) == 1.5).all() and (spread == 1.5).all()
+        gathered = ranks.allgather(np.array([[own, 10 * own]]))
+        assert gathered.shape == (3, 1, 2) and gathered[:, 0].tolist() == [[0, 0], [1, 10], [2, 20]]
+        parts = ranks.allgather_v(np.full(own, own, dtype="i2"))
+        assert [list(part) for part in parts] == [[], [1], [2, 2]] and parts[2].dtype == "i2"
+        ranks.barrier()
+
+    with rejoin.join("all collectives") as ranks:
+        version, model = ranks.load()
+        assert model == (None if version == 0 else b"after %d" % version), (version, model)
+        prepared = []
+        def prepare(array):
+            prepared.append(1)
+            array[:] = 2
+        by_site = ranks.allreduce(np.zeros(3), boot=True, prepare=prepare)
+        by_name = ranks.allreduce(np.zeros(3), boot="cuts", prepare=prepare)
+        assert by_site.tolist() == by_name.tolist() == [6, 6, 6]
+        assert len(prepared) == (0 if ranks.incarnation > 0 else 2), "recorded results need no input"
+        for iteration in range(version, 3):
+            check(ranks, iteration)
+            ranks.checkpoint(b"after %d" % (iteration + 1))
+            assert ranks.version == iteration + 1
+        ranks.finish(np.arange(3))
+        print("digest", rejoin.digest(np.arange(3)), "incarnation", ranks.incarnation, flush=True)
+    """
+        out, _ = self.run_ranks(3, program)
+        undisturbed = out.count("incarnation 0")
+        self.assertEqual(undisturbed, 3, out)
+        rules = ["rank=1,version=0,seqno=9", "rank=0,version=1,seqno=15,at=completed", "rank=1,incarnation=1,version=2,seqno=16"]
+        options = [word for rule in rules for word in ("--kill", rule)]
+        out, err = self.run_ranks(3, program, "--restart", *options)
+        self.assertIn("incarnation 2", out)
+        self.digest("\n".join(line.split(" incarnation")[0] for line in out.splitlines()))
+        self.assertEqual(err.count("struck"), 3, err)
+
+    def test_what_cannot_be_is_refused_with_a_code_and_the_communicator_stays_usable(self):
+        program = BEGIN + """
+    def refused(said, call, *arguments, **named):
+        try:
+            call(*arguments, **named)
+        except rejoin.RejoinError as error:
+            assert error.code == rejoin.Code.BAD_ARGUMENT, error
+            assert said in error.text, error
+        else:
+            raise AssertionError(said + " was expected")
+
+    with rejoin.join() as ranks:
+        refused("expected a numpy array", ranks.allreduce, [1.0])
+        refused("isn't contiguous", ranks.allreduce, np.zeros((4, 4))[:, 1])
+        refused("array of complex128", ranks.allreduce, np.zeros(2, dtype=complex))
+        refused("byte order", ranks.allreduce, np.zeros(2, dtype=">f8"))
+        refused("Python objects", ranks.allreduce, np.array([{}]))
+        refused("reduction 'mean' is unknown", ranks.allreduce, np.zeros(2), "mean")
+        refused("not defined for f64", ranks.allreduce, np.zeros(2), "xor")
+        refused("order 'tree' is unknown", ranks.allreduce, np.zeros(2), order="tree")
+        fixed = np.zeros(2)
+        fixed.flags.writeable = False
+        refused("read-only", ranks.allreduce, fixed)
+        refused("the output is of int64", ranks.reduce_scatter, np.zeros(4), np.zeros(4, dtype=int))
+        refused("has 3 elements", ranks.allgather, np.zeros(4), np.zeros(3))
+        refused("rank 7", ranks.broadcast, np.zeros(2), 7)
+        refused("rank -1", ranks.broadcast, np.zeros(2), -1)
+        refused("the limit is 2", ranks.allreduce_object, b"abc", max, 2)
+        refused("is a str", ranks.checkpoint, "text")
+        ranks.allreduce(np.ones(2), boot="once")
+        refused("`once` was used before", ranks.allreduce, np.ones(2), boot="once")
+        assert ranks.allreduce(np.ones(2)).tolist() == [1, 1]
+        ranks.finish(b"")
+
+    ranks.close()
+    for call in (ranks.barrier, ranks.load, lambda: ranks.version, lambda: ranks.finish(b"")):
+        try:
+            call()
+        except rejoin.RejoinError as error:
+            assert error.code == rejoin.Code.BAD_STATE and "is closed" in error.text
+        else:
+            raise AssertionError("a closed communicator is refused")
+    assert "closed" in repr(ranks)
+    print("all was refused", flush=True)
+    """
+        out, _ = self.run_ranks(1, program)
+        self.assertIn("all was refused", out)
+
+    def test_an_exception_of_the_program_gives_the_seat_back_and_the_rank_comes_again(self):
+        program = BEGIN + """
+    with rejoin.join() as ranks:
+        version, model = ranks.load()
+        for iteration in range(version, 3):
+            ranks.allreduce(np.ones(2))
+            if ranks.rank == 1 and ranks.incarnation == 0 and iteration == 1:
+                raise ValueError("a bad day")
+            ranks.checkpoint(b"the model")
+        ranks.finish(b"the model")
+        print("digest", rejoin.digest(b"the model"), flush=True)
+    """
+        out, err = self.run_ranks(2, program, "--restart")
+        self.assertIn("ValueError: a bad day", err)
+        self.digest(out)
+
+    def test_an_exception_in_a_callback_is_the_cause_of_the_error_and_ends_the_job(self):
+        program = BEGIN + """
+    def bad(left, right):
+        raise ValueError("can't be added")
+
+    with rejoin.join() as ranks:
+        try:
+            ranks.allreduce(np.ones(2), bad)
+        except rejoin.RejoinError as error:
+            cause = type(error.__cause__).__name__
+            print(f"seen {error.code.name} by {cause}: {error.text}", flush=True)
+            raise
+    """
+        out, err = self.run_ranks(2, program, status=4)
+        self.assertIn("seen TRAINING_FAILED by ValueError: ", out)
+        self.assertIn("the custom reducer failed: `bad` returned 1", out + err)
+
+    def test_different_calls_are_named_with_their_sites_in_python(self):
+        program = BEGIN + """
+    with rejoin.join() as ranks:
+        if ranks.rank == 0:
+            ranks.allreduce(np.ones(2))
+        else:
+            ranks.allreduce(np.ones(3))
+    """
+        _, err = self.run_ranks(2, program, status=4)
+        self.assertIn("MISMATCH", err)
+        self.assertRegex(err, r"allreduce\(2 f64, sum\) at <string>:\d+")
+        self.assertRegex(err, r"allreduce\(3 f64, sum\) at <string>:\d+")
+
+
+class Alone(unittest.TestCase):
+    def test_a_process_that_nobody_launched_is_told_how_to_be(self):
+        with self.assertRaisesRegex(rejoin.RejoinError, "rejoin run") as caught:
+            rejoin.join("alone")
+        self.assertEqual(caught.exception.code, rejoin.Code.BAD_STATE)
+
+    def test_a_library_that_is_not_there_is_named(self):
+        program = "import rejoin"
+        environment = {"PYTHONPATH": str(ROOT / "python"), "REJOIN_LIBRARY": "/nowhere/librejoin.so"}
+        ended = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+        self.assertIn("INCOMPATIBLE: the C library can't be loaded from /nowhere/librejoin.so", ended.stderr)
+
+    def test_a_configuration_that_cannot_be_used_says_which_part(self):
+        with self.assertRaisesRegex(rejoin.RejoinError, "config.job is '?\"?12"):
+            rejoin.Process("12", bytes(32), "127.0.0.1:1", "here")
+        with self.assertRaisesRegex(rejoin.RejoinError, "31 bytes; expected 32"):
+            rejoin.Process("0" * 32, bytes(31), "127.0.0.1:1", "here")
+
+    def test_codes_and_the_version_are_the_headers(self):
+        header = (ROOT / "native/capi/include/rejoin.h").read_text()
+        written = dict(re.findall(r"REJOIN_(\w+) = (\d+)", header))
+        for code in rejoin.Code:
+            self.assertEqual(int(written[code.name]), code.value)
+        after = header.index("REJOIN_INTERNAL = ")
+        self.assertIn(f"REJOIN_INTERNAL = {len(rejoin.Code)}", header[after : after + 30])
+        project = (ROOT / "python/pyproject.toml").read_text()
+        self.assertIn(f'version = "{rejoin.library_version()}"', project)
+
+    def test_a_log_level_that_is_none_is_refused(self):
+        with self.assertRaisesRegex(rejoin.RejoinError, "'loud' is unknown"):
+            rejoin.log_level("loud")
+
+    def test_digests_are_of_the_bytes(self):
+        self.assertEqual(rejoin.digest(b"abc"), rejoin.digest(bytearray(b"abc")))
+        self.assertEqual(len(rejoin.digest(b"")), 32)
+
+
+if __name__ == "__main__":
+    unittest.main()

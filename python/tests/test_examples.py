@@ -17,14 +17,15 @@ class Examples(Launched):
                 self.assertIn(f"rule `{rule}` struck", err)
         return undisturbed
 
-    def test_k_means_prints_the_same_digest_whoever_dies(self):
-        self.same_digest_whoever_dies(
+    def test_k_means_prints_the_other_languages_digest_whoever_dies(self):
+        digest = self.same_digest_whoever_dies(
             "kmeans.py",
             [
                 ["rank=1,version=boot,seqno=0", "rank=0,version=0,seqno=0,at=completed"],
                 ["rank=2,version=12,seqno=0", "rank=2,incarnation=1,version=20,seqno=0", "rank=0,at=finalize"],
             ],
         )
+        self.assertEqual(digest, (ROOT / "examples/kmeans.digest").read_text().strip())
 
     def test_logistic_regression_prints_the_same_digest_whoever_dies(self):
         self.same_digest_whoever_dies(

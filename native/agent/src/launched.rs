@@ -86,12 +86,19 @@ impl Launched {
     /// # Errors
     /// As [`Process::start`] and [`Process::join`].
     pub fn join(&self, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
-        let mut process =
-            Process::start_durable(self.agent.clone(), self.durable.clone())?.telling_details(self.details);
-        if self.calls {
-            process = process.telling_calls(Arc::new(|line| eprintln!("call {line}")));
-        }
-        process.join(self.rank, self.attempt, terms, limits)
+        self.process()?.join(self.rank, self.attempt, terms, limits)
+    }
+
+    /// Starts this process's agent, which tells what the launcher wants to know.
+    ///
+    /// # Errors
+    /// As [`Process::start`].
+    pub fn process(&self) -> Result<Process, Error> {
+        let process = Process::start_durable(self.agent.clone(), self.durable.clone())?.telling_details(self.details);
+        Ok(match self.calls {
+            true => process.telling_calls(Arc::new(|line| eprintln!("call {line}"))),
+            false => process,
+        })
     }
 
     /// The same from another source of variables, for tests.

@@ -160,6 +160,16 @@ unsafe fn sized<T: Copy>(what: &str, pointer: *const T) -> Result<Option<T>, Err
     Ok(Some(unsafe { pointer.read() }))
 }
 
+/// Where a call stands.
+///
+/// # Safety
+/// As `text`.
+pub(crate) unsafe fn site_of(site: *const c_char) -> Result<Site, Error> {
+    // SAFETY: as this function's.
+    let site = unsafe { text("site", site) }?;
+    Ok(Site::Named(site.as_deref().unwrap_or("a call without REJOIN_HERE").into()))
+}
+
 /// What a call was given beside its data.
 pub(crate) struct Chosen {
     pub(crate) options: Options,
@@ -170,11 +180,7 @@ pub(crate) struct Chosen {
 /// As `sized` and `text`.
 pub(crate) unsafe fn options(site: *const c_char, options: *const RejoinOptions) -> Result<Chosen, Error> {
     // SAFETY: as this function's, here and below.
-    let site = unsafe { text("site", site) }?;
-    let mut chosen = Options {
-        site: Some(Site::Named(site.as_deref().unwrap_or("a call without REJOIN_HERE").into())),
-        ..Options::default()
-    };
+    let mut chosen = Options { site: Some(unsafe { site_of(site) }?), ..Options::default() };
     // SAFETY: see above.
     let Some(given) = (unsafe { sized("rejoin_options", options) })? else {
         return Ok(Chosen { options: chosen, prepare: None });
@@ -187,7 +193,7 @@ pub(crate) unsafe fn options(site: *const c_char, options: *const RejoinOptions)
         (0 | 1, Some(name)) => {
             return Err(bad(format!("boot_name is {name:?}, but boot is not REJOIN_BOOT_NAMED")));
         }
-        (1, None) if site.is_none() => {
+        (1, None) if site.is_null() => {
             return Err(bad("REJOIN_BOOT_BY_SITE needs a site; pass REJOIN_HERE".into()));
         }
         (1, None) => Boot::BySite,

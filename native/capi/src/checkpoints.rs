@@ -1,6 +1,6 @@
 //! From one version to the next.
 
-use crate::arguments::{bad, bytes, text};
+use crate::arguments::{bad, bytes, site_of, text};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
 use rejoin_agent::protocol::error::Error;
@@ -40,9 +40,9 @@ pub unsafe extern "C" fn rejoin_checkpoint(
 ) -> i32 {
     // SAFETY: the header asks for pointers to what it says.
     let call = |rank: &mut crate::handle::Rank| unsafe {
-        text("site", site)?;
+        let site = site_of(site)?;
         let model = bytes("model", model, length)?;
-        rank.live()?.checkpoint(model).map(drop)
+        rank.live()?.checkpoint_at(model, site).map(drop)
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }

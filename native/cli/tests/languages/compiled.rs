@@ -47,6 +47,9 @@ fn k_means_in_c_and_in_cpp_prints_rusts_digest_whoever_dies() {
     let in_c = survives("cc", "-std=c99", "examples/c/kmeans.c", K_MEANS_KILLS);
     let in_cpp = survives("c++", "-std=c++17", "examples/cpp/kmeans.cpp", K_MEANS_KILLS);
     assert_eq!((&in_c, &in_cpp), (&in_rust("kmeans"), &in_c));
+    // Python's and Java's tests compare with this one.
+    let noted = std::fs::read_to_string(root().join("examples/kmeans.digest")).expect("it is there");
+    assert_eq!(noted.trim(), in_c);
 }
 
 // exp and log1p are the C library's in both languages.

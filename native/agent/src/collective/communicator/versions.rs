@@ -2,12 +2,14 @@
 
 use super::Communicator;
 use crate::agent::{checkpoint, lazy_checkpoint};
+use crate::collective::options::Options;
 use crate::store::digest;
 use bytes::Bytes;
-use rejoin_protocol::collective::{frame::Expected, Place};
+use rejoin_protocol::collective::{frame::Expected, Place, Site};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Checkpoint, Phase, Rank, Version};
+use std::panic::Location;
 use std::sync::Arc;
 
 impl Communicator {
@@ -27,10 +29,15 @@ impl Communicator {
     /// made before, or another rank of this process has another model.
     #[track_caller]
     pub fn checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
-        self.usable()?;
-        if self.seat.lock().participant.needs_barrier() {
-            self.barrier()?;
-        }
+        self.checkpoint_at(model, Location::caller().into())
+    }
+
+    /// The same with the call's own site, for callers from other languages.
+    ///
+    /// # Errors
+    /// As [`Communicator::checkpoint`].
+    pub fn checkpoint_at(&mut self, model: &[u8], site: Site) -> Result<Version, Error> {
+        self.meet(site)?;
         let length = model.len();
         self.calls.step(self.seat.member, self.version(), format_args!("checkpoint({length} bytes)"));
         let taken = self.take_checkpoint(Bytes::copy_from_slice(model));
@@ -49,10 +56,19 @@ impl Communicator {
         &mut self,
         supplier: impl Fn() -> Result<Vec<u8>, Error> + Send + Sync + 'static,
     ) -> Result<Version, Error> {
-        self.usable()?;
-        if self.seat.lock().participant.needs_barrier() {
-            self.barrier()?;
-        }
+        self.checkpoint_lazy_at(supplier, Location::caller().into())
+    }
+
+    /// The same with the call's own site, for callers from other languages.
+    ///
+    /// # Errors
+    /// As [`Communicator::checkpoint`].
+    pub fn checkpoint_lazy_at(
+        &mut self,
+        supplier: impl Fn() -> Result<Vec<u8>, Error> + Send + Sync + 'static,
+        site: Site,
+    ) -> Result<Version, Error> {
+        self.meet(site)?;
         self.calls.step(self.seat.member, self.version(), "checkpoint(lazy)");
         let next = self.next_version();
         let taken = lazy_checkpoint(self.start.lineage, next, next.0);
@@ -68,10 +84,15 @@ impl Communicator {
     /// this version.
     #[track_caller]
     pub fn checkpoint_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
-        self.usable()?;
-        if self.seat.lock().participant.needs_barrier() {
-            self.barrier()?;
-        }
+        self.checkpoint_with_own_at(model, own, Location::caller().into())
+    }
+
+    /// The same with the call's own site, for callers from other languages.
+    ///
+    /// # Errors
+    /// As [`Communicator::checkpoint_with_own`].
+    pub fn checkpoint_with_own_at(&mut self, model: &[u8], own: &[u8], site: Site) -> Result<Version, Error> {
+        self.meet(site)?;
         let what = format_args!("checkpoint({} bytes, {} own)", model.len(), own.len()).to_string();
         self.calls.step(self.seat.member, self.version(), what);
         let taken = self.take_with_own(Bytes::copy_from_slice(model), Bytes::copy_from_slice(own));
@@ -99,6 +120,15 @@ impl Communicator {
     pub fn load_own(&self) -> Result<Option<Bytes>, Error> {
         self.usable()?;
         Ok(self.own.clone())
+    }
+
+    /// A version ends only when it is certain that all ranks have entered it.
+    fn meet(&mut self, site: Site) -> Result<(), Error> {
+        self.usable()?;
+        if self.seat.lock().participant.needs_barrier() {
+            self.barrier_with(&Options { site: Some(site), ..Options::default() })?;
+        }
+        Ok(())
     }
 
     fn next_version(&self) -> Version {

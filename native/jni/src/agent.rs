@@ -24,8 +24,9 @@ pub(crate) struct AgentEntry {
 
 pub(crate) static AGENTS: Table<AgentEntry> = Table::new("agent");
 
-fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, BridgeConfig), Error> {
-    let agent = AgentConfig {
+/// What every agent is told, whatever moves its ranks' bytes.
+pub(crate) fn control(settings: &mut Settings, secret: Secret) -> Result<AgentConfig, Error> {
+    Ok(AgentConfig {
         job: job(&settings.take::<String>("job", "32 hexadecimal digits")?)?,
         secret,
         encrypt: settings.or("encrypt", "true or false", false)?,
@@ -35,7 +36,11 @@ fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, Bridg
         host: settings.take("hostname", "the host's name")?,
         tracker: settings.take::<SocketAddr>("tracker", "the tracker's address and port")?,
         tracker_millis: settings.or("tracker.millis", "milliseconds", 30_000)?,
-    };
+    })
+}
+
+fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, BridgeConfig), Error> {
+    let agent = control(settings, secret)?;
     let bytes = "a number of bytes";
     let bridge = BridgeConfig {
         spill_dir: settings.take::<PathBuf>("spill.dir", "a directory for logs")?,

@@ -5,10 +5,12 @@
 //! JVM. Handles are looked up in [`table`]: a closed or invented one is an error, never a crash.
 
 mod agent;
+mod collectives;
 mod convert;
 mod facts;
 mod failure;
 mod member;
+mod ranks;
 mod register;
 mod settings;
 mod table;

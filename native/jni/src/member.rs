@@ -63,7 +63,7 @@ fn at_most(millis: jlong) -> Duration {
     Duration::from_millis(millis.max(0) as u64)
 }
 
-fn unsigned(what: &str, value: jint) -> Result<u32, Error> {
+pub(crate) fn unsigned(what: &str, value: jint) -> Result<u32, Error> {
     u32::try_from(value)
         .map_err(|_| Error::new(Code::BadArgument, format!("{what} must not be negative, but is {value}")))
 }

@@ -1,7 +1,7 @@
 //! Registers the native methods when the library is loaded.
 
 use crate::failure::{Failure, ThrowRejoin};
-use crate::{agent, member, tracker};
+use crate::{agent, collectives, member, ranks, tracker};
 use jni::objects::{JClass, JString};
 use jni::sys::{jint, JNI_ERR};
 use jni::{jni_str, native_method, Env, JavaVM, NativeMethod};
@@ -56,6 +56,56 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },
     native! { fn = member::failure, static fn member_failure(member: jlong) -> JString[] },
     native! { fn = member::close, static fn member_close(member: jlong, code: JString, message: JString) },
+    native! { fn = ranks::digest, static fn digest(data: jbyte[]) -> JString },
+    native! { fn = ranks::open, static fn process_open(settings: JString[], secret: jbyte[]) -> jlong },
+    native! { fn = ranks::close, static fn process_close(process: jlong) },
+    native! {
+        fn = ranks::join,
+        static fn communicator_join(process: jlong, rank: jint, stage: jint, task: jint, terms: JString, millis: jlong[]) -> jlong
+    },
+    native! { fn = ranks::launched, static fn communicator_launched(terms: JString, millis: jlong[]) -> jlong },
+    native! { fn = ranks::about, static fn communicator_about(communicator: jlong) -> JString[] },
+    native! { fn = ranks::version, static fn communicator_version(communicator: jlong) -> jint },
+    native! { fn = ranks::load, static fn communicator_load(communicator: jlong) -> jbyte[] },
+    native! { fn = ranks::checkpoint, static fn communicator_checkpoint(communicator: jlong, model: JByteBuffer, site: JString) },
+    native! { fn = ranks::finish, static fn communicator_finish(communicator: jlong, model: jbyte[]) },
+    native! { fn = ranks::leave, static fn communicator_close(communicator: jlong, code: JString, message: JString) },
+    native! {
+        fn = collectives::allreduce,
+        static fn communicator_allreduce(
+            communicator: jlong, buffer: JByteBuffer, element: jint, reduction: jint, name: JString, site: JString,
+            ring: jboolean, boot: JString, prepares: jboolean, callbacks: io.rejoin.Callbacks
+        )
+    },
+    native! {
+        fn = collectives::reduce_scatter,
+        static fn communicator_reduce_scatter(
+            communicator: jlong, input: JByteBuffer, output: JByteBuffer, element: jint, reduction: jint, site: JString,
+            ring: jboolean, boot: JString, prepares: jboolean, callbacks: io.rejoin.Callbacks
+        )
+    },
+    native! { fn = collectives::part, static fn communicator_part(rank: jint, world: jint, count: jint, ring: jboolean) -> jlong },
+    native! {
+        fn = collectives::broadcast,
+        static fn communicator_broadcast(
+            communicator: jlong, buffer: JByteBuffer, element: jint, root: jint, site: JString, boot: JString,
+            prepares: jboolean, callbacks: io.rejoin.Callbacks
+        )
+    },
+    native! {
+        fn = collectives::allgather,
+        static fn communicator_allgather(
+            communicator: jlong, input: JByteBuffer, output: JByteBuffer, element: jint, site: JString, boot: JString,
+            prepares: jboolean, callbacks: io.rejoin.Callbacks
+        )
+    },
+    native! {
+        fn = collectives::allgather_v,
+        static fn communicator_allgather_v(
+            communicator: jlong, input: JByteBuffer, element: jint, site: JString, boot: JString
+        ) -> jbyte[]
+    },
+    native! { fn = collectives::barrier, static fn communicator_barrier(communicator: jlong, site: JString, boot: JString) },
 ];
 
 fn register(env: &mut Env<'_>) -> Result<(), jni::errors::Error> {

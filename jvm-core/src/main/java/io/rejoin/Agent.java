@@ -146,7 +146,7 @@ public final class Agent implements AutoCloseable {
       return this;
     }
 
-    private String[] words(JobId job) {
+    String[] words(JobId job) {
       Map<String, String> all = new LinkedHashMap<>();
       all.put("job", job.toString());
       all.putAll(values);

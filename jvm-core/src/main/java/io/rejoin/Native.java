@@ -1,8 +1,10 @@
 package io.rejoin;
 
+import java.nio.ByteBuffer;
+
 /**
  * The native methods, all of them, in one place. Package-private: {@link Tracker}, {@link Agent}
- * and {@link Member} are the public ways in.
+ * and {@link Member}, {@link Communicator} are the public ways in.
  *
  * <p>Handles are positive numbers that the native side looks up in a table: a closed or unknown one
  * gives {@code BAD_STATE}, never a crash. Settings and facts travel as arrays of text, key after
@@ -113,4 +115,105 @@ final class Native {
    * nothing.
    */
   static native void memberClose(long member, String code, String message);
+
+  /** The digest by which bytes are compared, 32 hexadecimal digits. */
+  static native String digest(byte[] data);
+
+  /** Starts a process's part in a job of collectives. Settings: see {@link Agent.Settings}. */
+  static native long processOpen(String[] settings, byte[] secret);
+
+  /** Lets it go; communicators that were made of it stay usable. Closing again does nothing. */
+  static native void processClose(long process);
+
+  /**
+   * Takes a rank's seat and waits for its start; 0: the job is over. {@code millis}: for the join,
+   * a call, the end; 0 is the default.
+   */
+  static native long communicatorJoin(
+      long process, int rank, int stage, int task, String terms, long[] millis);
+
+  /** The same for a process that a launcher has started. */
+  static native long communicatorLaunched(String terms, long[] millis);
+
+  /** Key, value: rank, world, incarnation. */
+  static native String[] communicatorAbout(long communicator);
+
+  /** How many checkpoints the job has taken. */
+  static native int communicatorVersion(long communicator);
+
+  /** The model to start from; null at version 0. */
+  static native byte[] communicatorLoad(long communicator);
+
+  /** Ends the version; the model is a direct buffer, from its first to its last byte. */
+  static native void communicatorCheckpoint(long communicator, ByteBuffer model, String site);
+
+  /** Reports the end and waits for all. */
+  static native void communicatorFinish(long communicator, byte[] model);
+
+  /**
+   * Frees it, from any thread; {@code code} null: cleanly. A call that is under way ends with the
+   * code, or CANCELLED. Closing again does nothing.
+   */
+  static native void communicatorClose(long communicator, String code, String message);
+
+  /**
+   * {@code name} null: element and reduction by number; or else the callbacks' fold under this
+   * name, of elements of {@code element} bytes. {@code boot} null: no; empty: by site; or the name.
+   */
+  static native void communicatorAllreduce(
+      long communicator,
+      ByteBuffer buffer,
+      int element,
+      int reduction,
+      String name,
+      String site,
+      boolean ring,
+      String boot,
+      boolean prepares,
+      Callbacks callbacks);
+
+  /** The output has the length of this rank's part. */
+  static native void communicatorReduceScatter(
+      long communicator,
+      ByteBuffer input,
+      ByteBuffer output,
+      int element,
+      int reduction,
+      String site,
+      boolean ring,
+      String boot,
+      boolean prepares,
+      Callbacks callbacks);
+
+  /** A rank's part: its first element in the upper half, its length in the lower one. */
+  static native long communicatorPart(int rank, int world, int count, boolean ring);
+
+  /** The buffer becomes the root's. */
+  static native void communicatorBroadcast(
+      long communicator,
+      ByteBuffer buffer,
+      int element,
+      int root,
+      String site,
+      String boot,
+      boolean prepares,
+      Callbacks callbacks);
+
+  /** The output has the length of all parts together. */
+  static native void communicatorAllgather(
+      long communicator,
+      ByteBuffer input,
+      ByteBuffer output,
+      int element,
+      String site,
+      String boot,
+      boolean prepares,
+      Callbacks callbacks);
+
+  /** The parts' lengths in bytes (8 bytes each, little endian), then the parts. */
+  static native byte[] communicatorAllgatherV(
+      long communicator, ByteBuffer input, int element, String site, String boot);
+
+  /** Nobody goes on before everybody is there. */
+  static native void communicatorBarrier(long communicator, String site, String boot);
 }

@@ -1,0 +1,47 @@
+package io.rejoin;
+
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+
+/**
+ * What the native library calls during a call. Nothing is thrown into it: it is kept, and becomes
+ * the cause.
+ */
+final class Callbacks {
+  private final Runnable prepare;
+  private final Communicator.Fold fold;
+  private Throwable raised;
+
+  Callbacks(Runnable prepare, Communicator.Fold fold) {
+    this.prepare = prepare;
+    this.fold = fold;
+  }
+
+  /** Called by the native library. */
+  boolean prepare() {
+    try {
+      prepare.run();
+      return true;
+    } catch (Throwable e) {
+      raised = e;
+      return false;
+    }
+  }
+
+  /** Called by the native library. */
+  boolean fold(ByteBuffer accumulator, ByteBuffer other) {
+    try {
+      ByteBuffer right = other.asReadOnlyBuffer().order(ByteOrder.nativeOrder());
+      fold.fold(accumulator.order(ByteOrder.nativeOrder()), right);
+      return true;
+    } catch (Throwable e) {
+      raised = e;
+      return false;
+    }
+  }
+
+  /** The call's failure, with what a callback has thrown as its cause. */
+  RejoinException failure(RejoinException failure) {
+    return raised == null ? failure : new RejoinException(failure.code(), failure.text(), raised);
+  }
+}

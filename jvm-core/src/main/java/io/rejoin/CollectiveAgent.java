@@ -1,0 +1,65 @@
+package io.rejoin;
+
+import java.util.Optional;
+import java.util.concurrent.atomic.AtomicBoolean;
+
+/**
+ * The native runtime of this process for one job of collectives, for tasks of any framework whose
+ * driver has a {@link Tracker}. (A process that {@code rejoin run} has started needs none: see
+ * {@link Communicator#launched}.) It hosts any number of ranks, a thread each. Safe to use from
+ * several threads; closing twice does nothing.
+ */
+public final class CollectiveAgent implements AutoCloseable {
+  private final JobId job;
+  private final long handle;
+  private final AtomicBoolean closed = new AtomicBoolean();
+
+  private CollectiveAgent(JobId job, long handle) {
+    this.job = job;
+    this.handle = handle;
+  }
+
+  /**
+   * Starts one. It looks for its tracker in the background.
+   *
+   * @param settings tracker and place have to be given; those of XGBoost's bridge (logs, spill
+   *     directory, in-place calls) are refused
+   * @throws RejoinException BAD_ARGUMENT for settings that can't work, IO when no port can be had,
+   *     INCOMPATIBLE when the native library can't be loaded
+   */
+  public static CollectiveAgent open(JobId job, Secret secret, Agent.Settings settings) {
+    NativeLibrary.load();
+    return new CollectiveAgent(job, Native.processOpen(settings.words(job), secret.bytes()));
+  }
+
+  /**
+   * Asks for a rank's seat and waits until it can start: at first until all ranks are there, later
+   * until the checkpoint that it starts from is here.
+   *
+   * @param rank 0-based
+   * @param stage which restart of everybody this is (Spark: stage attempt)
+   * @param task which restart of this rank alone (Spark: task attempt)
+   * @param terms what this process assumes; must be equal for all of a job
+   * @return empty when the job has reached its end already: there is nothing to do
+   * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with who was waited for;
+   *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms; the
+   *     job's error when it is over with one
+   */
+  public Optional<Communicator> join(
+      int rank, int stage, int task, String terms, Communicator.Limits limits) {
+    if (closed.get()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_STATE, "the agent of job " + job.brief() + " is closed");
+    }
+    return Communicator.of(
+        Native.communicatorJoin(handle, rank, stage, task, terms, limits.millis()));
+  }
+
+  /** Lets it go. Communicators that were made of it stay usable, and keep it alive. */
+  @Override
+  public void close() {
+    if (closed.compareAndSet(false, true)) {
+      Native.processClose(handle);
+    }
+  }
+}

@@ -1,0 +1,248 @@
+package io.rejoin;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.ByteBuffer;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.function.Function;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
+
+/** Communicators of one JVM, with a tracker of its own. */
+class CommunicatorTest {
+  private static final Communicator.Limits LIMITS = new Communicator.Limits(30_000, 30_000, 30_000);
+
+  private final JobId job = JobId.random();
+  private final Secret secret = Secret.random();
+
+  private CollectiveAgent agent(Tracker tracker, String name) {
+    Agent.Settings settings = new Agent.Settings(tracker.address());
+    return CollectiveAgent.open(job, secret, settings.place(name, "127.0.0.1", "localhost"));
+  }
+
+  private Tracker tracker(int world) {
+    return Tracker.open(job, secret, new Tracker.Settings(world, "127.0.0.1"));
+  }
+
+  /** Every rank's work on a thread of its own, all in one agent; results in rank order. */
+  private <T> List<T> all(int world, Function<Communicator, T> work) throws Exception {
+    ExecutorService threads = Executors.newFixedThreadPool(world);
+    try (Tracker tracker = tracker(world);
+        CollectiveAgent agent = agent(tracker, "the only one")) {
+      List<Future<T>> results = new ArrayList<>();
+      for (int rank = 0; rank < world; rank++) {
+        int own = rank;
+        results.add(
+            threads.submit(
+                () -> {
+                  try (Communicator ranks = agent.join(own, 0, 0, "a test", LIMITS).orElseThrow()) {
+                    return work.apply(ranks);
+                  }
+                }));
+      }
+      List<T> all = new ArrayList<>();
+      for (Future<T> result : results) {
+        all.add(result.get());
+      }
+      return all;
+    } finally {
+      threads.shutdownNow();
+    }
+  }
+
+  private static RejoinException fails(RejoinException.Code code, String said, Executable call) {
+    RejoinException failure = assertThrows(RejoinException.class, call);
+    assertEquals(code, failure.code(), failure.getMessage());
+    assertTrue(failure.text().contains(said), failure.text());
+    return failure;
+  }
+
+  private static void refused(String said, Executable call) {
+    fails(RejoinException.Code.BAD_ARGUMENT, said, call);
+  }
+
+  @Test
+  void several_ranks_of_one_process_compute_together() throws Exception {
+    List<Double> sums =
+        all(
+            3,
+            ranks -> {
+              double[] sum = {ranks.rank() + 0.5};
+              ranks.allreduce(sum, Reduction.SUM);
+              ranks.checkpoint(ByteBuffer.allocateDirect(3));
+              ranks.finish(new byte[1]);
+              return sum[0];
+            });
+    assertEquals(List.of(4.5, 4.5, 4.5), sums);
+  }
+
+  @Test
+  void what_cannot_be_is_refused_and_the_communicator_stays_usable() throws Exception {
+    all(
+        1,
+        ranks -> {
+          ByteBuffer heap = ByteBuffer.allocate(8);
+          ByteBuffer direct = ByteBuffer.allocateDirect(8);
+          CallOptions none = CallOptions.NONE;
+          refused("isn't direct", () -> ranks.allreduce(heap, Element.F64, Reduction.SUM, none));
+          ByteBuffer fixed = direct.asReadOnlyBuffer();
+          refused("read-only", () -> ranks.allreduce(fixed, Element.F64, Reduction.SUM, none));
+          refused("not defined for f64", () -> ranks.allreduce(new double[1], Reduction.XOR));
+          ByteBuffer odd = ByteBuffer.allocateDirect(7);
+          refused("7 bytes", () -> ranks.allreduce(odd, Element.F64, Reduction.SUM, none));
+          refused("overlap", () -> ranks.allgather(direct, direct.duplicate(), Element.F64, none));
+          refused("rank 3", () -> ranks.broadcast(new double[1], 3));
+          refused("must not be negative", () -> ranks.broadcast(new double[1], -1));
+          refused("1 to", () -> ranks.allreduce(direct, 0, "none", (a, b) -> {}, none));
+          refused("must not be empty", () -> none.boot(""));
+          refused("of rank 1 in a world of 1", () -> ranks.part(1, 5, none));
+          ranks.allreduce(new int[1], Reduction.SUM, none.boot("once"));
+          CallOptions again = none.boot("once");
+          refused("used before", () -> ranks.allreduce(new int[1], Reduction.SUM, again));
+          int[] one = {1};
+          ranks.allreduce(one, Reduction.SUM);
+          assertEquals(1, one[0]);
+          ranks.finish(new byte[0]);
+          fails(RejoinException.Code.BAD_STATE, "reported its end", ranks::barrier);
+          return null;
+        });
+  }
+
+  @Test
+  void a_communicator_may_be_closed_twice_and_not_used_after_it() throws Exception {
+    try (Tracker tracker = tracker(1)) {
+      CollectiveAgent agent = agent(tracker, "here");
+      Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow();
+      agent.close();
+      agent.close();
+      ranks.barrier();
+      ranks.close();
+      ranks.close();
+      ranks.abandon(RejoinException.Code.IO, "too late");
+      fails(RejoinException.Code.BAD_STATE, "closed", ranks::barrier);
+      fails(RejoinException.Code.BAD_STATE, "closed", ranks::load);
+      fails(RejoinException.Code.BAD_STATE, "closed", ranks::version);
+      fails(RejoinException.Code.BAD_STATE, "closed", () -> ranks.finish(new byte[0]));
+      fails(RejoinException.Code.BAD_STATE, "closed", () -> ranks.checkpoint(new byte[0]));
+      fails(
+          RejoinException.Code.BAD_STATE,
+          "closed",
+          () -> ranks.allreduce(new int[1], Reduction.SUM));
+      assertTrue(ranks.toString().contains("closed"));
+      fails(RejoinException.Code.BAD_STATE, "closed", () -> agent.join(0, 0, 1, "terms", LIMITS));
+    }
+  }
+
+  @Test
+  void closing_from_another_thread_ends_the_call_that_is_under_way() throws Exception {
+    CountDownLatch both = new CountDownLatch(2);
+    try (Tracker tracker = tracker(2);
+        CollectiveAgent agent = agent(tracker, "here")) {
+      ExecutorService threads = Executors.newFixedThreadPool(2);
+      List<Future<Communicator>> joined = new ArrayList<>();
+      for (int rank = 0; rank < 2; rank++) {
+        int own = rank;
+        joined.add(threads.submit(() -> agent.join(own, 0, 0, "terms", LIMITS).orElseThrow()));
+      }
+      Communicator waiting = joined.get(0).get();
+      Communicator other = joined.get(1).get();
+      Future<RejoinException> ended =
+          threads.submit(
+              () ->
+                  assertThrows(
+                      RejoinException.class,
+                      () -> {
+                        CallOptions options = CallOptions.NONE.prepare(both::countDown);
+                        waiting.allreduce(new int[1], Reduction.SUM, options);
+                      }));
+      both.countDown();
+      both.await();
+      waiting.close();
+      RejoinException failure = ended.get();
+      assertEquals(RejoinException.Code.CANCELLED, failure.code(), failure.getMessage());
+      other.close();
+      threads.shutdownNow();
+    }
+  }
+
+  @Test
+  void a_callbacks_exception_is_the_cause_and_ends_the_job_at_every_rank() throws Exception {
+    List<RejoinException> failures =
+        all(
+            2,
+            ranks -> {
+              ByteBuffer buffer = ByteBuffer.allocateDirect(8);
+              Communicator.Fold fold =
+                  (accumulator, other) -> {
+                    throw new IllegalStateException("can't be added");
+                  };
+              return assertThrows(
+                  RejoinException.class,
+                  () -> ranks.allreduce(buffer, 8, "bad", fold, CallOptions.NONE));
+            });
+    List<Throwable> causes = new ArrayList<>();
+    for (RejoinException failure : failures) {
+      assertEquals(RejoinException.Code.TRAINING_FAILED, failure.code(), failure.getMessage());
+      assertTrue(failure.text().contains("`bad`"), failure.text());
+      if (failure.getCause() != null) {
+        causes.add(failure.getCause());
+      }
+    }
+    assertEquals("can't be added", causes.get(0).getMessage());
+  }
+
+  @Test
+  void different_calls_are_named_with_their_sites() throws Exception {
+    List<RejoinException> failures =
+        all(
+            2,
+            ranks ->
+                assertThrows(
+                    RejoinException.class,
+                    () -> ranks.allreduce(new double[2 + ranks.rank()], Reduction.SUM)));
+    for (RejoinException failure : failures) {
+      assertEquals(RejoinException.Code.MISMATCH, failure.code(), failure.getMessage());
+      String text = failure.text();
+      assertTrue(text.contains("allreduce(2 f64, sum)"), text);
+      assertTrue(text.contains("allreduce(3 f64, sum)"), text);
+      assertTrue(text.contains("CommunicatorTest.java:"), text);
+    }
+  }
+
+  @Test
+  void a_task_that_is_retried_goes_on_from_the_last_checkpoint() {
+    try (Tracker tracker = tracker(1);
+        CollectiveAgent agent = agent(tracker, "here")) {
+      try (Communicator first = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        assertEquals(0, first.load().version());
+        first.checkpoint(new byte[] {1, 2});
+      }
+      try (Communicator second = agent.join(0, 0, 1, "terms", LIMITS).orElseThrow()) {
+        assertEquals(1, second.incarnation());
+        Communicator.Loaded start = second.load();
+        assertEquals(1, start.version());
+        assertEquals(2, start.model().orElseThrow()[1]);
+        second.finish(new byte[] {7});
+      }
+      assertTrue(agent.join(0, 0, 2, "terms", LIMITS).isEmpty(), "the job is over");
+      while (tracker.poll(30_000).orElseThrow().kind() != TrainingEvent.Kind.JOB_ENDED) {
+        // what happened before
+      }
+      assertEquals(7, tracker.result()[0]);
+    }
+  }
+
+  @Test
+  void a_jvm_that_nobody_launched_is_told_how_to_be() {
+    fails(RejoinException.Code.BAD_STATE, "rejoin run", () -> Communicator.launched("alone"));
+    assertNotNull(Communicator.digest(new byte[0]));
+  }
+}

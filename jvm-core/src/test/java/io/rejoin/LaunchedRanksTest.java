@@ -1,0 +1,160 @@
+package io.rejoin;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import javax.tools.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** JVMs that {@code rejoin run} starts as ranks, killed at moments of their life. */
+class LaunchedRanksTest {
+  private static final Path ROOT = Path.of(System.getProperty("rejoin.test.root"));
+
+  private static String run(List<String> kills, String... program) throws Exception {
+    List<String> command = new ArrayList<>();
+    command.add(System.getProperty("rejoin.test.launcher"));
+    command.addAll(List.of("run", "--timeout", "100s", "--lost-after", "10s", "--restart"));
+    kills.forEach(rule -> command.addAll(List.of("--kill", rule)));
+    command.addAll(List.of(program));
+    Path out = Files.createTempFile("ranks", ".out");
+    try {
+      Process process =
+          new ProcessBuilder(command)
+              .redirectErrorStream(true)
+              .redirectOutput(out.toFile())
+              .start();
+      int status = process.waitFor();
+      String said = Files.readString(out);
+      assertEquals(0, status, said);
+      kills.forEach(rule -> assertTrue(said.contains("rule `" + rule + "` struck"), said));
+      return said;
+    } finally {
+      Files.delete(out);
+    }
+  }
+
+  private static String[] java(int world, String classPath, String main, String... arguments) {
+    Path java = Path.of(System.getProperty("java.home"), "bin", "java");
+    Stream<String> begin =
+        Stream.of("-n", "" + world, "--", java.toString(), "-XX:+UseSerialGC", "-Xmx128m");
+    Stream<String> middle = Stream.of("-XX:TieredStopAtLevel=1", "-cp", classPath, main);
+    return Stream.of(begin, middle, Stream.of(arguments)).flatMap(x -> x).toArray(String[]::new);
+  }
+
+  private static String digest(String said) {
+    Set<String> found =
+        said.lines()
+            .filter(line -> line.contains("digest "))
+            .map(line -> line.substring(line.indexOf("digest ")))
+            .collect(Collectors.toSet());
+    assertEquals(1, found.size(), said);
+    return found.iterator().next().substring("digest ".length());
+  }
+
+  private static String example(String name, Path classes) throws IOException {
+    String classPath = System.getProperty("rejoin.test.classpath");
+    Path source = ROOT.resolve("examples/java").resolve(name + ".java");
+    int failed =
+        ToolProvider.getSystemJavaCompiler()
+            .run(
+                null,
+                null,
+                null,
+                "--release",
+                "11",
+                "-Xlint:all",
+                "-Werror",
+                "-cp",
+                classPath,
+                "-d",
+                classes.toString(),
+                source.toString());
+    assertEquals(0, failed);
+    return classPath + ":" + classes;
+  }
+
+  private static String sameDigestWhoeverDies(String name, Path classes, List<List<String>> kills)
+      throws Exception {
+    String data = ROOT.resolve("integration-tests/data/randhie.csv").toString();
+    String[] program = java(4, example(name, classes), name, data);
+    String undisturbed = digest(run(List.of(), program));
+    for (List<String> rules : kills) {
+      assertEquals(undisturbed, digest(run(rules, program)), rules.toString());
+    }
+    return undisturbed;
+  }
+
+  @Test
+  void every_collective_gives_every_rank_its_value_while_ranks_die() throws Exception {
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String[] program = java(3, classPath, "io.rejoin.CollectivesProgram");
+    digest(run(List.of(), program));
+    digest(
+        run(
+            List.of(
+                "rank=1,version=boot,seqno=1",
+                "rank=0,version=1,seqno=7,at=completed",
+                "rank=2,version=2,seqno=11"),
+            program));
+  }
+
+  @Test
+  void k_means_prints_the_other_languages_digest_whoever_dies(@TempDir Path classes)
+      throws Exception {
+    String digest =
+        sameDigestWhoeverDies(
+            "KMeans",
+            classes,
+            List.of(
+                List.of("rank=1,version=boot,seqno=0", "rank=0,version=0,seqno=0,at=completed"),
+                List.of(
+                    "rank=2,version=12,seqno=0",
+                    "rank=3,version=20,seqno=0",
+                    "rank=0,at=finalize")));
+    assertEquals(Files.readString(ROOT.resolve("examples/kmeans.digest")).trim(), digest);
+  }
+
+  @Test
+  void logistic_regression_prints_the_same_digest_whoever_dies(@TempDir Path classes)
+      throws Exception {
+    sameDigestWhoeverDies(
+        "Logistic",
+        classes,
+        List.of(
+            List.of(
+                "rank=3,version=0,seqno=0,at=completed",
+                "rank=0,version=9,seqno=0",
+                "rank=1,version=9,seqno=0,at=again",
+                "rank=2,version=17,at=checkpoint")));
+  }
+
+  @Test
+  void the_guides_program_survives_by_the_guides_own_command(@TempDir Path folder)
+      throws Exception {
+    String guide = Files.readString(ROOT.resolve("docs/guides/own-training-loop.md"));
+    String begin = "```java file=Loop.java\n";
+    String program = guide.substring(guide.indexOf(begin) + begin.length());
+    Path source = folder.resolve("Loop.java");
+    Files.writeString(source, program.substring(0, program.indexOf("```")));
+    assertTrue(
+        guide.contains(
+            "--kill rank=2,version=10,seqno=0 -- java -cp rejoin-core-0.1.0.jar Loop.java"));
+    String classPath = System.getProperty("rejoin.test.classpath");
+    String said = run(List.of("rank=2,version=10,seqno=0"), java(4, classPath, source.toString()));
+    Set<String> means =
+        said.lines()
+            .filter(line -> line.contains("the mean is "))
+            .map(line -> line.substring(line.indexOf("the mean")))
+            .collect(Collectors.toSet());
+    assertEquals(1, means.size(), said);
+  }
+}

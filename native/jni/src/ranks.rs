@@ -1,0 +1,252 @@
+//! Processes and communicators: the native methods of `io.rejoin.CollectiveAgent` and of a communicator's life.
+
+use crate::agent;
+use crate::convert::{bytes, text, texts, to_bytes, to_texts, Texts};
+use crate::facts;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::table::Table;
+use crate::tracker::secret;
+use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JString};
+use jni::sys::{jint, jlong};
+use jni::Env;
+use parking_lot::Mutex;
+use rejoin_agent::collective::{Communicator, Limits, Process};
+use rejoin_agent::launched::Launched;
+use rejoin_agent::protocol::collective::Site;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::{Attempt, Incarnation, Rank};
+use rejoin_agent::MemberId;
+use std::sync::Arc;
+use std::time::Duration;
+
+static PROCESSES: Table<Process> = Table::new("agent");
+static COMMUNICATORS: Table<Held> = Table::new("communicator");
+
+/// A communicator, which one thread at a time uses; any thread may close it.
+pub(crate) struct Held {
+    process: Process,
+    member: MemberId,
+    world: u32,
+    /// `None` while a call is under way (the lock is held then), after the end, and after a defect.
+    communicator: Mutex<Option<Communicator>>,
+}
+
+impl Held {
+    /// One call. The communicator is lost if it panics, and then refuses further calls.
+    fn call<T>(&self, work: impl FnOnce(&mut Communicator) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut guard = self.lock()?;
+        let mut communicator = guard.take().ok_or_else(|| self.gone())?;
+        let result = work(&mut communicator);
+        *guard = Some(communicator);
+        result
+    }
+
+    fn lock(&self) -> Result<parking_lot::MutexGuard<'_, Option<Communicator>>, Error> {
+        self.communicator.try_lock().ok_or_else(|| {
+            let rank = self.member.rank;
+            let text = format!("another thread's call with rank {rank}'s communicator is under way; one at a time");
+            Error::new(Code::BadState, text)
+        })
+    }
+
+    fn gone(&self) -> Error {
+        let rank = self.member.rank;
+        Error::new(Code::BadState, format!("rank {rank}'s communicator has reported its end, or failed"))
+    }
+
+    fn number(value: u32) -> jint {
+        jint::try_from(value).unwrap_or(jint::MAX)
+    }
+}
+
+/// Finds a communicator, and makes one call with it.
+pub(crate) fn with<T>(handle: jlong, work: impl FnOnce(&mut Communicator) -> Result<T, Failure>) -> Result<T, Failure> {
+    COMMUNICATORS.find(handle)?.call(work)
+}
+
+pub(crate) fn open<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    settings: Texts<'l>,
+    key: JByteArray<'l>,
+) -> Result<jlong, Failure> {
+    let mut settings = Settings::new("agent", texts(env, &settings)?)?;
+    let config = agent::control(&mut settings, secret(env, &key)?)?;
+    settings.done()?;
+    Ok(PROCESSES.add(Process::start(config)?))
+}
+
+pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<(), Failure> {
+    drop(PROCESSES.remove(process));
+    Ok(())
+}
+
+/// Join, call, finish in milliseconds; 0 is the default.
+fn limits(env: &Env<'_>, millis: &JLongArray<'_>) -> Result<Limits, Failure> {
+    let mut given = [0i64; 3];
+    millis.get_region(env, 0, &mut given)?;
+    let default = Limits::default();
+    let or = |millis: i64, default| if millis > 0 { Duration::from_millis(millis as u64) } else { default };
+    Ok(Limits {
+        join: or(given[0], default.join),
+        call: or(given[1], default.call),
+        finish: or(given[2], default.finish),
+    })
+}
+
+/// The handle of a joined communicator; 0 when the job was over.
+fn held(process: Process, joined: Option<Communicator>) -> jlong {
+    let Some(communicator) = joined else { return 0 };
+    let member = MemberId { rank: communicator.rank(), incarnation: Incarnation(communicator.incarnation()) };
+    let world = communicator.world();
+    COMMUNICATORS.add(Held { process, member, world, communicator: Mutex::new(Some(communicator)) })
+}
+
+#[allow(clippy::too_many_arguments)] // they are the Java method's
+pub(crate) fn join<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    process: jlong,
+    rank: jint,
+    stage: jint,
+    task: jint,
+    terms: JString<'l>,
+    millis: JLongArray<'l>,
+) -> Result<jlong, Failure> {
+    let process: Arc<Process> = PROCESSES.find(process)?;
+    let unsigned = crate::member::unsigned;
+    let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
+    let (terms, limits) = (text(env, &terms)?, limits(env, &millis)?);
+    let joined = process.join(Rank(unsigned("rank", rank)?), attempt, &terms, limits)?;
+    Ok(held((*process).clone(), joined))
+}
+
+pub(crate) fn launched<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    terms: JString<'l>,
+    millis: JLongArray<'l>,
+) -> Result<jlong, Failure> {
+    let (terms, limits) = (text(env, &terms)?, limits(env, &millis)?);
+    let launched = Launched::from_environment()?;
+    let process = launched.process()?;
+    let joined = process.join(launched.rank, launched.attempt, &terms, limits)?;
+    Ok(held(process, joined))
+}
+
+pub(crate) fn about<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<Texts<'l>, Failure> {
+    let held = COMMUNICATORS.find(communicator)?;
+    let facts = [("rank", held.member.rank.0), ("world", held.world), ("incarnation", held.member.incarnation.0)];
+    let facts: Vec<String> = facts.into_iter().flat_map(|(key, value)| [key.to_string(), value.to_string()]).collect();
+    to_texts(env, &facts)
+}
+
+pub(crate) fn version<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<jint, Failure> {
+    with(communicator, |live| Ok(Held::number(live.version().0)))
+}
+
+pub(crate) fn load<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<JByteArray<'l>, Failure> {
+    let (version, model) = with(communicator, |live| Ok(live.load()?))?;
+    let empty: &[u8] = &[];
+    to_bytes(env, (version.0 > 0).then_some(model.as_deref().unwrap_or(empty)))
+}
+
+/// The bytes of a direct buffer; the Java side gives no other one.
+///
+/// # Safety
+/// Nobody else reads or writes it during the call, and the buffer stays reachable: the Java side holds it.
+pub(crate) unsafe fn memory<'a>(env: &Env<'_>, buffer: &JByteBuffer<'_>) -> Result<&'a mut [u8], Failure> {
+    let length = env.get_direct_buffer_capacity(buffer)?;
+    if length == 0 {
+        return Ok(&mut []);
+    }
+    let data = env.get_direct_buffer_address(buffer)?;
+    // SAFETY: the JVM says that so many bytes are there; the rest is this function's.
+    Ok(unsafe { std::slice::from_raw_parts_mut(data, length) })
+}
+
+/// Both of two buffers.
+///
+/// # Safety
+/// As [`memory`], but for an overlap, which is refused.
+pub(crate) unsafe fn two<'a>(
+    env: &Env<'_>,
+    input: &JByteBuffer<'_>,
+    output: &JByteBuffer<'_>,
+) -> Result<(&'a mut [u8], &'a mut [u8]), Failure> {
+    let place = |buffer: &JByteBuffer<'_>| -> Result<std::ops::Range<usize>, Failure> {
+        match env.get_direct_buffer_capacity(buffer)? {
+            0 => Ok(0..0),
+            length => {
+                let first = env.get_direct_buffer_address(buffer)? as usize;
+                Ok(first..first + length)
+            }
+        }
+    };
+    let (one, other) = (place(input)?, place(output)?);
+    if one.start < other.end && other.start < one.end {
+        return Err(Error::new(Code::BadArgument, "input and output overlap; give a buffer of its own to each").into());
+    }
+    // SAFETY: they are apart; the rest is this function's.
+    Ok(unsafe { (memory(env, input)?, memory(env, output)?) })
+}
+
+pub(crate) fn checkpoint<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    model: JByteBuffer<'l>,
+    site: JString<'l>,
+) -> Result<(), Failure> {
+    let site = Site::Named(text(env, &site)?.into());
+    // SAFETY: the Java side holds the buffer, and calls with one thread at a time.
+    let model = unsafe { memory(env, &model) }?;
+    with(communicator, |live| Ok(live.checkpoint_at(model, site).map(drop)?))
+}
+
+pub(crate) fn digest<'l>(env: &mut Env<'l>, _: JClass<'l>, data: JByteArray<'l>) -> Result<JString<'l>, Failure> {
+    let data = bytes(env, &data)?.unwrap_or_default();
+    Ok(env.new_string(format!("{:032x}", rejoin_agent::digest(&data)))?)
+}
+
+pub(crate) fn finish<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    model: JByteArray<'l>,
+) -> Result<(), Failure> {
+    let model = bytes(env, &model)?.unwrap_or_default();
+    let held = COMMUNICATORS.find(communicator)?;
+    // The lock is held for all of it: a close that comes meanwhile has to free this call.
+    let mut guard = held.lock()?;
+    let live = guard.take().ok_or_else(|| held.gone())?;
+    Ok(live.finish(&model)?)
+}
+
+/// Also from another thread than the one that calls: what is under way ends with `CANCELLED`.
+pub(crate) fn leave<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    code: JString<'l>,
+    message: JString<'l>,
+) -> Result<(), Failure> {
+    let reason = crate::convert::optional_text(env, &code)?.map(|code| facts::code(&code)).transpose()?;
+    let message = text(env, &message)?;
+    let Some(held) = COMMUNICATORS.remove(communicator) else { return Ok(()) };
+    let guard = held.communicator.try_lock();
+    match (guard, reason) {
+        (None, reason) => {
+            let code = reason.unwrap_or(Code::Cancelled);
+            held.process.agent().free(held.member, Error::new(code, message));
+        }
+        (Some(mut guard), Some(code)) => {
+            if let Some(live) = guard.take() {
+                live.abandon(Error::new(code, message));
+            }
+        }
+        (Some(_), None) => {}
+    }
+    Ok(())
+}

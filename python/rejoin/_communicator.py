@@ -1,10 +1,12 @@
 """One rank of a job."""
 
 import ctypes
+import itertools
 import sys
 import threading
+import traceback
 from types import TracebackType
-from typing import Any, Callable, List, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type, Union
 
 import numpy as np
 
@@ -12,7 +14,6 @@ from . import _library as c
 from ._arrays import Data, element, order as order_number, raw, reduction, refused, whole
 from ._errors import Code, RejoinError
 
-Array = "np.ndarray[Any, Any]"
 Prepare = Callable[["np.ndarray[Any, Any]"], None]
 Fold = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
 
@@ -36,6 +37,35 @@ def _limits(join: Optional[float], call: Optional[float], finish: Optional[float
         return 0 if seconds is None else max(1, int(seconds * 1000))
 
     return c.Limits(ctypes.sizeof(c.Limits), millis(join), millis(call), millis(finish))
+
+
+# Snapshots that somebody may ask for still, by the number that C has for them.
+_snapshots: Dict[int, Callable[[], Data]] = {}
+_numbers = itertools.count(1)
+
+
+def _keep(supplier: Callable[[], Data]) -> int:
+    number = next(_numbers)
+    _snapshots[number] = supplier
+    return number
+
+
+def _supply(number: int, into: int) -> int:
+    try:
+        data = raw("the supplied model", _snapshots[number]())
+        c.library.rejoin_supply(into, data.ctypes.data, data.size)
+        return 0
+    except BaseException:  # another rank is asked then
+        traceback.print_exc()
+        return 1
+
+
+def _release(number: int) -> None:
+    _snapshots.pop(number, None)
+
+
+_SUPPLY = c.Supplier(_supply)
+_RELEASE = c.Release(_release)
 
 
 class _Callbacks:
@@ -113,7 +143,7 @@ class Communicator:
         self._call("load", ctypes.byref(version), ctypes.byref(model), ctypes.byref(size))
         if version.value == 0:
             return 0, None
-        return version.value, ctypes.string_at(model.value, size.value) if size.value else b""
+        return version.value, ctypes.string_at(model.value or 0, size.value) if size.value else b""
 
     def allreduce(
         self,
@@ -250,7 +280,7 @@ class Communicator:
         self._call("allgather_v", array.ctypes.data, array.size, element(array), *pointers, *options)
         lengths = [counts[rank] for rank in range(self.world)]
         size = sum(lengths) * array.itemsize
-        everything = np.frombuffer(ctypes.string_at(output.value, size) if size else b"", dtype=array.dtype)
+        everything = np.frombuffer(ctypes.string_at(output.value or 0, size) if size else b"", dtype=array.dtype)
         ends = np.cumsum(lengths)
         return [everything[end - length : end].copy() for end, length in zip(ends, lengths)]
 
@@ -262,6 +292,12 @@ class Communicator:
         """Ends the version and begins the next one with this model, which has to be the same at all ranks."""
         data = raw("the model", model)
         self._call("checkpoint", data.ctypes.data, data.size, _site())
+
+    def checkpoint_lazy(self, supplier: Callable[[], Data]) -> None:
+        """The same without the bytes: ``supplier()`` makes them when somebody needs them, which is a rank that comes back, or a
+        durable checkpoint. It stands for an immutable snapshot of the model: whenever it is called (on another thread, for about
+        two versions) it gives the same bytes, the same at all ranks."""
+        self._call("checkpoint_lazy", _SUPPLY, _RELEASE, _keep(supplier), _site())
 
     def finish(self, model: Data) -> None:
         """The end: reports this model, the same at all ranks, and waits until all have. Then only :meth:`close` is left."""

@@ -23,6 +23,8 @@ FoldObject = ctypes.CFUNCTYPE(
     ctypes.c_void_p,
     ctypes.c_size_t,
 )
+Supplier = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+Release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 class Options(ctypes.Structure):
@@ -108,6 +110,8 @@ _FUNCTIONS = {
         [Handle, ctypes.POINTER(_U32), ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)],
     ),
     "rejoin_checkpoint": (_STATUS, [Handle, _DATA, _SIZE, _TEXT]),
+    "rejoin_checkpoint_lazy": (_STATUS, [Handle, Supplier, Release, _DATA, _TEXT]),
+    "rejoin_supply": (None, [_DATA, _DATA, _SIZE]),
     "rejoin_finish": (_STATUS, [Handle, _DATA, _SIZE]),
 }
 

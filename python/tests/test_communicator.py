@@ -143,6 +143,29 @@ class Calls(Launched):
         self.assertIn("ValueError: a bad day", err)
         self.digest(out)
 
+    def test_a_lazy_checkpoint_is_made_for_the_rank_that_comes_back(self):
+        program = BEGIN + """
+    made = []
+    with rejoin.join() as ranks:
+        version, model = ranks.load()
+        state = np.zeros(4) if model is None else np.frombuffer(model)
+        assert state.tolist() == [2 * version] * 4, (version, state)
+        for iteration in range(version, 4):
+            state = state + ranks.allreduce(np.ones(4))
+            snapshot = state
+            ranks.checkpoint_lazy(lambda: made.append(1) or snapshot)
+            # A lazy checkpoint of the first versions is released by now.
+            assert len(rejoin._communicator._snapshots) <= 3
+        ranks.finish(state)
+        print(f"made {len(made)} digest {rejoin.digest(state)}", flush=True)
+    assert not rejoin._communicator._snapshots, "all are released in the end"
+    """
+        undisturbed, _ = self.run_ranks(2, program)
+        self.assertEqual(undisturbed.count("made 0 "), 2, undisturbed)
+        out, _ = self.run_ranks(2, program, "--restart", "--kill", "rank=1,version=2,seqno=0,at=completed")
+        self.assertIn("[0] made 1 ", out)
+        self.assertEqual(self.digest(out), self.digest(undisturbed))
+
     def test_an_exception_in_a_callback_is_the_cause_of_the_error_and_ends_the_job(self):
         program = BEGIN + """
     def bad(left, right):

@@ -350,6 +350,21 @@ rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, 
 rejoin_status rejoin_checkpoint(rejoin_communicator *communicator, const void *model, size_t bytes, const char *site);
 
 /*
+ * The same without the bytes, which are made when somebody needs them: a rank that comes back, or a durable checkpoint. The supplier
+ * hands them to rejoin_supply(), which copies them, and returns 0. `user` is an immutable snapshot of the model: whenever it is
+ * asked, until it is released (about two versions later), the supplier gives the same bytes, the same at all ranks. Supplier and
+ * release are called by threads of the library, one at a time; both must return, and must not use the handle. `release` may be
+ * NULL; else it is called once, also when this call fails (but not when the handle or the supplier is NULL).
+ */
+typedef struct rejoin_bytes rejoin_bytes;
+typedef int32_t (*rejoin_supplier)(void *user, rejoin_bytes *into);
+typedef void (*rejoin_release)(void *user);
+
+void rejoin_supply(rejoin_bytes *into, const void *data, size_t bytes);
+rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_supplier supplier, rejoin_release release,
+                                     void *user, const char *site);
+
+/*
  * The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the job's
  * result. Whatever is returned, the handle is only to be closed after it.
  */

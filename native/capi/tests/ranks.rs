@@ -7,6 +7,7 @@ use rejoin::*;
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const WORLD: usize = 3;
 
@@ -237,6 +238,74 @@ fn versions_models_and_boot_collectives_outlive_an_incarnation() {
         assert_eq!(unsafe { rejoin_incarnation(second.0) }, 1);
         assert_eq!(live(&second, 1, 9, || {}), 0, "it is handed the recorded result");
     });
+}
+
+/// A snapshot that counts.
+struct Snapshot {
+    asked: AtomicU32,
+    released: AtomicU32,
+}
+
+unsafe extern "C" fn supply(user: *mut c_void, into: *mut RejoinBytes) -> i32 {
+    // SAFETY: the test hands a snapshot over, and the library its own.
+    unsafe {
+        (*user.cast::<Snapshot>()).asked.fetch_add(1, Ordering::SeqCst);
+        rejoin_supply(into, b"lazy".as_ptr().cast(), 4);
+    }
+    0
+}
+
+unsafe extern "C" fn release(user: *mut c_void) {
+    // SAFETY: as above.
+    unsafe { (*user.cast::<Snapshot>()).released.fetch_add(1, Ordering::SeqCst) };
+}
+
+#[test]
+fn a_lazy_checkpoint_is_made_for_the_rank_that_comes_back_and_released_in_the_end() {
+    let job = Job::new(2);
+    let snapshots = [0, 1].map(|_| Snapshot { asked: 0.into(), released: 0.into() });
+    let join = |executor: &std::ffi::CStr, rank: u32, task| {
+        let process = job.process(executor);
+        let (handle, status) = job.join(process, rank, task);
+        handle.check(status);
+        // SAFETY: it is closed once.
+        unsafe { rejoin_process_close(process) };
+        handle
+    };
+    let checkpoint = |rank: &Rank| {
+        let snapshot = &snapshots[rank.number() as usize];
+        let user: *mut c_void = std::ptr::from_ref(snapshot).cast_mut().cast();
+        // SAFETY: the snapshots live until the end of the test.
+        unsafe { rejoin_checkpoint_lazy(rank.0, Some(supply), Some(release), user, null()) }
+    };
+    let meet = |rank: &Rank| rank.check(rank.allreduce(&mut [1.0], F64, SUM, c""));
+    std::thread::scope(|scope| {
+        let (join, checkpoint, meet) = (&join, &checkpoint, &meet);
+        scope.spawn(move || {
+            let rank = join(c"one", 1, 0);
+            rank.check(checkpoint(&rank));
+            meet(&rank);
+            meet(&rank);
+            rank.check(rank.finish(b"end"));
+        });
+        let first = join(c"zero", 0, 0);
+        first.check(checkpoint(&first));
+        meet(&first);
+        drop(first);
+        let second = join(c"zero again", 0, 1);
+        let (mut version, mut model, mut bytes) = (0, null(), 0);
+        // SAFETY: there is room for all.
+        unsafe {
+            second.check(rejoin_load(second.0, &mut version, &mut model, &mut bytes));
+            assert_eq!((version, std::slice::from_raw_parts(model.cast::<u8>(), bytes)), (1, &b"lazy"[..]));
+            assert_eq!(rejoin_checkpoint_lazy(second.0, None, None, null_mut(), null()), BAD_ARGUMENT);
+        }
+        meet(&second);
+        meet(&second);
+        second.check(second.finish(b"end"));
+    });
+    assert!(snapshots[1].asked.load(Ordering::SeqCst) >= 1, "somebody needed it");
+    assert_eq!(snapshots.map(|snapshot| snapshot.released.into_inner()), [1, 1]);
 }
 
 #[test]

@@ -13,12 +13,12 @@ fn compile(compiler: &str, arguments: &[&str], source: &str, program: &Path) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles an example with this build's library; the folder holds the program.
+/// Compiles an example with this build's library, whatever else cargo's own LD_LIBRARY_PATH leads to; the folder holds the program.
 fn example(compiler: &str, standard: &str, source: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let (program, libraries) = (folder.path().join("program"), libraries().display().to_string());
     let include = format!("-I{}", root().join("native/capi/include").display());
-    let (search, path) = (format!("-L{libraries}"), format!("-Wl,-rpath,{libraries}"));
+    let (search, path) = (format!("-L{libraries}"), format!("-Wl,--disable-new-dtags,-rpath,{libraries}"));
     compile(compiler, &[standard, &include, &search, &path, "-lrejoin", "-lm"], source, &program);
     (folder, program)
 }
@@ -28,8 +28,8 @@ fn survives(compiler: &str, standard: &str, source: &str, kills: &[&[&str]]) -> 
     same_digest_whoever_dies(&[&program.display().to_string(), &data()], kills)
 }
 
-/// What the example in Rust prints undisturbed.
-fn in_rust(name: &str) -> String {
+/// The example in Rust.
+pub fn in_rust_built(name: &str) -> String {
     let binary = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
     let folder = binary.parent().expect("the binary is in a folder");
     let mut cargo = Command::new(env!("CARGO"));
@@ -38,8 +38,12 @@ fn in_rust(name: &str) -> String {
         cargo.arg("--release");
     }
     assert!(cargo.current_dir(root()).status().expect("cargo runs").success());
-    let program = folder.join(name).display().to_string();
-    digest(&run(&["-n", "4", "--", &program, &data()]).ended(0))
+    folder.join(name).display().to_string()
+}
+
+/// What it prints undisturbed.
+fn in_rust(name: &str) -> String {
+    digest(&run(&["-n", "4", "--", &in_rust_built(name), &data()]).ended(0))
 }
 
 #[test]
@@ -69,14 +73,19 @@ fn a_program_in_c_prints_nothing_of_rejoins_but_what_it_prints_itself() {
     assert_eq!(said.lines().count(), 1, "{said}");
 }
 
+/// As `make install` does it, with what this build has made.
+pub fn install(prefix: &Path) {
+    let binary = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
+    let mut install = Command::new(root().join("scripts/install.sh"));
+    install.arg(prefix).env("BUILT_LIBRARIES", libraries()).env_remove("DESTDIR");
+    install.env("BUILT_PROGRAMS", binary.parent().expect("the binary is in a folder"));
+    assert!(install.status().expect("bash is there").success());
+}
+
 #[test]
 fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
     let folder = tempfile::tempdir().expect("a folder");
-    let binary = PathBuf::from(env!("CARGO_BIN_EXE_rejoin"));
-    let mut install = Command::new(root().join("scripts/install.sh"));
-    install.arg(folder.path()).env("BUILT_LIBRARIES", libraries()).env_remove("DESTDIR");
-    install.env("BUILT_PROGRAMS", binary.parent().expect("the binary is in a folder"));
-    assert!(install.status().expect("bash is there").success());
+    install(folder.path());
     let flags = |options: &[&str]| {
         let mut command = Command::new("pkg-config");
         command.args(options).arg("rejoin").env("PKG_CONFIG_PATH", folder.path().join("lib/pkgconfig"));
@@ -86,7 +95,7 @@ fn an_installed_library_is_found_by_pkg_config_shared_and_static() {
         text.split_whitespace().map(String::from).collect::<Vec<String>>()
     };
     assert_eq!(flags(&["--modversion"]), [env!("CARGO_PKG_VERSION")]);
-    let path = format!("-Wl,-rpath,{}", folder.path().join("lib").display());
+    let path = format!("-Wl,--disable-new-dtags,-rpath,{}", folder.path().join("lib").display());
     for (kind, options) in [("shared", &["--cflags", "--libs"][..]), ("static", &["--static", "--cflags", "--libs"])] {
         let mut arguments = vec!["-std=c99".to_string(), path.clone()];
         arguments.extend(flags(options));

@@ -5,6 +5,7 @@
 mod harness;
 
 mod compiled;
+mod guide;
 
 use harness::{run, Ran};
 use std::path::{Path, PathBuf};

@@ -71,7 +71,7 @@ class LaunchedRanksTest {
                 null,
                 "--release",
                 "11",
-                "-Xlint:all",
+                "-Xlint:all,-path",
                 "-Werror",
                 "-cp",
                 classPath,

@@ -288,13 +288,29 @@ class Communicator:
         """Nobody goes on before everybody is there."""
         self._call("barrier", *self._options(_Callbacks(), "rank", boot, None, None))
 
-    def checkpoint(self, model: Data) -> None:
-        """Ends the version and begins the next one with this model, which has to be the same at all ranks."""
+    def load_own(self) -> Optional[bytes]:
+        """The model that only this rank had at the version that it starts from; ``None`` where none was taken."""
+        own, size = ctypes.c_void_p(), ctypes.c_size_t()
+        self._call("load_own", ctypes.byref(own), ctypes.byref(size))
+        if own.value is None:
+            return None
+        return ctypes.string_at(own.value, size.value) if size.value else b""
+
+    def checkpoint(self, model: Data, own: Optional[Data] = None) -> None:
+        """Ends the version and begins the next one with this model, which has to be the same at all ranks.
+
+        ``own`` is what only this rank has: it is held by two other processes, on other hosts where there are any, before this
+        returns. All ranks have to give one, or none.
+        """
         data = raw("the model", model)
-        self._call("checkpoint", data.ctypes.data, data.size, _site())
+        if own is None:
+            self._call("checkpoint", data.ctypes.data, data.size, _site())
+            return
+        mine = raw("the own model", own)
+        self._call("checkpoint_with_own", data.ctypes.data, data.size, mine.ctypes.data, mine.size, _site())
 
     def checkpoint_lazy(self, supplier: Callable[[], Data]) -> None:
-        """The same without the bytes: ``supplier()`` makes them when somebody needs them, which is a rank that comes back, or a
+        """A checkpoint without the bytes: ``supplier()`` makes them when somebody needs them, which is a rank that comes back, or a
         durable checkpoint. It stands for an immutable snapshot of the model: whenever it is called (on another thread, for about
         two versions) it gives the same bytes, the same at all ranks."""
         self._call("checkpoint_lazy", _SUPPLY, _RELEASE, _keep(supplier), _site())

@@ -110,6 +110,8 @@ _FUNCTIONS = {
         [Handle, ctypes.POINTER(_U32), ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)],
     ),
     "rejoin_checkpoint": (_STATUS, [Handle, _DATA, _SIZE, _TEXT]),
+    "rejoin_load_own": (_STATUS, [Handle, ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)]),
+    "rejoin_checkpoint_with_own": (_STATUS, [Handle, _DATA, _SIZE, _DATA, _SIZE, _TEXT]),
     "rejoin_checkpoint_lazy": (_STATUS, [Handle, Supplier, Release, _DATA, _TEXT]),
     "rejoin_supply": (None, [_DATA, _DATA, _SIZE]),
     "rejoin_finish": (_STATUS, [Handle, _DATA, _SIZE]),

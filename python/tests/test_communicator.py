@@ -166,6 +166,21 @@ class Calls(Launched):
         self.assertIn("[0] made 1 ", out)
         self.assertEqual(self.digest(out), self.digest(undisturbed))
 
+    def test_a_model_of_its_own_comes_back_with_the_rank(self):
+        program = BEGIN + """
+    with rejoin.join() as ranks:
+        version, model = ranks.load()
+        own = ranks.load_own()
+        assert own == (bytes([ranks.rank, version]) if version > 0 else None), (version, own)
+        for iteration in range(version, 4):
+            ranks.allreduce(np.ones(4))
+            ranks.checkpoint(b"shared", own=bytes([ranks.rank, iteration + 1]))
+        ranks.finish(b"shared")
+        print(f"digest {rejoin.digest(b'shared')}", flush=True)
+    """
+        out, _ = self.run_ranks(3, program, "--restart", "--kill", "rank=1,version=2,seqno=0")
+        self.assertIn("[1.1] digest", out)
+
     def test_an_exception_in_a_callback_is_the_cause_of_the_error_and_ends_the_job(self):
         program = BEGIN + """
     def bad(left, right):

@@ -343,6 +343,12 @@ rejoin_status rejoin_barrier(rejoin_communicator *communicator, const char *site
 rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, const void **model, size_t *bytes);
 
 /*
+ * The model that only this rank had at that version (see rejoin_checkpoint_with_own); NULL and 0 bytes where none was taken. It
+ * belongs to the handle, too.
+ */
+rejoin_status rejoin_load_own(rejoin_communicator *communicator, const void **own, size_t *bytes);
+
+/*
  * Ends the version and begins the next one with this model, which has to be the same at all ranks. It is copied into this
  * process's memory, for whoever comes back. Also returns REJOIN_MISMATCH when this incarnation has made fewer collectives of the
  * version than were made before, or another rank of this process has another model.
@@ -350,7 +356,14 @@ rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, 
 rejoin_status rejoin_checkpoint(rejoin_communicator *communicator, const void *model, size_t bytes, const char *site);
 
 /*
- * The same without the bytes, which are made when somebody needs them: a rank that comes back, or a durable checkpoint. The supplier
+ * The same with a model that only this rank has, beside the one that all have. It is held by two other processes, on other hosts
+ * where there are any, before this returns: so it survives this process. All ranks have to call this, or none.
+ */
+rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, const void *model, size_t bytes, const void *own,
+                                         size_t own_bytes, const char *site);
+
+/*
+ * As rejoin_checkpoint() without the bytes, which are made when somebody needs them: a rank that comes back, or a durable checkpoint. The supplier
  * hands them to rejoin_supply(), which copies them, and returns 0. `user` is an immutable snapshot of the model: whenever it is
  * asked, until it is released (about two versions later), the supplier gives the same bytes, the same at all ranks. Supplier and
  * release are called by threads of the library, one at a time; both must return, and must not use the handle. `release` may be

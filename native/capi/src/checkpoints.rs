@@ -50,6 +50,47 @@ pub unsafe extern "C" fn rejoin_checkpoint(
 
 /// See the header.
 #[no_mangle]
+pub unsafe extern "C" fn rejoin_load_own(
+    communicator: *mut RejoinCommunicator,
+    own: *mut *const c_void,
+    length: *mut usize,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        if own.is_null() || length.is_null() {
+            return Err(bad("own or bytes is NULL; results are written there".into()));
+        }
+        rank.own = rank.live()?.load_own()?;
+        own.write(rank.own.as_ref().map_or(std::ptr::null(), |bytes| bytes.as_ptr().cast()));
+        length.write(rank.own.as_ref().map_or(0, |bytes| bytes.len()));
+        Ok(())
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_checkpoint_with_own(
+    communicator: *mut RejoinCommunicator,
+    model: *const c_void,
+    length: usize,
+    own: *const c_void,
+    own_length: usize,
+    site: *const c_char,
+) -> i32 {
+    // SAFETY: the header asks for pointers to what it says.
+    let call = |rank: &mut crate::handle::Rank| unsafe {
+        let site = site_of(site)?;
+        let (model, own) = (bytes("model", model, length)?, bytes("own", own, own_length)?);
+        rank.live()?.checkpoint_with_own_at(model, own, site).map(drop)
+    };
+    // SAFETY: as above.
+    unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
 pub unsafe extern "C" fn rejoin_finish(
     communicator: *mut RejoinCommunicator,
     model: *const c_void,

@@ -61,6 +61,7 @@ pub(crate) struct Rank {
     pub(crate) gone: String,
     /// What was loaded.
     pub(crate) model: Option<Bytes>,
+    pub(crate) own: Option<Bytes>,
     /// The results of the last gathering of unequal parts.
     pub(crate) gathered: Option<(Bytes, Vec<usize>)>,
     /// The version when the communicator went.
@@ -106,7 +107,7 @@ impl RejoinCommunicator {
             Some(error) => format!("this communicator's join has failed: {error}"),
             None => "the job was over when this rank joined; there is nothing to do".into(),
         };
-        let inside = Rank { communicator, gone, model: None, gathered: None, last_version: 0 };
+        let inside = Rank { communicator, gone, model: None, own: None, gathered: None, last_version: 0 };
         let handle = RejoinCommunicator { rank, world, incarnation, guarded: Guarded::new(inside) };
         if let Some(error) = error {
             handle.guarded.call(|_| Err(error), |_, _| {});

@@ -309,6 +309,52 @@ fn a_lazy_checkpoint_is_made_for_the_rank_that_comes_back_and_released_in_the_en
 }
 
 #[test]
+fn a_model_of_its_own_comes_back_with_the_rank() {
+    let job = Job::new(3);
+    let join = |executor: &std::ffi::CStr, rank: u32, task| {
+        let process = job.process(executor);
+        let (handle, status) = job.join(process, rank, task);
+        handle.check(status);
+        // SAFETY: it is closed once.
+        unsafe { rejoin_process_close(process) };
+        handle
+    };
+    let checkpoint = |rank: &Rank| {
+        let (model, own) = (b"shared", [rank.number() as u8; 5]);
+        let (model, own) = ((model.as_ptr().cast(), model.len()), (own.as_ptr().cast(), own.len()));
+        // SAFETY: the bytes are there.
+        rank.check(unsafe { rejoin_checkpoint_with_own(rank.0, model.0, model.1, own.0, own.1, null()) });
+    };
+    let meet = |rank: &Rank| rank.check(rank.allreduce(&mut [1.0], F64, SUM, c""));
+    std::thread::scope(|scope| {
+        let (join, checkpoint, meet) = (&join, &checkpoint, &meet);
+        for (executor, number) in [(c"one", 1), (c"two", 2)] {
+            scope.spawn(move || {
+                let rank = join(executor, number, 0);
+                checkpoint(&rank);
+                meet(&rank);
+                meet(&rank);
+                rank.check(rank.finish(b"end"));
+            });
+        }
+        let first = join(c"zero", 0, 0);
+        checkpoint(&first);
+        meet(&first);
+        drop(first);
+        let second = join(c"zero again", 0, 1);
+        let (mut own, mut bytes) = (null(), 0);
+        // SAFETY: there is room for both.
+        unsafe {
+            second.check(rejoin_load_own(second.0, &mut own, &mut bytes));
+            assert_eq!(std::slice::from_raw_parts(own.cast::<u8>(), bytes), [0; 5]);
+        }
+        meet(&second);
+        meet(&second);
+        second.check(second.finish(b"end"));
+    });
+}
+
+#[test]
 fn what_cannot_be_is_refused_with_a_text_and_the_handle_stays_usable() {
     Job::new(1).all(|rank| {
         let mut one = [1.0f64];

@@ -7,9 +7,9 @@ use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::tracker::secret;
-use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JString};
+use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString};
 use jni::sys::{jint, jlong};
-use jni::Env;
+use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
 use rejoin_agent::collective::{Communicator, Limits, Process};
 use rejoin_agent::launched::Launched;
@@ -203,6 +203,50 @@ pub(crate) fn checkpoint<'l>(
     // SAFETY: the Java side holds the buffer, and calls with one thread at a time.
     let model = unsafe { memory(env, &model) }?;
     with(communicator, |live| Ok(live.checkpoint_at(model, site).map(drop)?))
+}
+
+pub(crate) fn load_own<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<JByteArray<'l>, Failure> {
+    let own = with(communicator, |live| Ok(live.load_own()?))?;
+    to_bytes(env, own.as_deref())
+}
+
+pub(crate) fn checkpoint_with_own<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    model: JByteBuffer<'l>,
+    own: JByteArray<'l>,
+    site: JString<'l>,
+) -> Result<(), Failure> {
+    let site = Site::Named(text(env, &site)?.into());
+    let own = bytes(env, &own)?.unwrap_or_default();
+    // SAFETY: the Java side holds the buffer, and calls with one thread at a time.
+    let model = unsafe { memory(env, &model) }?;
+    with(communicator, |live| Ok(live.checkpoint_with_own_at(model, &own, site).map(drop)?))
+}
+
+/// The snapshot's `supply` never throws; it gives null when it can't make the bytes.
+pub(crate) fn checkpoint_lazy<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    snapshot: JObject<'l>,
+    site: JString<'l>,
+) -> Result<(), Failure> {
+    let site = Site::Named(text(env, &site)?.into());
+    let (vm, snapshot) = (env.get_java_vm()?, env.new_global_ref(&snapshot)?);
+    let supplier = move || {
+        let made = vm.attach_current_thread(|env| -> Result<Option<Vec<u8>>, Failure> {
+            let made = env.call_method(&snapshot, jni_str!("supply"), jni_sig!("()[B"), &[])?.l()?;
+            let made = env.cast_local::<JByteArray>(made)?;
+            bytes(env, &made)
+        });
+        match made {
+            Ok(Some(bytes)) => Ok(bytes),
+            _ => Err(Error::new(Code::Io, "the supplier of a checkpoint has thrown an exception; expected bytes")),
+        }
+    };
+    with(communicator, |live| Ok(live.checkpoint_lazy_at(supplier, site).map(drop)?))
 }
 
 pub(crate) fn digest<'l>(env: &mut Env<'l>, _: JClass<'l>, data: JByteArray<'l>) -> Result<JString<'l>, Failure> {

@@ -68,6 +68,15 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = ranks::version, static fn communicator_version(communicator: jlong) -> jint },
     native! { fn = ranks::load, static fn communicator_load(communicator: jlong) -> jbyte[] },
     native! { fn = ranks::checkpoint, static fn communicator_checkpoint(communicator: jlong, model: JByteBuffer, site: JString) },
+    native! { fn = ranks::load_own, static fn communicator_load_own(communicator: jlong) -> jbyte[] },
+    native! {
+        fn = ranks::checkpoint_with_own,
+        static fn communicator_checkpoint_with_own(communicator: jlong, model: JByteBuffer, own: jbyte[], site: JString)
+    },
+    native! {
+        fn = ranks::checkpoint_lazy,
+        static fn communicator_checkpoint_lazy(communicator: jlong, snapshot: io.rejoin.Snapshot, site: JString)
+    },
     native! { fn = ranks::finish, static fn communicator_finish(communicator: jlong, model: jbyte[]) },
     native! { fn = ranks::leave, static fn communicator_close(communicator: jlong, code: JString, message: JString) },
     native! {

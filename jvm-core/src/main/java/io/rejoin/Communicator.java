@@ -6,6 +6,7 @@ import java.nio.ByteOrder;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Supplier;
 
 /**
  * One rank of a job in one incarnation: its collectives and checkpoints, for any training loop.
@@ -336,6 +337,32 @@ public final class Communicator implements AutoCloseable {
   /** The same for a direct buffer. */
   public void checkpoint(ByteBuffer model) {
     Native.communicatorCheckpoint(open(), direct("the model", model), site());
+  }
+
+  /**
+   * The same with a model that only this rank has, beside the one that all have. It is held by two
+   * other processes, on other hosts where there are any, before this returns: so it survives this
+   * process. All ranks have to call this, or none.
+   */
+  public void checkpoint(byte[] model, byte[] own) {
+    ByteBuffer memory = inputs.bytes(model.length);
+    Scratch.put(model, memory);
+    Native.communicatorCheckpointWithOwn(open(), memory, own, site());
+  }
+
+  /** The own model of the version that this incarnation starts from; empty where none was taken. */
+  public Optional<byte[]> loadOwn() {
+    return Optional.ofNullable(Native.communicatorLoadOwn(open()));
+  }
+
+  /**
+   * A checkpoint without its bytes: {@code supplier} makes them when somebody needs them, which is a
+   * rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of the model:
+   * whenever it is asked (on another thread, for about two versions) it gives the same bytes, the
+   * same at all ranks.
+   */
+  public void checkpointLazy(Supplier<byte[]> supplier) {
+    Native.communicatorCheckpointLazy(open(), new Snapshot(supplier), site());
   }
 
   /**

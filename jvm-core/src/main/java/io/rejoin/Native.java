@@ -147,6 +147,16 @@ final class Native {
   /** Ends the version; the model is a direct buffer, from its first to its last byte. */
   static native void communicatorCheckpoint(long communicator, ByteBuffer model, String site);
 
+  /** What only this rank had at the version that it starts from; null if nothing. */
+  static native byte[] communicatorLoadOwn(long communicator);
+
+  /** The same as a checkpoint with what only this rank has. */
+  static native void communicatorCheckpointWithOwn(
+      long communicator, ByteBuffer model, byte[] own, String site);
+
+  /** The same as a checkpoint whose bytes the snapshot makes when somebody needs them. */
+  static native void communicatorCheckpointLazy(long communicator, Snapshot snapshot, String site);
+
   /** Reports the end and waits for all. */
   static native void communicatorFinish(long communicator, byte[] model);
 

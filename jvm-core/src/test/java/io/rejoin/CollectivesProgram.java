@@ -19,6 +19,8 @@ final class CollectivesProgram {
       }
       Communicator.Loaded start = ranks.load();
       check(start.model().isPresent() == (start.version() > 0), "a model from version 1 on");
+      byte[] own = start.version() == 2 ? new byte[] {(byte) ranks.rank(), 7} : null;
+      check(Arrays.equals(own, ranks.loadOwn().orElse(null)), "the own model");
       List<String> prepared = new ArrayList<>();
       double[] sum = new double[3];
       Runnable fill =
@@ -34,11 +36,23 @@ final class CollectivesProgram {
         start.model().ifPresent(model -> check(model[0] == start.version(), "the model"));
         arrays(ranks, iteration);
         buffers(ranks);
-        ranks.checkpoint(new byte[] {(byte) (iteration + 1)});
+        take(ranks, iteration + 1);
         check(ranks.version() == iteration + 1, "version");
       }
       ranks.finish(new byte[] {9});
       System.out.println("digest " + Communicator.digest(new byte[] {9}));
+    }
+  }
+
+  /** A lazy checkpoint, one with a model of each rank's own, and a plain one. */
+  private static void take(Communicator ranks, int version) {
+    byte[] model = {(byte) version};
+    if (version == 1) {
+      ranks.checkpointLazy(() -> model);
+    } else if (version == 2) {
+      ranks.checkpoint(model, new byte[] {(byte) ranks.rank(), 7});
+    } else {
+      ranks.checkpoint(model);
     }
   }
 

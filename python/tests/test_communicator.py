@@ -154,8 +154,6 @@ class Calls(Launched):
             state = state + ranks.allreduce(np.ones(4))
             snapshot = state
             ranks.checkpoint_lazy(lambda: made.append(1) or snapshot)
-            # A lazy checkpoint of the first versions is released by now.
-            assert len(rejoin._communicator._snapshots) <= 3
         ranks.finish(state)
         print(f"made {len(made)} digest {rejoin.digest(state)}", flush=True)
     assert not rejoin._communicator._snapshots, "all are released in the end"

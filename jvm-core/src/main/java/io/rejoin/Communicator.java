@@ -356,10 +356,10 @@ public final class Communicator implements AutoCloseable {
   }
 
   /**
-   * A checkpoint without its bytes: {@code supplier} makes them when somebody needs them, which is a
-   * rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of the model:
-   * whenever it is asked (on another thread, for about two versions) it gives the same bytes, the
-   * same at all ranks.
+   * A checkpoint without its bytes: {@code supplier} makes them when somebody needs them, which is
+   * a rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of the
+   * model: whenever it is asked (on another thread, for about two versions) it gives the same
+   * bytes, the same at all ranks.
    */
   public void checkpointLazy(Supplier<byte[]> supplier) {
     Native.communicatorCheckpointLazy(open(), new Snapshot(supplier), site());

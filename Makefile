@@ -3,7 +3,7 @@
 KILL ?= 1@30
 export KILL
 
-.PHONY: demo test test-long bench bench-collectives install lint setup build clean
+.PHONY: model soak demo test test-long bench bench-collectives install lint setup build clean
 
 setup:
 	@scripts/setup.sh
@@ -38,6 +38,18 @@ bench-collectives:
 PREFIX ?= /usr/local
 install:
 	@scripts/install.sh "$(PREFIX)"
+
+# The model with more faults than `make test` has time for (docs/testing.md: states and seconds of each).
+model:
+	@cargo build --release --locked -p rejoin-model
+	@for setup in "two-versions --crashes 1" "boot-and-one --crashes 1" "two-collectives --cuts 1" \
+	    "two-versions --world 2 --zombies 1" "two-versions --world 2 --crashes 1 --cuts 1"; do \
+	  $${CARGO_TARGET_DIR:-target}/release/rejoin-model $$setup || exit 1; done
+
+# Random deaths through `rejoin run`, results checked all the time, memory and descriptors flat at the end.
+soak:
+	@cargo build --release --locked -p rejoin-cli --bins --examples
+	@scripts/soak.py --minutes $${MINUTES:-10} --binaries $${CARGO_TARGET_DIR:-target}/release
 
 lint: setup
 	@scripts/lint.sh

@@ -41,6 +41,25 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them, in the order of their numbers on the wire.
+    pub const ALL: [Code; 15] = [
+        Code::BadArgument,
+        Code::BadState,
+        Code::Fenced,
+        Code::RolledBack,
+        Code::Mismatch,
+        Code::MembersMissing,
+        Code::Unrecoverable,
+        Code::TrackerUnreachable,
+        Code::Cancelled,
+        Code::Io,
+        Code::OutOfSpace,
+        Code::Incompatible,
+        Code::TrainingFailed,
+        Code::TimedOut,
+        Code::Internal,
+    ];
+
     /// The name that stands in logs and in the JVM's exception, for instance `FENCED`.
     pub fn name(self) -> &'static str {
         match self {

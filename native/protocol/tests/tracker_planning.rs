@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Position, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, Standing, TrackerMessage};
-use rejoin_protocol::tracker::Output;
+use rejoin_protocol::tracker::{Input, Output};
 use support::*;
 
 fn settled(outputs: &[Output]) -> bool {
@@ -212,4 +212,33 @@ fn a_seat_says_whether_it_can_be_linked_with() {
     let planned: Vec<bool> = views(&outputs, 4)[0].seats.iter().map(|seat| seat.planned).collect();
     assert_eq!(planned, [false, true, true]);
     assert!(views(&outputs, 4)[0].generation > Generation { epoch: 1, number: 0 });
+}
+
+/// Rank 1's executor was reported gone and lives on; its rank was started again on agent 3. Nobody has answered the view.
+fn declared_lost_and_heard_again() -> (Desk, Vec<Output>) {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.input(Input::ExecutorGone { executor: "exec-2".into(), reason: "lost".into() });
+    let mut outputs = desk.register(3);
+    outputs.extend(desk.joins(3, 1, attempt(1)));
+    outputs.extend(desk.says(2, AgentMessage::Heartbeat { sequence: 7, ranks: Vec::new() }).to_vec());
+    (desk, outputs)
+}
+
+#[test]
+fn a_plan_names_no_holder_whose_address_the_view_has_not() {
+    let (mut desk, outputs) = declared_lost_and_heard_again();
+    let known = views(&outputs, 3).last().map(|view| view.agents.clone()).unwrap();
+    let generation = views(&outputs, 3).last().map(|view| view.generation).unwrap();
+    assert!(known.iter().any(|at| at.agent.0 == 2), "it counts again, so everybody is told where it is");
+    let mut answers =
+        |link, ranks, held| desk.says(link, AgentMessage::Standing(Standing { generation, ranks, held })).to_vec();
+    answers(1, vec![stands(0, 0, at(3))], Vec::new());
+    answers(999, Vec::new(), Vec::new());
+    answers(2, Vec::new(), vec![checkpoint(3)]);
+    let outputs = answers(3, vec![stands(1, 1, RankState::Fresh)], Vec::new());
+    let plan = plan(&outputs, 3).unwrap();
+    assert!(!plan.holders.is_empty());
+    for holder in &plan.holders {
+        assert!(known.iter().any(|at| at.agent == *holder), "agent {} is not among {known:?}", holder.0);
+    }
 }

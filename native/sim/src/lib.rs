@@ -8,6 +8,8 @@
 
 pub mod collectives;
 pub mod invariants;
+pub mod job;
+pub mod ranks;
 pub mod scenario;
 pub mod training;
 pub mod world;

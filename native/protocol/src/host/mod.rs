@@ -350,7 +350,7 @@ struct Local {
 
 /// The state machine of one agent. Drive it: [`Host::handle`] one input, then [`Host::poll`] until `None`, then sleep
 /// until [`Host::wake_at`] or the next input.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Host {
     config: HostConfig,
     now: Millis,

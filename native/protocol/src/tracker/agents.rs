@@ -52,6 +52,7 @@ impl Tracker {
     pub(super) fn register(&mut self, link: u64, registration: Registration) {
         let Registration { agent, executor, host, address, pid, standing } = registration;
         let known = self.agents.get(&agent);
+        let unnamed = known.is_none_or(|known| known.lost) && !standing.held.is_empty();
         if let Some(older) = known.and_then(|known| known.link).filter(|older| *older != link) {
             self.links.remove(&older);
             self.outputs.push_back(Output::Close { link: older });
@@ -112,6 +113,9 @@ impl Tracker {
         for rank in ended {
             self.lose(rank, "its task ended while its agent was disconnected".into(), true);
         }
+        if unnamed {
+            self.view_has_to_name(agent);
+        }
         self.tell_state(agent);
     }
 
@@ -148,7 +152,18 @@ impl Tracker {
         let (executor, host) = (record.executor.clone(), record.host.clone());
         self.event(Event::AgentJoined { agent, executor, host, pid: 0 });
         if self.over.is_none() {
+            self.view_has_to_name(agent);
             self.tell_state(agent);
+        }
+    }
+
+    /// An agent counts again that the present view doesn't name. A plan that is still to be made may name it as a holder, and
+    /// those who have only the view wouldn't know where it is: so there is a new view first.
+    fn view_has_to_name(&mut self, agent: AgentId) {
+        let planned = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
+        if self.generation.number > 0 && !planned {
+            let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+            self.changed.get_or_insert_with(|| format!("executor {executor}, which was believed lost, is there again"));
         }
     }
 

@@ -25,7 +25,7 @@ const LINK_EVENT_MILLIS: u64 = 500;
 type End = (Rank, Incarnation);
 
 /// Links between living ranks that broke.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct PairTroubles {
     reports: BTreeMap<(End, End), (u32, Millis)>,
     untold: Vec<(Millis, End, End, String)>,

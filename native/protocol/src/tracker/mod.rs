@@ -138,7 +138,7 @@ pub struct JobResult {
 
 /// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`] until `None`, then
 /// sleep until [`Tracker::wake_at`] or the next input. Read what connections have before a `Wake`: silence is judged by it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tracker {
     config: TrackerConfig,
     began: Millis,

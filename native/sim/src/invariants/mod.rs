@@ -1,12 +1,16 @@
 //! The promises, one file each. What is checked while a run goes on is fed from the simulated driver; the rest at its end.
 
 pub mod agreement;
+pub mod bounded;
+pub mod deadlines;
 pub mod fencing;
 pub mod identity;
 pub mod monotony;
 pub mod no_lost_work;
 pub mod progress;
 pub mod replay;
+
+pub(crate) use monotony::Monotony;
 
 use crate::scenario::Scenario;
 use crate::training::Truth;

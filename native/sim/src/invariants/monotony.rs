@@ -19,7 +19,7 @@ pub struct Monotony {
 }
 
 impl Monotony {
-    pub(super) fn view(&mut self, agent: AgentId, generation: Generation) -> Checked {
+    pub(crate) fn view(&mut self, agent: AgentId, generation: Generation) -> Checked {
         let known = self.generations.entry(agent).or_default();
         if generation < *known {
             return Err(Violation::new(NAME, format!("agent {} went from view {known} to {generation}", agent.0)));
@@ -28,7 +28,7 @@ impl Monotony {
         Ok(())
     }
 
-    pub(super) fn entered(&mut self, who: (Rank, Incarnation), lineage: Lineage, version: Version) -> Checked {
+    pub(crate) fn entered(&mut self, who: (Rank, Incarnation), lineage: Lineage, version: Version) -> Checked {
         if let Some((l, v)) = self.versions.insert(who, (lineage, version)) {
             if l != lineage || version.0 != v.0 + 1 {
                 return Err(Violation::new(NAME, format!("{who:?} went from {l}/{v} to {lineage}/{version}")));
@@ -37,7 +37,7 @@ impl Monotony {
         Ok(())
     }
 
-    pub(super) fn event(&mut self, event: &Event) -> Checked {
+    pub(crate) fn event(&mut self, event: &Event) -> Checked {
         match event {
             Event::RankJoined { rank, incarnation, .. } => {
                 let known = self.incarnations.insert(*rank, *incarnation);

@@ -22,11 +22,11 @@ pub struct NoLostWork {
 
 impl NoLostWork {
     /// Ranks with state of their own may lose version 1, and then start from the beginning.
-    pub(super) fn new(locals: bool) -> Self {
+    pub(crate) fn new(locals: bool) -> Self {
         NoLostWork { locals, ..NoLostWork::default() }
     }
 
-    pub(super) fn event(&mut self, event: &Event) -> Checked {
+    pub(crate) fn event(&mut self, event: &Event) -> Checked {
         match event {
             Event::RankLost { rank, incarnation, .. } => {
                 self.lost.insert((*rank, *incarnation));
@@ -52,7 +52,7 @@ impl NoLostWork {
         Ok(())
     }
 
-    pub(super) fn started(&self, rank: Rank, start: &Start) -> Checked {
+    pub(crate) fn started(&self, rank: Rank, start: &Start) -> Checked {
         let plans = self.planned.get(&rank);
         if !plans.is_some_and(|plans| plans.contains(&(start.lineage, start.version))) {
             let text = format!("rank {rank} starts at {}/{}, no plan says so", start.lineage, start.version);
@@ -64,7 +64,7 @@ impl NoLostWork {
         Ok(())
     }
 
-    pub(super) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error) -> Checked {
+    pub(crate) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error) -> Checked {
         let Some(incarnation) = incarnation else { return Ok(()) };
         let told = self.lost.contains(&(rank, incarnation));
         let right = match error.code {

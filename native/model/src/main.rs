@@ -1,0 +1,57 @@
+//! Checks a setup and says how many states it has: `rejoin-model two-versions --crashes 2`.
+#![forbid(unsafe_code)]
+
+use rejoin_model::{check, Setup};
+use rejoin_sim::ranks::Defect;
+use std::process::ExitCode;
+
+const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victim PROCESS] [--zombies N] [--cuts N] [--tracker-deaths N] [--rendezvous] [--world N] [--defect NAME] [--threads N]
+  JOB     one-collective, two-collectives, two-versions, boot-and-one
+  --rendezvous  faults may strike before everybody has joined
+  --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let after = |name: &str| arguments.iter().position(|one| one == name).and_then(|at| arguments.get(at + 1));
+    let number = |name: &str, otherwise: u8| after(name).map_or(Some(otherwise), |text| text.parse().ok());
+    let job = match arguments.first().map(String::as_str) {
+        Some("two-collectives") => Some(Setup::two_collectives()),
+        Some("one-collective") => Some(Setup { versions: vec![vec![None]], ..Setup::two_collectives() }),
+        Some("two-versions") => Some(Setup::two_versions()),
+        Some("boot-and-one") => Some(Setup::boot_and_one()),
+        _ => None,
+    };
+    let defect = match after("--defect") {
+        None => Some(None),
+        Some(name) => Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == *name).map(Some),
+    };
+    let parsed = (|| {
+        let setup = Setup {
+            crashes: number("--crashes", 0)?,
+            victims: after("--victim").map(|text| text.parse()).transpose().ok()?.map(|victim| vec![victim]),
+            zombies: number("--zombies", 0)?,
+            cuts: number("--cuts", 0)?,
+            tracker_deaths: number("--tracker-deaths", 0)?,
+            from_rendezvous: arguments.iter().any(|one| one == "--rendezvous"),
+            world: u32::from(number("--world", 3)?),
+            defect: defect?,
+            ..job?
+        };
+        Some((setup, usize::from(number("--threads", 2)?)))
+    })();
+    let Some((setup, threads)) = parsed else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    println!("{setup:?}");
+    let verdict = check(setup, threads);
+    println!("{} states in {:.1} s", verdict.states, verdict.took.as_secs_f64());
+    match verdict.broken {
+        None => ExitCode::SUCCESS,
+        Some((promise, story)) => {
+            println!("{promise} is broken:");
+            story.iter().for_each(|step| println!("  {step}"));
+            ExitCode::FAILURE
+        }
+    }
+}

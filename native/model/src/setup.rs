@@ -1,0 +1,76 @@
+//! What is checked: the job, and how much goes wrong.
+
+use rejoin_protocol::ids::Rank;
+use rejoin_sim::ranks::{Defect, Job, Program};
+
+/// A small job, and the faults that may strike it at any point.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Ranks.
+    pub world: u32,
+    /// Boot collectives; a root, or none for an allreduce.
+    pub boot: Vec<Option<u32>>,
+    /// The collectives of each version.
+    pub versions: Vec<Vec<Option<u32>>>,
+    /// Processes that die.
+    pub crashes: u8,
+    /// Which of the first processes may die; `None` for any, and those that were started later as well.
+    pub victims: Option<Vec<u32>>,
+    /// Processes that are declared lost and live on.
+    pub zombies: u8,
+    /// Data links that break between the living.
+    pub cuts: u8,
+    /// Deaths of the tracker, which comes back without what it knew.
+    pub tracker_deaths: u8,
+    /// Faults may strike from the rendezvous on, and not only when all have joined.
+    pub from_rendezvous: bool,
+    /// A rank whose last call is another one.
+    pub differs: Option<Rank>,
+    /// A defect of the driver.
+    pub defect: Option<Defect>,
+}
+
+impl Setup {
+    /// Three ranks, an allreduce and a broadcast from rank 1 in one version, no faults.
+    pub fn two_collectives() -> Self {
+        Setup {
+            world: 3,
+            boot: Vec::new(),
+            versions: vec![vec![None, Some(1)]],
+            crashes: 0,
+            victims: None,
+            zombies: 0,
+            cuts: 0,
+            tracker_deaths: 0,
+            from_rendezvous: false,
+            differs: None,
+            defect: None,
+        }
+    }
+
+    /// Three ranks, an allreduce, a checkpoint, and another allreduce.
+    pub fn two_versions() -> Self {
+        Setup { versions: vec![vec![None], vec![None]], ..Setup::two_collectives() }
+    }
+
+    /// Three ranks, a boot allreduce and an allreduce.
+    pub fn boot_and_one() -> Self {
+        Setup { boot: vec![None], versions: vec![vec![None]], ..Setup::two_collectives() }
+    }
+
+    /// The same with so many deaths.
+    pub fn crashes(self, crashes: u8) -> Self {
+        Setup { crashes, ..self }
+    }
+
+    /// The same with this defect.
+    pub fn defect(self, defect: Defect) -> Self {
+        Setup { defect: Some(defect), ..self }
+    }
+
+    pub(crate) fn job(&self) -> Job {
+        let mut program = Program::new(self.world, &self.boot, &self.versions);
+        program.differs = self.differs;
+        Job { program, defect: self.defect }
+    }
+}

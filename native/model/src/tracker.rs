@@ -1,0 +1,86 @@
+//! The tracker's steps.
+
+use crate::memory::{Name, Things};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{AgentId, Millis};
+use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
+use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+
+/// The moment at which time stands.
+pub(crate) const NOW: Millis = Millis(0);
+
+const TIMING: Timing =
+    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 300_000 };
+
+/// What happens to the tracker.
+#[derive(Clone, Debug)]
+pub(crate) enum ToTracker {
+    Message { link: u64, message: AgentMessage },
+    Closed { link: u64, agent: AgentId, gone: bool },
+    DeclaredLost { process: u32 },
+}
+
+/// What follows from a step of the tracker.
+#[derive(Clone, Debug)]
+pub(crate) enum FromTracker {
+    Send { link: u64, message: Name },
+    Close { link: u64 },
+    Kill { process: u32 },
+    Over(Result<u128, Code>),
+}
+
+pub(crate) fn new(world: u32, epoch: u32) -> Tracker {
+    let config = TrackerConfig {
+        world,
+        epoch,
+        timing: TIMING,
+        deaths_limit: 1000,
+        deaths_setting: "the limit".into(),
+        faults: Vec::new(),
+    };
+    Tracker::new(config, NOW).expect("this configuration is right")
+}
+
+/// One thing that happens to the tracker, and what follows.
+pub(crate) fn step(
+    mut tracker: Tracker,
+    input: ToTracker,
+    messages: &Things<TrackerMessage>,
+) -> (Tracker, Vec<FromTracker>) {
+    let mut inputs = Vec::new();
+    match input {
+        ToTracker::Message { link, message } => inputs.push(Input::Message { link, message }),
+        ToTracker::Closed { link, agent, gone } => {
+            inputs.push(Input::Closed { link, reason: "connection reset".into() });
+            inputs.push(Input::Probed { agent, gone });
+        }
+        ToTracker::DeclaredLost { process } => {
+            let reason = "the framework says so".into();
+            inputs.push(Input::ExecutorGone { executor: process.to_string(), reason });
+        }
+    }
+    let mut effects = Vec::new();
+    for input in inputs {
+        tracker.handle(input, NOW);
+        while let Some(output) = tracker.poll() {
+            match output {
+                Output::Send { link, message } => {
+                    effects.push(FromTracker::Send { link, message: messages.keep(message) })
+                }
+                Output::Close { link } => effects.push(FromTracker::Close { link }),
+                // Answered at once, with the end of the connection.
+                Output::Probe { .. } | Output::Event(_) => {}
+                Output::Kill { executor, .. } => {
+                    if let Ok(process) = executor.parse() {
+                        effects.push(FromTracker::Kill { process });
+                    }
+                }
+                Output::Over(outcome) => {
+                    let outcome = outcome.map(|result| result.digest).map_err(|error: Error| error.code);
+                    effects.push(FromTracker::Over(outcome));
+                }
+            }
+        }
+    }
+    (tracker, effects)
+}

@@ -1,0 +1,35 @@
+//! The model bites: a defect that is built into the driver on purpose breaks a promise in some run.
+
+use rejoin_model::{check, Setup};
+use rejoin_sim::ranks::Defect;
+
+fn breaks(setup: Setup, promises: &[&str]) {
+    let verdict = check(setup.clone(), 2);
+    let (promise, _) = verdict.broken.unwrap_or_else(|| panic!("{} states, none shows it: {setup:?}", verdict.states));
+    assert!(promises.contains(&promise), "{promise} of {setup:?}");
+}
+
+fn two_ranks() -> Setup {
+    Setup { world: 2, ..Setup::two_versions() }
+}
+
+#[test]
+fn a_result_that_counts_before_all_have_given_to_it_is_found() {
+    breaks(two_ranks().defect(Defect::UnfinishedIsFinal), &["Agreement"]);
+}
+
+#[test]
+fn a_boot_call_that_is_looked_up_without_its_number_is_found() {
+    let setup = Setup { boot: vec![None, None], ..two_ranks() };
+    breaks(setup.defect(Defect::NoOccurrence), &["Agreement", "Replay"]);
+}
+
+#[test]
+fn a_version_of_which_nothing_is_kept_is_found() {
+    breaks(two_ranks().crashes(1).defect(Defect::NothingOfThePrevious), &["Progress"]);
+}
+
+#[test]
+fn frames_of_incarnations_that_the_view_has_not_are_found() {
+    breaks(Setup { zombies: 1, ..two_ranks() }.defect(Defect::NoFencing), &["Fencing"]);
+}

@@ -1,0 +1,54 @@
+//! Every run of a small job keeps every promise: all orders of messages, a death at every point.
+//!
+//! What takes longer is `cargo run --release -p rejoin-model -- ...`; `docs/testing.md` has the figures.
+
+use rejoin_model::{check, Setup};
+use rejoin_protocol::ids::Rank;
+
+/// Checks a setup whole; fewer states than expected would mean that it doesn't do what it says.
+fn holds(setup: Setup, at_least: usize) {
+    let verdict = check(setup.clone(), 2);
+    if let Some((promise, story)) = verdict.broken {
+        panic!("{promise} is broken in {setup:?}:\n{}", story.join("\n"));
+    }
+    println!("{} states in {:.1} s: {setup:?}", verdict.states, verdict.took.as_secs_f64());
+    assert!(verdict.states >= at_least, "{} states in {setup:?}", verdict.states);
+}
+
+fn two_ranks(setup: Setup) -> Setup {
+    Setup { world: 2, ..setup }
+}
+
+#[test]
+fn three_ranks_make_two_collectives_and_one_dies_anywhere() {
+    // Ranks 0 and 2 do the same in this job; rank 1 is a root.
+    holds(Setup { victims: Some(vec![1, 2]), ..Setup::two_collectives() }.crashes(1), 1_000_000);
+}
+
+#[test]
+fn two_ranks_with_a_checkpoint_survive_a_death_from_the_rendezvous_on() {
+    holds(Setup { from_rendezvous: true, ..two_ranks(Setup::two_versions()) }.crashes(1), 50_000);
+}
+
+#[test]
+fn boot_results_survive_a_death_and_a_broken_link() {
+    holds(Setup { cuts: 1, ..two_ranks(Setup::boot_and_one()) }.crashes(1), 300_000);
+}
+
+#[test]
+fn a_process_that_lives_on_after_it_was_declared_lost_does_no_harm() {
+    holds(Setup { zombies: 1, ..two_ranks(Setup::boot_and_one()) }, 50_000);
+}
+
+#[test]
+fn ranks_that_make_different_calls_are_told_and_nothing_is_handed_out() {
+    for rank in 0..2 {
+        let setup = Setup { differs: Some(Rank(rank)), versions: vec![vec![None, None]], ..Setup::two_collectives() };
+        holds(two_ranks(setup), 50);
+    }
+}
+
+#[test]
+fn a_tracker_that_comes_back_ends_the_job_with_its_model_or_with_the_error_that_says_so() {
+    holds(Setup { tracker_deaths: 1, ..two_ranks(Setup::two_versions()) }.crashes(1), 50_000);
+}

@@ -1,0 +1,165 @@
+//! The framework: it starts tasks, retries those that fail, and replaces processes that die.
+
+use super::{who, Happening, There, World};
+use crate::ranks::{Input, Process};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{Attempt, Incarnation, Millis, Rank};
+use rejoin_protocol::tracker::Input as TrackerInput;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct Framework {
+    next_process: u32,
+    tries: Vec<u32>,
+    done: BTreeSet<u32>,
+    /// Starts that are on their way, by rank.
+    starting: BTreeMap<u32, u32>,
+}
+
+impl Framework {
+    pub(super) fn new(world: u32) -> Self {
+        let starting = (0..world).map(|rank| (rank, 1)).collect();
+        Framework { next_process: 0, tries: vec![0; world as usize], done: BTreeSet::new(), starting }
+    }
+
+    pub(super) fn done(&mut self, process: u32) {
+        self.done.insert(process);
+    }
+
+    pub(super) fn is_quiet(&self) -> bool {
+        self.starting.values().all(|count| *count == 0)
+    }
+
+    pub(super) fn describe(&self) -> String {
+        format!("tries {:?} starting {:?}", self.tries, self.starting)
+    }
+}
+
+impl World {
+    fn start_later(&mut self, rank: u32) {
+        *self.framework.starting.entry(rank).or_default() += 1;
+        let pause = self.rng.u64(50..700);
+        self.after(pause, Happening::Starts { rank });
+    }
+
+    /// A task starts in a new process, which connects to the tracker and joins.
+    pub(super) fn start(&mut self, rank: u32) {
+        let waiting = self.framework.starting.entry(rank).or_default();
+        *waiting = waiting.saturating_sub(1);
+        let id = self.framework.next_process;
+        self.framework.next_process += 1;
+        let task = self.framework.tries[rank as usize];
+        self.framework.tries[rank as usize] += 1;
+        let host = format!("host{}", id % 2);
+        let process = Process::new(who(id, rank, task), &host, 30_000, Millis(self.now));
+        let there = There {
+            process,
+            alive: true,
+            frozen: false,
+            deferred: Vec::new(),
+            tracker_link: None,
+            wakes: None,
+            goes: false,
+            fetches: false,
+            stored: BTreeSet::new(),
+            settled: false,
+            waits_since: None,
+        };
+        self.processes.insert(id, there);
+        self.say(|| format!("process {id} starts with task {task} of rank {rank}"));
+        self.after(1, Happening::Connects { process: id });
+        let pause = self.rng.u64(1..200);
+        self.after(pause, Happening::Joins { process: id });
+    }
+
+    /// A rank's calls ended with an error: its task joins again when it was only sent back, and is tried again otherwise, in
+    /// the same process or in another one, if no other task of its rank is there.
+    pub(super) fn freed(&mut self, process: u32, incarnation: Option<Incarnation>, error: &Error) {
+        self.say(|| format!("process {process}: {error}"));
+        let Some(there) = self.processes.get(&process) else { return };
+        let rank = there.process.who().rank;
+        let found = self.no_lost_work.freed(rank, incarnation, error);
+        self.violate(found);
+        match error.code {
+            Code::RolledBack => {
+                let pause = self.rng.u64(1..100);
+                self.after(pause, Happening::Joins { process });
+            }
+            _ => self.try_again(process, rank),
+        }
+    }
+
+    fn try_again(&mut self, process: u32, rank: Rank) {
+        let another = self.processes.iter().any(|(id, there)| {
+            *id != process && there.alive && there.process.who().rank == rank && there.process.freed().is_none()
+        });
+        if another || self.framework.starting.get(&rank.0).is_some_and(|count| *count > 0) {
+            return;
+        }
+        if self.rng.bool() {
+            return self.start_later(rank.0);
+        }
+        let task = self.framework.tries[rank.0 as usize];
+        self.framework.tries[rank.0 as usize] += 1;
+        if let Some(there) = self.processes.get_mut(&process) {
+            there.process.tries_again(Attempt { stage: 0, task });
+        }
+        let pause = self.rng.u64(1..100);
+        self.after(pause, Happening::Joins { process });
+    }
+
+    pub(super) fn throw(&mut self, process: u32) {
+        let Some(there) = self.processes.get(&process).filter(|there| there.process.position().is_some()) else {
+            return;
+        };
+        if there.process.told().is_some() {
+            return;
+        }
+        let rank = there.process.who().rank;
+        self.input(process, Input::Throw);
+        self.try_again(process, rank);
+    }
+
+    /// SIGKILL.
+    pub(super) fn kill(&mut self, process: u32) {
+        let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
+        self.struck.insert("kill");
+        there.alive = false;
+        there.deferred.clear();
+        let (rank, link) = (there.process.who().rank, there.tracker_link.take());
+        let told = there.process.told().is_some();
+        self.say(|| format!("process {process} is killed, with rank {rank}"));
+        self.network.died(process);
+        if let Some(link) = link {
+            let delay = self.delay();
+            let reason = "connection reset".into();
+            self.after(delay, Happening::TrackerHears(TrackerInput::Closed { link, reason }));
+        }
+        let noticed = self.rng.u64(200..1500);
+        let executor = process.to_string();
+        let reason = "the executor has exited".into();
+        self.after(noticed, Happening::TrackerHears(TrackerInput::ExecutorGone { executor, reason }));
+        if !(told && self.framework.done.contains(&process)) {
+            self.try_elsewhere(process, rank);
+        }
+    }
+
+    fn try_elsewhere(&mut self, process: u32, rank: Rank) {
+        let another = self.processes.iter().any(|(id, there)| {
+            *id != process && there.alive && there.process.who().rank == rank && there.process.freed().is_none()
+        });
+        if !another && self.framework.starting.get(&rank.0).is_none_or(|count| *count == 0) {
+            self.start_later(rank.0);
+        }
+    }
+
+    /// The framework believes that a process is gone; it lives on until it is told.
+    pub(super) fn declare_lost(&mut self, process: u32) {
+        let executor = process.to_string();
+        let reason = "the framework has lost it".into();
+        self.after(0, Happening::TrackerHears(TrackerInput::ExecutorGone { executor, reason }));
+        let rank = self.processes.get(&process).map(|there| there.process.who().rank);
+        if let Some(rank) = rank {
+            self.start_later(rank.0);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Jobs with collectives in a seeded world keep every promise; and each defect that is built in on purpose is found.
+
+use rejoin_sim::job::run;
+use rejoin_sim::ranks::Defect;
+
+#[test]
+fn without_faults_every_job_ends_with_its_model_and_keeps_two_versions() {
+    for seed in 0..500 {
+        match run(seed, None, false, false) {
+            Ok(tally) => assert_eq!((tally.end.as_str(), tally.losses), ("model", 0), "seed {seed}"),
+            Err(violation) => panic!("seed {seed} broke a promise: {violation}"),
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let told = |seed| run(seed, None, true, false).map(|tally| format!("{tally:?}"));
+    for seed in [3, 77, 275, 2591] {
+        assert_eq!(told(seed), told(seed), "seed {seed}");
+    }
+}
+
+fn found(defect: Defect, within: u64) -> String {
+    let found = (0..within).find_map(|seed| run(seed, Some(defect), true, false).err().map(|found| (seed, found)));
+    let (seed, violation) = found.unwrap_or_else(|| panic!("none of {within} seeds shows {defect:?}"));
+    println!("{defect:?} is found by seed {seed}: {}", violation.promise);
+    violation.promise.to_string()
+}
+
+#[test]
+fn fencing_that_was_dropped_is_found() {
+    found(Defect::NoFencing, 2_000);
+}
+
+#[test]
+fn a_previous_version_of_which_nothing_is_kept_is_found() {
+    found(Defect::NothingOfThePrevious, 2_000);
+}
+
+#[test]
+fn a_boot_key_whose_number_was_forgotten_is_found() {
+    found(Defect::NoOccurrence, 100);
+}
+
+#[test]
+fn an_unfinished_result_that_counts_as_final_is_found() {
+    assert_eq!(found(Defect::UnfinishedIsFinal, 100), "Agreement");
+}
+
+#[test]
+fn frames_of_an_old_generation_that_are_taken_are_found() {
+    found(Defect::OldAttempts, 5_000);
+}
+
+#[test]
+fn a_standing_without_freezing_is_found() {
+    found(Defect::NoFreeze, 2_000);
+}

@@ -1,0 +1,42 @@
+//! What has to hold for any bytes that a decoder is given. Shared by the fuzz targets and by an ordinary test, which runs the
+//! kept corpus.
+
+use rejoin_protocol::channel::{PhaseMark, Receipt};
+use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::wire::{decode, encode, Header, HEADER_BYTES, PAYLOAD_LIMIT};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use std::fmt::Debug;
+
+/// A check of one decoder.
+pub type Check = fn(&[u8]);
+
+/// Each decoder's corpus folder, and its check.
+pub const ALL: [(&str, Check); 4] = [
+    ("header", header),
+    ("agent_message", message::<AgentMessage>),
+    ("tracker_message", message::<TrackerMessage>),
+    ("receipt", receipt),
+];
+
+/// A header that is read is written as it was, and tells no length over the limit.
+pub fn header(bytes: &[u8]) {
+    let Some(Ok(bytes)) = bytes.get(..HEADER_BYTES).map(<&[u8; HEADER_BYTES]>::try_from) else { return };
+    if let Ok(header) = Header::decode(bytes) {
+        assert!(header.length <= PAYLOAD_LIMIT);
+        assert_eq!(&header.encode(), bytes);
+    }
+}
+
+/// A message that is read comes back as it was when it is written and read again.
+pub fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(message) = decode::<T>(bytes) {
+        assert_eq!(decode::<T>(&encode(&message)).as_ref(), Ok(&message));
+    }
+}
+
+/// What goes over channels beside bytes.
+pub fn receipt(bytes: &[u8]) {
+    message::<Receipt>(bytes);
+    message::<PhaseMark>(bytes);
+}

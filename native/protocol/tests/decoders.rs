@@ -1,0 +1,269 @@
+//! Every decoder of the wire: what was written is read as it was, and any other bytes are refused without a panic and without
+//! more memory than a stated limit. The kept corpus of the fuzz targets runs here too.
+
+#[path = "../../../fuzz/checks.rs"]
+mod checks;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use rejoin_protocol::collective::Extent;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::*;
+use rejoin_protocol::message::*;
+use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use rejoin_protocol::wire::{encode, Header, Kind, PAYLOAD_LIMIT};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::path::PathBuf;
+
+/// Most bytes that one decoding may hold at once, beside 64 for each byte that it was given.
+const LIMIT: usize = 4 << 20;
+
+thread_local! {
+    static NOW: Cell<usize> = const { Cell::new(0) };
+    static PEAK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Counts what each thread holds.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator as it came; counting touches nothing that is allocated.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let now = NOW.get() + layout.size();
+        NOW.set(now);
+        PEAK.set(PEAK.get().max(now));
+        // SAFETY: the caller's promise about the layout is handed on.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        NOW.set(NOW.get().saturating_sub(layout.size()));
+        // SAFETY: the caller's promise about pointer and layout is handed on.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+/// Runs a check and says how many bytes it held at most.
+fn held(check: checks::Check, bytes: &[u8]) -> usize {
+    let before = NOW.get();
+    PEAK.set(before);
+    check(bytes);
+    PEAK.get() - before
+}
+
+fn runs_within_the_limit(bytes: &[u8]) {
+    for (name, check) in checks::ALL {
+        let held = held(check, bytes);
+        assert!(
+            held <= LIMIT + 64 * bytes.len(),
+            "{name} held {held} bytes for {} of input: {bytes:02x?}",
+            bytes.len()
+        );
+    }
+}
+
+fn corpus() -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus"].iter().collect()
+}
+
+#[test]
+fn the_kept_corpus_of_every_fuzz_target_runs_through() {
+    for (name, check) in checks::ALL {
+        let files = std::fs::read_dir(corpus().join(name)).unwrap_or_else(|cause| panic!("corpus of {name}: {cause}"));
+        let mut count = 0;
+        for file in files {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            let held = held(check, &bytes);
+            assert!(held <= LIMIT + 64 * bytes.len(), "{name} held {held} bytes");
+            count += 1;
+        }
+        assert!(count >= 3, "{count} files for {name}");
+    }
+}
+
+/// Lengths that promise more than there is, at every place of a message.
+#[test]
+fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
+    let standing = Standing { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() };
+    let registration = Registration {
+        agent: AgentId(1),
+        executor: "e".into(),
+        host: "h".into(),
+        address: ([127, 0, 0, 1], 1).into(),
+        pid: 1,
+        standing,
+    };
+    let good = encode(&AgentMessage::Register(registration));
+    for at in 0..good.len() {
+        let mut bytes = good[..at].to_vec();
+        bytes.extend([0xff, 0xff, 0xff, 0xff, 0x0f]);
+        bytes.extend(&good[at..]);
+        runs_within_the_limit(&bytes);
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,20}"
+}
+
+fn generation() -> impl Strategy<Value = Generation> {
+    (any::<u32>(), any::<u32>()).prop_map(|(epoch, number)| Generation { epoch, number })
+}
+
+fn phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![Just(Phase::Boot), any::<u32>().prop_map(|v| Phase::Version(Version(v)))]
+}
+
+fn checkpoint() -> impl Strategy<Value = Checkpoint> {
+    let owner = proptest::option::of(any::<u32>().prop_map(Rank));
+    (any::<[u32; 3]>(), owner, any::<bool>(), any::<u64>(), any::<u128>(), any::<bool>()).prop_map(
+        |([lineage, version, round], owner, has_own, length, digest, complete)| Checkpoint {
+            lineage: Lineage(lineage),
+            version: Version(version),
+            owner,
+            has_own,
+            round,
+            length,
+            digest,
+            complete,
+        },
+    )
+}
+
+fn standing() -> impl Strategy<Value = Standing> {
+    let extent = (phase(), any::<u32>(), any::<bool>());
+    let extents = vec(extent.prop_map(|(phase, finished, ended)| Extent { phase, finished, ended }), 0..4);
+    let state = prop_oneof![
+        Just(RankState::Fresh),
+        any::<[u32; 2]>().prop_map(|[l, v]| RankState::At(Position { lineage: Lineage(l), version: Version(v) })),
+        (any::<[u32; 2]>(), any::<u128>()).prop_map(|([l, v], digest)| RankState::Finished {
+            at: Position { lineage: Lineage(l), version: Version(v) },
+            digest
+        }),
+    ];
+    let rank = (any::<[u32; 5]>(), state, extents).prop_map(|([rank, inc, stage, task, oldest], state, results)| {
+        RankStanding {
+            rank: Rank(rank),
+            incarnation: Incarnation(inc),
+            attempt: Attempt { stage, task },
+            state,
+            oldest: Version(oldest),
+            results,
+        }
+    });
+    (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4)).prop_map(|(generation, ranks, held)| Standing {
+        generation,
+        ranks,
+        held,
+    })
+}
+
+fn agent_message() -> impl Strategy<Value = AgentMessage> {
+    prop_oneof![
+        standing().prop_map(AgentMessage::Standing),
+        (any::<u64>(), text(), text(), any::<[u8; 4]>(), any::<u16>(), any::<u32>(), standing()).prop_map(
+            |(agent, executor, host, ip, port, pid, standing)| AgentMessage::Register(Registration {
+                agent: AgentId(agent),
+                executor,
+                host,
+                address: (ip, port).into(),
+                pid,
+                standing
+            })
+        ),
+        (any::<[u32; 2]>(), text()).prop_map(|([rank, incarnation], message)| AgentMessage::Broken {
+            rank: Rank(rank),
+            incarnation: Incarnation(incarnation),
+            error: Error::new(Code::Mismatch, message)
+        }),
+        (any::<[u32; 2]>(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200)).prop_map(
+            |([r, i], [offset, total], bytes)| {
+                AgentMessage::ResultPart { rank: Rank(r), incarnation: Incarnation(i), offset, total, bytes }
+            }
+        ),
+    ]
+}
+
+fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
+    let address = (any::<u64>(), any::<[u8; 16]>(), any::<u16>(), text())
+        .prop_map(|(agent, ip, port, host)| AgentAddress { agent: AgentId(agent), address: (ip, port).into(), host });
+    let seat = (proptest::option::of(any::<u32>()), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
+        |(incarnation, agent, planned)| Seat {
+            incarnation: incarnation.map(Incarnation),
+            state: agent.map_or(SeatState::Vacant, |agent| SeatState::Alive { agent: AgentId(agent) }),
+            planned,
+        },
+    );
+    let view = (generation(), any::<u32>(), vec(seat, 0..5), vec(address, 0..5))
+        .prop_map(|(generation, lineage, seats, agents)| View { generation, lineage: Lineage(lineage), seats, agents });
+    let plan = (generation(), any::<u32>(), standing(), vec(any::<u64>(), 0..4), text()).prop_map(
+        |(generation, lineage, standing, holders, reason)| Plan {
+            generation,
+            lineage: Lineage(lineage),
+            newcomers: Vec::new(),
+            table: standing.ranks,
+            holders: holders.into_iter().map(AgentId).collect(),
+            reason,
+        },
+    );
+    prop_oneof![
+        view.prop_map(TrackerMessage::View),
+        plan.prop_map(TrackerMessage::Plan),
+        any::<u128>().prop_map(|digest| TrackerMessage::Ended(Ok(digest))),
+        text().prop_map(|message| TrackerMessage::Refused(Error::new(Code::Incompatible, message))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_bytes_are_read_or_refused_within_the_limit(bytes in vec(any::<u8>(), 0..300)) {
+        runs_within_the_limit(&bytes);
+    }
+
+    #[test]
+    fn a_header_comes_back_as_it_was(
+        length in 0..=PAYLOAD_LIMIT,
+        kind in prop_oneof![
+            Just(Kind::Control), Just(Kind::Bulk), Just(Kind::Data), Just(Kind::PhaseStart), Just(Kind::PhaseEnd),
+            Just(Kind::Receipt), Just(Kind::Collective)
+        ],
+        phase in phase(),
+        lineage: u32,
+        offset: u64,
+        digest: u64,
+        attempt in generation(),
+    ) {
+        let header = Header { length, kind, phase, lineage: Lineage(lineage), offset, digest, attempt };
+        prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
+    }
+
+    #[test]
+    fn an_agents_message_comes_back_as_it_was_and_a_changed_one_is_harmless(
+        message in agent_message(), at: usize, byte: u8, cut: usize,
+    ) {
+        let mut bytes = encode(&message);
+        prop_assert_eq!(rejoin_protocol::wire::decode(&bytes), Ok(message));
+        let length = bytes.len();
+        bytes[at % length] = byte;
+        runs_within_the_limit(&bytes);
+        runs_within_the_limit(&bytes[..cut % length]);
+    }
+
+    #[test]
+    fn a_trackers_message_comes_back_as_it_was_and_a_changed_one_is_harmless(
+        message in tracker_message(), at: usize, byte: u8, cut: usize,
+    ) {
+        let mut bytes = encode(&message);
+        prop_assert_eq!(rejoin_protocol::wire::decode(&bytes), Ok(message));
+        let length = bytes.len();
+        bytes[at % length] = byte;
+        runs_within_the_limit(&bytes);
+        runs_within_the_limit(&bytes[..cut % length]);
+    }
+}

@@ -11,6 +11,8 @@ pub enum Family {
     Liar,
     /// Tasks that throw in quick succession while messages are slow.
     Cascade,
+    /// The tracker dies and comes back.
+    Tracker,
 }
 
 /// Tells the story of a seed on standard output; `false` when a promise was broken.
@@ -19,6 +21,7 @@ pub fn simulate(seed: u64, family: Family) -> bool {
         Family::Mixed => Scenario::of(seed),
         Family::Liar => Scenario::liar_of(seed),
         Family::Cascade => Scenario::cascade_of(seed),
+        Family::Tracker => Scenario::tracker_of(seed),
     };
     println!("{scenario:#?}");
     match run(&scenario, true) {

@@ -6,6 +6,7 @@ use crate::event::Event;
 use crate::fault::FaultRule;
 use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Position, Rank, Version};
 use crate::view::View;
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -137,6 +138,10 @@ pub struct Registration {
     pub pid: u32,
     /// What its ranks do and what it holds, under the newest generation it has accepted.
     pub standing: Standing,
+    /// The newest view that it knows: a tracker that comes back learns from it what its former life had decided.
+    pub view: Option<Box<View>>,
+    /// How the job has ended, if it was told.
+    pub ended: Option<Box<Result<u128, Error>>>,
 }
 
 /// Where a rank is, as told in heartbeats.

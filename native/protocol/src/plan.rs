@@ -24,6 +24,16 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// A chain whose lineages left each other at these versions.
+    pub fn of(branches: Vec<Version>) -> Chain {
+        Chain { branches }
+    }
+
+    /// At which versions.
+    pub fn branches(&self) -> &[Version] {
+        &self.branches
+    }
+
     /// The lineage that is trained now.
     pub fn lineage(&self) -> Lineage {
         Lineage(self.branches.len() as u32)

@@ -1,6 +1,6 @@
 //! The membership as the tracker last decided it.
 
-use crate::ids::{AgentId, Generation, Incarnation, Lineage, Rank};
+use crate::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -47,6 +47,12 @@ pub struct View {
     pub generation: Generation,
     /// The lineage that is being trained.
     pub lineage: Lineage,
+    /// The version at which each lineage left the one before, from the first on: what a tracker that comes back has to know.
+    pub branches: Vec<Version>,
+    /// Whether any plan was made before.
+    pub has_begun: bool,
+    /// What all incarnations agree on, once the first has joined.
+    pub terms: Option<String>,
     /// One seat per rank, in rank order.
     pub seats: Vec<Seat>,
     /// Every agent that is connected to the tracker, whether it hosts a rank or only holds things.

@@ -107,6 +107,9 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
     };
     let view = View {
         generation: generation(2),
+        branches: Vec::new(),
+        has_begun: true,
+        terms: None,
         lineage: Lineage(0),
         seats: vec![seat(Some(1)), seat(Some(2)), seat(Some(3)), seat(None)],
         agents: vec![address(1, "a"), address(2, "b"), address(3, "b")],

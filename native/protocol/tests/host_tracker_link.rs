@@ -119,3 +119,24 @@ fn a_registration_that_is_refused_ends_the_agent_with_the_reason() {
     assert_eq!(freed(&outputs), Some((None, Code::Incompatible)));
     assert!(matches!(outputs.last(), Some(Output::Close { .. })));
 }
+
+#[test]
+fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() {
+    let mut desk = Desk::trained_to(4);
+    let mut newer = view(1, &[Some(0), Some(0), Some(0)], true);
+    newer.generation.epoch = 2;
+    desk.told(TrackerMessage::View(newer));
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    desk.input(Input::TrackerUp);
+    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    assert!(matches!(&outputs[..], [Output::LeaveTracker { reason }] if reason.contains("life 2 has followed")));
+    let error = rejoin_protocol::error::Error::new(rejoin_protocol::error::Code::Fenced, "lost");
+    let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
+    assert_eq!(outputs, []);
+    desk.input(Input::TrackerDown { reason: "left".into() });
+    desk.input(Input::TrackerUp);
+    assert!(!desk
+        .told(TrackerMessage::Registered { epoch: 2, timing: TIMING })
+        .iter()
+        .any(|output| matches!(output, Output::LeaveTracker { .. })));
+}

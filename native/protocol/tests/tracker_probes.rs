@@ -28,6 +28,8 @@ fn tracker() -> Tracker {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
         pid: 1,
         standing: Standing { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() },
+        view: None,
+        ended: None,
     };
     tracker.handle(Input::Message { link: LINK, message: AgentMessage::Register(registration) }, Millis(0));
     drain(&mut tracker);

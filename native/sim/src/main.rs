@@ -5,15 +5,18 @@ use rejoin_sim::{run, Bug, Scenario};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: rejoin-sim --seed N | --seeds FROM..TO [--liar | --cascade] [--quiet] [--bug NAME]
+const USAGE: &str =
+    "usage: rejoin-sim --seed N | --seeds FROM..TO [--liar | --cascade | --tracker] [--quiet] [--bug NAME]
   --liar  one rank doesn't repeat itself after its first restart
   --cascade  tasks throw in quick succession while messages are slow
+  --tracker  the tracker dies and comes back
   --bug   a defect in the driver: no-comparison, no-fencing, no-holding, older-start";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let liar = arguments.iter().any(|argument| argument == "--liar");
     let cascade = arguments.iter().any(|argument| argument == "--cascade");
+    let tracker = arguments.iter().any(|argument| argument == "--tracker");
     let quiet = arguments.iter().any(|argument| argument == "--quiet");
     let after =
         |name: &str| arguments.iter().position(|argument| argument == name).and_then(|at| arguments.get(at + 1));
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         let mut scenario = match (liar, cascade) {
             (true, _) => Scenario::liar_of(seed),
             (_, true) => Scenario::cascade_of(seed),
+            _ if tracker => Scenario::tracker_of(seed),
             _ => Scenario::of(seed),
         };
         scenario.bug = bug;

@@ -29,6 +29,11 @@ pub enum Fault {
         /** For how long. */
         millis: u64,
     },
+    /// The tracker's process dies, and comes back in its next life.
+    KillTracker {
+        /** After so long. */
+        millis: u64,
+    },
     /// A process is killed and the framework starts the whole stage again.
     StageRestart,
     /// A rank computes much slower from now on.
@@ -148,6 +153,25 @@ impl Scenario {
         scenario.liar = true;
         scenario
     }
+    /// The tracker dies once or more, with and without other faults around it. Ranks have no state of their own that only the
+    /// tracker keeps: that dies with it.
+    pub fn tracker_of(seed: u64) -> Self {
+        let mut scenario = Scenario::of(seed);
+        let mut rng = Rng::with_seed(seed ^ 0x77ac);
+        scenario.locals = false;
+        scenario.deaths_limit = 1000;
+        scenario.faults.retain(|(_, fault)| !matches!(fault, Fault::Cancel | Fault::StageRestart));
+        if rng.u32(0..3) == 0 {
+            scenario.faults.clear();
+        }
+        for _ in 0..rng.u32(1..=3) {
+            let millis = if rng.bool() { rng.u64(0..200) } else { rng.u64(200..3000) };
+            scenario.faults.push((rng.u64(50..4000), Fault::KillTracker { millis }));
+        }
+        scenario.faults.sort_by_key(|(at, _)| *at);
+        scenario
+    }
+
     /// Tasks that throw in quick succession while messages are slow: restarted ranks are behind, and behind each other.
     pub fn cascade_of(seed: u64) -> Self {
         let mut scenario = Scenario::of(seed);

@@ -39,6 +39,13 @@ fn ranks_that_are_restarted_while_others_are_behind_catch_up() {
 }
 
 #[test]
+fn a_tracker_that_dies_and_comes_back_takes_the_running_job_over() {
+    // An error is allowed when all who knew how far the job was have died before the tracker is back.
+    let ends = seeds(500 * times(), "--tracker", Scenario::tracker_of);
+    assert!(ends["model"] > 400 * times(), "{ends:?}");
+}
+
+#[test]
 fn a_rank_that_does_not_repeat_itself_never_leaves_a_model_behind() {
     let ends = seeds(500 * times(), "--liar", Scenario::liar_of);
     assert!(ends["MISMATCH"] > 30 * times(), "{ends:?}");

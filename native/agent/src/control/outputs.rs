@@ -65,6 +65,7 @@ impl Control {
             Command::Holding { member: MemberId { rank, incarnation }, oldest, results } => {
                 self.handle(Some(Input::Holding { rank, incarnation, oldest, results }));
             }
+            Command::LeaveTracker { reason } => self.tracker_down(reason),
             Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
             Command::CopyFailed { checkpoint, agent } => self.handle(Some(Input::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
@@ -165,6 +166,7 @@ impl Control {
     pub(super) fn carry_out(&mut self, output: Output) {
         match output {
             Output::ConnectTracker => self.want_tracker(),
+            Output::LeaveTracker { reason } => self.shared.command(Command::LeaveTracker { reason }),
             Output::Send(message) => self.send(message),
             Output::Seated { rank, attempt, incarnation } => self.seated(rank, attempt, incarnation),
             Output::Fetch { rank, incarnation, checkpoint, holders } => {

@@ -22,21 +22,84 @@ use std::time::Instant;
 
 /// What a task's thread or the plane asks of the control thread.
 pub(crate) enum Command {
-    Join { rank: Rank, attempt: Attempt, terms: String, wait: Waiting<Joined> },
-    CancelJoin { rank: Rank, attempt: Attempt, error: Error },
-    Entered { member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>> },
-    Finish { member: MemberId, rounds: u32, digest: u128, result: Option<Bytes>, wait: Waiting<u128> },
-    Leave { member: MemberId, failure: Option<Error> },
-    Free { member: MemberId, error: Error },
-    Broken { member: MemberId, error: Error },
-    LinkDown { member: MemberId, peer: Rank, peer_incarnation: Incarnation, reason: String },
-    Interrupted { member: MemberId, peer: Rank, generation: Generation, reason: String },
-    FetchResults { member: MemberId, fetch: collective::Fetch },
-    AskCall { member: MemberId, peer: Rank, place: collective::Place },
-    Holding { member: MemberId, oldest: Version, results: Vec<Extent> },
-    Own { member: MemberId, checkpoint: Checkpoint, wait: Waiting<()> },
-    CopyFailed { checkpoint: Checkpoint, agent: AgentId },
-    Made { asked: Checkpoint, made: Result<(Checkpoint, Bytes), Error> },
+    Join {
+        rank: Rank,
+        attempt: Attempt,
+        terms: String,
+        wait: Waiting<Joined>,
+    },
+    CancelJoin {
+        rank: Rank,
+        attempt: Attempt,
+        error: Error,
+    },
+    Entered {
+        member: MemberId,
+        checkpoint: Checkpoint,
+        local: Option<Vec<u8>>,
+    },
+    Finish {
+        member: MemberId,
+        rounds: u32,
+        digest: u128,
+        result: Option<Bytes>,
+        wait: Waiting<u128>,
+    },
+    Leave {
+        member: MemberId,
+        failure: Option<Error>,
+    },
+    Free {
+        member: MemberId,
+        error: Error,
+    },
+    Broken {
+        member: MemberId,
+        error: Error,
+    },
+    LinkDown {
+        member: MemberId,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        reason: String,
+    },
+    Interrupted {
+        member: MemberId,
+        peer: Rank,
+        generation: Generation,
+        reason: String,
+    },
+    FetchResults {
+        member: MemberId,
+        fetch: collective::Fetch,
+    },
+    AskCall {
+        member: MemberId,
+        peer: Rank,
+        place: collective::Place,
+    },
+    Holding {
+        member: MemberId,
+        oldest: Version,
+        results: Vec<Extent>,
+    },
+    /// Told by the host, which may be in the middle of telling more.
+    LeaveTracker {
+        reason: String,
+    },
+    Own {
+        member: MemberId,
+        checkpoint: Checkpoint,
+        wait: Waiting<()>,
+    },
+    CopyFailed {
+        checkpoint: Checkpoint,
+        agent: AgentId,
+    },
+    Made {
+        asked: Checkpoint,
+        made: Result<(Checkpoint, Bytes), Error>,
+    },
     Durable(Checkpoint),
     Happened(Event),
     Strike(FaultRule),

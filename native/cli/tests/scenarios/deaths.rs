@@ -73,18 +73,25 @@ fn ranks_die_in_checkpoint_load_boot_and_finalize() {
     survive(&["rank=9,at=join".into()]);
 }
 
+/// How many times more random kills than usual: `make test-long` says REJOIN_TIMES=10.
+fn times() -> u64 {
+    std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"))
+}
+
 #[test]
-fn a_rank_dies_in_the_middle_of_sixteen_megabytes_at_random_moments() {
+fn ranks_die_in_the_middle_of_sixteen_megabytes_at_random_moments() {
     let random = std::process::id() as u64 ^ std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64);
     let mut state = random | 1;
-    let rules: Vec<String> = (0..5)
-        .map(|version| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            // A rank sends its part of the input to each peer and its part of the result: 28 MB of 16.
-            let (rank, bytes) = ((version + random) % 8, (state >> 16) % 24_000_000);
-            format!("rank={rank},version={version},seqno=0,at=sent:{bytes}")
-        })
-        .collect();
-    println!("{rules:?}");
-    survive_with(8, &["5", "4000000", "big"], &rules);
+    for round in 0..times() {
+        let rules: Vec<String> = (0..5)
+            .map(|version| {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                // A rank sends its part of the input to each peer and its part of the result: 28 MB of 16.
+                let (rank, bytes) = ((version + random + round) % 8, (state >> 16) % 24_000_000);
+                format!("rank={rank},version={version},seqno=0,at=sent:{bytes}")
+            })
+            .collect();
+        println!("{rules:?}");
+        survive_with(8, &["5", "4000000", "big"], &rules);
+    }
 }

@@ -1,6 +1,6 @@
 //! Frozen processes, cut links, slow ranks.
 
-use crate::harness::{example, run_with};
+use crate::harness::{example, run_with, signal, until, Background};
 use crate::{at, digest, survive};
 
 #[test]
@@ -24,11 +24,49 @@ fn a_link_between_two_living_ranks_breaks_and_nobody_dies() {
 }
 
 #[test]
-fn a_tracker_that_comes_back_without_what_it_knew_ends_the_job_and_nobody_starts_from_nothing() {
-    let (program, rule) = (example("scenario"), format!("{},do=tracker:100ms", at(1, 1, 3)));
-    let ran = run_with("5s", &["-n", "4", "--restart", "--kill", &rule, "--", &program]).ended(4);
-    ran.says("UNRECOVERABLE: the tracker was started again (life 2)");
-    assert_eq!(ran.out.matches("starts at version 0").count(), 4, "{}", ran.out);
+fn a_tracker_that_dies_and_comes_back_takes_the_running_job_over() {
+    for back in ["0ms", "100ms", "700ms"] {
+        let ran = survive(&[format!("{},do=tracker:{back}", at(1, 1, 3))]);
+        assert!(!ran.err.contains("died"), "{}", ran.err);
+        assert_eq!(ran.out.matches("starts at version 0").count(), 10, "nobody starts again: {}", ran.out);
+    }
+}
+
+#[test]
+fn ranks_die_while_the_tracker_is_away_and_come_back_after_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl");
+    let (path, program, rule) =
+        (log.display().to_string(), example("scenario"), format!("{},do=tracker:400ms", at(1, 1, 3)));
+    let arguments = ["-n", "10", "--restart", "--events", &path, "--kill", &rule, "--", &program, "40"];
+    let mut run = Background::start(&arguments);
+    let events = || std::fs::read_to_string(&log).unwrap_or_default();
+    until("the tracker is gone", || events().contains("TrackerKilled"));
+    // A rule could not be reported as fired now, so the deaths come from outside.
+    for rank in [2, 3] {
+        let text = events();
+        let started = format!("\"rank\":{rank},");
+        let line = text.lines().find(|line| line.contains(&started) && line.contains("Started")).expect("its start");
+        let pid = line.split_once("\"pid\":").expect("its process").1;
+        let pid: u32 = pid.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().parse().expect("a number");
+        signal(pid, "KILL");
+    }
+    assert!(run.status().success(), "{}", events());
+    let ended = crate::Ran { status: Some(0), out: run.out(), err: String::new() };
+    digest(&ended);
+    assert!(!ended.out.contains("WRONG"), "{}", ended.out);
+    assert_eq!(ended.out.matches("starts at version 0").count(), 10, "nobody starts from nothing: {}", ended.out);
+    assert_eq!(ended.out.matches("starts at version").count(), 12, "{}", ended.out);
+}
+
+#[test]
+fn the_tracker_dies_while_a_rank_is_on_its_way_back() {
+    survive(&[at(4, 1, 9), "rank=4,incarnation=1,at=join,do=tracker:50ms".into()]);
+}
+
+#[test]
+fn the_tracker_dies_as_ranks_have_reported_their_ends() {
+    survive(&["rank=0,at=finalize,do=tracker:100ms".into()]);
 }
 
 #[test]

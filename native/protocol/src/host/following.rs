@@ -16,6 +16,15 @@ use alloc::vec::Vec;
 impl Host {
     pub(super) fn follow(&mut self, message: TrackerMessage) {
         match message {
+            _ if self.is_outdated => {}
+            TrackerMessage::Registered { epoch, .. }
+                if self.view.as_ref().is_some_and(|view| view.generation.epoch > epoch) =>
+            {
+                self.is_outdated = true;
+                let known = self.view.as_ref().map_or(0, |view| view.generation.epoch);
+                let reason = format!("it is life {epoch} of the tracker, but life {known} has followed it");
+                self.outputs.push_back(Output::LeaveTracker { reason });
+            }
             TrackerMessage::Registered { timing, .. } => {
                 self.timing = Some(timing);
                 self.heartbeat_at = self.now;
@@ -161,6 +170,10 @@ impl Host {
     fn take_plan(&mut self, plan: Plan) {
         let Some(view) = self.view.as_mut().filter(|view| view.generation == plan.generation) else { return };
         view.lineage = plan.lineage;
+        if let Some(first) = plan.newcomers.first() {
+            // A plan that begins a lineage comes after its view.
+            view.branches.resize(plan.lineage.0 as usize, first.version);
+        }
         for newcomer in &plan.newcomers {
             if let Some(seat) = view.seats.get_mut(newcomer.rank.0 as usize) {
                 seat.planned |= seat.incarnation == Some(newcomer.incarnation);

@@ -222,6 +222,11 @@ pub struct Peer {
 pub enum Output {
     /// Connect to the tracker (again).
     ConnectTracker,
+    /// Close the connection to the tracker and report `Input::TrackerDown`: it is a life of it that another one has followed.
+    LeaveTracker {
+        /** Why, in words. */
+        reason: String,
+    },
     /// Send this.
     Send(AgentMessage),
     /// The rank's task has a seat: what its older incarnations had here (channels, worker) is dropped now.
@@ -356,6 +361,8 @@ pub struct Host {
     now: Millis,
     /// The connection to the tracker stands.
     up: bool,
+    /// Another life of the tracker has followed the one that this connection goes to: what it says counts no more.
+    is_outdated: bool,
     /// Since when there was no tracker.
     down_since: Millis,
     down_reason: String,
@@ -392,6 +399,7 @@ impl Host {
             config,
             now,
             up: false,
+            is_outdated: false,
             down_since: now,
             down_reason: "no connection was made yet".into(),
             timing: None,

@@ -6,6 +6,7 @@ use crate::ids::Millis;
 use crate::member::{Member, Stage};
 use crate::message::{AgentMessage, RankProgress, RankStanding, Registration, Standing};
 use crate::view::View;
+use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -24,6 +25,8 @@ impl Host {
             address: config.address,
             pid: config.pid,
             standing: self.standing(),
+            view: self.view.clone().map(Box::new),
+            ended: self.ended.clone().map(Box::new),
         };
         self.send(AgentMessage::Register(registration));
         for Local { rank, incarnation, at, bytes } in self.locals.clone() {
@@ -68,6 +71,7 @@ impl Host {
             self.down_since = self.now;
         }
         self.up = false;
+        self.is_outdated = false;
         self.unanswered = None; // the view comes again with the next connection
         self.down_reason = reason;
         self.outputs.push_back(Output::ConnectTracker);

@@ -1,7 +1,6 @@
 //! Agents: registered, heard of, silent, gone.
 
 use super::{Output, State, Tracker};
-use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{AgentId, Checkpoint, Incarnation, Millis, Position, Rank, Version};
 use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
@@ -50,7 +49,11 @@ impl AgentRecord {
 
 impl Tracker {
     pub(super) fn register(&mut self, link: u64, registration: Registration) {
-        let Registration { agent, executor, host, address, pid, standing } = registration;
+        let Registration { agent, executor, host, address, pid, standing, view, ended } = registration;
+        let newest = view.as_ref().map_or(standing.generation, |view| view.generation.max(standing.generation));
+        if newest.epoch > self.config.epoch {
+            return self.superseded(link, newest.epoch);
+        }
         let known = self.agents.get(&agent);
         let unnamed = known.is_none_or(|known| known.lost) && !standing.held.is_empty();
         if let Some(older) = known.and_then(|known| known.link).filter(|older| *older != link) {
@@ -81,19 +84,11 @@ impl Tracker {
         if !self.config.faults.is_empty() {
             self.send_link(link, TrackerMessage::Faults(self.config.faults.clone()));
         }
-        if let Some(started) = standing.ranks.iter().find(|told| self.is_stranger(told.rank)) {
-            let rank = started.rank;
-            let error = Error::new(
-                Code::Unrecoverable,
-                format!(
-                    "the tracker was started again (life {}) and doesn't know the ranks that were started before, as rank \
-                     {rank} incarnation {}; what a tracker knows can't be told to it again yet. Start the job again, from \
-                     its newest durable model if there is one",
-                    self.config.epoch, started.incarnation
-                ),
-            );
-            self.fail(error);
-            return;
+        if let Some(outcome) = ended {
+            return self.ended_before(*outcome);
+        }
+        if self.takeover.is_some() {
+            return self.adopt(agent, view.map(|view| *view), &standing.ranks);
         }
         let told: BTreeMap<Rank, Incarnation> = standing.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
         for rank in &standing.ranks {
@@ -117,11 +112,6 @@ impl Tracker {
             self.view_has_to_name(agent);
         }
         self.tell_state(agent);
-    }
-
-    /// A rank that a former life of this tracker has started. To fence it would be to start everybody from nothing.
-    fn is_stranger(&self, rank: Rank) -> bool {
-        self.config.epoch > 1 && self.seat(rank).is_some_and(|seat| seat.incarnation.is_none())
     }
 
     /// Everything that a newly connected agent has to know; it may have missed any of it.

@@ -46,6 +46,9 @@ impl Tracker {
             self.send(agent, TrackerMessage::Ended(over));
             return;
         }
+        if self.joins_later(agent, rank, attempt, &terms) {
+            return;
+        }
         if let Err(error) = self.admit(agent, rank, attempt, terms) {
             let reason = error.message.clone();
             self.send(agent, TrackerMessage::JoinRefused { rank, attempt, error });
@@ -111,8 +114,9 @@ impl Tracker {
     fn give_seat(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
         let now = self.now;
         let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let first = self.first_incarnation();
         let Some(seat) = self.seat_mut(rank) else { return };
-        let incarnation = seat.incarnation.map_or(Incarnation(0), |last| Incarnation(last.0 + 1));
+        let incarnation = seat.incarnation.map_or(first, |last| Incarnation(last.0 + 1).max(first));
         let vacant_millis = seat.vacant_since.take().map_or(0, |since| now.since(since));
         seat.incarnation = Some(incarnation);
         seat.attempt = attempt;

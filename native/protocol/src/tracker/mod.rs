@@ -5,6 +5,7 @@ mod ending;
 mod membership;
 mod planning;
 mod seats;
+mod takeover;
 
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -19,6 +20,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use membership::PairTroubles;
 use seats::{SeatRecord, State};
+use takeover::Takeover;
 
 /// What a job is.
 #[derive(Clone, Debug)]
@@ -166,6 +168,10 @@ pub struct Tracker {
     result: Vec<u8>,
     result_total: u64,
     troubles: PairTroubles,
+    /// A later life of a tracker, until it knows again what the one before knew.
+    takeover: Option<Takeover>,
+    /// A later life that found nobody who knew anything.
+    knows_nothing: bool,
     over: Option<Result<u128, Error>>,
     outputs: VecDeque<Output>,
 }
@@ -179,8 +185,9 @@ impl Tracker {
         let seats = (0..config.world).map(|_| SeatRecord::new(now)).collect();
         let generation = Generation { epoch: config.epoch, number: 0 };
         let wake_at = now.plus(config.timing.heartbeat_millis);
+        let takeover = (config.epoch > 1).then(|| Takeover::new(now.plus(config.timing.lost_after_millis)));
         Ok(Tracker {
-            config,
+            config: TrackerConfig { epoch: config.epoch.max(1), ..config },
             began: now,
             now,
             wake_at,
@@ -201,6 +208,8 @@ impl Tracker {
             result: Vec::new(),
             result_total: 0,
             troubles: PairTroubles::default(),
+            takeover,
+            knows_nothing: false,
             over: None,
             outputs: VecDeque::new(),
         })
@@ -258,7 +267,8 @@ impl Tracker {
     /// Nothing but a probe has to happen earlier than in a heartbeat's time, but waking that often bounds how long the
     /// tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
-        let latest = self.now.plus(self.config.timing.heartbeat_millis);
+        let heartbeat = self.now.plus(self.config.timing.heartbeat_millis);
+        let latest = self.takeover.as_ref().map_or(heartbeat, |takeover| takeover.until().clamp(self.now, heartbeat));
         self.next_probe().map_or(latest, |probe| probe.min(latest))
     }
 

@@ -12,6 +12,9 @@ use alloc::vec::Vec;
 impl Tracker {
     /// Whatever the last input made due: a new view, a plan, the end of a time of recovery.
     pub(super) fn advance(&mut self) {
+        if self.over.is_some() || self.is_taking_over() {
+            return;
+        }
         // A plan that sends everybody back changes the membership, which makes a view.
         while self.over.is_none() {
             if let Some(reason) = self.changed.take() {
@@ -34,6 +37,9 @@ impl Tracker {
         View {
             generation: self.generation,
             lineage: self.chain.lineage(),
+            branches: self.chain.branches().to_vec(),
+            has_begun: self.planned_before,
+            terms: self.terms.clone(),
             seats: self.seats.iter().map(|seat| seat.told()).collect(),
             agents: agents.collect(),
         }
@@ -147,6 +153,10 @@ impl Tracker {
             Decision::Fail(error) => self.fail(error),
             Decision::RollBack { reason } => self.send_back(&reason),
             Decision::Start { version, checkpoint, holders, branch, reason } => {
+                if let Some(error) = self.forgotten().filter(|_| checkpoint.is_none()) {
+                    return self.fail(error);
+                }
+                self.knows_nothing = false;
                 if branch {
                     self.branch(version, &reason);
                 }

@@ -51,6 +51,9 @@ pub fn view(number: u32, seats: &[Option<u32>], planned: bool) -> View {
     });
     View {
         generation: Generation { epoch: 1, number },
+        branches: Vec::new(),
+        has_begun: true,
+        terms: None,
         lineage: Lineage(0),
         seats: seats.collect(),
         agents: (1..=4).map(address).collect(),

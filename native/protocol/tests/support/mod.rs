@@ -140,6 +140,8 @@ impl Desk {
             address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
             pid: 100 + agent as u32,
             standing,
+            view: None,
+            ended: None,
         };
         self.says(link, AgentMessage::Register(registration)).to_vec()
     }

@@ -140,6 +140,9 @@ impl World {
         });
         let view = View {
             generation,
+            branches: Vec::new(),
+            has_begun: true,
+            terms: None,
             lineage: Lineage(0),
             seats: seats.collect(),
             agents: (0..self.lives.len()).map(address).collect(),

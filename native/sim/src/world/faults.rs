@@ -35,6 +35,7 @@ impl World {
                     self.break_tracker_link(link, "connection reset");
                 }
             }
+            Fault::KillTracker { millis } => self.kill_tracker(millis),
             Fault::StallTracker { millis } => self.stall_tracker(millis),
             Fault::StageRestart => {
                 self.kill_some(1);

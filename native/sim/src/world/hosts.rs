@@ -144,6 +144,11 @@ impl World {
                     self.after(pause, Happening::HostConnects { process });
                 }
             }
+            Output::LeaveTracker { reason } => {
+                if let Some(link) = self.processes.get(&process).and_then(|there| there.tracker_link) {
+                    self.break_tracker_link(link, &reason);
+                }
+            }
             Output::Send(message) => self.host_sends(process, message),
             Output::Seated { rank, attempt, incarnation } => self.seated(process, rank, attempt, incarnation),
             Output::Fetch { rank, incarnation, checkpoint, holders } => {

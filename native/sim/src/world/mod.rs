@@ -58,6 +58,7 @@ enum Happening {
     Scheduling,
     KillWanted { process: ProcessId },
     FaultStrikes { index: usize },
+    TrackerComesBack,
 }
 
 /// One process with its agent.
@@ -105,6 +106,8 @@ struct World {
     sequence: u64,
     queue: BTreeMap<(u64, u64), Happening>,
     tracker: Tracker,
+    tracker_epoch: u32,
+    tracker_is_down: bool,
     tracker_stalled_until: u64,
     tracker_wake: u64,
     tracker_deferred: Vec<Happening>,
@@ -129,14 +132,7 @@ struct World {
 /// # Errors
 /// The first promise that was broken.
 pub fn run(scenario: &Scenario, verbose: bool) -> Result<Report, Violation> {
-    let config = TrackerConfig {
-        world: scenario.script.world,
-        epoch: 1,
-        timing: TIMING,
-        deaths_limit: scenario.deaths_limit,
-        deaths_setting: "the limit".into(),
-        faults: Vec::new(),
-    };
+    let config = tracker_config(scenario, 1);
     let tracker = Tracker::new(config, Millis(0)).expect("the scenario's configuration is right");
     let world = World {
         scenario: scenario.clone(),
@@ -146,6 +142,8 @@ pub fn run(scenario: &Scenario, verbose: bool) -> Result<Report, Violation> {
         sequence: 0,
         queue: BTreeMap::new(),
         tracker,
+        tracker_epoch: 1,
+        tracker_is_down: false,
         tracker_stalled_until: 0,
         tracker_wake: 0,
         tracker_deferred: Vec::new(),
@@ -165,6 +163,17 @@ pub fn run(scenario: &Scenario, verbose: bool) -> Result<Report, Violation> {
         verbose,
     };
     world.run()
+}
+
+fn tracker_config(scenario: &Scenario, epoch: u32) -> TrackerConfig {
+    TrackerConfig {
+        world: scenario.script.world,
+        epoch,
+        timing: TIMING,
+        deaths_limit: scenario.deaths_limit,
+        deaths_setting: "the limit".into(),
+        faults: Vec::new(),
+    }
 }
 
 impl World {
@@ -274,6 +283,7 @@ impl World {
             Happening::Scheduling => self.schedule_tasks(),
             Happening::KillWanted { process } => self.kill(process),
             Happening::FaultStrikes { index } => self.strike(index),
+            Happening::TrackerComesBack => self.tracker_comes_back(),
         }
     }
 

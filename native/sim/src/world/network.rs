@@ -29,6 +29,9 @@ impl World {
         if there.closed || there.tracker_link.is_some() {
             return;
         }
+        if self.tracker_is_down {
+            return self.host_takes(process, Input::TrackerDown { reason: "connection refused".into() });
+        }
         there.tracker_link = Some(link);
         let (to_tracker, to_host) = (self.now, self.now);
         self.tracker_links.insert(link, TrackerLink { process, tracker_side: true, to_tracker, to_host });

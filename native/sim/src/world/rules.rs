@@ -4,10 +4,39 @@ use super::{Happening, World, TIMING};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::Millis;
-use rejoin_protocol::tracker::{Input, JobResult, Output};
+use rejoin_protocol::tracker::{Input, JobResult, Output, Tracker};
 
 impl World {
+    /// Its process dies: all connections to it end, and what comes for it meanwhile is nobody's.
+    pub(super) fn kill_tracker(&mut self, millis: u64) {
+        if self.outcome.is_some() || self.tracker_is_down {
+            return;
+        }
+        self.tracker_is_down = true;
+        self.tracker_deferred.clear();
+        let links: Vec<u64> = self.tracker_links.keys().copied().collect();
+        for link in links {
+            self.break_tracker_link(link, "the tracker died");
+        }
+        self.after(millis, Happening::TrackerComesBack);
+    }
+
+    /// In its next life, which knows nothing.
+    pub(super) fn tracker_comes_back(&mut self) {
+        self.tracker_is_down = false;
+        self.tracker_stalled_until = 0;
+        self.tracker_links.clear();
+        self.tracker_epoch += 1;
+        let config = super::tracker_config(&self.scenario, self.tracker_epoch);
+        self.tracker = Tracker::new(config, Millis(self.now)).expect("the scenario's configuration is right");
+        self.say(|| format!("life {} of the tracker begins", self.tracker_epoch));
+        self.wake_tracker();
+    }
+
     pub(super) fn tracker_happening(&mut self, happening: Happening) {
+        if self.tracker_is_down {
+            return;
+        }
         if self.now < self.tracker_stalled_until {
             if !matches!(happening, Happening::TrackerWakes) {
                 self.tracker_deferred.push(happening);

@@ -1,0 +1,199 @@
+//! A tracker that comes back takes over the job that its former life had: from what the agents know.
+//!
+//! Every agent tells with its registration the newest view it has, what its ranks do, and what it holds. The newest of all
+//! views says which ranks there are; whoever it shows as alive is waited for, at most as long as a silent agent would be.
+//! Until then nobody is given a seat and nothing is planned. Training goes on all the while.
+//!
+//! What only the former life knew is gone: how often ranks have died, and what ranks told it of their own
+//! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and tell it again.
+
+use super::{Output, State, Tracker};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank, Version};
+use crate::message::{RankStanding, RankState};
+use crate::plan::Chain;
+use crate::view::{SeatState, View};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What a new life of the tracker has heard so far.
+#[derive(Clone, Debug)]
+pub(super) struct Takeover {
+    /// Nobody is waited for any longer.
+    until: Millis,
+    /// The newest view that any agent has.
+    newest: Option<View>,
+    /// Who asked for a seat meanwhile.
+    joins: Vec<(AgentId, Rank, Attempt, String)>,
+}
+
+/// Each life of the tracker numbers incarnations from a place of its own on: the one before may have given numbers that
+/// nobody who lives has heard of.
+const INCARNATIONS_PER_LIFE: u32 = 1000;
+
+impl Takeover {
+    pub(super) fn new(until: Millis) -> Self {
+        Takeover { until, newest: None, joins: Vec::new() }
+    }
+
+    pub(super) fn until(&self) -> Millis {
+        self.until
+    }
+}
+
+impl Tracker {
+    /// An agent of the former life. What it tells is believed: digests and incarnations are compared later, as always.
+    pub(super) fn adopt(&mut self, agent: AgentId, view: Option<View>, ranks: &[RankStanding]) {
+        let Some(takeover) = self.takeover.as_mut() else { return };
+        let is_newer = |view: &View| takeover.newest.as_ref().is_none_or(|known| known.generation < view.generation);
+        if let Some(view) = view.filter(is_newer) {
+            self.chain = Chain::of(view.branches.clone());
+            if self.terms.is_none() {
+                self.terms.clone_from(&view.terms);
+            }
+            takeover.newest = Some(view);
+        }
+        for told in ranks {
+            let now = self.now;
+            let Some(seat) = self.seat_mut(told.rank) else { continue };
+            if seat.incarnation.is_some_and(|known| known >= told.incarnation) {
+                continue;
+            }
+            seat.incarnation = Some(told.incarnation);
+            (seat.attempt, seat.agent, seat.waits_since) = (told.attempt, agent, now);
+            seat.results.clone_from(&told.results);
+            seat.state = match told.state {
+                RankState::Fresh => State::Fresh,
+                // One that has reported its end does so again.
+                RankState::At(at) | RankState::Finished { at, .. } => {
+                    State::Planned { at: at.version, round: 0, oldest: told.oldest }
+                }
+            };
+            let version = seat.position().unwrap_or_default();
+            self.highest = self.highest.max(version);
+        }
+    }
+
+    /// The lowest number that this life gives to an incarnation.
+    pub(super) fn first_incarnation(&self) -> Incarnation {
+        Incarnation((self.config.epoch - 1).saturating_mul(INCARNATIONS_PER_LIFE))
+    }
+
+    /// A seat is asked for while the job is being taken over: later. True when it was put off.
+    pub(super) fn joins_later(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: &str) -> bool {
+        let Some(takeover) = self.takeover.as_mut() else { return false };
+        takeover.joins.retain(|(_, other, older, _)| *other != rank || *older > attempt);
+        takeover.joins.push((agent, rank, attempt, terms.into()));
+        true
+    }
+
+    /// Whether the job is still being taken over. Ends that when everybody is there, or it is time.
+    pub(super) fn is_taking_over(&mut self) -> bool {
+        let Some(takeover) = &self.takeover else { return false };
+        let is_known = |rank: Rank| {
+            self.seat(rank).is_some_and(|seat| seat.state != State::Vacant)
+                // Its next attempt is there: the one before has ended.
+                || takeover.joins.iter().any(|(_, joining, ..)| *joining == rank)
+        };
+        let all_there = takeover.newest.as_ref().is_some_and(|view| {
+            let mut seats = view.seats.iter().enumerate();
+            seats.all(|(rank, seat)| seat.state == SeatState::Vacant || is_known(Rank(rank as u32)))
+        });
+        if !all_there && self.now < takeover.until {
+            return true;
+        }
+        if let Some(takeover) = self.takeover.take() {
+            self.take_over(takeover);
+        }
+        false
+    }
+
+    fn take_over(&mut self, takeover: Takeover) {
+        let Takeover { newest, joins, .. } = takeover;
+        let now = self.now;
+        match newest {
+            Some(view) => {
+                let was_planned = view.seats.iter().any(|seat| seat.planned);
+                self.planned_before = view.has_begun || was_planned || self.highest > Version(0);
+                for (rank, told) in view.seats.iter().enumerate() {
+                    let rank = Rank(rank as u32);
+                    let Some(seat) = self.seat_mut(rank).filter(|seat| seat.state == State::Vacant) else { continue };
+                    seat.incarnation = seat.incarnation.max(told.incarnation);
+                    let Some(incarnation) = seat.incarnation else { continue };
+                    let reason = String::from("it was not there any more when the tracker came back");
+                    seat.last_seen.clone_from(&reason);
+                    (seat.vacant_since, seat.waits_since) = (Some(now), now);
+                    if told.state != SeatState::Vacant {
+                        let executor = String::new();
+                        let (silent_millis, deaths) = (0, 0);
+                        self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis, deaths });
+                    }
+                }
+                // A view tells who was there, and not how far they were.
+                self.knows_nothing = self.planned_before && !self.seats.iter().any(|seat| seat.position().is_some());
+                // The dead may have been further than anybody who lives.
+                self.ceiling = self.planned_before.then(|| Version(self.highest.0 + 2));
+                self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
+            }
+            None => self.knows_nothing = true,
+        }
+        for (agent, rank, attempt, terms) in joins {
+            self.join(agent, rank, attempt, terms);
+        }
+    }
+
+    /// Nobody was left who knew how far the job was when this life of the tracker began, and ranks come that were started
+    /// before: to begin with version 0 would be to throw their work away without a word.
+    pub(super) fn forgotten(&self) -> Option<Error> {
+        let is_restart = self.seats.iter().any(|seat| seat.attempt > Attempt::default());
+        (self.knows_nothing && (is_restart || self.planned_before)).then(|| {
+            Error::new(
+                Code::Unrecoverable,
+                format!(
+                    "the tracker was started again (life {}) and nobody is left who knows how far the job was: its ranks \
+                     died before it was back, and no durable checkpoint can be read. Start the job again",
+                    self.config.epoch
+                ),
+            )
+        })
+    }
+
+    /// Another life of the tracker has this job already. Nothing is told to anybody: they are its agents.
+    pub(super) fn superseded(&mut self, link: u64, epoch: u32) {
+        self.outputs.push_back(Output::Close { link });
+        if self.over.is_some() {
+            return;
+        }
+        let error = Error::new(
+            Code::BadState,
+            format!(
+                "life {epoch} of the tracker has taken this job over; this is life {}, which ends",
+                self.config.epoch
+            ),
+        );
+        self.over = Some(Err(error.clone()));
+        self.changed = None;
+        self.missing_standings.clear();
+        self.outputs.push_back(Output::Over(Err(error)));
+    }
+
+    /// An agent knows how the job ended, which the former life had told it.
+    pub(super) fn ended_before(&mut self, outcome: Result<u128, Error>) {
+        if self.over.is_some() {
+            return;
+        }
+        self.takeover = None;
+        match outcome {
+            Ok(digest) => {
+                self.over = Some(Ok(digest));
+                self.event(Event::JobEnded { digest, deaths: 0 });
+                let job = super::JobResult { digest, result: Vec::new(), deaths: Vec::new() };
+                self.outputs.push_back(Output::Over(Ok(job)));
+                self.send_all(&crate::message::TrackerMessage::Ended(Ok(digest)));
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+}

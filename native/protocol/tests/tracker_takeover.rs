@@ -1,0 +1,143 @@
+//! A tracker that died comes back in its next life, and learns from the agents what its former life had decided.
+
+mod support;
+
+use rejoin_protocol::error::Code;
+use rejoin_protocol::ids::{AgentId, Generation, Lineage, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, RankStanding, RankState, Registration, Standing};
+use rejoin_protocol::tracker::{Output, TrackerConfig};
+use rejoin_protocol::view::{Seat, SeatState, View};
+use support::*;
+
+fn second_life(world: u32) -> Desk {
+    Desk::with(TrackerConfig { epoch: 2, ..config(world) })
+}
+
+/// The view that life 1 had told last: ranks with these incarnations are alive, each at the agent of its number plus one.
+fn former(number: u32, seats: &[Option<u32>], branches: &[u32]) -> View {
+    let seat = |(rank, incarnation): (usize, &Option<u32>)| Seat {
+        incarnation: incarnation.map(rejoin_protocol::ids::Incarnation).or(Some(Default::default())),
+        state: match incarnation {
+            Some(_) => SeatState::Alive { agent: AgentId(rank as u64 + 1) },
+            None => SeatState::Vacant,
+        },
+        planned: incarnation.is_some(),
+    };
+    View {
+        generation: Generation { epoch: 1, number },
+        lineage: Lineage(branches.len() as u32),
+        branches: branches.iter().copied().map(Version).collect(),
+        has_begun: true,
+        terms: Some("terms".into()),
+        seats: seats.iter().enumerate().map(seat).collect(),
+        agents: Vec::new(),
+    }
+}
+
+fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStanding>) -> Vec<Output> {
+    let standing = Standing { generation: view.generation, ranks, held: vec![checkpoint(3)] };
+    let registration = Registration {
+        agent: AgentId(agent),
+        executor: format!("exec-{agent}"),
+        host: "host".into(),
+        address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
+        pid: 7,
+        standing,
+        view: Some(Box::new(view.clone())),
+        ended: None,
+    };
+    desk.says(agent, AgentMessage::Register(registration)).to_vec()
+}
+
+#[test]
+fn when_all_that_lived_are_there_again_a_view_of_the_new_life_goes_out_and_nobody_is_fenced() {
+    let mut desk = second_life(2);
+    let view = former(4, &[Some(0), Some(1)], &[]);
+    let outputs = comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
+    assert!(views(&outputs, 1).is_empty(), "rank 1 is waited for");
+    let outputs = comes_back(&mut desk, 2, &view, vec![stands(1, 1, at(4))]);
+    let told = views(&outputs, 1)[0];
+    assert_eq!(told.generation, Generation { epoch: 2, number: 1 });
+    assert_eq!(told.alive(Rank(1)).map(|(incarnation, _)| incarnation.0), Some(1));
+    assert!(fenced(&outputs, 1).is_empty() && fenced(&outputs, 2).is_empty() && lost(&outputs).is_empty());
+    desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.stands(2, vec![stands(1, 1, at(4))], vec![checkpoint(3)]);
+    assert!(failure(&outputs).is_none());
+}
+
+#[test]
+fn whoever_does_not_come_back_in_time_is_lost_and_its_next_incarnation_has_a_number_that_nobody_had() {
+    let mut desk = second_life(2);
+    let view = former(4, &[Some(0), Some(3)], &[]);
+    comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
+    let outputs = desk.pass_alive(1100, &[1]);
+    assert_eq!(lost(&outputs).iter().map(|(rank, ..)| *rank).collect::<Vec<_>>(), [1]);
+    desk.register(2);
+    let outputs = desk.joins(2, 1, attempt(4));
+    let seated = sent(&outputs, 2).into_iter().any(|message| {
+        matches!(message, rejoin_protocol::message::TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000)
+    });
+    assert!(seated, "{outputs:?}");
+    desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.stands(2, vec![stands(1, 1000, RankState::Fresh)], Vec::new());
+    assert_eq!(plan(&outputs, 2).unwrap().newcomers[0].version, Version(3), "it joins those who live");
+}
+
+#[test]
+fn a_seat_that_is_asked_for_meanwhile_is_given_when_the_others_are_known_and_tells_that_its_former_holder_is_gone() {
+    let mut desk = second_life(2);
+    let view = former(4, &[Some(0), Some(0)], &[]);
+    desk.register(2);
+    let outputs = desk.joins(2, 1, attempt(1));
+    assert!(sent(&outputs, 2).is_empty(), "later");
+    let outputs = comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
+    assert!(sent(&outputs, 2).into_iter().any(|message| {
+        matches!(message, rejoin_protocol::message::TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000)
+    }));
+}
+
+#[test]
+fn the_line_of_lineages_is_taken_from_the_newest_view_whoever_comes_first() {
+    let mut desk = second_life(2);
+    comes_back(&mut desk, 1, &former(2, &[Some(0), Some(0)], &[]), vec![]);
+    let in_lineage =
+        |version| RankState::At(rejoin_protocol::ids::Position { lineage: Lineage(1), version: Version(version) });
+    let newer = former(5, &[Some(1), Some(1)], &[2]);
+    comes_back(&mut desk, 2, &newer, vec![stands(1, 1, in_lineage(3))]);
+    let outputs = comes_back(&mut desk, 1, &newer, vec![stands(0, 1, in_lineage(3))]);
+    assert_eq!(views(&outputs, 2)[0].lineage, Lineage(1));
+    assert_eq!(views(&outputs, 2)[0].branches, [Version(2)]);
+}
+
+#[test]
+fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_anything() {
+    let mut desk = second_life(1);
+    desk.register(1);
+    desk.joins(1, 0, attempt(1));
+    desk.pass_alive(1100, &[1]);
+    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let error = failure(&outputs).expect("the job is over");
+    assert_eq!(error.code, Code::Unrecoverable);
+    assert!(error.message.contains("nobody is left who knows"), "{error}");
+}
+
+#[test]
+fn a_job_that_had_not_begun_begins_under_the_next_life() {
+    let mut desk = second_life(1);
+    desk.register(1);
+    desk.joins(1, 0, attempt(0));
+    desk.pass_alive(1100, &[1]);
+    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
+}
+
+#[test]
+fn an_older_life_that_meets_an_agent_of_a_newer_one_ends_without_a_word_to_anybody() {
+    let mut desk = Desk::trained_to(2, 3);
+    let mut newer = former(1, &[Some(0), Some(0)], &[]);
+    newer.generation.epoch = 2;
+    let outputs = comes_back(&mut desk, 50, &newer, Vec::new());
+    assert!(outputs.contains(&Output::Close { link: 50 }));
+    assert!(matches!(failure(&outputs), Some(error) if error.code == Code::BadState));
+    assert!(sent(&outputs, 1).is_empty() && sent(&outputs, 2).is_empty());
+}

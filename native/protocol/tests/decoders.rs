@@ -96,6 +96,8 @@ fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
         address: ([127, 0, 0, 1], 1).into(),
         pid: 1,
         standing,
+        view: None,
+        ended: None,
     };
     let good = encode(&AgentMessage::Register(registration));
     for at in 0..good.len() {
@@ -172,7 +174,9 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
                 host,
                 address: (ip, port).into(),
                 pid,
-                standing
+                standing,
+                view: None,
+                ended: None
             })
         ),
         (any::<[u32; 2]>(), text()).prop_map(|([rank, incarnation], message)| AgentMessage::Broken {
@@ -198,8 +202,17 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
             planned,
         },
     );
-    let view = (generation(), any::<u32>(), vec(seat, 0..5), vec(address, 0..5))
-        .prop_map(|(generation, lineage, seats, agents)| View { generation, lineage: Lineage(lineage), seats, agents });
+    let view =
+        (generation(), vec(any::<u32>(), 0..4), proptest::option::of(text()), vec(seat, 0..5), vec(address, 0..5))
+            .prop_map(|(generation, branches, terms, seats, agents)| View {
+                generation,
+                lineage: Lineage(branches.len() as u32),
+                branches: branches.into_iter().map(Version).collect(),
+                has_begun: terms.is_some(),
+                terms,
+                seats,
+                agents,
+            });
     let plan = (generation(), any::<u32>(), standing(), vec(any::<u64>(), 0..4), text()).prop_map(
         |(generation, lineage, standing, holders, reason)| Plan {
             generation,

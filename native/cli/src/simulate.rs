@@ -11,17 +11,19 @@ pub enum Family {
     Liar,
     /// Tasks that throw in quick succession while messages are slow.
     Cascade,
-    /// The tracker dies and comes back.
-    Tracker,
+    /// Jobs with collectives: kills, freezes, partitions, broken links, second tasks of a rank.
+    Job,
 }
 
 /// Tells the story of a seed on standard output; `false` when a promise was broken.
 pub fn simulate(seed: u64, family: Family) -> bool {
+    if family == Family::Job {
+        return simulate_job(seed);
+    }
     let scenario = match family {
-        Family::Mixed => Scenario::of(seed),
+        Family::Mixed | Family::Job => Scenario::of(seed),
         Family::Liar => Scenario::liar_of(seed),
         Family::Cascade => Scenario::cascade_of(seed),
-        Family::Tracker => Scenario::tracker_of(seed),
     };
     println!("{scenario:#?}");
     match run(&scenario, true) {
@@ -36,6 +38,19 @@ pub fn simulate(seed: u64, family: Family) -> bool {
                 report.millis,
                 report.events.len()
             );
+            true
+        }
+        Err(violation) => {
+            println!("seed {seed} broke a promise: {violation}");
+            false
+        }
+    }
+}
+
+fn simulate_job(seed: u64) -> bool {
+    match rejoin_sim::job::run(seed, None, true, true) {
+        Ok(tally) => {
+            println!("seed {seed} kept every promise: {tally:?}");
             true
         }
         Err(violation) => {

@@ -316,6 +316,8 @@ impl Process {
             HostOutput::Seated { .. } | HostOutput::Forget { .. } | HostOutput::Faults(_) => {}
             // Ranks here have no models of their own.
             HostOutput::Copy { .. } | HostOutput::Safe(_) => {}
+            // The tracker of this world has one life.
+            HostOutput::LeaveTracker { .. } => {}
             HostOutput::Fetch { checkpoint, holders, .. } => {
                 self.wanted = Some((checkpoint, holders.iter().map(|at| at.agent.0 as u32).collect()));
             }

@@ -11,6 +11,8 @@ pub enum Family {
     Liar,
     /// Tasks that throw in quick succession while messages are slow.
     Cascade,
+    /// The tracker dies and comes back.
+    Tracker,
     /// Jobs with collectives: kills, freezes, partitions, broken links, second tasks of a rank.
     Job,
 }
@@ -24,6 +26,7 @@ pub fn simulate(seed: u64, family: Family) -> bool {
         Family::Mixed | Family::Job => Scenario::of(seed),
         Family::Liar => Scenario::liar_of(seed),
         Family::Cascade => Scenario::cascade_of(seed),
+        Family::Tracker => Scenario::tracker_of(seed),
     };
     println!("{scenario:#?}");
     match run(&scenario, true) {

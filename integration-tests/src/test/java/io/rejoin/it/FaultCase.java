@@ -258,14 +258,6 @@ record FaultCase(
     }
   }
 
-  /**
-   * The byte of boot in which a rank is struck: well inside, but for {@code approx}, whose boot is
-   * short because it sketches in its rounds.
-   */
-  static long inBoot(Recipe recipe, long otherwise) {
-    return recipe == Recipe.APPROX ? 1 : otherwise;
-  }
-
   /** {@code approx} sketches at the beginning of every round, the others before the first one. */
   private static Fault inSketch(Recipe recipe) {
     Fault fault = Fault.of(2);

@@ -204,3 +204,14 @@ fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() 
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[1, 2])));
     assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { holders, .. } if holders[0].agent.0 == 1)));
 }
+
+#[test]
+fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
+    let mut desk = Desk::seated();
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    let generation = desk.host.view().map(|view| view.generation).unwrap();
+    desk.told(TrackerMessage::Settled { generation });
+    let (source, millis) = ("agent 2".to_string(), 4);
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    assert!(outputs.contains(&Output::Release { rank: ZERO, incarnation: incarnation(0) }), "{outputs:?}");
+}

@@ -1,7 +1,40 @@
 //! Jobs with collectives in a seeded world keep every promise; and each defect that is built in on purpose is found.
 
-use rejoin_sim::job::run;
+use rejoin_sim::job::{run, Tally};
 use rejoin_sim::ranks::Defect;
+use std::collections::BTreeMap;
+
+/// Seeds of `make test`.
+const SEEDS: u64 = 10_000;
+
+/// How many times more seeds than usual: `make test-long` says REJOIN_TIMES=10.
+fn times() -> u64 {
+    std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"))
+}
+
+#[test]
+fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
+    let mut sum = Tally::default();
+    let mut ends: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 0..SEEDS * times() {
+        match run(seed, None, true, false) {
+            Ok(tally) => {
+                sum.steps += tally.steps;
+                sum.losses += tally.losses;
+                sum.replayed += tally.replayed;
+                sum.computed += tally.computed;
+                *ends.entry(tally.end).or_default() += 1;
+            }
+            Err(violation) => panic!(
+                "seed {seed} broke a promise: {violation}\nto see it: rejoin simulate --family job --seed {seed}"
+            ),
+        }
+    }
+    println!("{ends:?} {sum:?}");
+    // Most of them have to heal: errors are allowed only when all that is needed is gone.
+    assert!(ends["model"] > 8_500 * times(), "{ends:?}");
+    assert!(sum.losses > 5_000 && sum.replayed > 5_000 && sum.computed > 100_000, "{sum:?}");
+}
 
 #[test]
 fn without_faults_every_job_ends_with_its_model_and_keeps_two_versions() {

@@ -142,7 +142,7 @@ fn header(path: &Path) -> Result<(JobId, Checkpoint), Error> {
     let mut bytes = [0; HEADER_BYTES];
     file.read_exact(&mut bytes).map_err(io)?;
     let (job, checkpoint) = decode(&bytes)?;
-    let (there, expected) = (file.metadata().map_err(io)?.len(), HEADER_BYTES as u64 + checkpoint.length);
+    let (there, expected) = (file.metadata().map_err(io)?.len(), checkpoint.length.saturating_add(HEADER_BYTES as u64));
     if there != expected {
         return Err(Error::new(Code::Incompatible, format!("it has {there} bytes, expected {expected}")));
     }
@@ -194,6 +194,15 @@ mod tests {
                 assert_eq!(decode(&changed).unwrap_err().code, Code::Incompatible, "byte {at}");
             }
         }
+    }
+
+    #[test]
+    fn a_header_that_tells_a_length_near_the_end_of_numbers_is_passed_over() {
+        let folder = folder("durable-length");
+        let huge = Checkpoint { length: u64::MAX - 1, ..checkpoint(2, b"one") };
+        std::fs::write(folder.join(name(JOB, &huge)), encode(JOB, &huge)).unwrap();
+        assert_eq!(list(&folder, JOB).unwrap(), []);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -286,6 +286,10 @@ impl Host {
         if let Some(plan) = self.plan.clone() {
             self.outputs.push_back(Output::Plan { rank, incarnation, plan });
         }
+        if !self.holding {
+            // Everybody had caught up before its checkpoint was here: nobody else tells it so.
+            self.outputs.push_back(Output::Release { rank, incarnation });
+        }
     }
 
     /// Tells every started rank of this process who its peers are.

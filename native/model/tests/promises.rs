@@ -47,8 +47,3 @@ fn ranks_that_make_different_calls_are_told_and_nothing_is_handed_out() {
         holds(two_ranks(setup), 50);
     }
 }
-
-#[test]
-fn a_tracker_that_comes_back_ends_the_job_with_its_model_or_with_the_error_that_says_so() {
-    holds(Setup { tracker_deaths: 1, ..two_ranks(Setup::two_versions()) }.crashes(1), 50_000);
-}

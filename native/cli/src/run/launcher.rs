@@ -63,6 +63,8 @@ struct Run<'a> {
     joined: bool,
     /// The end was reached by all.
     ended: bool,
+    /// A rule has ended the tracker.
+    tracker_died: bool,
     ending: Option<Ending>,
 }
 
@@ -124,6 +126,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         fired: BTreeSet::new(),
         joined: false,
         ended: false,
+        tracker_died: false,
         ending: None,
     };
     Ok(run.drive(&receiver))
@@ -271,6 +274,7 @@ impl Run<'_> {
             }
             Aftermath::Tracker(time) if self.ending.is_none() => {
                 self.tracker.kill();
+                self.tracker_died = true;
                 self.recorder.fact(None, Fact::TrackerKilled);
                 self.after(time, Due::TrackerBack);
             }
@@ -341,9 +345,11 @@ impl Run<'_> {
         }
     }
 
-    /// A rank that ends well before the job has left the others without it, and would do so again.
+    /// A rank that ends well before the job has left the others without it, and would do so again. After the death of a tracker
+    /// nobody can say so: it may have told the end to all, and was the only one that knew. If it had not, the next one names
+    /// who is missing when its time is up.
     fn judge_early_ends(&mut self) {
-        if !self.joined || self.is_ended() {
+        if !self.joined || self.is_ended() || self.tracker_died {
             return;
         }
         let left: Vec<usize> =

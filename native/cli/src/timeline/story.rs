@@ -4,7 +4,7 @@ use crate::record::{Fact, Record, What};
 use crate::timeline::scale::time;
 use rejoin_agent::protocol::diary::Stretch;
 use rejoin_agent::protocol::event::Event;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What a rank is at, as far as the protocol knows. How it spends its time while it works is a [`Spell`]'s business.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +81,9 @@ pub struct Lane {
     pub marks: Vec<(u64, Mark)>,
     /// Stretches by incarnation, before they have their place.
     told: BTreeMap<u32, Told>,
-    /// Attempts that died. Launcher and tracker both tell of a death, in any order, also after the next start.
-    died: BTreeSet<u32>,
+    /// Attempts that died, with the places of their marks. Launcher and tracker both tell of a death, in any order, also after the
+    /// next start.
+    died: BTreeMap<u32, usize>,
     /// The attempt that was started last.
     attempt: u32,
     /// The highest version that any of its incarnations entered.
@@ -147,9 +148,14 @@ impl Lane {
     }
 
     fn died(&mut self, attempt: u32, at: u64, how: String) {
-        if !self.died.insert(attempt) {
+        if let Some(place) = self.died.get(&attempt) {
+            // The launcher and the tracker each tell what they have seen of it, in any order.
+            if let Some((_, Mark::Death(told))) = self.marks.get_mut(*place) {
+                *told = format!("{told}; {how}");
+            }
             return;
         }
+        self.died.insert(attempt, self.marks.len());
         self.marks.push((at, Mark::Death(how.clone())));
         if attempt == self.attempt {
             self.begin(State::Lost, at, how);
@@ -424,7 +430,7 @@ mod tests {
         assert_eq!(told, wanted);
         assert_eq!((lane.deaths(), story.deaths()), (1, 1));
         assert_eq!(lane.marks[0], (90, Mark::Fault("rank=0,at=join".into())));
-        assert_eq!(lane.marks[1], (100, Mark::Death("SIGKILL".into())));
+        assert_eq!(lane.marks[1], (100, Mark::Death("SIGKILL; gone".into())));
         assert_eq!(story.summary(), "1 ranks, 210 µs, 1 death; well");
     }
 

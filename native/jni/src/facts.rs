@@ -169,24 +169,7 @@ fn number(what: &str, text: &str) -> Result<u32, Error> {
 
 /// The code with this name.
 pub(crate) fn code(name: &str) -> Result<Code, Error> {
-    const CODES: [Code; 15] = [
-        Code::BadArgument,
-        Code::BadState,
-        Code::Fenced,
-        Code::RolledBack,
-        Code::Mismatch,
-        Code::MembersMissing,
-        Code::Unrecoverable,
-        Code::TrackerUnreachable,
-        Code::Cancelled,
-        Code::Io,
-        Code::OutOfSpace,
-        Code::Incompatible,
-        Code::TrainingFailed,
-        Code::TimedOut,
-        Code::Internal,
-    ];
-    CODES.into_iter().find(|code| code.name() == name).ok_or_else(|| bad(format!("error code {name:?} is unknown")))
+    Code::ALL.into_iter().find(|code| code.name() == name).ok_or_else(|| bad(format!("error code {name:?} is unknown")))
 }
 
 /// What the framework knows, read from texts.

@@ -15,7 +15,7 @@ build: setup
 demo: build
 	@integration-tests/demo.sh
 
-# Everything within 25 minutes on 2 cores: units, simulator, real clusters with real kills.
+# Everything within 40 minutes on 2 cores, downloads included: units, simulator, model, real clusters with real kills.
 test: setup
 	@scripts/test.sh
 

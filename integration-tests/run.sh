@@ -25,5 +25,6 @@ done
 for package in nio.ch nio.cs security.action util.calendar; do
   opens+=("--add-opens=java.base/sun.$package=ALL-UNNAMED")
 done
+mkdir -p build/tmp
 # shellcheck disable=SC2086 # several options are several words
-exec java "${opens[@]}" -Xmx1g -XX:+UseSerialGC ${JAVA_OPTIONS:-} -cp "$class_path" "$main" "$@"
+exec java "${opens[@]}" -Xmx1g -XX:+UseSerialGC "-Djava.io.tmpdir=$PWD/build/tmp" ${JAVA_OPTIONS:-} -cp "$class_path" "$main" "$@"

@@ -9,8 +9,10 @@ set -u
 cd "$(dirname "$0")/.."
 long=${1:-}
 reports=build/test-reports
-rm -rf "$reports"
-mkdir -p "$reports"
+# What is killed can't tidy up: its temporary files go where the next run finds them.
+export TMPDIR=$PWD/build/tmp
+rm -rf "$reports" "$TMPDIR"
+mkdir -p "$reports" "$TMPDIR"
 failed=0
 
 step() {

@@ -121,7 +121,12 @@ public final class StandaloneCluster implements AutoCloseable {
     conf.put("spark.executor.extraClassPath", System.getProperty("java.class.path"));
     conf.put(
         "spark.executor.extraJavaOptions",
-        mark + " -XX:+UseSerialGC -Dlog4j2.configurationFile=rejoin-it-log4j2.properties");
+        mark
+            + " -XX:+UseSerialGC -Dlog4j2.configurationFile=rejoin-it-log4j2.properties"
+            // A killed executor leaves its copies of native libraries, tens of megabytes each.
+            + " \"-Djava.io.tmpdir="
+            + work.folder("temporary")
+            + "\"");
     conf.put("spark.executorEnv.SPARK_SCALA_VERSION", scalaVersion);
     conf.put("spark.local.dir", work.folder("scratch").toString());
     conf.put("spark.sql.warehouse.dir", work.folder("warehouse").toString());

@@ -4,9 +4,9 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{AgentId, Generation, Lineage, Rank, Version};
-use rejoin_protocol::message::{AgentMessage, RankStanding, RankState, Registration, Standing};
+use rejoin_protocol::message::{AgentMessage, RankStanding, RankState, Registration, Standing, TrackerMessage};
 use rejoin_protocol::tracker::{Output, TrackerConfig};
-use rejoin_protocol::view::{Seat, SeatState, View};
+use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
 use support::*;
 
 fn second_life(world: u32) -> Desk {
@@ -30,8 +30,12 @@ fn former(number: u32, seats: &[Option<u32>], branches: &[u32]) -> View {
         has_begun: true,
         terms: Some("terms".into()),
         seats: seats.iter().enumerate().map(seat).collect(),
-        agents: Vec::new(),
+        agents: (1..=seats.len()).map(|agent| address(agent as u64)).collect(),
     }
+}
+
+fn address(agent: u64) -> AgentAddress {
+    AgentAddress { agent: AgentId(agent), address: ([127, 0, 0, 1], 4000 + agent as u16).into(), host: "host".into() }
 }
 
 fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStanding>) -> Vec<Output> {
@@ -74,9 +78,9 @@ fn whoever_does_not_come_back_in_time_is_lost_and_its_next_incarnation_has_a_num
     assert_eq!(lost(&outputs).iter().map(|(rank, ..)| *rank).collect::<Vec<_>>(), [1]);
     desk.register(2);
     let outputs = desk.joins(2, 1, attempt(4));
-    let seated = sent(&outputs, 2).into_iter().any(|message| {
-        matches!(message, rejoin_protocol::message::TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000)
-    });
+    let seated = sent(&outputs, 2)
+        .into_iter()
+        .any(|message| matches!(message, TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000));
     assert!(seated, "{outputs:?}");
     desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
     let outputs = desk.stands(2, vec![stands(1, 1000, RankState::Fresh)], Vec::new());
@@ -91,9 +95,9 @@ fn a_seat_that_is_asked_for_meanwhile_is_given_when_the_others_are_known_and_tel
     let outputs = desk.joins(2, 1, attempt(1));
     assert!(sent(&outputs, 2).is_empty(), "later");
     let outputs = comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
-    assert!(sent(&outputs, 2).into_iter().any(|message| {
-        matches!(message, rejoin_protocol::message::TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000)
-    }));
+    assert!(sent(&outputs, 2)
+        .into_iter()
+        .any(|message| { matches!(message, TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000) }));
 }
 
 #[test]
@@ -129,6 +133,80 @@ fn a_job_that_had_not_begun_begins_under_the_next_life() {
     desk.pass_alive(1100, &[1]);
     let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
+}
+
+#[test]
+fn a_first_plan_that_reached_none_of_those_it_was_for_has_begun_nothing() {
+    let mut desk = second_life(1);
+    let mut view = former(4, &[Some(0)], &[]);
+    view.has_begun = false;
+    // An agent without ranks has seen the plan, the rank's own agent has not.
+    comes_back(&mut desk, 2, &view, Vec::new());
+    view.seats[0].planned = false;
+    comes_back(&mut desk, 1, &view, vec![stands(0, 0, RankState::Fresh)]);
+    desk.stands(2, Vec::new(), Vec::new());
+    let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
+}
+
+#[test]
+fn a_first_plan_that_one_agent_has_seen_counts_when_the_rank_that_followed_it_is_gone() {
+    let mut desk = second_life(1);
+    let mut view = former(4, &[Some(0)], &[]);
+    view.has_begun = false;
+    view.seats[0].planned = false;
+    comes_back(&mut desk, 3, &view, Vec::new());
+    view.seats[0].planned = true;
+    comes_back(&mut desk, 2, &view, Vec::new());
+    desk.joins(2, 0, attempt(1));
+    desk.pass_alive(1100, &[2, 3]);
+    desk.stands(3, Vec::new(), Vec::new());
+    let outputs = desk.stands(2, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::Unrecoverable), "{outputs:?}");
+}
+
+#[test]
+fn an_agent_with_an_old_view_does_not_decide_before_those_with_newer_ones_are_there() {
+    let mut desk = second_life(1);
+    comes_back(&mut desk, 3, &former(2, &[None], &[]), Vec::new());
+    let outputs = comes_back(&mut desk, 1, &former(4, &[Some(1)], &[]), vec![stands(0, 1, at(3))]);
+    assert!(fenced(&outputs, 1).is_empty() && !views(&outputs, 1).is_empty(), "{outputs:?}");
+}
+
+#[test]
+fn a_rank_that_had_asked_for_a_seat_and_was_not_told_asks_again_and_gets_one() {
+    let mut desk = second_life(1);
+    let mut view = former(1, &[Some(0)], &[]);
+    (view.has_begun, view.seats[0].planned) = (false, false);
+    comes_back(&mut desk, 1, &view, Vec::new());
+    let outputs = desk.joins(1, 0, attempt(0));
+    assert!(
+        sent(&outputs, 1).into_iter().any(|message| matches!(message, TrackerMessage::Seated { .. })),
+        "{outputs:?}"
+    );
+    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
+}
+
+#[test]
+fn ranks_that_were_all_frozen_while_the_tracker_came_back_go_on_when_they_wake() {
+    let mut desk = second_life(2);
+    let view = former(4, &[Some(0), Some(1)], &[]);
+    let outputs = desk.pass_alive(5000, &[]);
+    assert!(failure(&outputs).is_none());
+    comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
+    // The other one wakes a moment later.
+    desk.pass_alive(300, &[1]);
+    let outputs = comes_back(&mut desk, 2, &view, vec![stands(1, 1, at(4))]);
+    assert_eq!(views(&outputs, 1)[0].generation, Generation { epoch: 2, number: 1 });
+    assert!(fenced(&outputs, 1).is_empty() && fenced(&outputs, 2).is_empty() && lost(&outputs).is_empty());
+}
+
+#[test]
+fn when_nobody_comes_to_the_next_life_it_ends_with_who_is_missing() {
+    let mut desk = second_life(2);
+    let outputs = desk.pass_alive(config(2).timing.members_millis + 1000, &[]);
+    assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::MembersMissing));
 }
 
 #[test]

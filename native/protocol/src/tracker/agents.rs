@@ -93,6 +93,7 @@ impl Tracker {
         let told: BTreeMap<Rank, Incarnation> = standing.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
         for rank in &standing.ranks {
             if !self.sits(rank.rank, rank.incarnation, agent) {
+                self.comes_too_late(agent, rank.rank, rank.incarnation);
                 self.fence_again(agent, rank.rank, rank.incarnation);
                 continue;
             }

@@ -86,7 +86,7 @@ impl Tracker {
             } else {
                 self.lose(rank, format!("attempt {attempt} of its task took its place"), true);
             }
-        } else if seat.incarnation.is_some() {
+        } else if seat.was_here {
             let repeats = seat.may_repeat && attempt == seat.attempt;
             if attempt <= seat.attempt && !repeats {
                 return Err(outdated(rank, attempt, seat.attempt));
@@ -119,7 +119,7 @@ impl Tracker {
         let incarnation = seat.incarnation.map_or(first, |last| Incarnation(last.0 + 1).max(first));
         let vacant_millis = seat.vacant_since.take().map_or(0, |since| now.since(since));
         seat.incarnation = Some(incarnation);
-        seat.attempt = attempt;
+        (seat.attempt, seat.was_here) = (attempt, true);
         seat.agent = agent;
         seat.state = State::Fresh;
         seat.results = Vec::new();

@@ -268,7 +268,8 @@ impl Tracker {
     /// tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
         let heartbeat = self.now.plus(self.config.timing.heartbeat_millis);
-        let latest = self.takeover.as_ref().map_or(heartbeat, |takeover| takeover.until().clamp(self.now, heartbeat));
+        let until = self.takeover.as_ref().and_then(|takeover| takeover.until(self.now));
+        let latest = until.map_or(heartbeat, |until| until.min(heartbeat));
         self.next_probe().map_or(latest, |probe| probe.min(latest))
     }
 

@@ -35,7 +35,12 @@ pub(super) struct Death {
 pub(super) struct SeatRecord {
     /// The incarnation that has the seat, or had it last.
     pub(super) incarnation: Option<Incarnation>,
+    /// The framework's try that has the seat, or had it last.
     pub(super) attempt: Attempt,
+    /// Whether `attempt` is known: after a takeover a view tells of a rank that was never here.
+    pub(super) was_here: bool,
+    /// The newest incarnation of the tracker's former lives that is known to be gone.
+    pub(super) former: Option<Incarnation>,
     /// Meaningless in a vacant seat.
     pub(super) agent: AgentId,
     pub(super) state: State,
@@ -58,6 +63,8 @@ impl SeatRecord {
         SeatRecord {
             incarnation: None,
             attempt: Attempt::default(),
+            was_here: false,
+            former: None,
             agent: AgentId(0),
             state: State::Vacant,
             may_repeat: false,

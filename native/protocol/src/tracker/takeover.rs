@@ -2,18 +2,19 @@
 //!
 //! Every agent tells with its registration the newest view it has, what its ranks do, and what it holds. The newest of all
 //! views says which ranks there are; whoever it shows as alive is waited for, at most as long as a silent agent would be.
-//! Until then nobody is given a seat and nothing is planned. Training goes on all the while.
+//! Until then nobody is given a seat and nothing is planned. Training goes on all the while. As long as no view is known and
+//! nobody asks for a seat, whoever has a view may still wake from being frozen: the wait for missing members bounds that.
 //!
 //! What only the former life knew is gone: how often ranks have died, and what ranks told it of their own
 //! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and tell it again.
 
-use super::{Output, State, Tracker};
+use super::{Output, SeatRecord, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank, Version};
 use crate::message::{RankStanding, RankState};
 use crate::plan::Chain;
-use crate::view::{SeatState, View};
+use crate::view::{Seat, SeatState, View};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -38,8 +39,9 @@ impl Takeover {
         Takeover { until, newest: None, joins: Vec::new() }
     }
 
-    pub(super) fn until(&self) -> Millis {
-        self.until
+    /// When the time of waiting ends, unless it has.
+    pub(super) fn until(&self, now: Millis) -> Option<Millis> {
+        (self.until > now).then_some(self.until)
     }
 }
 
@@ -47,8 +49,14 @@ impl Tracker {
     /// An agent of the former life. What it tells is believed: digests and incarnations are compared later, as always.
     pub(super) fn adopt(&mut self, agent: AgentId, view: Option<View>, ranks: &[RankStanding]) {
         let Some(takeover) = self.takeover.as_mut() else { return };
-        let is_newer = |view: &View| takeover.newest.as_ref().is_none_or(|known| known.generation < view.generation);
+        // Of two in one generation, one that has seen the plan knows more.
+        let age = |view: &View| (view.generation, view.seats.iter().filter(|seat| seat.planned).count());
+        let is_newer = |view: &View| takeover.newest.as_ref().is_none_or(|known| age(known) < age(view));
         if let Some(view) = view.filter(is_newer) {
+            if takeover.newest.is_none() {
+                // The first who knows of the others; they may have been frozen as it was.
+                takeover.until = takeover.until.max(self.now.plus(self.config.timing.lost_after_millis));
+            }
             self.chain = Chain::of(view.branches.clone());
             if self.terms.is_none() {
                 self.terms.clone_from(&view.terms);
@@ -62,7 +70,7 @@ impl Tracker {
                 continue;
             }
             seat.incarnation = Some(told.incarnation);
-            (seat.attempt, seat.agent, seat.waits_since) = (told.attempt, agent, now);
+            (seat.attempt, seat.was_here, seat.agent, seat.waits_since) = (told.attempt, true, agent, now);
             seat.results.clone_from(&told.results);
             seat.state = match told.state {
                 RankState::Fresh => State::Fresh,
@@ -92,16 +100,19 @@ impl Tracker {
     /// Whether the job is still being taken over. Ends that when everybody is there, or it is time.
     pub(super) fn is_taking_over(&mut self) -> bool {
         let Some(takeover) = &self.takeover else { return false };
-        let is_known = |rank: Rank| {
-            self.seat(rank).is_some_and(|seat| seat.state != State::Vacant)
-                // Its next attempt is there: the one before has ended.
-                || takeover.joins.iter().any(|(_, joining, ..)| *joining == rank)
+        let is_taken = |(rank, seat): (usize, &SeatRecord)| {
+            // Its next attempt is there: the one before has ended.
+            seat.state != State::Vacant || takeover.joins.iter().any(|(_, joining, ..)| joining.0 as usize == rank)
         };
         let all_there = takeover.newest.as_ref().is_some_and(|view| {
-            let mut seats = view.seats.iter().enumerate();
-            seats.all(|(rank, seat)| seat.state == SeatState::Vacant || is_known(Rank(rank as u32)))
+            let is_expected = |rank: usize| view.seats.get(rank).is_some_and(|seat| seat.state != SeatState::Vacant);
+            let mut expected = self.seats.iter().enumerate().filter(|(rank, _)| is_expected(*rank));
+            let is_whole = self.seats.iter().all(|seat| seat.state != State::Vacant);
+            is_whole || self.has_all_agents_of(view) && expected.all(is_taken)
         });
-        if !all_there && self.now < takeover.until {
+        // Whoever knows the job may only be frozen: nothing has to be decided before somebody asks for a seat.
+        let is_awaited = takeover.newest.is_some() || !takeover.joins.is_empty();
+        if !all_there && (self.now < takeover.until || !is_awaited) {
             return true;
         }
         if let Some(takeover) = self.takeover.take() {
@@ -110,17 +121,29 @@ impl Tracker {
         false
     }
 
+    /// Whoever was left out of a view may have a newer one; here are all who were not.
+    fn has_all_agents_of(&self, view: &View) -> bool {
+        view.generation.epoch + 1 == self.config.epoch
+            && view.agents.iter().all(|agent| self.agents.contains_key(&agent.agent))
+    }
+
     fn take_over(&mut self, takeover: Takeover) {
         let Takeover { newest, joins, .. } = takeover;
         let now = self.now;
         match newest {
             Some(view) => {
-                let was_planned = view.seats.iter().any(|seat| seat.planned);
-                self.planned_before = view.has_begun || was_planned || self.highest > Version(0);
+                // A plan that reached none of those it was for has begun nothing.
+                let mut planned = view.seats.iter().enumerate().filter(|(_, seat)| seat.planned);
+                let was_followed = planned.any(|(rank, told)| {
+                    let seat = self.seat(Rank(rank as u32));
+                    !seat.is_some_and(|seat| seat.incarnation == told.incarnation && seat.state == State::Fresh)
+                });
+                self.planned_before = view.has_begun || was_followed || self.highest > Version(0);
                 for (rank, told) in view.seats.iter().enumerate() {
                     let rank = Rank(rank as u32);
                     let Some(seat) = self.seat_mut(rank).filter(|seat| seat.state == State::Vacant) else { continue };
                     seat.incarnation = seat.incarnation.max(told.incarnation);
+                    seat.former = seat.incarnation;
                     let Some(incarnation) = seat.incarnation else { continue };
                     let reason = String::from("it was not there any more when the tracker came back");
                     seat.last_seen.clone_from(&reason);
@@ -131,8 +154,14 @@ impl Tracker {
                         self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis, deaths });
                     }
                 }
-                // A view tells who was there, and not how far they were.
-                self.knows_nothing = self.planned_before && !self.seats.iter().any(|seat| seat.position().is_some());
+                // A view tells who was there, and not how far they were; and there may have been newer ones. But as long
+                // as one of those that the first plan was for waits for it, nobody has begun.
+                let waits = |(seat, told): (&SeatRecord, &Seat)| {
+                    seat.state == State::Fresh && seat.incarnation == told.incarnation
+                };
+                let has_not_begun = !self.planned_before
+                    && (self.has_all_agents_of(&view) || self.seats.iter().zip(&view.seats).any(waits));
+                self.knows_nothing = !has_not_begun && !self.seats.iter().any(|seat| seat.position().is_some());
                 // The dead may have been further than anybody who lives.
                 self.ceiling = self.planned_before.then(|| Version(self.highest.0 + 2));
                 self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
@@ -142,6 +171,20 @@ impl Tracker {
         for (agent, rank, attempt, terms) in joins {
             self.join(agent, rank, attempt, terms);
         }
+    }
+
+    /// A rank of a former life that this one has gone on without: it was frozen, or could not reach the tracker.
+    pub(super) fn comes_too_late(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
+        let first = self.first_incarnation();
+        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        let Some(seat) = self.seat_mut(rank).filter(|seat| incarnation < first && seat.former < Some(incarnation))
+        else {
+            return;
+        };
+        seat.former = Some(incarnation);
+        let deaths = seat.deaths.len() as u32;
+        let reason = format!("it came back when life {} of the tracker had gone on without it", self.config.epoch);
+        self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis: 0, deaths });
     }
 
     /// Nobody was left who knew how far the job was when this life of the tracker began, and ranks come that were started

@@ -554,9 +554,11 @@ impl World {
     /// Whether nobody who can be reached holds a checkpoint, after processes were killed.
     fn nobody_holds_anything(&self) -> bool {
         let kills = self.struck.contains("kill") || self.struck.contains("freeze") || self.struck.contains("part");
-        let mut reached = self.processes.values().filter(|there| there.alive && !there.frozen);
+        let mut reached = self.processes.iter().filter(|(id, there)| {
+            there.alive && !there.frozen && !self.network.is_parted(**id, network::TRACKER, self.now)
+        });
         kills
-            && !reached.any(|there| {
+            && !reached.any(|(_, there)| {
                 let held = |(lineage, version): &(Lineage, Version)| {
                     version.0 > 0 && there.process.host().holds(&named(&self.job.program, *lineage, *version))
                 };

@@ -20,7 +20,7 @@ pub(super) struct Network {
 }
 
 /// Stands for the tracker among processes.
-const TRACKER: u32 = u32::MAX;
+pub(super) const TRACKER: u32 = u32::MAX;
 
 fn pair(one: u32, other: u32) -> (u32, u32) {
     (one.min(other), one.max(other))

@@ -3,7 +3,7 @@
 KILL ?= 1@30
 export KILL
 
-.PHONY: model soak demo test test-long bench bench-collectives install lint setup build clean
+.PHONY: model soak demo test test-long bench bench-collectives bench-network install lint setup build clean
 
 setup:
 	@scripts/setup.sh
@@ -33,6 +33,12 @@ bench-collectives:
 	@cargo build --release --locked -p rejoin-bench -p rejoin-cli
 	@$${CARGO_TARGET_DIR:-target}/release/rejoin-bench engine --repetitions $${PAIRS:-9}
 	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
+
+# Allreduce among ranks on 4 hosts (network namespaces) with 1 Gbit/s and 1 ms between them, Gloo beside it. Needs root.
+bench-network:
+	@cargo build --release --locked -p rejoin-bench
+	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 \
+	  -- $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
 
 # The C library, its header and pkg-config file, and the launcher.
 PREFIX ?= /usr/local

@@ -1,5 +1,6 @@
 //! Ours and the peers in turn, pair by pair; a table of ratios, and which bars are met.
 
+use crate::network::Host;
 use crate::table::{sorted, Row, Table};
 use clap::Args;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +25,7 @@ pub struct Compared {
     /// The folder with the peers' drivers.
     #[arg(long, default_value = "native/bench/peers")]
     peers: PathBuf,
-    /// The table goes to `collectives.csv` in this folder.
+    /// The table goes to `collectives.csv` in this folder, or to `collectives-network.csv` among hosts.
     #[arg(long, default_value = "build/bench")]
     out: PathBuf,
 }
@@ -66,7 +67,8 @@ pub fn run(compared: &Compared) -> Result<(), String> {
         }
         pairs.push(figures);
     }
-    table(&pairs).finish(&compared.out.join("collectives.csv"))
+    let name = if Host::all()?.is_empty() { "collectives.csv" } else { "collectives-network.csv" };
+    table(&pairs).finish(&compared.out.join(name))
 }
 
 /// One pair's commands.
@@ -84,6 +86,10 @@ fn commands(compared: &Compared) -> Result<Vec<Command>, String> {
         command.args([worlds.as_str(), &compared.sizes, &budget]).args(last);
         command
     };
+    if !Host::all()?.is_empty() {
+        // Who shares no memory, and can be told to listen elsewhere than on loopback.
+        return Ok(vec![own(&["floor", "--algorithm", "chosen"]), peer("bench_gloo.sh", &["bcube hd ring new-ring"])]);
+    }
     Ok(vec![
         own(&["shared"]),
         peer("bench_openmpi.sh", &[]),

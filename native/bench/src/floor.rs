@@ -2,7 +2,7 @@
 //! where algorithms are compared.
 
 use crate::samples;
-use rejoin_collectives::choice;
+use rejoin_collectives::choice::Choice;
 use rejoin_collectives::schedules::{self, Allreduce};
 use rejoin_collectives::{Buffers, Element, Order, Reducer, Reduction, Schedule, Seat, StepMachine};
 use rustix::event::{poll, PollFd, PollFlags};
@@ -21,6 +21,7 @@ pub struct FloorRanks {
     seat: Seat,
     /// By rank; none for the own one.
     links: Vec<Option<TcpStream>>,
+    choice: &'static Choice,
     /// None: the one that the table says.
     algorithm: Option<Allreduce>,
     kept: Option<(usize, usize, Allreduce, Schedule)>,
@@ -35,7 +36,12 @@ const YIELDS: usize = 500;
 
 impl FloorRanks {
     /// Connects to the ranks below, and waits for those above.
-    pub fn connect(seat: Seat, listener: &TcpListener, addresses: &[SocketAddr]) -> Result<Self, String> {
+    pub fn connect(
+        seat: Seat,
+        listener: &TcpListener,
+        addresses: &[SocketAddr],
+        choice: &'static Choice,
+    ) -> Result<Self, String> {
         let failed = |error: std::io::Error| error.to_string();
         let mut links: Vec<Option<TcpStream>> = (0..seat.world).map(|_| None).collect();
         for (peer, address) in addresses.iter().enumerate().take(seat.rank) {
@@ -56,6 +62,7 @@ impl FloorRanks {
         Ok(FloorRanks {
             seat,
             links,
+            choice,
             algorithm: None,
             kept: None,
             scratch: Vec::new(),
@@ -95,7 +102,7 @@ impl FloorRanks {
         reduction: Reduction,
     ) -> Result<(), String> {
         let (count, size) = (input.len() / element.size(), element.size());
-        let table = choice::LOOPBACK.allreduce;
+        let table = self.choice.allreduce;
         let algorithm = self.algorithm.unwrap_or_else(|| table.algorithm(self.seat.world, input.len()));
         let shape = (count, size, algorithm);
         let schedule = match self.kept.take() {

@@ -4,6 +4,7 @@
 mod compare;
 mod engine;
 mod floor;
+mod network;
 mod ranks;
 mod samples;
 mod shared;
@@ -37,6 +38,8 @@ enum What {
     EngineAllreduce(Measured),
     /// Rendezvous, checkpoints, and from a death to going on, against their bars.
     Engine(engine::Measures),
+    /// Runs a command among hosts (network namespaces) with limited bandwidth and delay between them. Needs root.
+    Network(network::Network),
     /// One rank that `rejoin run` has started for the engine's figures.
     #[command(hide = true)]
     Launched {
@@ -75,6 +78,7 @@ fn main() {
         What::Compare(compared) => compare::run(&compared),
         What::EngineAllreduce(measured) => engine::allreduce(&measured.worlds, &measured.sizes, measured.budget_ms),
         What::Engine(measures) => engine::run(&measures),
+        What::Network(network) => network::run(&network),
         What::Launched { job } => engine::run_launched(&job),
         What::Rank { job } => ranks::run_rank(&job),
     };

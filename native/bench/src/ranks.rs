@@ -1,14 +1,16 @@
 //! Starts the ranks, as threads or as processes, and introduces them to each other.
 
 use crate::floor::FloorRanks;
+use crate::network::Host;
 use crate::samples::measure;
 use crate::shared::{SharedRanks, AREA_BYTES};
 use crate::Measured;
+use rejoin_collectives::choice::{LOOPBACK, NETWORK};
 use rejoin_collectives::Seat;
 use rejoin_transport::shm::{Invitation, PeerSegment, Segment};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::thread;
@@ -28,6 +30,8 @@ struct Job {
     sizes: Vec<usize>,
     budget_ms: f64,
     way: Way,
+    /// Where it listens.
+    address: Ipv4Addr,
 }
 
 /// What a rank tells the others.
@@ -52,7 +56,7 @@ impl Way {
         }
     }
 
-    fn introduce(&self) -> Result<(Introduction, Kept), String> {
+    fn introduce(&self, address: Ipv4Addr) -> Result<(Introduction, Kept), String> {
         match self {
             Way::Shared => {
                 let segment = Arc::new(Segment::new(AREA_BYTES).map_err(|error| error.to_string())?);
@@ -60,7 +64,7 @@ impl Way {
                 Ok((Introduction { invitation, address: None }, Kept::Segment(segment)))
             }
             Way::Floor { .. } => {
-                let listener = TcpListener::bind("127.0.0.1:0").map_err(|error| error.to_string())?;
+                let listener = TcpListener::bind((address, 0)).map_err(|error| error.to_string())?;
                 let address = Some(listener.local_addr().map_err(|error| error.to_string())?);
                 Ok((Introduction { invitation: None, address }, Kept::Listener(listener)))
             }
@@ -71,20 +75,29 @@ impl Way {
 /// Runs all worlds; prints a line per world and size.
 pub fn run(measured: &Measured, way: Way) -> Result<(), String> {
     println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
+    let hosts = Host::all()?;
+    let host = |rank: usize| hosts.get(rank % hosts.len().max(1));
     for &world in &measured.worlds {
-        let job =
-            |rank| Job { rank, world, sizes: measured.sizes.clone(), budget_ms: measured.budget_ms, way: way.clone() };
+        let job = |rank| Job {
+            rank,
+            world,
+            sizes: measured.sizes.clone(),
+            budget_ms: measured.budget_ms,
+            way: way.clone(),
+            address: host(rank).map_or(Ipv4Addr::LOCALHOST, |host| host.address),
+        };
         if measured.threads {
             run_threads((0..world).map(job).collect())?;
         } else {
-            run_processes((0..world).map(job).collect())?;
+            run_processes((0..world).map(job).collect(), host)?;
         }
     }
     Ok(())
 }
 
 fn run_threads(jobs: Vec<Job>) -> Result<(), String> {
-    let introduced: Vec<(Introduction, Kept)> = jobs.iter().map(|job| job.way.introduce()).collect::<Result<_, _>>()?;
+    let introduced: Vec<(Introduction, Kept)> =
+        jobs.iter().map(|job| job.way.introduce(job.address)).collect::<Result<_, _>>()?;
     let (introductions, kept): (Vec<Introduction>, Vec<Kept>) = introduced.into_iter().unzip();
     let here: Option<Vec<PeerSegment>> = kept
         .iter()
@@ -106,12 +119,14 @@ fn run_threads(jobs: Vec<Job>) -> Result<(), String> {
     })
 }
 
-fn run_processes(jobs: Vec<Job>) -> Result<(), String> {
+/// Every rank in a process of its own, on its host.
+fn run_processes<'a>(jobs: Vec<Job>, host: impl Fn(usize) -> Option<&'a Host>) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut children: Vec<Child> = Vec::new();
     for job in &jobs {
         let text = serde_json::to_string(job).map_err(|error| error.to_string())?;
-        let child = Command::new(&program).args(["rank", &text]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let mut command = host(job.rank).map_or_else(|| Command::new(&program), |host| host.command(&program));
+        let child = command.args(["rank", &text]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         children.push(child.map_err(|error| format!("a rank can't be started: {error}"))?);
     }
     let mut outputs: Vec<_> = children.iter_mut().filter_map(|child| child.stdout.take()).map(BufReader::new).collect();
@@ -145,7 +160,7 @@ fn run_processes(jobs: Vec<Job>) -> Result<(), String> {
 /// input.
 pub fn run_rank(job: &str) -> Result<(), String> {
     let job: Job = serde_json::from_str(job).map_err(|error| error.to_string())?;
-    let (introduction, kept) = job.way.introduce()?;
+    let (introduction, kept) = job.way.introduce(job.address)?;
     println!("{}", serde_json::to_string(&introduction).map_err(|error| error.to_string())?);
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).map_err(|error| error.to_string())?;
@@ -181,8 +196,9 @@ fn take_part(
         Kept::Listener(listener) => {
             let addresses: Vec<SocketAddr> =
                 introductions.iter().filter_map(|introduction| introduction.address).collect();
+            let choice = if job.address.is_loopback() { &LOOPBACK } else { &NETWORK };
             let Way::Floor { algorithm } = &job.way else { return Err("a listener for shared memory".into()) };
-            let mut ranks = FloorRanks::connect(seat, &listener, &addresses)?;
+            let mut ranks = FloorRanks::connect(seat, &listener, &addresses, choice)?;
             for &bytes in &job.sizes {
                 for algorithm in FloorRanks::algorithms(algorithm.as_deref())? {
                     ranks.choose(algorithm);

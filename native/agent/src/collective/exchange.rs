@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 const FRAME_BYTES: usize = 256 << 10;
 /// Bytes that wait to be given to the kernel, for one peer, before no more are made ready for it.
 const WINDOW_BYTES: usize = 512 << 10;
-/// Looks for bytes so many times before the thread sleeps.
-const SPINS: u32 = 50;
+/// Looks for bytes so many times, giving its core to whoever wants it between two looks, before the thread sleeps: ranks that
+/// talk to each other often share a core, where spinning keeps the other one from going on, and a core that sleeps takes long
+/// to be woken (docs/collectives.md, "How to wait").
+const LOOKS: u32 = 300;
 /// Longest sleep: links that broke are told of again after it.
 const NAP: Duration = Duration::from_secs(1);
 
@@ -76,8 +78,10 @@ impl Exchange {
             if seat.changes() != seen {
                 return Went::Changed;
             }
-            if idle < SPINS {
-                std::hint::spin_loop();
+            if idle < LOOKS {
+                if idle > 0 {
+                    std::thread::yield_now();
+                }
                 continue;
             }
             let now = Instant::now();

@@ -3,7 +3,7 @@
 use crate::cipher::Cipher;
 use crate::handshake::{Handshake, Step, INPUT_LIMIT};
 use crate::input::{self, Filled, Input};
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::{Hello, Keys, LinkError};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
@@ -257,6 +257,29 @@ impl Link {
                 self.output.push(&header, payload);
             }
             _ => self.misused(&format!("a payload of {} bytes; at most {PAYLOAD_LIMIT} are allowed", payload.len())),
+        }
+    }
+
+    /// Sends a frame whose payload is these parts, one after the other, behind all that is queued. What the kernel takes at once
+    /// isn't copied; the rest is, and queued. `header.length` is set here.
+    ///
+    /// # Errors
+    /// As [`Link::flush`].
+    pub fn send_parts(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<Flushed, LinkError> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let is_direct = matches!(self.stage, Stage::Open(_, None)) && self.output.is_empty() && !self.unwritable;
+        if !is_direct || length > PAYLOAD_LIMIT as usize || self.failed.is_some() {
+            self.send(header, output::joined(parts, 0));
+            return self.flush();
+        }
+        header.length = length as u32;
+        match self.output.send_parts(&SockRef::from(&self.socket), &header, parts) {
+            Ok(true) => Ok(Flushed::Done),
+            Ok(false) => Ok(Flushed::Blocked),
+            Err(cause) => {
+                self.unwritable = true;
+                Err(LinkError::Io(cause))
+            }
         }
     }
 

@@ -48,6 +48,33 @@ impl Output {
         self.frames.push_back(frame);
     }
 
+    /// Whether nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.wire.is_empty() && self.frames.is_empty()
+    }
+
+    /// Gives a frame to the kernel, straight from the parts of its payload, when nothing waits before it. What the kernel doesn't
+    /// take is copied and waits. Whether all of it went.
+    pub(crate) fn send_parts(&mut self, socket: &SockRef<'_>, header: &Header, parts: &[&[u8]]) -> io::Result<bool> {
+        let header = header.encode();
+        let mut slices = [IoSlice::new(&[]); SLICES];
+        slices[0] = IoSlice::new(&header);
+        let mut used = 1;
+        for part in parts.iter().filter(|part| !part.is_empty()).take(SLICES - 1) {
+            slices[used] = IoSlice::new(part);
+            used += 1;
+        }
+        let gone = send(socket, &slices[..used])?.unwrap_or(0);
+        let left = HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>() - gone;
+        if left > 0 {
+            let of_payload = gone.saturating_sub(HEADER_BYTES);
+            let payload = joined(parts, of_payload);
+            self.frames.push_back(Outgoing { header, payload, gone: gone.min(HEADER_BYTES) });
+            self.queued += left;
+        }
+        Ok(left == 0)
+    }
+
     /// Bytes not yet given to the kernel.
     pub(crate) fn queued_bytes(&self) -> usize {
         self.wire.len() + self.queued
@@ -128,6 +155,18 @@ impl Output {
             self.frames.pop_front();
         }
     }
+}
+
+/// All bytes of the parts but the first few.
+pub(crate) fn joined(parts: &[&[u8]], mut but: usize) -> Bytes {
+    let length = parts.iter().map(|part| part.len()).sum::<usize>() - but;
+    let mut all = BytesMut::with_capacity(length);
+    for part in parts {
+        let skipped = but.min(part.len());
+        all.extend_from_slice(&part[skipped..]);
+        but -= skipped;
+    }
+    all.freeze()
 }
 
 /// One system call; `None` when the kernel's buffer is full. A peer that is gone is an error, never a signal.

@@ -247,6 +247,37 @@ fn payloads_are_sent_and_received_without_copies_of_them() {
 }
 
 #[test]
+fn a_frame_of_many_parts_arrives_whole_wherever_the_kernel_stops_taking_it() {
+    for encrypt in [false, true] {
+        let (mut initiator, mut acceptor) = established(encrypt);
+        shrink_buffers(&mut initiator, 16 << 10);
+        let mut seen = 0;
+        for index in 0..200u64 {
+            let lengths = [0, index as usize * 7, 1, 0, 30_000, index as usize];
+            let parts: Vec<Vec<u8>> = lengths.iter().map(|&length| bytes(length, index as usize)).collect();
+            // More parts than one system call takes.
+            let mut slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+            slices.extend(parts[4].chunks(300));
+            let whole = slices.concat();
+            initiator.send_parts(header(index), &slices).expect("the link works");
+            if index % 3 == 0 {
+                continue; // the next one waits behind this one
+            }
+            until("all frames", || {
+                flush(&mut initiator);
+                for (header, frame) in received(&mut acceptor) {
+                    assert_eq!(header.offset, seen);
+                    assert!(seen < index || frame == whole, "frame {seen} differs");
+                    seen += 1;
+                }
+                (seen == index + 1).then_some(())
+            });
+            assert_eq!(initiator.queued_bytes(), 0);
+        }
+    }
+}
+
+#[test]
 fn a_length_over_the_limit_ends_the_link() {
     let (mut initiator, mut acceptor) = established(false);
     let mut start = header(0).encode();

@@ -7,6 +7,7 @@ use crate::store::{digest, Supplier};
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rejoin_protocol::collective::Invitation;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Start;
@@ -128,8 +129,23 @@ impl Agent {
     /// `Fenced` when the seat belongs to a newer attempt, `MembersMissing`, `TrackerUnreachable`, `Incompatible`, the
     /// job's own error, or `TimedOut` after `at_most`. The rank has no seat then.
     pub fn join(&self, rank: Rank, attempt: Attempt, terms: String, at_most: Duration) -> Result<Joined, Error> {
+        self.join_sharing(rank, attempt, terms, None, at_most)
+    }
+
+    /// The same for a rank that shares memory with those of its host, for its collectives.
+    ///
+    /// # Errors
+    /// As [`Agent::join`].
+    pub fn join_sharing(
+        &self,
+        rank: Rank,
+        attempt: Attempt,
+        terms: String,
+        board: Option<Invitation>,
+        at_most: Duration,
+    ) -> Result<Joined, Error> {
         let wait = Waiting::new();
-        self.shared.command(Command::Join { rank, attempt, terms, wait: wait.clone() });
+        self.shared.command(Command::Join { rank, attempt, terms, board, wait: wait.clone() });
         wait.wait(at_most, || {
             let error = Error::new(
                 Code::TimedOut,

@@ -34,6 +34,9 @@ pub const DETAILS: &str = "REJOIN_DETAILS";
 /// `1` if each rank's calls are to be told on standard error, a line each ([`Process::telling_calls`]).
 pub const CALLS: &str = "REJOIN_CALLS";
 
+/// `0` if ranks of the same host don't share memory ([`Process::sharing_memory`]).
+pub const SHARED_MEMORY: &str = "REJOIN_SHARED_MEMORY";
+
 /// Folder of durable checkpoints ([`Process::start_durable`]).
 pub const DURABLE: &str = "REJOIN_DURABLE";
 /// Every how many versions a checkpoint is written there; 1 when it isn't set.
@@ -61,6 +64,8 @@ pub struct Launched {
     pub details: bool,
     /// Whether each call is to be told on standard error.
     pub calls: bool,
+    /// Whether its ranks share memory with others of the same host.
+    pub shares_memory: bool,
     /// Durable checkpoints.
     pub durable: Option<Durable>,
     /// For [`crate::Agent::start`].
@@ -94,7 +99,8 @@ impl Launched {
     /// # Errors
     /// As [`Process::start`].
     pub fn process(&self) -> Result<Process, Error> {
-        let process = Process::start_durable(self.agent.clone(), self.durable.clone())?.telling_details(self.details);
+        let process = Process::start_durable(self.agent.clone(), self.durable.clone())?;
+        let process = process.telling_details(self.details).sharing_memory(self.shares_memory);
         Ok(match self.calls {
             true => process.telling_calls(Arc::new(|line| eprintln!("call {line}"))),
             false => process,
@@ -128,6 +134,7 @@ impl Launched {
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
         let is_wanted = |name| variable(name).is_some_and(|value| value == "1");
         let (details, calls) = (is_wanted(DETAILS), is_wanted(CALLS));
+        let shares_memory = variable(SHARED_MEMORY).is_none_or(|value| value != "0");
         let durable = match variable(DURABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => {
                 let every = variable(DURABLE_EVERY).unwrap_or_else(|| "1".into());
@@ -146,8 +153,22 @@ impl Launched {
             tracker,
             tracker_millis: TRACKER_MILLIS,
         };
-        Ok(Launched { rank: Rank(rank), world, attempt: Attempt { stage: 0, task }, details, calls, durable, agent })
+        Ok(Launched {
+            rank: Rank(rank),
+            world,
+            attempt: Attempt { stage: 0, task },
+            details,
+            calls,
+            shares_memory,
+            durable,
+            agent,
+        })
     }
+}
+
+/// What [`SHARED_MEMORY`] says of this process, however it has come to its job.
+pub(crate) fn shares_memory() -> bool {
+    std::env::var(SHARED_MEMORY).map_or(true, |value| value != "0")
 }
 
 /// The name under which the tracker knows the process of this start of a rank.

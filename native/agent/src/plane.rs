@@ -94,6 +94,8 @@ pub trait AgentReports: Send + Sync {
     );
     /// Frames of collectives were lost with a link, under this attempt. May be told again.
     fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String);
+    /// A peer of the same host shares memory that can't be opened, and this attempt needs it. May be told again.
+    fn cannot_share(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String);
     /// Results that the incarnation lacks; they come by [`DataPlane::fetched`], unless a newer view makes the wish void.
     fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: Fetch);
     /// What has a peer called at this place? Answered by [`DataPlane::told`].

@@ -8,13 +8,13 @@ use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::protocol::ids::{Rank, Version};
 
-/// How many ranks live in one process: all, two, one.
-const PLACEMENTS: [usize; 3] = [100, 2, 1];
+/// How many ranks live in one process (all, two, one), and whether they share memory.
+const PLACEMENTS: [(usize, bool); 6] = [(100, false), (2, false), (1, false), (100, true), (2, true), (1, true)];
 
 #[test]
 fn every_collective_gives_every_rank_its_value_whatever_the_placement() {
-    for together in PLACEMENTS {
-        let ranks = Ranks::new(5, together);
+    for (together, shares_memory) in PLACEMENTS {
+        let ranks = Ranks::new(5, together).sharing_memory(shares_memory);
         ranks.all(|mut rank| {
             let own = rank.rank().0;
             for count in [0, 1, 3, 5, 1000, 300_000] {
@@ -69,24 +69,26 @@ fn one_rank_alone_has_all_collectives_too() {
 
 #[test]
 fn checkpoints_end_versions_and_versions_without_proof_get_a_barrier() {
-    let ranks = Ranks::new(3, 1);
-    ranks.all(|mut rank| {
-        assert_eq!(rank.load().unwrap(), (Version(0), None));
-        for version in 1..=4 {
-            if version % 2 == 0 {
-                let mut one = [version as u64];
-                rank.broadcast(&mut one, Rank(1)).unwrap();
+    for shares_memory in [false, true] {
+        let ranks = Ranks::new(3, 1).sharing_memory(shares_memory);
+        ranks.all(|mut rank| {
+            assert_eq!(rank.load().unwrap(), (Version(0), None));
+            for version in 1..=4 {
+                if version % 2 == 0 {
+                    let mut one = [version as u64];
+                    rank.broadcast(&mut one, Rank(1)).unwrap();
+                }
+                assert_eq!(rank.checkpoint(format!("model {version}").as_bytes()).unwrap(), Version(version));
             }
-            assert_eq!(rank.checkpoint(format!("model {version}").as_bytes()).unwrap(), Version(version));
-        }
-        rank.finish(b"model 4").unwrap();
-    });
+            rank.finish(b"model 4").unwrap();
+        });
+    }
 }
 
 #[test]
 fn different_calls_are_an_error_on_each_rank_that_names_both_calls_and_call_sites() {
-    for together in PLACEMENTS {
-        let ranks = Ranks::new(3, together);
+    for (together, shares_memory) in PLACEMENTS {
+        let ranks = Ranks::new(3, together).sharing_memory(shares_memory);
         let errors = ranks.all(|mut rank| {
             let mut buffer = [1f32; 4];
             rank.allreduce(&mut buffer, Reduction::Sum).unwrap();
@@ -111,23 +113,25 @@ fn different_calls_are_an_error_on_each_rank_that_names_both_calls_and_call_site
 
 #[test]
 fn broadcasts_of_different_roots_are_never_paired() {
-    let ranks = Ranks::new(3, 1);
-    let errors = ranks.all(|mut rank| {
-        let root = Rank(u32::from(rank.rank() == Rank(1)));
-        let mut buffer = [rank.rank().0; 4];
-        // A root may be through with its own call before anybody has seen that it differs.
-        rank.broadcast(&mut buffer, root).and_then(|()| rank.barrier()).unwrap_err()
-    });
-    for error in errors {
-        assert_eq!(error.code, Code::Mismatch, "{error}");
-        assert!(error.message.contains("root 0") && error.message.contains("root 1"), "{error}");
+    for (world, shares_memory) in [(3, false), (3, true), (2, true)] {
+        let ranks = Ranks::new(world, 1).sharing_memory(shares_memory);
+        let errors = ranks.all(|mut rank| {
+            let root = Rank(u32::from(rank.rank() == Rank(1)));
+            let mut buffer = [rank.rank().0; 4];
+            // A root may be through with its own call before anybody has seen that it differs.
+            rank.broadcast(&mut buffer, root).and_then(|()| rank.barrier()).unwrap_err()
+        });
+        for error in errors {
+            assert_eq!(error.code, Code::Mismatch, "{error}");
+            assert!(error.message.contains("root 0") && error.message.contains("root 1"), "{error}");
+        }
     }
 }
 
 #[test]
 fn a_call_that_others_can_never_join_because_one_has_finished_is_a_mismatch_at_once() {
-    for together in PLACEMENTS {
-        let ranks = Ranks::new(3, together);
+    for (together, shares_memory) in PLACEMENTS {
+        let ranks = Ranks::new(3, together).sharing_memory(shares_memory);
         let errors = ranks.all(|mut rank| {
             rank.barrier().unwrap();
             match rank.rank().0 {
@@ -145,26 +149,32 @@ fn a_call_that_others_can_never_join_because_one_has_finished_is_a_mismatch_at_o
 
 #[test]
 fn a_rank_that_never_makes_the_call_is_named_after_the_limit() {
-    let ranks = Ranks::new(3, 1);
-    let (reached, wait) = std::sync::mpsc::channel::<()>();
-    let wait = std::sync::Mutex::new(wait);
-    let ended = std::sync::Barrier::new(3);
-    ranks.all_with(
-        |limits| limits.call = std::time::Duration::from_millis(300),
-        |mut rank| {
-            if rank.rank() == Rank(2) {
-                wait.lock().unwrap().recv().unwrap();
-            } else {
-                let error = rank.allreduce(&mut [1f32; 4], Reduction::Sum).unwrap_err();
-                assert_eq!(error.code, Code::TimedOut, "{error}");
-                if rank.rank() == Rank(0) {
-                    assert!(error.message.contains("rank 2 (16 bytes to come; incarnation 0, linked)"), "{error}");
-                    reached.send(()).unwrap();
+    let named = [
+        (false, "rank 2 (16 bytes to come; incarnation 0, linked)"),
+        (true, "rank 2 (through shared memory; incarnation 0, linked)"),
+    ];
+    for (shares_memory, named) in named {
+        let ranks = Ranks::new(3, 1).sharing_memory(shares_memory);
+        let (reached, wait) = std::sync::mpsc::channel::<()>();
+        let wait = std::sync::Mutex::new(wait);
+        let ended = std::sync::Barrier::new(3);
+        ranks.all_with(
+            |limits| limits.call = std::time::Duration::from_millis(300),
+            |mut rank| {
+                if rank.rank() == Rank(2) {
+                    wait.lock().unwrap().recv().unwrap();
+                } else {
+                    let error = rank.allreduce(&mut [1f32; 4], Reduction::Sum).unwrap_err();
+                    assert_eq!(error.code, Code::TimedOut, "{error}");
+                    if rank.rank() == Rank(0) {
+                        assert!(error.message.contains(named), "{error}");
+                        reached.send(()).unwrap();
+                    }
                 }
-            }
-            ended.wait();
-        },
-    );
+                ended.wait();
+            },
+        );
+    }
 }
 
 #[test]

@@ -31,10 +31,13 @@ fn survives(rules: &[Died]) {
 }
 
 fn survives_placed(world: u32, together: usize, rules: &[Died]) {
-    let outcome = Survival::of(world, together, rules).run();
-    assert_eq!(outcome.models, vec![undisturbed(world); world as usize], "{together} ranks in a process");
-    assert_eq!(outcome.fired, rules.len(), "{together} ranks in a process: every rule has fired");
-    assert_eq!(outcome.deaths as usize, rules.len());
+    for shares_memory in [true, false] {
+        let outcome = Survival::of(world, together, rules).sharing_memory(shares_memory).run();
+        let what = format!("{together} ranks in a process, shared memory: {shares_memory}");
+        assert_eq!(outcome.models, vec![undisturbed(world); world as usize], "{what}");
+        assert_eq!(outcome.fired, rules.len(), "{what}: every rule has fired");
+        assert_eq!(outcome.deaths as usize, rules.len(), "{what}");
+    }
 }
 
 #[test]
@@ -117,7 +120,10 @@ fn a_rank_dies_in_a_boot_collective_and_finds_the_results_of_the_others_later() 
 
 #[test]
 fn a_link_that_breaks_between_the_living_costs_an_attempt_and_nobody() {
-    let outcome = Survival::of(4, 1, &[]).cutting(1, 2, sent(1, 9, 4_000)).run();
-    assert_eq!(outcome.models, vec![undisturbed(4); 4]);
-    assert_eq!((outcome.fired, outcome.deaths), (1, 0));
+    for shares_memory in [true, false] {
+        let survival = Survival::of(4, 1, &[]).cutting(1, 2, sent(1, 9, 4_000));
+        let outcome = survival.sharing_memory(shares_memory).run();
+        assert_eq!(outcome.models, vec![undisturbed(4); 4]);
+        assert_eq!((outcome.fired, outcome.deaths), (1, 0));
+    }
 }

@@ -42,7 +42,8 @@ struct Bar {
 const TCP_PEERS: &[&str] = &["openmpi-tcp", "gloo-bcube", "gloo-hd", "gloo-ring", "gloo-new-ring"];
 
 const BARS: &[Bar] = &[
-    Bar { ours: "rejoin-shm", peers: &["openmpi-shm"], bar: Some(1.0) },
+    Bar { ours: "rejoin-shared", peers: &["openmpi-shm"], bar: Some(1.0) },
+    Bar { ours: "rejoin-shm", peers: &["openmpi-shm"], bar: None },
     Bar { ours: "rejoin-threads", peers: &["openmpi-shm"], bar: Some(1.0) },
     Bar { ours: "rejoin", peers: TCP_PEERS, bar: Some(1.0) },
     Bar { ours: "floor-chosen", peers: TCP_PEERS, bar: None },
@@ -96,6 +97,7 @@ fn commands(compared: &Compared) -> Result<Vec<Command>, String> {
         own(&["shared", "--threads"]),
         peer("bench_gloo.sh", &["bcube"]),
         own(&["engine-allreduce"]),
+        own(&["engine-allreduce", "--over-links"]),
         own(&["floor", "--algorithm", "chosen"]),
     ])
 }

@@ -35,7 +35,13 @@ enum What {
     /// Ours and the peers in turn, and a table of ratios.
     Compare(compare::Compared),
     /// Allreduce through the communicator, recovery on: ranks are processes that `rejoin run` starts.
-    EngineAllreduce(Measured),
+    EngineAllreduce {
+        #[command(flatten)]
+        measured: Measured,
+        /// Over links, where the ranks would share memory.
+        #[arg(long)]
+        over_links: bool,
+    },
     /// Rendezvous, checkpoints, and from a death to going on, against their bars.
     Engine(engine::Measures),
     /// Runs a command among hosts (network namespaces) with limited bandwidth and delay between them. Needs root.
@@ -76,7 +82,9 @@ fn main() {
         What::Shared(measured) => ranks::run(&measured, ranks::Way::Shared),
         What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Way::Floor { algorithm }),
         What::Compare(compared) => compare::run(&compared),
-        What::EngineAllreduce(measured) => engine::allreduce(&measured.worlds, &measured.sizes, measured.budget_ms),
+        What::EngineAllreduce { measured, over_links } => {
+            engine::allreduce(&measured.worlds, &measured.sizes, measured.budget_ms, over_links)
+        }
         What::Engine(measures) => engine::run(&measures),
         What::Network(network) => network::run(&network),
         What::Launched { job } => engine::run_launched(&job),

@@ -33,6 +33,8 @@
  *   may leave them; and they must not use the handle.
  * - Sizes are in bytes where it says bytes, in elements where it says count. Elements are in the machine's byte order, and
  *   buffers need no alignment. A buffer of no bytes may be NULL. Text is UTF-8 and ends with a zero byte.
+ * - Where all ranks are on one host their collectives go through shared memory; REJOIN_SHARED_MEMORY=0 in a process's environment
+ *   sends them over links, for all ranks.
  */
 #ifndef REJOIN_H
 #define REJOIN_H

@@ -83,6 +83,9 @@ struct RunArguments {
     /// Every how many versions a durable checkpoint is written.
     #[arg(long, default_value_t = 1, value_name = "VERSIONS", value_parser = clap::value_parser!(u32).range(1..))]
     durable_every: u32,
+    /// Send all bytes of collectives over links, also between ranks of this machine, which share memory otherwise.
+    #[arg(long)]
+    no_shared_memory: bool,
     /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
     #[arg(long)]
     calls: bool,
@@ -138,6 +141,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         members: arguments.members,
         durable: arguments.durable,
         durable_every: arguments.durable_every,
+        shares_memory: !arguments.no_shared_memory,
         calls: arguments.calls,
         log: arguments.log,
         command: arguments.command,

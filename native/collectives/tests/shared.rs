@@ -204,3 +204,51 @@ fn the_root_of_a_broadcast_goes_on_while_the_others_are_one_beat_behind() {
     let mut view = View { rank: 0, boards: &mut world.boards };
     assert_eq!(machine.advance(&mut view, b"hello", &mut [0; 5], &reducer), Ok(true));
 }
+
+/// Two ranks, each with a call of its own at the same beat.
+fn pair(calls: [SharedCall; 2]) -> (Vec<Board>, Vec<SharedMachine>) {
+    let base = first_beat(1);
+    let board = Board { posted: base, areas: [vec![0; 256], vec![0; 256]] };
+    let machines = calls.into_iter().enumerate().map(|(rank, call)| {
+        let identity = [rank as u8 + 1; 64];
+        SharedMachine::new(Shape::new(Seat::new(rank, 2), call, 1, 256, false).unwrap(), identity, base)
+    });
+    (vec![board; 2], machines.collect())
+}
+
+#[test]
+fn roots_of_two_broadcasts_find_out_before_anything_of_the_next_collective_is_written() {
+    let roots = [0, 1].map(|root| SharedCall::Broadcast { root, bytes: 3 });
+    let (mut boards, mut machines) = pair(roots);
+    let reducer = Reducer::custom(1, |_, _| Ok(()));
+    for (rank, machine) in machines.iter_mut().enumerate() {
+        let mut view = View { rank, boards: &mut boards };
+        assert_eq!(machine.advance(&mut view, &[9; 3], &mut [0; 3], &reducer), Ok(true), "a root waits for nobody");
+    }
+    for rank in [0, 1] {
+        let before = machines[rank].uncompared().expect("nobody was looked at");
+        assert_eq!(before, [rank as u8 + 1; 64]);
+        let shape = Shape::new(Seat::new(rank, 2), SharedCall::Barrier, 1, 256, false).unwrap();
+        let mut next = SharedMachine::new(shape, [7; 64], machines[rank].last_beat()).after(Some(before));
+        let mut view = View { rank, boards: &mut boards };
+        let found = next.advance(&mut view, &[], &mut [], &reducer);
+        assert_eq!(found, Err(SharedError::Mismatch { rank: 1 - rank, theirs: [2 - rank as u8; 64] }));
+    }
+}
+
+#[test]
+fn what_is_written_up_to_a_stop_is_posted_only_when_it_goes_on() {
+    let gathers = [0, 1].map(|_| SharedCall::Allgather { part_bytes: vec![500, 500] });
+    let (mut boards, mut machines) = pair(gathers);
+    let reducer = Reducer::custom(1, |_, _| Ok(()));
+    machines[0].stop_at(Some(100));
+    let mut view = View { rank: 0, boards: &mut boards };
+    let mut result = vec![0; 1000];
+    assert_eq!(machines[0].advance(&mut view, &[3; 500], &mut result, &reducer), Ok(false));
+    assert!(machines[0].has_stopped() && !machines[0].has_stopped());
+    assert_eq!((machines[0].sent(), boards[0].posted), (192, first_beat(1)));
+    let mut view = View { rank: 0, boards: &mut boards };
+    assert_eq!(machines[0].advance(&mut view, &[3; 500], &mut result, &reducer), Ok(false));
+    assert_eq!((machines[0].sent(), boards[0].posted), (192, first_beat(1) + 1), "written once");
+    assert_eq!(machines[0].waits_for(&View { rank: 0, boards: &mut boards }), Some((1, first_beat(1) + 1)));
+}

@@ -119,6 +119,9 @@ fn from_event(event: Event) -> Vec<String> {
         Event::LinkBroken { rank, peer, reason } => {
             Fact::new("link.broken").with("rank", rank).with("peer", peer).with("reason", reason)
         }
+        Event::SharingEnded { rank, peer, reason } => {
+            Fact::new("sharing.ended").with("rank", rank).with("peer", peer).with("reason", reason)
+        }
         Event::StrangerRefused { address, reason } => {
             Fact::new("stranger.refused").with("address", address).with("reason", reason)
         }

@@ -162,6 +162,15 @@ pub enum Event {
         /** What was seen. */
         reason: String,
     },
+    /// Ranks of one host go over links from now on, because one can't open the memory that another one shares.
+    SharingEnded {
+        /** Who tried. */
+        rank: Rank,
+        /** Whose memory. */
+        peer: Rank,
+        /** What was seen. */
+        reason: String,
+    },
     /// A stranger or an outdated incarnation was turned away at a listener.
     StrangerRefused {
         /** Address. */

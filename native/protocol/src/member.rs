@@ -1,6 +1,6 @@
 //! One rank's task in one process: from its join to its end.
 
-use crate::collective::Extent;
+use crate::collective::{Extent, Invitation};
 use crate::error::{Code, Error};
 use crate::host::Start;
 use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
@@ -83,12 +83,14 @@ pub struct Member {
     pub stage: Stage,
     /// The checkpoint that is being fetched for it. A new plan may ask for another one meanwhile; what comes is held.
     pub asked: Option<Checkpoint>,
+    /// The memory that it shares with ranks of the same host.
+    pub board: Option<Invitation>,
 }
 
 impl Member {
     /// A task that asks for its rank's seat.
-    pub fn joining(rank: Rank, attempt: Attempt, terms: String, since: Millis) -> Self {
-        Member { rank, attempt, incarnation: None, stage: Stage::Joining { terms, since }, asked: None }
+    pub fn joining(rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>, since: Millis) -> Self {
+        Member { rank, attempt, incarnation: None, stage: Stage::Joining { terms, since }, asked: None, board }
     }
 
     /// Its progress, if it was started and the job isn't over for it.

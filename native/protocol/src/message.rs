@@ -1,6 +1,6 @@
 //! What agent and tracker tell each other. Encoded by [`crate::wire::encode`] into control frames.
 
-use crate::collective::Extent;
+use crate::collective::{Extent, Invitation};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
@@ -116,6 +116,19 @@ pub enum AgentMessage {
     },
     /// A fact for the story.
     Happened(Event),
+    /// The memory that a peer of the same host shares can't be opened: collectives have to go over links.
+    CannotShare {
+        /// Who tried.
+        rank: Rank,
+        /// Its number.
+        incarnation: Incarnation,
+        /// Whose memory.
+        peer: Rank,
+        /// The attempt that needs it. Told again until a newer view comes.
+        generation: Generation,
+        /// What was seen.
+        reason: String,
+    },
 }
 
 /// Most bytes of [`AgentMessage::Local`].
@@ -184,6 +197,8 @@ pub struct RankStanding {
     pub oldest: Version,
     /// Which results of collectives it holds; nothing for a rank that makes none, as those of XGBoost's bridge.
     pub results: Vec<Extent>,
+    /// Where ranks of the same host find the memory that this one shares; `None` if it shares none.
+    pub board: Option<Invitation>,
 }
 
 /// How far an incarnation is.

@@ -6,7 +6,7 @@ mod checks;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rejoin_protocol::collective::Extent;
+use rejoin_protocol::collective::{Extent, Invitation};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
@@ -147,16 +147,21 @@ fn standing() -> impl Strategy<Value = Standing> {
             digest
         }),
     ];
-    let rank = (any::<[u32; 5]>(), state, extents).prop_map(|([rank, inc, stage, task, oldest], state, results)| {
-        RankStanding {
+    let board =
+        proptest::option::of((any::<u32>(), any::<i32>(), any::<[u64; 2]>()).prop_map(
+            |(process, descriptor, [nonce, area_bytes])| Invitation { process, descriptor, nonce, area_bytes },
+        ));
+    let rank = (any::<[u32; 5]>(), state, extents, board).prop_map(
+        |([rank, inc, stage, task, oldest], state, results, board)| RankStanding {
             rank: Rank(rank),
             incarnation: Incarnation(inc),
             attempt: Attempt { stage, task },
             state,
             oldest: Version(oldest),
             results,
-        }
-    });
+            board,
+        },
+    );
     (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4)).prop_map(|(generation, ranks, held)| Standing {
         generation,
         ranks,
@@ -183,6 +188,15 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
             rank: Rank(rank),
             incarnation: Incarnation(incarnation),
             error: Error::new(Code::Mismatch, message)
+        }),
+        (any::<[u32; 3]>(), generation(), text()).prop_map(|([rank, incarnation, peer], generation, reason)| {
+            AgentMessage::CannotShare {
+                rank: Rank(rank),
+                incarnation: Incarnation(incarnation),
+                peer: Rank(peer),
+                generation,
+                reason,
+            }
         }),
         (any::<[u32; 2]>(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200)).prop_map(
             |([r, i], [offset, total], bytes)| {

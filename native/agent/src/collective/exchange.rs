@@ -1,17 +1,17 @@
 //! Moves the bytes of one collective under one attempt, on the caller's thread.
 
 use super::lines::{Lines, Trouble};
-use super::notes::Notes;
 use super::seat::Seat;
-use bytes::{Bytes, BytesMut};
+use super::way::Tools;
 use mio::{Events, Poll};
 use rejoin_collectives::{Buffers, FoldError, Reducer, Schedule, StepMachine};
+use rejoin_protocol::error::Error;
 use std::time::{Duration, Instant};
 
 /// Most bytes of one frame.
 const FRAME_BYTES: usize = 256 << 10;
-/// Bytes that wait to be given to the kernel, for one peer, before no more are made ready for it.
-const WINDOW_BYTES: usize = 512 << 10;
+/// Most parts of one frame.
+const PARTS: usize = 16;
 /// Looks for bytes so many times, giving its core to whoever wants it between two looks, before the thread sleeps: ranks that
 /// talk to each other often share a core, where spinning keeps the other one from going on, and a core that sleeps takes long
 /// to be woken (docs/collectives.md, "How to wait").
@@ -33,6 +33,8 @@ pub(super) enum Went {
     Fold(FoldError),
     /// A fault rule's moment: so many bytes have been sent.
     Sent,
+    /// It can't go on.
+    Failed(Error),
 }
 
 /// One collective under one attempt. Holds no bytes of the caller.
@@ -50,21 +52,16 @@ impl Exchange {
         Exchange { machine: StepMachine::new(schedule), peers: schedule.peers().collect(), sent: 0, stop_at: None }
     }
 
-    /// Goes on until it is done or something else has to be done first. `seen` is [`Seat::changes`] as of the caller's last
-    /// look.
-    #[allow(clippy::too_many_arguments)] // the parts of one loop; each belongs to somebody else
+    /// Goes on until it is done or something else has to be done first.
     pub(super) fn advance(
         &mut self,
         schedule: &Schedule,
         buffers: &mut Buffers<'_>,
         reducer: &Reducer<'_>,
-        lines: &mut Lines,
-        seat: &Seat,
-        poll: &mut Poll,
-        notes: &mut Notes,
-        seen: u64,
-        deadline: Instant,
+        tools: &mut Tools<'_>,
     ) -> Went {
+        let Tools { lines, seat, poll, notes, seen, deadline, .. } = tools;
+        let (seat, seen, deadline) = (*seat, *seen, *deadline);
         let mut idle = 0;
         loop {
             let arrivals = seat.arrivals();
@@ -134,19 +131,26 @@ impl Exchange {
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             loop {
-                let room = lines.queued(peer).is_some_and(|queued| queued < WINDOW_BYTES);
-                let Some(payload) = room.then(|| self.payload(schedule, buffers, peer)).flatten() else { break };
-                self.machine.sent(schedule, peer, payload.len());
-                self.sent += payload.len() as u64;
-                lines.send(peer, payload);
+                // The next frame goes straight from the buffers when nothing waits before it.
+                if !lines.flush(peer) {
+                    all_gone = false;
+                    break;
+                }
+                let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
+                let can_send = lines.queued(peer).is_some();
+                let bytes = if can_send { self.payload(schedule, buffers, peer, &mut parts) } else { 0 };
+                if bytes == 0 {
+                    break;
+                }
+                lines.send_parts(peer, &parts);
+                self.machine.sent(schedule, peer, bytes);
+                self.sent += bytes as u64;
                 progress = true;
-                lines.flush(peer);
                 if self.stop_at.is_some_and(|stop| self.sent >= stop) {
                     self.stop_at = None;
                     return Ok(Step::Stop);
                 }
             }
-            all_gone &= lines.flush(peer);
         }
         if all_gone && self.machine.is_finished() {
             return Ok(Step::Done);
@@ -154,22 +158,27 @@ impl Exchange {
         Ok(if progress { Step::Progress } else { Step::Nothing })
     }
 
-    /// The next frame's bytes for a peer, copied: the link gives them to the kernel whenever it takes them, also after the
-    /// call was cut off.
-    fn payload(&self, schedule: &Schedule, buffers: &Buffers<'_>, peer: usize) -> Option<Bytes> {
+    /// The parts of the next frame for a peer, and how many bytes they are in all.
+    fn payload<'b>(
+        &self,
+        schedule: &Schedule,
+        buffers: &'b Buffers<'_>,
+        peer: usize,
+        parts: &mut [&'b [u8]; PARTS],
+    ) -> usize {
         // A rule that waits for a byte gets frames that end there.
         let limit =
             self.stop_at.map_or(FRAME_BYTES, |stop| (stop - self.sent.min(stop)).clamp(1, FRAME_BYTES as u64) as usize);
-        let mut payload = BytesMut::new();
-        for extent in self.machine.sendable(schedule, peer) {
-            let bytes = buffers.bytes(extent);
-            let count = bytes.len().min(limit - payload.len());
-            payload.extend_from_slice(&bytes[..count]);
-            if payload.len() == limit {
+        let mut bytes = 0;
+        for (part, extent) in parts.iter_mut().zip(self.machine.sendable(schedule, peer)) {
+            let all = buffers.bytes(extent);
+            *part = &all[..all.len().min(limit - bytes)];
+            bytes += part.len();
+            if bytes == limit {
                 break;
             }
         }
-        (!payload.is_empty()).then(|| payload.freeze())
+        bytes
     }
 
     /// Whose bytes are still to come, and how many.

@@ -183,17 +183,9 @@ impl Lines {
 
     /// Sends bytes of the present call to a peer that [`Lines::queued`] said something of.
     pub(super) fn send(&mut self, peer: usize, payload: Bytes) {
-        let Some(Expected { attempt, place, digest }) = self.expected else { return };
+        let Some(expected) = self.expected else { return };
         let line = &mut self.lines[peer];
-        let header = Header {
-            length: payload.len() as u32,
-            kind: Kind::Collective,
-            phase: place.phase,
-            lineage: place.lineage,
-            offset: frame::offset(place.seqno, line.sent),
-            digest,
-            attempt,
-        };
+        let header = frame::header(&expected, line.sent);
         line.sent += 1;
         match &mut line.port {
             Port::None => {}
@@ -214,6 +206,21 @@ impl Lines {
                 self.flush(peer);
             }
         }
+    }
+
+    /// The same, straight from where the bytes are, as far as the kernel takes them now.
+    pub(super) fn send_parts(&mut self, peer: usize, parts: &[&[u8]]) {
+        let Some(expected) = self.expected else { return };
+        let line = &mut self.lines[peer];
+        let header = frame::header(&expected, line.sent);
+        let Port::Link(link) = &mut line.port else {
+            return self.send(peer, Bytes::from(parts.concat()));
+        };
+        if let Err(error) = link.send_parts(header, parts) {
+            self.broke(peer, expected.attempt, error.to_string());
+            return;
+        }
+        self.lines[peer].sent += 1;
     }
 
     /// Gives to the kernel what it takes. Whether everything has gone.

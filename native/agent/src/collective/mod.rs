@@ -2,7 +2,8 @@
 //!
 //! - [`Process`] is the agent of this process with everything that its ranks' collectives need; [`Process::join`] gives a
 //!   [`Communicator`], one for each rank.
-//! - The caller's thread moves the bytes itself: [`exchange`] drives a step machine over the [`lines`] to the other ranks.
+//! - The caller's thread moves the bytes itself: [`exchange`] drives a step machine over the [`lines`] to the other ranks, or,
+//!   where all ranks are on one host, [`shared_exchange`] one on the boards of their [`memory`]. The plan says which ([`way`]).
 //! - A [`seat`] is what the caller's thread shares with the agent's control thread, which freezes it, brings plans and links,
 //!   and serves its results to others *while the owner computes* ([`plane`]).
 
@@ -12,6 +13,7 @@ mod exchange;
 mod folding;
 mod inbox;
 mod lines;
+mod memory;
 mod mismatch;
 mod notes;
 mod options;
@@ -19,6 +21,8 @@ mod plane;
 mod process;
 mod seat;
 mod shape;
+mod shared_exchange;
+mod way;
 
 pub use call_log::TellCall;
 pub use communicator::{Communicator, Prepare};

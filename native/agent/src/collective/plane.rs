@@ -9,10 +9,11 @@ use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_transport::shm::Segment;
 use rejoin_transport::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 /// All ranks of one process.
 #[derive(Default)]
@@ -22,11 +23,27 @@ pub(super) struct CollectivePlane {
     rules: Mutex<Vec<FaultRule>>,
     has_rules: AtomicBool,
     peak: AtomicU64,
+    /// What ranks of this process share, by nonce.
+    segments: Mutex<BTreeMap<u64, Weak<Segment>>>,
 }
 
 impl CollectivePlane {
     pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
         self.seats.lock().get(&member).cloned()
+    }
+
+    /// A rank of this process is going to share this.
+    pub(super) fn share(&self, segment: Segment) -> Arc<Segment> {
+        let segment = Arc::new(segment);
+        let mut segments = self.segments.lock();
+        segments.retain(|_, segment| segment.strong_count() > 0);
+        segments.insert(segment.invitation().nonce, Arc::downgrade(&segment));
+        segment
+    }
+
+    /// What a rank of this process shares.
+    pub(super) fn segment(&self, nonce: u64) -> Option<Arc<Segment>> {
+        self.segments.lock().get(&nonce)?.upgrade()
     }
 
     /// The agent; none before it has attached itself, which it does before it seats anybody.

@@ -2,14 +2,17 @@
 
 use super::call_log::{CallLog, TellCall};
 use super::communicator::Communicator;
+use super::memory::{Memory, AREA_BYTES};
 use super::notes::Notes;
 use super::options::Limits;
 use super::plane::CollectivePlane;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
 use crate::durable::Durable;
+use crate::launched;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_transport::shm::Segment;
 use std::sync::Arc;
 
 /// One process of one job. Any number of its ranks may live here, one thread each. Dropping it, and all communicators,
@@ -20,6 +23,7 @@ pub struct Process {
     plane: Arc<CollectivePlane>,
     details: bool,
     calls: CallLog,
+    shares_memory: bool,
 }
 
 impl Process {
@@ -39,7 +43,13 @@ impl Process {
     pub fn start_durable(config: AgentConfig, durable: Option<Durable>) -> Result<Process, Error> {
         let plane = Arc::new(CollectivePlane::default());
         let agent = Arc::new(Agent::start_durable(config, plane.clone(), durable)?);
-        Ok(Process { agent, plane, details: false, calls: CallLog::default() })
+        Ok(Process {
+            agent,
+            plane,
+            details: false,
+            calls: CallLog::default(),
+            shares_memory: launched::shares_memory(),
+        })
     }
 
     /// The same process, whose ranks tell the tracker how they spend their time from their next join on
@@ -54,6 +64,13 @@ impl Process {
     /// thread that makes the call.
     pub fn telling_calls(self, tell: Arc<TellCall>) -> Process {
         Process { calls: CallLog::new(Some(tell)), ..self }
+    }
+
+    /// The same process, whose ranks share memory with those of the same host from their next join on, or don't. They do if
+    /// neither this nor the variable [`launched::SHARED_MEMORY`] says anything else. Collectives go through shared memory where
+    /// all ranks are on one host and all share it, and over links otherwise; results and errors are the same.
+    pub fn sharing_memory(self, shares_memory: bool) -> Process {
+        Process { shares_memory, ..self }
     }
 
     /// The agent.
@@ -75,7 +92,9 @@ impl Process {
         terms: &str,
         limits: Limits,
     ) -> Result<Option<Communicator>, Error> {
-        let joined = self.agent.join(rank, attempt, format!("collectives 1; {terms}"), limits.join)?;
+        let segment = self.segment(rank);
+        let board = segment.as_ref().map(|segment| segment.invitation());
+        let joined = self.agent.join_sharing(rank, attempt, format!("collectives 1; {terms}"), board, limits.join)?;
         let (start, bytes) = match joined {
             Joined::Over { .. } => return Ok(None),
             Joined::Start { start, bytes, .. } => (start, bytes),
@@ -94,6 +113,7 @@ impl Process {
             self.agent.clone(),
             self.plane.clone(),
             seat,
+            Memory::new(member, segment),
             start,
             bytes,
             limits,
@@ -101,5 +121,19 @@ impl Process {
             self.calls.clone(),
         )
         .map(Some)
+    }
+
+    /// The memory that a rank shares. Without it all go over links.
+    fn segment(&self, rank: Rank) -> Option<Arc<Segment>> {
+        if !self.shares_memory {
+            return None;
+        }
+        match Segment::new(AREA_BYTES) {
+            Ok(segment) => Some(self.plane.share(segment)),
+            Err(error) => {
+                log::warn!("rank {rank} shares no memory with others: {error}");
+                None
+            }
+        }
     }
 }

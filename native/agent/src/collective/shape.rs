@@ -1,6 +1,7 @@
 //! Schedules of the calls that were made before: a loop makes the same ones again and again.
 
 use rejoin_collectives::choice::LOOPBACK;
+use rejoin_collectives::shared::{self, SharedCall};
 use rejoin_collectives::{schedules, Order, Schedule, Seat};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,6 +32,24 @@ pub(super) enum Shape {
     Barrier,
 }
 
+impl Shape {
+    /// What it is on boards with areas of this length; `None` when they are too small for one element.
+    pub(super) fn shared(&self, seat: Seat, area_bytes: usize) -> Option<shared::Shape> {
+        let (call, element_bytes, once) = match self {
+            Shape::Allreduce { count, element_bytes, order, once } => {
+                (SharedCall::Allreduce { count: *count, order: *order }, *element_bytes, *once)
+            }
+            Shape::Broadcast { bytes, root } => (SharedCall::Broadcast { root: *root, bytes: *bytes }, 1, false),
+            Shape::Allgather { part_bytes } => {
+                (SharedCall::Allgather { part_bytes: vec![*part_bytes; seat.world] }, 1, false)
+            }
+            Shape::Parts { part_bytes } => (SharedCall::Allgather { part_bytes: part_bytes.clone() }, 1, false),
+            Shape::Barrier => (SharedCall::Barrier, 1, false),
+        };
+        shared::Shape::new(seat, call, element_bytes, area_bytes, once)
+    }
+}
+
 /// The newest schedules of one rank.
 pub(super) struct Shapes {
     seat: Seat,
@@ -40,6 +59,11 @@ pub(super) struct Shapes {
 impl Shapes {
     pub(super) fn new(rank: usize, world: usize) -> Self {
         Shapes { seat: Seat::new(rank, world), kept: VecDeque::new() }
+    }
+
+    /// Whose they are.
+    pub(super) fn seat(&self) -> Seat {
+        self.seat
     }
 
     /// The schedule of a shape.

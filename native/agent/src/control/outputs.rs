@@ -6,6 +6,7 @@ use crate::fetch::Fetch;
 use crate::plane::PlanePeer;
 use crate::strike;
 use crate::waiting::Waiting;
+use rejoin_protocol::collective::Invitation;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
@@ -18,7 +19,7 @@ impl Control {
     /// A command of a task's thread or of the plane.
     pub(super) fn obey(&mut self, command: Command) {
         match command {
-            Command::Join { rank, attempt, terms, wait } => self.join(rank, attempt, terms, wait),
+            Command::Join { rank, attempt, terms, board, wait } => self.join(rank, attempt, terms, board, wait),
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
             Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
                 self.moment(rank, incarnation, Moment::Checkpointing { version: checkpoint.version });
@@ -59,6 +60,10 @@ impl Control {
             }
             Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason } => {
                 self.handle(Some(Input::Interrupted { rank, incarnation, peer, generation, reason }));
+            }
+            Command::CannotShare { member: MemberId { rank, incarnation }, peer, generation, reason } => {
+                log::warn!("{} rank {peer}'s memory can't be shared: {reason}", self.shared.prefix_of(rank));
+                self.handle(Some(Input::CannotShare { rank, incarnation, peer, generation, reason }));
             }
             Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
             Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
@@ -107,7 +112,7 @@ impl Control {
         })
     }
 
-    fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, wait: Waiting<Joined>) {
+    fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>, wait: Waiting<Joined>) {
         if let Some(older) = self.members.get_mut(&rank).and_then(|member| member.joining.take()) {
             older.answer(Err(Error::new(
                 Code::Fenced,
@@ -134,7 +139,7 @@ impl Control {
                 copying.answer(Err(error));
             }
         }
-        self.handle(Some(Input::Join { rank, attempt, terms }));
+        self.handle(Some(Input::Join { rank, attempt, terms, board }));
     }
 
     /// The task doesn't want its seat any more. Nothing happens when its join has returned.

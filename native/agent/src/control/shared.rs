@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::Waker;
 use parking_lot::Mutex;
-use rejoin_protocol::collective::{self, Extent};
+use rejoin_protocol::collective::{self, Extent, Invitation};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -26,6 +26,7 @@ pub(crate) enum Command {
         rank: Rank,
         attempt: Attempt,
         terms: String,
+        board: Option<Invitation>,
         wait: Waiting<Joined>,
     },
     CancelJoin {
@@ -64,6 +65,12 @@ pub(crate) enum Command {
         reason: String,
     },
     Interrupted {
+        member: MemberId,
+        peer: Rank,
+        generation: Generation,
+        reason: String,
+    },
+    CannotShare {
         member: MemberId,
         peer: Rank,
         generation: Generation,
@@ -263,6 +270,10 @@ impl AgentReports for Reports {
 
     fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
         self.0.command(Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason });
+    }
+
+    fn cannot_share(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
+        self.0.command(Command::CannotShare { member: MemberId { rank, incarnation }, peer, generation, reason });
     }
 
     fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: collective::Fetch) {

@@ -28,6 +28,7 @@ pub struct Ranks {
     job: JobId,
     secret: Secret,
     pub seen: Mutex<Vec<Event>>,
+    shares_memory: bool,
 }
 
 impl Ranks {
@@ -61,11 +62,16 @@ impl Ranks {
             rules,
         })
         .unwrap();
-        Ranks { world, together, tracker, job, secret, seen: Mutex::new(Vec::new()) }
+        Ranks { world, together, tracker, job, secret, seen: Mutex::new(Vec::new()), shares_memory: true }
     }
 
-    pub fn process(&self, executor: &str) -> Process {
-        Process::start(AgentConfig {
+    /// The same ranks, which share memory or go over links.
+    pub fn sharing_memory(self, shares_memory: bool) -> Self {
+        Ranks { shares_memory, ..self }
+    }
+
+    pub fn config(&self, executor: &str) -> AgentConfig {
+        AgentConfig {
             job: self.job,
             secret: self.secret.clone(),
             encrypt: false,
@@ -75,8 +81,11 @@ impl Ranks {
             host: "localhost".into(),
             tracker: self.tracker.address(),
             tracker_millis: 5_000,
-        })
-        .unwrap()
+        }
+    }
+
+    pub fn process(&self, executor: &str) -> Process {
+        Process::start(self.config(executor)).unwrap().sharing_memory(self.shares_memory)
     }
 
     /// Runs the work of every rank on a thread of its own; results in rank order.

@@ -126,6 +126,11 @@ impl Survival {
         Survival { ranks: Ranks::with_rules(world, together, rules.collect()), together }
     }
 
+    /// Whether the ranks share memory, or go over links.
+    pub fn sharing_memory(self, shares_memory: bool) -> Self {
+        Survival { ranks: self.ranks.sharing_memory(shares_memory), ..self }
+    }
+
     /// The link between two ranks is cut at a moment of the first.
     pub fn cutting(self, rank: u32, peer: u32, moment: Moment) -> Self {
         let (rank, action) = (Rank(rank), Action::CutLink { peer: Rank(peer) });

@@ -48,7 +48,7 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let told = told(world, Task::Rendezvous, 0)?;
+                let told = told(world, Task::Rendezvous, &[])?;
                 times.push((told.latest("joined")? - told.latest("came")?) / 1e6);
             }
             table.add(absolute(name, times, bar));
@@ -65,7 +65,7 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let told = told(WORLD, Task::Recovery { bytes }, 1)?;
+                let told = told(WORLD, Task::Recovery { bytes }, &["--restart", "--restarts", "1"])?;
                 times.push((told.latest("went on")? - told.latest("died")?) / 1e6);
             }
             table.add(absolute(name, times, bar));
@@ -81,7 +81,7 @@ fn absolute(name: String, times: Vec<f64>, bar: f64) -> Row {
 
 /// The slowest rank counts, beside a memcpy by the same ranks at the same time.
 fn checkpoint(name: String, bytes: usize, repetitions: usize) -> Result<Row, String> {
-    let told = told(WORLD, Task::Checkpoint { bytes, repetitions }, 0)?;
+    let told = told(WORLD, Task::Checkpoint { bytes, repetitions }, &[])?;
     let (ours, copies) = (told.slowest("checkpoint")?, told.slowest("memcpy")?);
     let ratios = sorted(ours.iter().zip(&copies).map(|(ours, copy)| ours / copy));
     let millis = |times: Vec<f64>| sorted(times.into_iter().map(|nanos| nanos / 1e6));
@@ -130,31 +130,33 @@ impl Told {
     }
 }
 
-/// Runs the ranks of one job to its end, and reads what they wrote into its folder.
+/// Runs the ranks of one job to its end, with these settings of `rejoin run`, and reads what they wrote into its folder.
 fn launch<T>(
     world: usize,
     task: Task,
-    restarts: u32,
+    settings: &[&str],
     read: impl FnOnce(&Path) -> Result<T, String>,
 ) -> Result<T, String> {
     let folder = std::env::temp_dir().join(format!("rejoin-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let told = launch_in(&folder, world, task, restarts).and_then(|()| read(&folder));
+    let told = launch_in(&folder, world, task, settings).and_then(|()| read(&folder));
     let _ = std::fs::remove_dir_all(&folder);
     told
 }
 
 /// The same, told in numbers.
-fn told(world: usize, task: Task, restarts: u32) -> Result<Told, String> {
-    launch(world, task, restarts, |folder| Told::read(folder, world))
+fn told(world: usize, task: Task, settings: &[&str]) -> Result<Told, String> {
+    launch(world, task, settings, |folder| Told::read(folder, world))
 }
 
 /// A line for each size, in the format of the peers' drivers.
-pub fn allreduce(worlds: &[usize], sizes: &[usize], budget_ms: f64) -> Result<(), String> {
+pub fn allreduce(worlds: &[usize], sizes: &[usize], budget_ms: f64, over_links: bool) -> Result<(), String> {
     println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
     for &world in worlds {
-        let task = Task::Allreduce { sizes: sizes.to_vec(), budget_ms };
-        let lines = launch(world, task, 0, |folder| {
+        let name = if over_links { "rejoin" } else { "rejoin-shared" };
+        let task = Task::Allreduce { name: name.into(), sizes: sizes.to_vec(), budget_ms };
+        let way: &[&str] = if over_links { &["--no-shared-memory"] } else { &[] };
+        let lines = launch(world, task, way, |folder| {
             std::fs::read_to_string(folder.join("0")).map_err(|error| format!("rank 0's lines: {error}"))
         });
         print!("{}", lines?);
@@ -162,16 +164,13 @@ pub fn allreduce(worlds: &[usize], sizes: &[usize], budget_ms: f64) -> Result<()
     Ok(())
 }
 
-fn launch_in(folder: &Path, world: usize, task: Task, restarts: u32) -> Result<(), String> {
+fn launch_in(folder: &Path, world: usize, task: Task, settings: &[&str]) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let launcher = program.with_file_name("rejoin");
     let job = Job { folder: folder.to_path_buf(), task };
     let job = serde_json::to_string(&job).map_err(|error| error.to_string())?;
     let mut command = Command::new(&launcher);
-    command.args(["run", "-n", &world.to_string()]);
-    if restarts > 0 {
-        command.args(["--restart", "--restarts", &restarts.to_string()]);
-    }
+    command.args(["run", "-n", &world.to_string()]).args(settings);
     command.arg("--").arg(&program).args(["launched", &job]).stdin(Stdio::null());
     let output = command.output().map_err(|error| {
         format!("{}: {error}; build it first: cargo build --release -p rejoin-cli", launcher.display())

@@ -23,7 +23,7 @@ pub struct Job {
 #[derive(Serialize, Deserialize)]
 pub enum Task {
     /// Lines of the peers' format, by rank 0.
-    Allreduce { sizes: Vec<usize>, budget_ms: f64 },
+    Allreduce { name: String, sizes: Vec<usize>, budget_ms: f64 },
     /// Joins and ends.
     Rendezvous,
     /// Takes checkpoints of so many bytes, and copies as many for comparison.
@@ -57,7 +57,7 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error>> {
     let mut told = OpenOptions::new().create(true).append(true).open(path)?;
     let Some(mut ranks) = launched.join("bench", Limits::default())? else { return Ok(()) };
     match &job.task {
-        Task::Allreduce { sizes, budget_ms } => allreduce(ranks, sizes, *budget_ms, told)?,
+        Task::Allreduce { name, sizes, budget_ms } => allreduce(ranks, name, sizes, *budget_ms, told)?,
         Task::Rendezvous => {
             writeln!(told, "came,{came}\njoined,{}", now())?;
             ranks.finish(&[])?;
@@ -150,6 +150,7 @@ impl Allreduce for EngineRanks {
 
 fn allreduce(
     ranks: Communicator,
+    name: &str,
     sizes: &[usize],
     budget_ms: f64,
     mut told: File,
@@ -157,7 +158,7 @@ fn allreduce(
     let (rank, world) = (ranks.rank().0 as usize, ranks.world() as usize);
     let mut engine = EngineRanks { ranks, kept: 0 };
     for &bytes in sizes {
-        if let Some(line) = measure("rejoin", rank, world, bytes, budget_ms, &mut engine)? {
+        if let Some(line) = measure(name, rank, world, bytes, budget_ms, &mut engine)? {
             writeln!(told, "{line}")?;
         }
     }

@@ -96,6 +96,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             (launched::TRACKER, tracker.address().to_string()),
             (launched::JOB, job.to_string()),
             (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
+            (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
             (launched::DURABLE, durable.to_string_lossy().into_owned()),
             (launched::DURABLE_EVERY, options.durable_every.to_string()),
             (launched::CALLS, u8::from(options.calls).to_string()),

@@ -26,6 +26,8 @@ pub struct Options {
     pub rules: Vec<Rule>,
     /// Where the event log goes.
     pub events: Option<PathBuf>,
+    /// Whether ranks share memory.
+    pub shares_memory: bool,
     /// Folder of durable checkpoints.
     pub durable: Option<PathBuf>,
     /// Every how many versions one is written.

@@ -20,8 +20,17 @@ fn survive(rules: &[String]) -> Ran {
 
 /// The same with as many ranks, and these arguments for the program.
 fn survive_with(world: u32, arguments: &[&str], rules: &[String]) -> Ran {
+    // Collectives go through shared memory, and then over links; the last run is told of.
+    let shared = survive_one_way(world, &[], arguments, rules);
+    let ran = survive_one_way(world, &["--no-shared-memory"], arguments, rules);
+    assert_eq!(digest(&shared), digest(&ran));
+    ran
+}
+
+fn survive_one_way(world: u32, way: &[&str], arguments: &[&str], rules: &[String]) -> Ran {
     let (world, program) = (world.to_string(), example("scenario"));
     let mut all = vec!["-n", &world, "--restart"];
+    all.extend(way);
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("events.jsonl").display().to_string();
     all.extend(["--events", &log]);

@@ -41,13 +41,68 @@ pub struct SharedMachine {
     posted: bool,
     /// The first rank that hasn't been seen to have posted enough, for what is waited for now.
     seen: usize,
+    /// The next beat's area is written, and not posted.
+    written: bool,
+    /// What all have to have done in the beat before the first one, if this rank has not compared it yet.
+    before: Option<Identity>,
+    /// Bytes written so far, counted once for each rank that reads them.
+    sent: u64,
+    /// Stop once when so many were written, before they are posted.
+    stop_at: Option<u64>,
+    stopped: bool,
 }
 
 impl SharedMachine {
     /// `base` is the beat that all ranks have posted, or are going to post, before this collective: that of entering the
     /// attempt ([`super::first_beat`]), or the last one of the collective before ([`SharedMachine::last_beat`]).
     pub fn new(shape: Shape, identity: Identity, base: u64) -> Self {
-        SharedMachine { shape, identity, base, done: 0, posted: false, seen: 0 }
+        SharedMachine {
+            shape,
+            identity,
+            base,
+            done: 0,
+            posted: false,
+            seen: 0,
+            written: false,
+            before: None,
+            sent: 0,
+            stop_at: None,
+            stopped: false,
+        }
+    }
+
+    /// The same, which compares first whether all others have done this in the collective before:
+    /// [`SharedMachine::uncompared`] of that one.
+    pub fn after(mut self, before: Option<Identity>) -> Self {
+        self.before = before;
+        self
+    }
+
+    /// What the others have to have done in this collective, where this rank goes on without looking: the root of a broadcast
+    /// waits for nobody. Their areas show it until this rank posts again.
+    pub fn uncompared(&self) -> Option<Identity> {
+        let is_root = matches!(self.shape.call, SharedCall::Broadcast { root, .. } if root == self.shape.seat.rank);
+        (is_root && self.shape.beats() > 0).then_some(self.identity)
+    }
+
+    /// Stops once when so many bytes were written, before they are posted; [`SharedMachine::has_stopped`] says so.
+    pub fn stop_at(&mut self, bytes: Option<u64>) {
+        self.stop_at = bytes;
+    }
+
+    /// Whether [`SharedMachine::advance`] gave up because of [`SharedMachine::stop_at`]. It goes on when it is called again.
+    pub fn has_stopped(&mut self) -> bool {
+        core::mem::take(&mut self.stopped)
+    }
+
+    /// Bytes written so far, counted once for each rank that reads them: what links would have to carry.
+    pub fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Grows whenever something has been done.
+    pub fn progress(&self) -> u64 {
+        2 * self.done + u64::from(self.posted)
     }
 
     /// The collective's last beat: the next one's base.
@@ -81,12 +136,21 @@ impl SharedMachine {
         while self.done < self.shape.beats() {
             let beat = self.base + self.done + 1;
             if !self.posted {
-                if !self.all_posted(boards, beat - 1) {
-                    return Ok(false);
+                if !self.written {
+                    if !self.all_posted(boards, beat - 1) {
+                        return Ok(false);
+                    }
+                    self.compare_before(boards)?;
+                    self.sent += self.write(boards, beat, input, result, reducer)?;
+                    self.written = true;
+                    if self.stop_at.is_some_and(|stop| self.sent >= stop) {
+                        self.stop_at = None;
+                        self.stopped = true;
+                        return Ok(false);
+                    }
                 }
-                self.write(boards, beat, input, result, reducer)?;
                 boards.post(beat);
-                self.posted = true;
+                (self.posted, self.written) = (true, false);
             }
             let ready = match self.shape.call {
                 SharedCall::Broadcast { root, .. } => boards.posted(root) >= beat,
@@ -102,6 +166,12 @@ impl SharedMachine {
             self.posted = false;
         }
         Ok(true)
+    }
+
+    /// A rank that this one waits for now, and the beat that it has to post.
+    pub fn waits_for<B: Boards>(&self, boards: &B) -> Option<(usize, u64)> {
+        let beat = self.base + self.done + u64::from(self.posted);
+        self.awaited(boards).first().map(|rank| (*rank, beat))
     }
 
     /// The ranks that this one waits for now.
@@ -128,7 +198,19 @@ impl SharedMachine {
         true
     }
 
-    /// Writes this rank's area for a beat. All have posted the beat before.
+    /// All have posted the beat before the first one, and nobody the one after it: what they did in it still stands there.
+    fn compare_before<B: Boards>(&mut self, boards: &B) -> Result<(), SharedError> {
+        let Some(expected) = self.before.take() else { return Ok(()) };
+        let Seat { rank, world } = self.shape.seat;
+        for peer in (0..world).filter(|&peer| peer != rank) {
+            let (theirs, _) = boards.area(peer, self.base).split_at(IDENTITY_BYTES);
+            compare(peer, theirs, &expected)?;
+        }
+        Ok(())
+    }
+
+    /// Writes this rank's area for a beat. All have posted the beat before. Gives the bytes, counted once for each rank that
+    /// reads them.
     fn write<B: Boards>(
         &self,
         boards: &mut B,
@@ -136,15 +218,21 @@ impl SharedMachine {
         input: &[u8],
         result: &mut [u8],
         reducer: &Reducer<'_>,
-    ) -> Result<(), SharedError> {
+    ) -> Result<u64, SharedError> {
         let Seat { rank, world } = self.shape.seat;
         let slice = self.done as usize;
+        let mut sent = 0;
         match &self.shape.call {
-            SharedCall::Allreduce { .. } if self.shape.folds_all => put(boards, beat, 0, input),
+            SharedCall::Allreduce { .. } if self.shape.folds_all => {
+                put(boards, beat, 0, input);
+                sent += input.len() * (world - 1);
+            }
             SharedCall::Allreduce { .. } | SharedCall::ReduceScatter { .. } => {
                 for owner in (0..world).filter(|&owner| owner != rank) {
                     let place = owner * self.shape.slice_bytes;
-                    put(boards, beat, place, &input[self.shape.slice(owner, slice)]);
+                    let part = &input[self.shape.slice(owner, slice)];
+                    put(boards, beat, place, part);
+                    sent += part.len();
                 }
                 if slice > 0 {
                     let result_start = match self.shape.call {
@@ -154,6 +242,7 @@ impl SharedMachine {
                     let folded = self.fold_slice(boards, beat - 1, slice - 1, input, result, result_start, reducer)?;
                     if matches!(self.shape.call, SharedCall::Allreduce { .. }) {
                         put(boards, beat, world * self.shape.slice_bytes, folded);
+                        sent += folded.len() * (world - 1);
                     }
                 }
             }
@@ -163,11 +252,12 @@ impl SharedMachine {
                 let start = self.shape.part(rank).start;
                 put(boards, beat, 0, &input[own.start - start..own.end - start]);
                 result[own.clone()].copy_from_slice(&input[own.start - start..own.end - start]);
+                sent += own.len() * (world - 1);
             }
             SharedCall::Barrier => {}
         }
         boards.own_area(beat)[..IDENTITY_BYTES].copy_from_slice(&self.identity);
-        Ok(())
+        Ok(sent as u64)
     }
 
     /// Reads the others' areas of a beat. Those that are needed have posted it.
@@ -227,12 +317,7 @@ impl SharedMachine {
     /// What a rank has posted at a beat, after its identity, which is checked.
     fn area<'b, B: Boards>(&self, boards: &'b B, rank: usize, beat: u64) -> Result<&'b [u8], SharedError> {
         let (theirs, area) = boards.area(rank, beat).split_at(IDENTITY_BYTES);
-        if theirs == self.identity {
-            return Ok(area);
-        }
-        let mut identity = [0; IDENTITY_BYTES];
-        identity.copy_from_slice(theirs);
-        Err(SharedError::Mismatch { rank, theirs: identity })
+        compare(rank, theirs, &self.identity).map(|()| area)
     }
 
     /// Folds this rank's own slice, which all have posted at `beat`, into the result, whose first byte is byte
@@ -289,6 +374,16 @@ impl SharedMachine {
         }
         Ok(())
     }
+}
+
+/// Whether a rank does what it has to.
+fn compare(rank: usize, theirs: &[u8], expected: &Identity) -> Result<(), SharedError> {
+    if theirs == expected {
+        return Ok(());
+    }
+    let mut identity = [0; IDENTITY_BYTES];
+    identity.copy_from_slice(theirs);
+    Err(SharedError::Mismatch { rank, theirs: identity })
 }
 
 /// Writes behind the identity of this rank's own area.

@@ -2,7 +2,7 @@
 
 use super::Place;
 use crate::ids::Generation;
-use crate::wire::Header;
+use crate::wire::{Header, Kind};
 
 /// What a rank waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,19 @@ pub fn judge(header: &Header, expected: &Expected) -> Verdict {
 /// The place that a collective's frame belongs to.
 pub fn place(header: &Header) -> Place {
     Place { lineage: header.lineage, phase: header.phase, seqno: (header.offset >> 32) as u32 }
+}
+
+/// The header of a call's frame of this number. Its length is the sender's to fill in.
+pub fn header(expected: &Expected, step: u32) -> Header {
+    Header {
+        length: 0,
+        kind: Kind::Collective,
+        phase: expected.place.phase,
+        lineage: expected.place.lineage,
+        offset: offset(expected.place.seqno, step),
+        digest: expected.digest,
+        attempt: expected.attempt,
+    }
 }
 
 /// What a frame's header holds as its offset: the seqno, and the frame's number among those of the call between two ranks.

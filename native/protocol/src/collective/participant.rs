@@ -3,6 +3,7 @@
 use super::call::{BootKey, Call, Signature};
 use super::log::{Entry, ReplayLog};
 use super::plan::{Extent, Plan};
+use super::sharing::Invitation;
 use super::Place;
 use crate::error::{Code, Error};
 use crate::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
@@ -135,6 +136,11 @@ impl<R: Clone> Participant<R> {
     /// The newest plan's generation.
     pub fn attempt(&self) -> Option<Generation> {
         self.plan.as_ref().map(|plan| plan.generation)
+    }
+
+    /// The boards of all ranks, if the newest plan's collectives go through shared memory.
+    pub fn boards(&self) -> Option<&[Invitation]> {
+        self.plan.as_ref().and_then(|plan| plan.boards.as_deref())
     }
 
     /// The next thing to do.

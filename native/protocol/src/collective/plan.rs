@@ -1,5 +1,6 @@
 //! What standings tell of collectives, and what follows from all of them together.
 
+use super::sharing::{self, Invitation};
 use crate::ids::{AgentId, Generation, Lineage, Phase};
 use crate::message::{Plan as WholePlan, RankState};
 use crate::view::{AgentAddress, SeatState, View};
@@ -40,6 +41,9 @@ pub struct Plan {
     pub lineage: Lineage,
     /// Boot first, then versions, ascending.
     pub phases: Vec<PhasePlan>,
+    /// The boards of all ranks, in rank order, when this attempt's collectives go through shared memory; otherwise they go over
+    /// links.
+    pub boards: Option<Vec<Invitation>>,
 }
 
 impl Plan {
@@ -79,7 +83,8 @@ impl Plan {
             phase.holders.sort_by_key(|(at, _)| (at.agent != own, at.host != host, at.agent.0 ^ own.0));
         }
         phases.sort_by_key(|phase| order(phase.phase));
-        Plan { generation: plan.generation, lineage: plan.lineage, phases }
+        let boards = sharing::boards(plan, view);
+        Plan { generation: plan.generation, lineage: plan.lineage, phases, boards }
     }
 
     /// What everybody together has of a phase.

@@ -8,7 +8,7 @@ mod replicas;
 mod tasks;
 mod tracker_link;
 
-use crate::collective::{self, Extent};
+use crate::collective::{self, Extent, Invitation};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
@@ -62,6 +62,8 @@ pub enum Input {
         attempt: Attempt,
         /** What it assumes. */
         terms: String,
+        /** The memory that it shares with ranks of the same host, for its collectives. */
+        board: Option<Invitation>,
     },
     /// A fetch asked for by `Output::Fetch` is done; the bytes are in the store and their digest was verified.
     Fetched {
@@ -138,6 +140,19 @@ pub enum Input {
         /** The other end. */
         peer: Rank,
         /** The attempt whose frames were lost. */
+        generation: Generation,
+        /** What was seen. */
+        reason: String,
+    },
+    /// The memory that a peer of the same host shares can't be opened. Told again until a newer view comes.
+    CannotShare {
+        /** Who tried. */
+        rank: Rank,
+        /** Its number. */
+        incarnation: Incarnation,
+        /** Whose memory. */
+        peer: Rank,
+        /** The attempt that needs it. */
         generation: Generation,
         /** What was seen. */
         reason: String,
@@ -434,7 +449,7 @@ impl Host {
             Input::TrackerUp => self.tracker_up(),
             Input::TrackerDown { reason } => self.tracker_down(reason),
             Input::Tracker(message) => self.follow(message),
-            Input::Join { rank, attempt, terms } => self.join(rank, attempt, terms),
+            Input::Join { rank, attempt, terms, board } => self.join(rank, attempt, terms, board),
             Input::Fetched { rank, incarnation, source, millis } => self.fetched(rank, incarnation, source, millis),
             Input::FetchFailed { rank, incarnation, reason } => self.fetch_failed(rank, incarnation, reason),
             Input::Entered { rank, incarnation, checkpoint, local } => {
@@ -447,6 +462,9 @@ impl Host {
             }
             Input::Interrupted { rank, incarnation, peer, generation, reason } => {
                 self.send(AgentMessage::Interrupted { rank, incarnation, peer, generation, reason });
+            }
+            Input::CannotShare { rank, incarnation, peer, generation, reason } => {
+                self.send(AgentMessage::CannotShare { rank, incarnation, peer, generation, reason });
             }
             Input::Broken { rank, incarnation, error } => {
                 self.send(AgentMessage::Broken { rank, incarnation, error });

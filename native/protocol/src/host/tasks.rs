@@ -1,6 +1,7 @@
 //! What the tasks of this process do: join, take checkpoints, finish, end.
 
 use super::{Host, Local, Output};
+use crate::collective::Invitation;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{Attempt, Checkpoint, Incarnation, Millis, Position, Rank, Version};
@@ -16,7 +17,7 @@ const FETCH_TRIES: u32 = 5;
 const FETCH_PAUSE_MILLIS: u64 = 100;
 
 impl Host {
-    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, terms: String) {
+    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>) {
         if let Some(outcome) = self.ended.clone() {
             self.outputs.push_back(Output::Over { rank, attempt, outcome });
             return;
@@ -34,7 +35,7 @@ impl Host {
             // Asked again: the caller of the first time is gone.
             self.members.remove(index);
         }
-        self.members.push(Member::joining(rank, attempt, terms.clone(), self.now));
+        self.members.push(Member::joining(rank, attempt, terms.clone(), board, self.now));
         self.send(AgentMessage::Join { rank, attempt, terms });
     }
 

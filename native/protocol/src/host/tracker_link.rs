@@ -58,6 +58,7 @@ impl Host {
                 state: member.state()?,
                 oldest,
                 results: member.running().map(|running| running.results.clone()).unwrap_or_default(),
+                board: member.board,
             })
         });
         let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();

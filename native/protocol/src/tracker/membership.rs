@@ -123,6 +123,7 @@ impl Tracker {
         seat.agent = agent;
         seat.state = State::Fresh;
         seat.results = Vec::new();
+        seat.board = None;
         seat.may_repeat = false;
         seat.waits_since = now;
         self.send(agent, TrackerMessage::Seated { rank, attempt, incarnation });
@@ -354,6 +355,26 @@ impl Tracker {
             return;
         }
         let text = format!("collectives run again, because the link of ranks {} and {peer} broke: {reason}", one.0);
+        self.changed.get_or_insert(text);
+    }
+
+    /// From now on no plan carries boards. A newer view has been made of the same reason, or will show it again.
+    pub(super) fn cannot_share(&mut self, one: End, peer: Rank, generation: Generation, reason: String) {
+        let is_known = !self.shares_memory || generation != self.generation;
+        // Whoever is about to be found dead has no memory to be opened, and nobody has to know of that.
+        let is_there = |rank: Rank| {
+            let agent = self.seat(rank).filter(|seat| seat.state != State::Vacant).map(|seat| seat.agent);
+            agent.and_then(|agent| self.agents.get(&agent)).is_some_and(|agent| agent.counts() && agent.link.is_some())
+        };
+        if self.over.is_some() || is_known || !self.is_current(one.0, one.1) || !is_there(peer) {
+            return;
+        }
+        self.shares_memory = false;
+        let text = format!(
+            "collectives go over links from now on, because rank {} can't open the memory that rank {peer} shares: {reason}",
+            one.0
+        );
+        self.event(Event::SharingEnded { rank: one.0, peer, reason });
         self.changed.get_or_insert(text);
     }
 

@@ -168,6 +168,8 @@ pub struct Tracker {
     result: Vec<u8>,
     result_total: u64,
     troubles: PairTroubles,
+    /// Nobody has found so far that ranks of one host can't share memory.
+    shares_memory: bool,
     /// A later life of a tracker, until it knows again what the one before knew.
     takeover: Option<Takeover>,
     /// A later life that found nobody who knew anything.
@@ -208,6 +210,7 @@ impl Tracker {
             result: Vec::new(),
             result_total: 0,
             troubles: PairTroubles::default(),
+            shares_memory: true,
             takeover,
             knows_nothing: false,
             over: None,
@@ -297,6 +300,9 @@ impl Tracker {
             }
             AgentMessage::Interrupted { rank, incarnation, peer, generation, reason } => {
                 self.interrupted((rank, incarnation), peer, generation, &reason);
+            }
+            AgentMessage::CannotShare { rank, incarnation, peer, generation, reason } => {
+                self.cannot_share((rank, incarnation), peer, generation, reason);
             }
             AgentMessage::Broken { rank, incarnation, error } => self.broken(rank, incarnation, error),
             AgentMessage::ResultPart { rank, incarnation, offset, total, bytes } => {

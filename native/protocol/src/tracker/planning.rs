@@ -90,6 +90,9 @@ impl Tracker {
             self.fence_again(agent, told.rank, told.incarnation);
             return;
         }
+        if let Some(seat) = self.seat_mut(told.rank) {
+            seat.board = told.board;
+        }
         let lineage = self.chain.lineage();
         match told.state {
             RankState::Fresh => {
@@ -266,7 +269,9 @@ impl Tracker {
                 }
             };
             let results = seat.results.clone();
-            Some(RankStanding { rank, incarnation: seat.incarnation?, attempt: seat.attempt, state, oldest, results })
+            let (incarnation, attempt) = (seat.incarnation?, seat.attempt);
+            let board = seat.board.filter(|_| self.shares_memory);
+            Some(RankStanding { rank, incarnation, attempt, state, oldest, results, board })
         });
         all.collect()
     }

@@ -1,6 +1,6 @@
 //! What the tracker keeps of each rank.
 
-use crate::collective::Extent;
+use crate::collective::{Extent, Invitation};
 use crate::error::{Code, Error};
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
 use crate::view::{Seat, SeatState};
@@ -54,6 +54,8 @@ pub(super) struct SeatRecord {
     pub(super) deaths: Vec<Death>,
     /// Which results of collectives it holds, as of the last standing.
     pub(super) results: Vec<Extent>,
+    /// The memory that it shares, as of the last standing.
+    pub(super) board: Option<Invitation>,
     /// What only this rank has, by version; `None` if it never had anything.
     pub(super) locals: Option<BTreeMap<Position, Vec<u8>>>,
 }
@@ -73,6 +75,7 @@ impl SeatRecord {
             last_seen: "it never joined".into(),
             deaths: Vec::new(),
             results: Vec::new(),
+            board: None,
             locals: None,
         }
     }

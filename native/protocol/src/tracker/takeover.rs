@@ -72,6 +72,7 @@ impl Tracker {
             seat.incarnation = Some(told.incarnation);
             (seat.attempt, seat.was_here, seat.agent, seat.waits_since) = (told.attempt, true, agent, now);
             seat.results.clone_from(&told.results);
+            seat.board = told.board;
             seat.state = match told.state {
                 RankState::Fresh => State::Fresh,
                 // One that has reported its end does so again.

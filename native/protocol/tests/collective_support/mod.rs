@@ -46,7 +46,7 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
         ended: *ended,
         holders: vec![(holder.clone(), *finished)],
     });
-    Plan { generation: generation(number), lineage: Lineage(0), phases: phases.collect() }
+    Plan { generation: generation(number), lineage: Lineage(0), phases: phases.collect(), boards: None }
 }
 
 pub fn extent(phase: Phase, finished: u32, ended: bool) -> Extent {

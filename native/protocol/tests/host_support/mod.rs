@@ -125,7 +125,7 @@ impl Desk {
     }
 
     pub fn join(&mut self, rank: u32, task: u32) -> Vec<Output> {
-        self.input(Input::Join { rank: Rank(rank), attempt: attempt(task), terms: "terms".into() })
+        self.input(Input::Join { rank: Rank(rank), attempt: attempt(task), terms: "terms".into(), board: None })
     }
 
     /// Rank 0 has a seat and a view with all three ranks.

@@ -60,6 +60,7 @@ pub fn stands(rank: u32, incarnation: u32, state: RankState) -> RankStanding {
         state,
         oldest: Version(oldest),
         results: Vec::new(),
+        board: None,
     }
 }
 

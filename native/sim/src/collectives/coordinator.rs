@@ -118,6 +118,7 @@ impl World {
             state: RankState::At(Position { lineage: Lineage(0), version: *version }),
             oldest: Version(0),
             results: results.clone(),
+            board: None,
         });
         let whole = WholePlan {
             generation,

@@ -231,7 +231,12 @@ impl Process {
             Input::Tracker(message) => self.commands.push_back(HostInput::Tracker(message)),
             Input::Join => {
                 self.freed = None;
-                self.commands.push_back(HostInput::Join { rank, attempt, terms: "the same for all".into() });
+                self.commands.push_back(HostInput::Join {
+                    rank,
+                    attempt,
+                    terms: "the same for all".into(),
+                    board: None,
+                });
             }
             Input::Wake => {
                 self.commands.push_back(HostInput::Wake);

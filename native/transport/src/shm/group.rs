@@ -2,7 +2,10 @@
 
 use super::segment::{PeerSegment, Segment, POST, SEE};
 use rejoin_collectives::shared::{first_beat, Boards};
+use rustix::thread::{futex, Timespec};
+use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// One rank's own segment and those of all others: what [`rejoin_collectives::shared::SharedMachine`] works on.
 ///
@@ -14,6 +17,7 @@ pub struct Group {
     /// By rank; the own one is there too.
     peers: Vec<PeerSegment>,
     area_bytes: usize,
+    attempt: u64,
 }
 
 impl Group {
@@ -28,9 +32,54 @@ impl Group {
         peers[rank] = PeerSegment::Here(own.clone());
         // The shortest decides: all ranks know the same invitations, and come to the same.
         let area_bytes = peers.iter().map(PeerSegment::area_bytes).min().unwrap_or(0);
-        let mut group = Group { rank, own, peers, area_bytes };
+        let mut group = Group { rank, own, peers, area_bytes, attempt };
         group.post(first_beat(attempt));
         group
+    }
+
+    /// Whether no other rank has entered a later attempt. What was read from their areas counts only if this is so
+    /// afterwards: a rank that was frozen for so long that the others went on without it may have read what they wrote
+    /// meanwhile.
+    pub fn is_current(&self) -> bool {
+        // What was read before is not read after the numbers are; their writer has a fence between them too.
+        fence(Ordering::SeqCst);
+        self.peers.iter().all(|peer| peer.posted().load(SEE) < first_beat(self.attempt + 1))
+    }
+
+    /// What a rank has told with its end, if it has.
+    pub fn last_words(&self, rank: usize) -> Option<[u8; 64]> {
+        self.peers[rank].last_words()
+    }
+
+    /// Sleeps until that rank has posted that beat, at most so long; it may return earlier.
+    pub fn sleep(&self, rank: usize, beat: u64, at_most: Duration) {
+        let (own, peer) = (&self.own, &self.peers[rank]);
+        own.sleeps_for().store(rank as u32 + 1, Ordering::SeqCst);
+        // Who posts looks whether somebody sleeps after it has posted; so either it sees this, or this rank the post.
+        fence(Ordering::SeqCst);
+        let bell = peer.bell().load(Ordering::SeqCst);
+        if peer.posted().load(SEE) < beat {
+            // A time that the kernel can't be told is one that nobody waits for.
+            let limit = Timespec::try_from(at_most.min(Duration::from_secs(1))).unwrap_or_default();
+            match futex::wait(peer.bell(), futex::Flags::empty(), bell, Some(&limit)) {
+                Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::TIMEDOUT) => {}
+                // A kernel that doesn't let a rank wait at memory it can only read.
+                Err(_) => std::thread::sleep(at_most.min(Duration::from_micros(500))),
+            }
+        }
+        own.sleeps_for().store(0, Ordering::SeqCst);
+    }
+
+    /// Wakes those who sleep until this rank posts.
+    fn ring(&self) {
+        // See `sleep`; and whoever sees what is written after this post sees the post too (`is_current`).
+        fence(Ordering::SeqCst);
+        let own = self.rank as u32 + 1;
+        if self.peers.iter().any(|peer| peer.sleeps_for().load(Ordering::SeqCst) == own) {
+            self.own.bell().fetch_add(1, Ordering::SeqCst);
+            // If this fails sleepers wake when their time is over.
+            let _ = futex::wake(self.own.bell(), futex::Flags::empty(), i32::MAX as u32);
+        }
     }
 
     /// Bytes of an area, for all ranks: what a [`rejoin_collectives::shared::Shape`] wants to know.
@@ -47,8 +96,9 @@ impl Boards for Group {
     fn area(&self, rank: usize, beat: u64) -> &[u8] {
         // SAFETY: the area is within the segment's mapping, which lives as long as `self`. Its owner has posted the beat
         // (the machine reads no other areas) and writes the area again only when this rank has posted the next beat,
-        // which takes `&mut self` and so ends this borrow. An owner that enters a later attempt while this rank still
-        // reads can only be one that this rank's driver has frozen for it: it stops the machine before it answers.
+        // which takes `&mut self` and so ends this borrow. An owner that enters a later attempt writes there when
+        // the living incarnations of all ranks have entered it too; one that was frozen meanwhile may still read here, and
+        // throws away what it has read ([`Group::is_current`]): bytes, of which any are as good as others.
         #[allow(unsafe_code)]
         unsafe {
             std::slice::from_raw_parts(self.peers[rank].area(beat), self.area_bytes)
@@ -68,5 +118,6 @@ impl Boards for Group {
     fn post(&mut self, beat: u64) {
         debug_assert!(beat > self.posted(self.rank), "beats only grow");
         self.own.posted().store(beat, POST);
+        self.ring();
     }
 }

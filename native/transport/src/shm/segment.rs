@@ -1,22 +1,34 @@
 //! The memory of one board.
 //!
-//! Layout, in bytes of the machine's own order: 64 of header (magic, nonce, length of an area), 64 in which the last
-//! posted beat stands first, then the two areas, from 4096 on.
+//! Layout, in bytes of the machine's own order: 64 of header (magic, nonce, length of an area); then, each in 64 bytes of its
+//! own, the last posted beat, whom the owner sleeps for, the bell, and whether the owner has ended, followed by its last
+//! words; then the two areas, from 4096 on.
 
 use memmap2::{MmapOptions, MmapRaw};
+use rejoin_protocol::collective::sharing::IDENTITY_BYTES;
+pub use rejoin_protocol::collective::Invitation;
 use rustix::fs::{fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Stands at the start of every segment; the last digits are the layout's version.
-const MAGIC: u64 = 0x724a_6f49_4e00_0001;
+const MAGIC: u64 = 0x724a_6f49_4e00_0002;
 
 /// Where the posted beat stands: in a cache line of its own.
 const POSTED: usize = 64;
+
+/// Where the owner says that it sleeps until another one posts: that one's rank plus one, or 0.
+const SLEEPS_FOR: usize = 128;
+
+/// Where a number grows with each post that somebody sleeps for: sleepers wait at it.
+const BELL: usize = 192;
+
+/// Where it says whether the owner has told its end, and which bytes it told with it.
+const ENDED: usize = 256;
+const LAST_WORDS: usize = 320;
 
 /// Where the areas begin: at a page.
 const AREAS: usize = 4096;
@@ -48,20 +60,6 @@ pub enum SegmentError {
         /// What was seen.
         why: String,
     },
-}
-
-/// How another process of the host finds a segment. Worthless without the right to read the process's memory (the same
-/// user, and the same process namespace).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invitation {
-    /// The owner's process number.
-    pub process: u32,
-    /// The segment's descriptor there.
-    pub descriptor: i32,
-    /// Drawn at random for each segment; stands in it too.
-    pub nonce: u64,
-    /// Bytes of each of its two areas.
-    pub area_bytes: u64,
 }
 
 /// A board's memory, mapped by its owner, who alone writes it. Threads of the process that read it share it.
@@ -130,8 +128,34 @@ impl Segment {
         self.area_bytes
     }
 
+    /// Tells all who look, from now on, that the owner posts nothing more, with its last words. Once only.
+    pub fn end(&self, words: &[u8; IDENTITY_BYTES]) {
+        if self.word(ENDED).load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        // SAFETY: within the first page of the mapping. Only the owner writes here, once, before others look at it: the store
+        // below tells them.
+        #[allow(unsafe_code)]
+        unsafe {
+            self.memory.as_mut_ptr().add(LAST_WORDS).copy_from_nonoverlapping(words.as_ptr(), IDENTITY_BYTES);
+        }
+        self.word(ENDED).store(1, Ordering::Release);
+    }
+
     pub(super) fn posted(&self) -> &AtomicU64 {
         posted(&self.memory)
+    }
+
+    fn word(&self, place: usize) -> &AtomicU32 {
+        word(&self.memory, place)
+    }
+
+    pub(super) fn sleeps_for(&self) -> &AtomicU32 {
+        self.word(SLEEPS_FOR)
+    }
+
+    pub(super) fn bell(&self) -> &AtomicU32 {
+        self.word(BELL)
     }
 
     pub(super) fn area(&self, beat: u64) -> *mut u8 {
@@ -180,11 +204,38 @@ impl PeerSegment {
         }
     }
 
-    pub(super) fn posted(&self) -> &AtomicU64 {
+    fn memory(&self) -> &MmapRaw {
         match self {
-            PeerSegment::Here(segment) => segment.posted(),
-            PeerSegment::Mapped(mapped) => posted(&mapped.memory),
+            PeerSegment::Here(segment) => &segment.memory,
+            PeerSegment::Mapped(mapped) => &mapped.memory,
         }
+    }
+
+    pub(super) fn posted(&self) -> &AtomicU64 {
+        posted(self.memory())
+    }
+
+    pub(super) fn sleeps_for(&self) -> &AtomicU32 {
+        word(self.memory(), SLEEPS_FOR)
+    }
+
+    pub(super) fn bell(&self) -> &AtomicU32 {
+        word(self.memory(), BELL)
+    }
+
+    /// What its owner has told with its end ([`Segment::end`]), if it has.
+    pub fn last_words(&self) -> Option<[u8; IDENTITY_BYTES]> {
+        if word(self.memory(), ENDED).load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let mut words = [0; IDENTITY_BYTES];
+        // SAFETY: within the first page of the mapping. The owner wrote them before it stored what was just seen, and writes
+        // them once.
+        #[allow(unsafe_code)]
+        unsafe {
+            words.as_mut_ptr().copy_from_nonoverlapping(self.memory().as_ptr().add(LAST_WORDS), IDENTITY_BYTES);
+        }
+        Some(words)
     }
 
     pub(super) fn area(&self, beat: u64) -> *const u8 {
@@ -202,6 +253,14 @@ fn posted(memory: &MmapRaw) -> &AtomicU64 {
     #[allow(unsafe_code)]
     unsafe {
         AtomicU64::from_ptr(memory.as_mut_ptr().add(POSTED).cast())
+    }
+}
+
+fn word(memory: &MmapRaw, place: usize) -> &AtomicU32 {
+    // SAFETY: as above; the places are multiples of 64 below 4096.
+    #[allow(unsafe_code)]
+    unsafe {
+        AtomicU32::from_ptr(memory.as_mut_ptr().add(place).cast())
     }
 }
 

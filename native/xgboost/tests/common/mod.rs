@@ -82,6 +82,9 @@ impl AgentReports for Pen {
     fn interrupted(&self, _: Rank, _: Incarnation, _: Rank, _: Generation, _: String) {
         unreachable!("the bridge makes no collectives");
     }
+    fn cannot_share(&self, _: Rank, _: Incarnation, _: Rank, _: Generation, _: String) {
+        unreachable!("the bridge makes no collectives");
+    }
     fn fetch(&self, _: Rank, _: Incarnation, _: Fetch) {
         unreachable!("the bridge makes no collectives");
     }

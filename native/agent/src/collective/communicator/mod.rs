@@ -12,6 +12,7 @@ pub use running::Prepare;
 
 use super::call_log::CallLog;
 use super::lines::Lines;
+use super::memory::Memory;
 use super::notes::Notes;
 use super::options::{Limits, Options};
 use super::plane::CollectivePlane;
@@ -40,6 +41,7 @@ pub struct Communicator {
     seat: Arc<Seat>,
     poll: Poll,
     lines: Lines,
+    memory: Memory,
     limits: Limits,
     start: Start,
     model: Option<Bytes>,
@@ -60,6 +62,7 @@ impl Communicator {
         agent: Arc<Agent>,
         plane: Arc<CollectivePlane>,
         seat: Arc<Seat>,
+        memory: Memory,
         start: Start,
         model: Option<Bytes>,
         limits: Limits,
@@ -80,6 +83,7 @@ impl Communicator {
             plane,
             seat,
             poll,
+            memory,
             limits,
             start,
             model,

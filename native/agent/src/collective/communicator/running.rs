@@ -1,18 +1,25 @@
 //! One collective, from its call to its result.
 
 use super::Communicator;
+use crate::agent::MemberId;
 use crate::collective::exchange::{sleep, Exchange, Went};
 use crate::collective::lines::Trouble;
+use crate::collective::memory::Unopened;
 use crate::collective::mismatch::explain;
 use crate::collective::options::{Boot, Options};
 use crate::collective::shape::Shape;
+use crate::collective::shared_exchange::SharedExchange;
+use crate::collective::way::{Tools, Way};
 use bytes::{Bytes, BytesMut};
 use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Place};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Generation, Phase, Version};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Between two tries to open what another rank shares.
+const OPEN_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a call gives to a collective.
 pub(super) enum Input<'a> {
@@ -29,7 +36,7 @@ pub type Prepare<'a> = dyn FnMut(&mut [u8]) -> Result<(), Error> + 'a;
 struct Under {
     attempt: Generation,
     place: Place,
-    exchange: Exchange,
+    way: Way,
     result: BytesMut,
 }
 
@@ -67,10 +74,6 @@ impl Communicator {
         let place = self.seat.lock().participant.begin(call, key)?;
         let Place { phase, seqno, .. } = place;
         self.moment(|moment| *moment == Moment::Entering { phase, seqno })?;
-        let schedule = self.shapes.schedule(&shape);
-        if self.scratch.len() < schedule.scratch_bytes() {
-            self.scratch.resize(schedule.scratch_bytes(), 0);
-        }
         let mut under: Option<Under> = None;
         loop {
             let seen = self.seat.changes();
@@ -96,16 +99,26 @@ impl Communicator {
                 }
                 Next::Run(attempt) => {
                     if under.as_ref().is_none_or(|under| (under.attempt, under.place) != (attempt, place)) {
+                        if let Err(unopened) = self.decide(attempt) {
+                            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                                let Unopened { peer, reason, .. } = unopened;
+                                let reason = format!("the memory that rank {peer} shares: {reason}");
+                                return Err(self.late(call, place, began, &reason));
+                            };
+                            let seat = &self.seat;
+                            sleep(seat, &mut self.poll, left.min(OPEN_AGAIN), || seat.changes() != seen);
+                            continue;
+                        }
                         let Place { phase, seqno, .. } = place;
                         if under.is_some() {
                             self.moment(|moment| *moment == Moment::Again { phase, seqno })?;
                         }
-                        self.lines.begin(Expected { attempt, place, digest: signature.digest });
+                        let expected = Expected { attempt, place, digest: signature.digest };
+                        self.lines.begin(expected);
+                        let way = self.way(&shape, expected);
                         let spare = under.take().map(|under| under.result);
-                        let result = spare.unwrap_or_else(|| self.seat.lock().buffer(schedule.result_bytes()));
-                        let mut exchange = Exchange::new(&schedule);
-                        exchange.stop_at = self.awaited_byte(place);
-                        under = Some(Under { attempt, place, exchange, result });
+                        let result = spare.unwrap_or_else(|| self.seat.lock().buffer(way.result_bytes()));
+                        under = Some(Under { attempt, place, way, result });
                         if let Input::OnDemand(bytes, prepare) = &mut input {
                             prepare(bytes)?;
                             let bytes: &mut [u8] = std::mem::take(bytes);
@@ -114,18 +127,16 @@ impl Communicator {
                     }
                     let (Some(now), Input::Ready(bytes)) = (&mut under, &input) else { continue };
                     let mut buffers = Buffers { input: bytes, result: &mut now.result, scratch: &mut self.scratch };
-                    let went = now.exchange.advance(
-                        &schedule,
-                        &mut buffers,
-                        reducer,
-                        &mut self.lines,
-                        &self.seat,
-                        &mut self.poll,
-                        &mut self.notes,
+                    let mut tools = Tools {
+                        lines: &mut self.lines,
+                        memory: &mut self.memory,
+                        seat: &self.seat,
+                        poll: &mut self.poll,
+                        notes: &mut self.notes,
                         seen,
                         deadline,
-                    );
-                    match went {
+                    };
+                    match now.way.advance(&mut buffers, reducer, &mut tools) {
                         Went::Done => {
                             let Some(now) = under.take() else { continue };
                             if let Some(result) = self.done(now)? {
@@ -138,13 +149,7 @@ impl Communicator {
                             }
                         }
                         Went::Late => {
-                            let awaited = now.exchange.awaited(&schedule);
-                            let whom: Vec<String> = awaited
-                                .iter()
-                                .map(|(peer, bytes)| {
-                                    format!("rank {peer} ({bytes} bytes to come; {})", self.lines.describe(*peer))
-                                })
-                                .collect();
+                            let whom = now.way.awaited(&mut self.memory, &self.lines);
                             let reason = format!("bytes of {} in attempt {attempt}", whom.join(", "));
                             return Err(self.late(call, place, began, &reason));
                         }
@@ -162,8 +167,9 @@ impl Communicator {
                         Went::Fold(error) => {
                             return Err(Error::new(Code::TrainingFailed, format!("{call} as {place}: {error}")));
                         }
+                        Went::Failed(error) => return Err(error),
                         Went::Sent => {
-                            let sent = now.exchange.sent;
+                            let sent = now.way.sent();
                             let Place { phase, seqno, .. } = place;
                             self.moment(|moment| {
                                 matches!(moment, Moment::Sent { phase: p, seqno: s, bytes }
@@ -174,6 +180,42 @@ impl Communicator {
                 }
             }
         }
+    }
+
+    /// Whether this attempt's collectives go through memory or over links. The plan says it; a board that can't be opened is told
+    /// to the tracker, which begins another attempt.
+    fn decide(&mut self, attempt: Generation) -> Result<(), Unopened> {
+        if self.memory.has_decided(attempt) {
+            return Ok(());
+        }
+        let boards = {
+            let state = self.seat.lock();
+            let is_current = state.participant.attempt() == Some(attempt);
+            state.participant.boards().filter(|_| is_current).map(<[_]>::to_vec)
+        };
+        let entered = self.memory.enter(attempt, boards.as_deref(), &self.plane);
+        if let (Err(Unopened { peer, reason, is_to_be_told: true }), Some(agent)) = (&entered, self.plane.agent()) {
+            let MemberId { rank, incarnation } = self.seat.member;
+            agent.cannot_share(rank, incarnation, *peer, attempt, reason.clone());
+        }
+        entered
+    }
+
+    /// How the bytes of a call go under an attempt that was decided about.
+    fn way(&mut self, shape: &Shape, expected: Expected) -> Way {
+        let (seat, stop_at) = (self.shapes.seat(), self.awaited_byte(expected.place));
+        let entered = self.memory.entered(expected.attempt);
+        let shared = entered.and_then(|entered| SharedExchange::new(seat, shape, expected, entered, stop_at));
+        if let Some(exchange) = shared {
+            return Way::Memory(Box::new(exchange));
+        }
+        let schedule = self.shapes.schedule(shape);
+        if self.scratch.len() < schedule.scratch_bytes() {
+            self.scratch.resize(schedule.scratch_bytes(), 0);
+        }
+        let mut exchange = Exchange::new(&schedule);
+        exchange.stop_at = stop_at;
+        Way::Links(schedule, exchange)
     }
 
     pub(super) fn tell_notes(&mut self) {

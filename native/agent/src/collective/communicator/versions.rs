@@ -5,7 +5,7 @@ use crate::agent::{checkpoint, lazy_checkpoint};
 use crate::collective::options::Options;
 use crate::store::digest;
 use bytes::Bytes;
-use rejoin_protocol::collective::{frame::Expected, Place, Site};
+use rejoin_protocol::collective::{frame::Expected, sharing, Place, Site};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Checkpoint, Phase, Rank, Version};
@@ -193,8 +193,8 @@ impl Communicator {
         self.failed = Some(error);
     }
 
-    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, by a frame of a place that no
-    /// call has, and those who begin one under a later plan by the plan.
+    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, on the board and by a frame of a
+    /// place that no call has, and those who begin one under a later plan by the plan.
     fn end_calls(&mut self) -> Result<(), Error> {
         let mut state = self.seat.lock();
         if let Some(error) = &state.error {
@@ -206,7 +206,9 @@ impl Communicator {
         self.lines.refresh(&mut state, &self.plane, &self.poll)?;
         if let Some(attempt) = state.participant.attempt() {
             let place = Place { lineage, phase, seqno: 0 };
-            self.lines.begin(Expected { attempt, place, digest: 0 });
+            let expected = Expected { attempt, place, digest: 0 };
+            self.memory.say_goodbye(&sharing::identity(&expected));
+            self.lines.begin(expected);
             self.lines.say_goodbye();
         }
         Ok(())

@@ -37,6 +37,8 @@ public final class TrainingEvent {
     VERSION_ENTERED("version.entered"),
     /** A link between living ranks broke: rank, peer, reason. */
     LINK_BROKEN("link.broken"),
+    /** Ranks of one host go over links from now on, since memory can't be shared: rank, peer, reason. */
+    SHARING_ENDED("sharing.ended"),
     /** A stranger or an outdated incarnation was turned away: address, reason. */
     STRANGER_REFUSED("stranger.refused"),
     /** A checkpoint is in the durable store: rank, incarnation, version, bytes, millis. */

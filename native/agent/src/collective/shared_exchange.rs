@@ -1,0 +1,168 @@
+//! Moves the bytes of one collective through shared memory under one attempt, on the caller's thread.
+
+use super::exchange::{sleep, Went};
+use super::lines::{Lines, Trouble};
+use super::memory::Entered;
+use super::seat::Seat;
+use super::shape::Shape;
+use super::way::Tools;
+use rejoin_collectives::shared::{SharedError, SharedMachine};
+use rejoin_collectives::Reducer;
+use rejoin_protocol::collective::frame::{Expected, Verdict};
+use rejoin_protocol::collective::sharing;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{Generation, Rank};
+use rejoin_transport::shm::Patience;
+use std::time::{Duration, Instant};
+
+/// Longest sleep for another rank's post, which ends it. What else may have changed is looked at after it.
+const NAP: Duration = Duration::from_millis(2);
+
+/// One collective under one attempt.
+pub(super) struct SharedExchange {
+    machine: SharedMachine,
+    expected: Expected,
+    result_bytes: usize,
+    patience: Patience,
+    stop_at: Option<u64>,
+    /// Others have gone on to a later attempt: nothing that is read counts any more.
+    is_over: bool,
+}
+
+impl SharedExchange {
+    /// `None` when the areas are too small for one element: then this collective goes over links, at all ranks.
+    pub(super) fn new(
+        seat: rejoin_collectives::Seat,
+        shape: &Shape,
+        expected: Expected,
+        entered: &Entered,
+        stop_at: Option<u64>,
+    ) -> Option<Self> {
+        let shape = shape.shared(seat, entered.group.area_bytes())?;
+        let result_bytes = shape.result_bytes();
+        let mut machine =
+            SharedMachine::new(shape, sharing::identity(&expected), entered.base).after(entered.uncompared);
+        machine.stop_at(stop_at);
+        Some(SharedExchange {
+            machine,
+            expected,
+            result_bytes,
+            patience: entered.patience.clone(),
+            stop_at,
+            is_over: false,
+        })
+    }
+
+    pub(super) fn attempt(&self) -> Generation {
+        self.expected.attempt
+    }
+
+    pub(super) fn result_bytes(&self) -> usize {
+        self.result_bytes
+    }
+
+    pub(super) fn sent(&self) -> u64 {
+        self.machine.sent()
+    }
+
+    /// Who is waited for, and what is known of them.
+    pub(super) fn awaited(&self, entered: &Entered, lines: &Lines) -> Vec<String> {
+        let awaited = self.machine.awaited(&entered.group).into_iter();
+        awaited.map(|peer| format!("rank {peer} (through shared memory; {})", lines.describe(peer))).collect()
+    }
+
+    /// Goes on until it is done or something else has to be done first.
+    pub(super) fn advance(
+        &mut self,
+        input: &[u8],
+        result: &mut [u8],
+        reducer: &Reducer<'_>,
+        tools: &mut Tools<'_>,
+    ) -> Went {
+        if self.stop_at.take() == Some(0) {
+            self.machine.stop_at(None);
+            return Went::Sent;
+        }
+        let Tools { lines, memory, seat, poll, notes, seen, deadline } = tools;
+        let (seat, seen, deadline) = (*seat, *seen, *deadline);
+        let Some(entered) = memory.entered(self.expected.attempt) else {
+            return Went::Failed(Error::new(Code::Internal, "a collective is under way on boards that were given up"));
+        };
+        loop {
+            if !self.is_over {
+                let before = self.machine.progress();
+                match self.machine.advance(&mut entered.group, input, result, reducer) {
+                    Ok(false) => {}
+                    // Whatever was read, or seen to be wrong, may be of a later attempt.
+                    _ if !entered.group.is_current() => self.is_over = true,
+                    Ok(true) => {
+                        if self.machine.last_beat() > entered.base {
+                            entered.base = self.machine.last_beat();
+                            entered.uncompared = self.machine.uncompared();
+                        }
+                        return Went::Done;
+                    }
+                    Err(SharedError::Fold(error)) => return Went::Fold(error),
+                    Err(SharedError::Mismatch { rank, theirs }) => {
+                        return match sharing::judge(&theirs, &self.expected) {
+                            Ok(Verdict::Mismatch(place)) => Went::Trouble(Trouble::Mismatch(Rank(rank as u32), place)),
+                            seen => Went::Failed(Error::new(
+                                Code::Internal,
+                                format!("{:?} was expected on rank {rank}'s board, seen {seen:?}", self.expected),
+                            )),
+                        };
+                    }
+                }
+                if self.machine.has_stopped() {
+                    return Went::Sent;
+                }
+                if self.machine.progress() > before {
+                    self.patience.reset();
+                }
+            }
+            if seat.changes() != seen {
+                return Went::Changed;
+            }
+            if !self.is_over && !self.patience.is_long() {
+                self.patience.pause();
+                continue;
+            }
+            let now = Instant::now();
+            if now >= deadline {
+                return Went::Late;
+            }
+            if let Some(trouble) = self.ended(entered, lines, seat) {
+                return Went::Trouble(trouble);
+            }
+            if lines.has_to_tell(now) {
+                return Went::Changed;
+            }
+            let whom = self.machine.waits_for(&entered.group).filter(|_| !self.is_over);
+            notes.waiting(|| whom.map(|(peer, _)| peer));
+            let left = deadline - now;
+            match whom {
+                Some((peer, beat)) => entered.group.sleep(peer, beat, left.min(NAP)),
+                None => {
+                    sleep(seat, poll, left, || seat.changes() != seen);
+                }
+            }
+            notes.exchanging();
+        }
+    }
+
+    /// Whether somebody who is waited for makes no more calls. It is told on the board and, to whoever is not yet in this
+    /// attempt, over the link, which shows as well that the other one is gone.
+    fn ended(&self, entered: &Entered, lines: &mut Lines, seat: &Seat) -> Option<Trouble> {
+        for peer in self.machine.awaited(&entered.group) {
+            let told = entered.group.last_words(peer).and_then(|words| sharing::place(&words).ok());
+            // What it had posted before it ended is seen by now.
+            if let Some(place) = told.filter(|_| self.machine.awaited(&entered.group).contains(&peer)) {
+                return Some(Trouble::Mismatch(Rank(peer as u32), place));
+            }
+            if let Err(trouble) = lines.next(peer, seat) {
+                return Some(trouble);
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,67 @@
+//! Memory that ranks of one host share, where it can't be shared after all.
+
+mod ranks;
+
+use ranks::{attempt, limits, Ranks, LIMIT};
+use rejoin_agent::collectives::Reduction;
+use rejoin_agent::protocol::collective::Invitation;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::fault::FaultRule;
+use rejoin_agent::protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::transport::Link;
+use rejoin_agent::{Agent, AgentReports, DataPlane, PlanePeer, PlaneUsage};
+use std::sync::Arc;
+
+/// Moves nothing.
+struct Silent;
+
+impl DataPlane for Silent {
+    fn attach(&self, _: Box<dyn AgentReports>) {}
+    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn start(&self, _: Rank, _: Incarnation, _: u32, _: Lineage, _: Version) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Link) {}
+    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
+    fn hold(&self, _: Rank, _: Incarnation) -> Version {
+        Version(0)
+    }
+    fn release(&self, _: Rank, _: Incarnation) {}
+    fn faults(&self, _: Vec<FaultRule>) {}
+    fn usage(&self) -> PlaneUsage {
+        PlaneUsage::default()
+    }
+    fn close(&self) {}
+}
+
+#[test]
+fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
+    let ranks = Ranks::new(3, 1);
+    let other = &Agent::start(ranks.config("elsewhere"), Arc::new(Silent)).unwrap();
+    std::thread::scope(|scope| {
+        // As a process of another namespace under the same host name would tell it.
+        let board = Invitation { process: u32::MAX >> 1, descriptor: 3, nonce: 1, area_bytes: 4096 };
+        let join = move || other.join_sharing(Rank(2), attempt(0), "collectives 1; ".into(), Some(board), LIMIT);
+        let joins = scope.spawn(join);
+        for rank in 0..2 {
+            let ranks = &ranks;
+            scope.spawn(move || {
+                let process = ranks.process(&rank.to_string());
+                let mut rank = process.join(Rank(rank), attempt(0), "", limits()).unwrap().expect("it is not over");
+                let error = rank.allreduce(&mut [1f32], Reduction::Sum).unwrap_err();
+                assert_eq!(error.code, Code::Cancelled, "{error}");
+            });
+        }
+        joins.join().unwrap().unwrap();
+        let told = ranks.event("sharing ends", |event| matches!(event, Event::SharingEnded { .. }));
+        let Event::SharingEnded { rank, peer, reason } = told else { unreachable!("it was waited for") };
+        assert!(rank < Rank(2) && peer == Rank(2), "{rank} and {peer}");
+        assert!(reason.contains("another host or process namespace"), "{reason}");
+        ranks.event(
+            "a new attempt",
+            |event| matches!(event, Event::ViewMade { reason, .. } if reason.contains("over links from now on")),
+        );
+        ranks.tracker.tell(Input::Cancel { error: Error::new(Code::Cancelled, "enough was seen") });
+    });
+}

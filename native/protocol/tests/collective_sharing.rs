@@ -1,0 +1,171 @@
+//! When ranks share memory, and how a board that can't be opened ends that: what tracker, agents and ranks derive.
+
+mod collective_support;
+mod host_support;
+mod support;
+
+use collective_support::{extent, generation, version};
+use rejoin_protocol::collective::frame::{Expected, Verdict};
+use rejoin_protocol::collective::sharing::{attempt_number, identity, judge, place};
+use rejoin_protocol::collective::{Invitation, Place, Plan};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Phase, Rank};
+use rejoin_protocol::message::{AgentMessage, RankStanding, RankState};
+use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use support::{at, stands, Desk};
+
+fn board(number: u32) -> Option<Invitation> {
+    Some(Invitation { process: 100 + number, descriptor: 9, nonce: u64::from(number), area_bytes: 4096 })
+}
+
+fn stands_with(rank: u32, incarnation: u32, state: RankState, board: Option<Invitation>) -> RankStanding {
+    let results = match state {
+        RankState::Fresh => Vec::new(),
+        _ => vec![extent(version(0), 2, false)],
+    };
+    RankStanding { board, results, ..stands(rank, incarnation, state) }
+}
+
+fn derived(hosts: [&str; 3], table: Vec<RankStanding>, number: u32) -> Option<Vec<Invitation>> {
+    let agents = hosts.iter().enumerate().map(|(rank, host)| AgentAddress {
+        agent: AgentId(rank as u64),
+        address: ([127, 0, 0, 1], 1).into(),
+        host: host.to_string(),
+    });
+    let seats = (0..3).map(|rank| Seat {
+        incarnation: Some(Incarnation(0)),
+        state: SeatState::Alive { agent: AgentId(rank) },
+        planned: true,
+    });
+    let view = View {
+        generation: generation(number),
+        lineage: Lineage(0),
+        branches: Vec::new(),
+        has_begun: true,
+        terms: None,
+        seats: seats.collect(),
+        agents: agents.collect(),
+    };
+    let plan = rejoin_protocol::message::Plan {
+        generation: generation(number),
+        lineage: Lineage(0),
+        newcomers: Vec::new(),
+        table,
+        holders: Vec::new(),
+        reason: String::new(),
+    };
+    Plan::derive(&plan, &view, AgentId(0), "here").boards
+}
+
+fn table(boards: [Option<Invitation>; 3]) -> Vec<RankStanding> {
+    // In another order than that of the ranks.
+    let mut table: Vec<RankStanding> =
+        boards.into_iter().enumerate().map(|(rank, board)| stands_with(rank as u32, 0, at(0), board)).collect();
+    table.rotate_left(1);
+    table
+}
+
+#[test]
+fn memory_is_shared_when_every_rank_has_a_board_and_all_are_on_one_host() {
+    let all = table([board(0), board(1), board(2)]);
+    let shared = derived(["a", "a", "a"], all.clone(), 3).expect("all can");
+    assert_eq!(shared.iter().map(|board| board.nonce).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(derived(["a", "a", "b"], all.clone(), 3), None, "another host");
+    assert_eq!(derived(["a", "a", "a"], table([board(0), None, board(2)]), 3), None, "a rank that shares nothing");
+    assert_eq!(derived(["a", "a", "a"], all[..2].to_vec(), 3), None, "a rank that isn't there");
+    let other = all.iter().map(|told| RankStanding { incarnation: Incarnation(1), ..told.clone() }).collect();
+    assert_eq!(derived(["a", "a", "a"], other, 3), None, "boards of other incarnations than the view's");
+    assert_eq!(derived(["a", "a", "a"], all, 1 << 16), None, "a generation that has no number on boards");
+}
+
+#[test]
+fn attempts_are_numbered_as_generations_grow() {
+    let number = |epoch, number| attempt_number(Generation { epoch, number });
+    let all = [number(1, 1), number(1, 2), number(1, 65_535), number(2, 0), number(2, 1), number(255, 65_535)];
+    assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "{all:?}");
+    assert!(all[0] >= Some(1));
+    assert_eq!((number(256, 1), number(1, 65_536), number(0, 0)), (None, None, None));
+}
+
+#[test]
+fn what_stands_on_a_board_is_judged_as_a_frame_is() {
+    let here = Place { lineage: Lineage(0), phase: version(3), seqno: 7 };
+    let expected = Expected { attempt: generation(4), place: here, digest: 99 };
+    let seen = |other: Expected| judge(&identity(&other), &expected).unwrap();
+    assert_eq!(seen(expected), Verdict::Mine);
+    assert_eq!(seen(Expected { digest: 98, ..expected }), Verdict::Mismatch(here));
+    for (phase, seqno) in [(version(3), 6), (version(4), 0), (Phase::Boot, 7)] {
+        let there = Place { phase, seqno, ..here };
+        assert_eq!(seen(Expected { place: there, ..expected }), Verdict::Mismatch(there));
+        assert_eq!(place(&identity(&Expected { place: there, ..expected })).unwrap(), there);
+    }
+    assert_eq!(seen(Expected { attempt: generation(5), ..expected }), Verdict::Early);
+    assert_eq!(seen(Expected { attempt: generation(3), ..expected }), Verdict::Outdated);
+    assert!(judge(&[0; 64], &expected).is_err(), "no identity");
+}
+
+/// Three ranks that share memory and have finished two collectives; rank 2 comes back with another board.
+fn returned() -> (Desk, Vec<rejoin_protocol::tracker::Output>) {
+    let mut desk = Desk::trained_to(3, 0);
+    desk.leaves(3, 2, 0, None);
+    desk.joins(3, 2, support::attempt(1));
+    desk.stands(1, vec![stands_with(0, 0, at(0), board(0))], Vec::new());
+    desk.stands(2, vec![stands_with(1, 0, at(0), board(1))], Vec::new());
+    let outputs = desk.stands(3, vec![stands_with(2, 1, RankState::Fresh, board(12))], Vec::new());
+    (desk, outputs)
+}
+
+fn boards(outputs: &[rejoin_protocol::tracker::Output]) -> Vec<Option<u64>> {
+    let plan = support::plan(outputs, 1).expect("a plan");
+    plan.table.iter().map(|told| told.board.map(|board| board.nonce)).collect()
+}
+
+#[test]
+fn the_plan_carries_the_boards_of_the_living_and_those_that_newcomers_bring() {
+    let (_, outputs) = returned();
+    assert_eq!(boards(&outputs), [Some(0), Some(1), Some(12)]);
+}
+
+#[test]
+fn a_board_that_can_not_be_opened_ends_sharing_for_good_and_is_told_with_who_and_why() {
+    let (mut desk, outputs) = returned();
+    let generation = support::plan(&outputs, 1).unwrap().generation;
+    let report = |rank: u32, incarnation: u32, generation: Generation| AgentMessage::CannotShare {
+        rank: Rank(rank),
+        incarnation: Incarnation(incarnation),
+        peer: Rank(0),
+        generation,
+        reason: "no such process".into(),
+    };
+    let older = Generation { number: generation.number - 1, ..generation };
+    for (incarnation, about) in [(1, older), (0, generation)] {
+        let outputs = desk.says(3, report(2, incarnation, about)).to_vec();
+        assert!(support::views(&outputs, 1).is_empty(), "an older attempt, or an older incarnation");
+    }
+    let outputs = desk.says(3, report(2, 1, generation)).to_vec();
+    let told = support::events(&outputs).into_iter().find_map(|event| match event {
+        Event::SharingEnded { rank, peer, reason } => Some((rank.0, peer.0, reason.clone())),
+        _ => None,
+    });
+    assert_eq!(told, Some((2, 0, "no such process".into())));
+    assert_eq!(support::views(&outputs, 1).len(), 1, "a new attempt");
+    let outputs = desk.says(2, report(1, 0, generation)).to_vec();
+    assert!(support::views(&outputs, 1).is_empty() && support::events(&outputs).is_empty(), "told once");
+    desk.stands(1, vec![stands_with(0, 0, at(0), board(0))], Vec::new());
+    desk.stands(2, vec![stands_with(1, 0, at(0), board(1))], Vec::new());
+    let outputs = desk.stands(3, vec![stands_with(2, 1, at(0), board(12))], Vec::new());
+    assert_eq!(boards(&outputs), [None; 3]);
+}
+
+#[test]
+fn an_agent_tells_the_board_of_each_rank_from_its_first_standing_on() {
+    use rejoin_protocol::host::Input;
+    use rejoin_protocol::message::TrackerMessage;
+    let mut desk = host_support::Desk::connected();
+    let attempt = host_support::attempt(0);
+    desk.input(Input::Join { rank: Rank(1), attempt, terms: "terms".into(), board: board(5) });
+    desk.told(TrackerMessage::Seated { rank: Rank(1), attempt, incarnation: Incarnation(0) });
+    let outputs = desk.told(TrackerMessage::View(host_support::view(1, &[Some(0), Some(0)], false)));
+    let standing = host_support::standing(&outputs).expect("a standing");
+    assert_eq!(standing.ranks[0].board, board(5));
+}

@@ -3,7 +3,7 @@
 mod ranks;
 
 use ranks::{value, values, Ranks};
-use rejoin_agent::collective::{Boot, Options};
+use rejoin_agent::collective::{Boot, Folding, Options};
 use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::protocol::ids::{Rank, Version};
@@ -107,6 +107,48 @@ fn different_calls_are_an_error_on_each_rank_that_names_both_calls_and_call_site
             for part in ["allreduce(3 f32, sum)", "allreduce(4 f32, sum)", "tests/collectives.rs:"] {
                 assert!(error.message.contains(part), "{part} in {error}");
             }
+        }
+    }
+}
+
+#[test]
+fn elements_that_are_too_long_for_shared_memory_go_over_links_between_calls_that_share_it() {
+    let ranks = Ranks::new(3, 1);
+    ranks.all(|mut rank| {
+        let own = rank.rank().0 as u8;
+        for round in 0..4 {
+            let folding = Folding::custom("appended", 100_000, |accumulator: &mut [u8], other: &[u8]| {
+                accumulator.iter_mut().zip(other).for_each(|(left, right)| *left = left.wrapping_mul(10) + right);
+                Ok(())
+            });
+            let mut long = vec![own + round; 200_000];
+            rank.allreduce_folding(&mut long, &folding.unwrap(), &Options::default()).unwrap();
+            let expected = (0..3).fold(0, |folded: u8, rank| folded.wrapping_mul(10) + rank + round);
+            assert!(long.iter().all(|byte| *byte == expected), "{} instead of {expected}", long[0]);
+            let mut sum = values(own.into(), 3000);
+            rank.allreduce(&mut sum, Reduction::Sum).unwrap();
+            assert_eq!(sum[7], (0..3).map(|rank| value(rank, 7)).sum::<f64>());
+        }
+        rank.finish(b"").unwrap();
+    });
+}
+
+#[test]
+fn a_call_that_does_not_fit_shared_memory_is_not_paired_with_one_that_does() {
+    for long in [0, 1] {
+        let ranks = Ranks::new(2, 1);
+        let errors = ranks.all(|mut rank| {
+            rank.barrier().unwrap();
+            if rank.rank() == Rank(long) {
+                let folding = Folding::custom("first", 200_000, |_: &mut [u8], _: &[u8]| Ok(()));
+                rank.allreduce_folding(&mut vec![7; 200_000], &folding.unwrap(), &Options::default()).unwrap_err()
+            } else {
+                rank.barrier().unwrap_err()
+            }
+        });
+        for error in errors {
+            assert_eq!(error.code, Code::Mismatch, "{error}");
+            assert!(error.message.contains("barrier") && error.message.contains("first"), "{error}");
         }
     }
 }

@@ -60,7 +60,7 @@ impl Exchange {
         reducer: &Reducer<'_>,
         tools: &mut Tools<'_>,
     ) -> Went {
-        let Tools { lines, seat, poll, notes, seen, deadline, .. } = tools;
+        let Tools { lines, memory, seat, poll, notes, seen, deadline } = tools;
         let (seat, seen, deadline) = (*seat, *seen, *deadline);
         let mut idle = 0;
         loop {
@@ -87,6 +87,9 @@ impl Exchange {
             }
             if lines.has_to_tell(now) {
                 return Went::Changed;
+            }
+            if let Some((peer, place)) = lines.expected().and_then(|expected| memory.contradicts(&expected)) {
+                return Went::Trouble(Trouble::Mismatch(peer, place));
             }
             notes.waiting(|| self.awaited(schedule).first().map(|(peer, _)| *peer));
             sleep(seat, poll, deadline - now, || seat.changes() != seen || seat.arrivals() != arrivals);

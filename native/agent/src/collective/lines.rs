@@ -117,6 +117,11 @@ impl Lines {
         }
     }
 
+    /// What the present call expects of its frames.
+    pub(super) fn expected(&self) -> Option<Expected> {
+        self.expected
+    }
+
     /// The next bytes of a peer, of the present call and attempt; empty when none have come.
     pub(super) fn next(&mut self, peer: usize, seat: &Seat) -> Result<&[u8], Trouble> {
         let Some(expected) = self.expected else { return Ok(&[]) };

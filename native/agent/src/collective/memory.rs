@@ -2,8 +2,10 @@
 
 use super::plane::CollectivePlane;
 use crate::agent::MemberId;
-use rejoin_collectives::shared::{first_beat, Identity};
+use rejoin_collectives::shared::{first_beat, Boards, Identity};
+use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing::{self, Invitation};
+use rejoin_protocol::collective::Place;
 use rejoin_protocol::ids::{Generation, Rank};
 use rejoin_transport::shm::{Group, Patience, PeerSegment, Segment};
 use std::collections::BTreeMap;
@@ -127,6 +129,25 @@ impl Memory {
         let (decided, entered) = self.decided.as_mut()?;
         let has_room = |entered: &&mut Entered| entered.base % first_beat(1) < MOST_BEATS;
         entered.as_mut().filter(|_| *decided == attempt).filter(has_room)
+    }
+
+    /// Another rank that makes another call at the same place, through memory where this one goes over links because its elements
+    /// are too long for the areas. Who is at another place may have finished this one.
+    pub(super) fn contradicts(&mut self, expected: &Expected) -> Option<(Rank, Place)> {
+        let own = self.member.rank.0 as usize;
+        let entered = self.entered(expected.attempt)?;
+        let (group, beat) = (&entered.group, entered.base + 1);
+        let posted = (0..group.world()).filter(|peer| *peer != own && group.posted(*peer) >= beat);
+        posted.into_iter().find_map(|peer| {
+            // It isn't written again before this rank has posted a beat.
+            let mut identity = [0; sharing::IDENTITY_BYTES];
+            identity.copy_from_slice(&group.area(peer, beat)[..sharing::IDENTITY_BYTES]);
+            let place = match sharing::judge(&identity, expected) {
+                Ok(Verdict::Mismatch(place)) if group.is_current() => place,
+                _ => return None,
+            };
+            (place == expected.place).then_some((Rank(peer as u32), place))
+        })
     }
 
     /// No more calls come from this rank: whoever waits for one, now or later, is told so.

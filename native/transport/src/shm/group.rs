@@ -37,6 +37,11 @@ impl Group {
         group
     }
 
+    /// The number of ranks.
+    pub fn world(&self) -> usize {
+        self.peers.len()
+    }
+
     /// Whether no other rank has entered a later attempt. What was read from their areas counts only if this is so
     /// afterwards: a rank that was frozen for so long that the others went on without it may have read what they wrote
     /// meanwhile.

@@ -3,7 +3,8 @@
 //! messages, frames, results and deaths can come. Checked by `stateright`: not a sample of the runs, as in the simulator, but all
 //! of a small job's.
 //!
-//! Time stands still: heartbeats, silence and deadlines are the simulator's. A crash is told to the tracker when it takes the
+//! Time stands still: heartbeats and silence are the simulator's. The one deadline that something waits for, a tracker's that has come
+//! back and waits for those who won't come any more, is an action. A crash is told to the tracker when it takes the
 //! end of the process' connection. Everything else is free: which message is taken next, when a rank makes its next call, when
 //! the framework starts a task again, which link is read first.
 //!
@@ -11,7 +12,10 @@
 //! what an input does to it is computed once.
 #![forbid(unsafe_code)]
 
+mod acts;
 pub mod memory;
+mod moves;
+mod possible;
 pub mod setup;
 mod steps;
 mod tracker;

@@ -65,6 +65,8 @@ pub(crate) fn step(
                 position = Some((lineage, version));
             }
             Output::Violated(violation) => effects.push(FromProcess::Violated(violation.promise)),
+            // There is one life of the tracker at a time here.
+            Output::LeaveTracker => effects.push(FromProcess::Violated("Monotony")),
             Output::Connect
             | Output::View(_)
             | Output::Over(_)

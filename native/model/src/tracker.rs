@@ -15,9 +15,20 @@ const TIMING: Timing =
 /// What happens to the tracker.
 #[derive(Clone, Debug)]
 pub(crate) enum ToTracker {
-    Message { link: u64, message: AgentMessage },
-    Closed { link: u64, agent: AgentId, gone: bool },
-    DeclaredLost { process: u32 },
+    Message {
+        link: u64,
+        message: AgentMessage,
+    },
+    Closed {
+        link: u64,
+        agent: AgentId,
+        gone: bool,
+    },
+    DeclaredLost {
+        process: u32,
+    },
+    /// So much time has passed that a silent agent of the life before is waited for no longer.
+    WaitedEnough,
 }
 
 /// What follows from a step of the tracker.
@@ -48,6 +59,7 @@ pub(crate) fn step(
     messages: &Things<TrackerMessage>,
 ) -> (Tracker, Vec<FromTracker>) {
     let mut inputs = Vec::new();
+    let mut now = NOW;
     match input {
         ToTracker::Message { link, message } => inputs.push(Input::Message { link, message }),
         ToTracker::Closed { link, agent, gone } => {
@@ -58,10 +70,15 @@ pub(crate) fn step(
             let reason = "the framework says so".into();
             inputs.push(Input::ExecutorGone { executor: process.to_string(), reason });
         }
+        ToTracker::WaitedEnough => {
+            // Nobody else has been silent meanwhile: the tracker takes such a jump for a stall of its own.
+            now = NOW.plus(TIMING.lost_after_millis);
+            inputs.push(Input::Wake);
+        }
     }
     let mut effects = Vec::new();
     for input in inputs {
-        tracker.handle(input, NOW);
+        tracker.handle(input, now);
         while let Some(output) = tracker.poll() {
             match output {
                 Output::Send { link, message } => {

@@ -41,6 +41,17 @@ fn a_process_that_lives_on_after_it_was_declared_lost_does_no_harm() {
 }
 
 #[test]
+fn a_tracker_that_dies_anywhere_and_comes_back_takes_the_job_over() {
+    holds(Setup { tracker_deaths: 1, ..two_ranks(Setup::two_versions()) }, 1_000);
+}
+
+#[test]
+fn a_tracker_comes_back_to_a_job_in_which_a_process_dies_anywhere() {
+    let setup = Setup { tracker_deaths: 1, versions: vec![vec![None]], ..two_ranks(Setup::two_collectives()) };
+    holds(setup.crashes(1), 10_000);
+}
+
+#[test]
 fn ranks_that_make_different_calls_are_told_and_nothing_is_handed_out() {
     for rank in 0..2 {
         let setup = Setup { differs: Some(Rank(rank)), versions: vec![vec![None, None]], ..Setup::two_collectives() };

@@ -53,6 +53,22 @@ fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
 }
 
 #[test]
+fn what_cannot_be_gone_on_with_is_told_again_as_long_as_its_task_is_here() {
+    let mut desk = Desk::trained_to(1);
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    let (rank, number) = (ZERO, incarnation(0));
+    let error = Error::new(Code::Mismatch, "another call");
+    assert_eq!(desk.input(Input::Broken { rank, incarnation: number, error: error.clone() }), [], "nobody to tell yet");
+    let broken = Output::Send(AgentMessage::Broken { rank, incarnation: number, error });
+    assert!(desk.input(Input::TrackerUp).contains(&broken));
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    assert!(desk.input(Input::TrackerUp).contains(&broken), "the connection may have been lost with it");
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    desk.input(Input::Leave { rank, incarnation: number, failure: None });
+    assert!(!desk.input(Input::TrackerUp).contains(&broken));
+}
+
+#[test]
 fn a_tracker_that_is_never_reached_frees_those_who_wait_and_says_how_long() {
     let mut desk = Desk::new();
     desk.join(0, 0);
@@ -130,7 +146,7 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
     desk.input(Input::TrackerUp);
     let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
     assert!(matches!(&outputs[..], [Output::LeaveTracker { reason }] if reason.contains("life 2 has followed")));
-    let error = rejoin_protocol::error::Error::new(rejoin_protocol::error::Code::Fenced, "lost");
+    let error = Error::new(Code::Fenced, "lost");
     let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
     assert_eq!(outputs, []);
     desk.input(Input::TrackerDown { reason: "left".into() });
@@ -139,4 +155,15 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
         .told(TrackerMessage::Registered { epoch: 2, timing: TIMING })
         .iter()
         .any(|output| matches!(output, Output::LeaveTracker { .. })));
+}
+
+#[test]
+fn a_life_of_the_tracker_that_gave_no_view_yet_counts_as_newer_too() {
+    let mut desk = Desk::new();
+    desk.input(Input::TrackerUp);
+    desk.told(TrackerMessage::Registered { epoch: 2, timing: TIMING });
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    desk.input(Input::TrackerUp);
+    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    assert!(matches!(&outputs[..], [Output::LeaveTracker { .. }]), "{outputs:?}");
 }

@@ -16,15 +16,16 @@ fn seated(outputs: &[rejoin_protocol::tracker::Output], to: u64) -> Option<(u32,
 }
 
 #[test]
-fn the_first_who_asks_gets_the_seat_and_everybody_a_view() {
+fn the_first_who_asks_gets_the_seat_and_with_the_last_one_everybody_gets_a_view() {
     let mut desk = Desk::new(2);
     desk.register(1);
     desk.register(2);
     let outputs = desk.joins(1, 1, attempt(0));
     assert_eq!(seated(&outputs, 1), Some((1, 0)));
+    let outputs = desk.joins(2, 0, attempt(0));
     for link in [1, 2] {
         let views = views(&outputs, link);
-        assert_eq!(views[0].vacant(), [Rank(0)]);
+        assert_eq!(views[0].vacant(), []);
         assert_eq!(views[0].generation.number, 1);
     }
 }
@@ -71,7 +72,7 @@ fn a_try_that_was_lost_does_not_come_back() {
 
 #[test]
 fn a_join_that_is_repeated_after_a_broken_connection_is_told_its_seat_again() {
-    let mut desk = Desk::new(2);
+    let mut desk = Desk::new(1);
     desk.register(1);
     desk.joins(1, 0, attempt(0));
     desk.register_as(50, 1, Vec::new(), Vec::new());
@@ -129,4 +130,21 @@ fn nobody_is_planned_before_all_are_there_the_first_time() {
     desk.stands(2, Vec::new(), Vec::new());
     let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
     assert!(plan(&outputs, 1).is_none());
+}
+
+#[test]
+fn until_all_ranks_are_there_for_the_first_time_nobody_is_sent_a_view() {
+    let mut desk = Desk::new(3);
+    for link in 1..=2 {
+        desk.register(link);
+        let outputs = desk.joins(link, link as u32 - 1, attempt(0));
+        assert!(views(&outputs, 1).is_empty(), "{outputs:?}");
+    }
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk.register(3);
+    let outputs = desk.joins(3, 2, attempt(0));
+    for link in 1..=3 {
+        assert_eq!(views(&outputs, link)[0].generation.number, 1);
+    }
 }

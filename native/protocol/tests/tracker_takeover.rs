@@ -126,6 +126,45 @@ fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_an
 }
 
 #[test]
+fn of_two_tries_of_a_rank_that_ask_during_the_takeover_the_newer_one_is_seated_and_the_older_one_told() {
+    let mut desk = second_life(1);
+    for link in [1, 2] {
+        desk.register(link);
+        desk.joins(link, 0, attempt(2 - link as u32));
+    }
+    let outputs = desk.pass_alive(1100, &[1, 2]);
+    let seated = |link| sent(&outputs, link).into_iter().any(|told| matches!(told, TrackerMessage::Seated { .. }));
+    assert!(seated(1) && !seated(2));
+    assert_eq!(refusal(&outputs, 2), Some(Code::Fenced));
+}
+
+#[test]
+fn a_rank_that_comes_with_its_first_try_shows_that_nothing_had_begun() {
+    let mut desk = second_life(2);
+    for link in [1, 2] {
+        desk.register(link);
+        desk.joins(link, link as u32 - 1, attempt(link as u32 - 1));
+    }
+    desk.pass_alive(1100, &[1, 2]);
+    desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(2, vec![stands(1, 1000, RankState::Fresh)], Vec::new());
+    assert_eq!(plan(&outputs, 1).expect("the first rendezvous is complete").newcomers[0].version, Version(0));
+}
+
+#[test]
+fn an_agent_that_is_late_for_the_takeover_still_tells_where_the_job_was_and_gives_what_it_holds() {
+    let mut desk = second_life(1);
+    desk.register(1);
+    desk.joins(1, 0, attempt(2));
+    desk.pass_alive(1100, &[1]);
+    comes_back(&mut desk, 2, &former(5, &[Some(1)], &[]), vec![stands(0, 1, at(3))]);
+    desk.stands(2, Vec::new(), vec![checkpoint(3)]);
+    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    assert_eq!(failure(&outputs), None);
+    assert_eq!(plan(&outputs, 1).expect("a start from what the late one holds").newcomers[0].version, Version(3));
+}
+
+#[test]
 fn a_job_that_had_not_begun_begins_under_the_next_life() {
     let mut desk = second_life(1);
     desk.register(1);

@@ -6,7 +6,6 @@
 //! is allowed. The seed alone decides everything: `cargo run -p rejoin-sim -- --seed 17` shows a run again.
 #![forbid(unsafe_code)]
 
-pub mod collectives;
 pub mod invariants;
 pub mod job;
 pub mod ranks;

@@ -1,6 +1,6 @@
 //! Jobs with collectives in a seeded world keep every promise; and each defect that is built in on purpose is found.
 
-use rejoin_sim::job::{run, Tally};
+use rejoin_sim::job::{rendezvous, run, Tally};
 use rejoin_sim::ranks::Defect;
 use std::collections::BTreeMap;
 
@@ -23,6 +23,7 @@ fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
                 sum.losses += tally.losses;
                 sum.replayed += tally.replayed;
                 sum.computed += tally.computed;
+                sum.lives += tally.lives;
                 *ends.entry(tally.end).or_default() += 1;
             }
             Err(violation) => panic!(
@@ -33,6 +34,8 @@ fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
     println!("{ends:?} {sum:?}");
     // Most of them have to heal: errors are allowed only when all that is needed is gone.
     assert!(ends["model"] > 8_500 * times(), "{ends:?}");
+    // About every tenth job has a tracker that dies, or a second one beside it.
+    assert!(u64::from(sum.lives) > 10_800 * times(), "{sum:?}");
     assert!(sum.losses > 5_000 && sum.replayed > 5_000 && sum.computed > 100_000, "{sum:?}");
 }
 
@@ -52,6 +55,13 @@ fn the_same_seed_is_the_same_run() {
     for seed in [3, 77, 275, 2591] {
         assert_eq!(told(seed), told(seed), "seed {seed}");
     }
+}
+
+#[test]
+fn a_thousand_ranks_find_each_other_with_one_view_and_a_few_messages_each() {
+    let tally = rendezvous(1000).unwrap_or_else(|violation| panic!("{violation}"));
+    assert_eq!(tally.views, 1, "nobody has to know of a rendezvous that isn't complete");
+    assert!(tally.steps < 20_000, "{tally:?}");
 }
 
 fn found(defect: Defect, within: u64) -> String {
@@ -89,4 +99,9 @@ fn frames_of_an_old_generation_that_are_taken_are_found() {
 #[test]
 fn a_standing_without_freezing_is_found() {
     found(Defect::NoFreeze, 2_000);
+}
+
+#[test]
+fn results_that_come_late_and_count_are_found() {
+    found(Defect::LateResults, 20_000);
 }

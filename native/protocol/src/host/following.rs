@@ -4,11 +4,11 @@ use super::{Host, Output, Peer, Start};
 use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
+use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
 use crate::member::{Fetching, Member, Running, Stage};
 use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
-use crate::view::{AgentAddress, View};
-use alloc::collections::BTreeSet;
+use crate::view::{AgentAddress, SeatState, View};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -17,15 +17,14 @@ impl Host {
     pub(super) fn follow(&mut self, message: TrackerMessage) {
         match message {
             _ if self.is_outdated => {}
-            TrackerMessage::Registered { epoch, .. }
-                if self.view.as_ref().is_some_and(|view| view.generation.epoch > epoch) =>
-            {
+            TrackerMessage::Registered { epoch, .. } if self.epoch > epoch => {
                 self.is_outdated = true;
-                let known = self.view.as_ref().map_or(0, |view| view.generation.epoch);
+                let known = self.epoch;
                 let reason = format!("it is life {epoch} of the tracker, but life {known} has followed it");
                 self.outputs.push_back(Output::LeaveTracker { reason });
             }
-            TrackerMessage::Registered { timing, .. } => {
+            TrackerMessage::Registered { timing, epoch } => {
+                self.epoch = epoch;
                 self.timing = Some(timing);
                 self.heartbeat_at = self.now;
             }
@@ -107,6 +106,7 @@ impl Host {
             return;
         }
         let generation = view.generation;
+        self.epoch = self.epoch.max(generation.epoch);
         self.view = Some(view);
         self.plan = None;
         self.holding = true;
@@ -295,6 +295,12 @@ impl Host {
     /// Tells every started rank of this process who its peers are.
     pub(super) fn link_all(&mut self) {
         let Some(view) = &self.view else { return };
+        // Looked up once for each of the ranks, of which there may be thousands.
+        let agents: BTreeMap<AgentId, &AgentAddress> =
+            match self.members.iter().any(|member| member.running().is_some()) {
+                true => view.agents.iter().map(|at| (at.agent, at)).collect(),
+                false => return,
+            };
         let mut links = Vec::new();
         for member in &self.members {
             let (Some(running), Some(incarnation)) = (member.running(), member.incarnation) else { continue };
@@ -306,7 +312,8 @@ impl Host {
             let others = (0..view.world()).map(Rank).filter(|other| *other != rank);
             let peers = others.filter_map(|other| {
                 let seat = view.seats.get(other.0 as usize)?;
-                let (incarnation, at) = view.alive(other)?;
+                let SeatState::Alive { agent } = seat.state else { return None };
+                let (incarnation, at) = (seat.incarnation?, *agents.get(&agent)?);
                 seat.planned.then(|| Peer { rank: other, incarnation, at: at.clone() })
             });
             let (lineage, peers) = (running.start.lineage, peers.collect());

@@ -16,7 +16,7 @@ use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage,
 use crate::member::Member;
 use crate::message::{AgentMessage, Timing, TrackerMessage};
 use crate::view::{AgentAddress, View};
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::SocketAddr;
@@ -376,6 +376,8 @@ pub struct Host {
     now: Millis,
     /// The connection to the tracker stands.
     up: bool,
+    /// The newest life of the tracker that is known.
+    epoch: u32,
     /// Another life of the tracker has followed the one that this connection goes to: what it says counts no more.
     is_outdated: bool,
     /// Since when there was no tracker.
@@ -400,6 +402,8 @@ pub struct Host {
     holding: bool,
     /// The view isn't answered yet: these haven't said yet what their channels hold.
     unanswered: Option<BTreeSet<(Rank, Incarnation)>>,
+    /// What can't be gone on with, as it was told to the tracker.
+    broken: BTreeMap<(Rank, Incarnation), Error>,
     ended: Option<Result<u128, Error>>,
     closed: bool,
     outputs: VecDeque<Output>,
@@ -414,6 +418,7 @@ impl Host {
             config,
             now,
             up: false,
+            epoch: 0,
             is_outdated: false,
             down_since: now,
             down_reason: "no connection was made yet".into(),
@@ -430,6 +435,7 @@ impl Host {
             plan: None,
             holding: true,
             unanswered: None,
+            broken: BTreeMap::new(),
             ended: None,
             closed: false,
             outputs,
@@ -467,7 +473,7 @@ impl Host {
                 self.send(AgentMessage::CannotShare { rank, incarnation, peer, generation, reason });
             }
             Input::Broken { rank, incarnation, error } => {
-                self.send(AgentMessage::Broken { rank, incarnation, error });
+                self.tell_broken(rank, incarnation, error);
             }
             Input::Holding { rank, incarnation, oldest, results } => {
                 self.holds_logs(rank, incarnation, oldest, results);

@@ -118,7 +118,14 @@ impl Host {
 
     pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
         let error = Error::new(error.code, format!("rank {rank}: {}", error.message));
-        self.send(AgentMessage::Broken { rank, incarnation, error });
+        self.tell_broken(rank, incarnation, error);
+    }
+
+    /// The tracker ends the job with it. Told again with every new connection, as long as the task is here: a mismatch that the
+    /// tracker missed would leave everybody waiting.
+    pub(super) fn tell_broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
+        let told = self.broken.entry((rank, incarnation)).or_insert_with(|| error.clone()).clone();
+        self.send(AgentMessage::Broken { rank, incarnation, error: told });
     }
 
     pub(super) fn finish(&mut self, rank: Rank, incarnation: Incarnation, rounds: u32, digest: u128) {

@@ -2,7 +2,7 @@
 
 use super::{Host, Local, Output};
 use crate::error::{Code, Error};
-use crate::ids::Millis;
+use crate::ids::{Incarnation, Millis, Rank};
 use crate::member::{Member, Stage};
 use crate::message::{AgentMessage, RankProgress, RankStanding, Registration, Standing};
 use crate::view::View;
@@ -15,6 +15,13 @@ impl Host {
     /// Tells all that the tracker may have missed.
     pub(super) fn tracker_up(&mut self) {
         self.up = true;
+        let here = |(rank, incarnation): &(Rank, Incarnation)| {
+            self.members.iter().any(|member| (member.rank, member.incarnation) == (*rank, Some(*incarnation)))
+        };
+        let gone: Vec<_> = self.broken.keys().filter(|who| !here(who)).copied().collect();
+        for who in gone {
+            self.broken.remove(&who);
+        }
         self.heartbeat_sequence = 0;
         self.heartbeat_at = self.now;
         let config = &self.config;
@@ -44,6 +51,9 @@ impl Host {
             return;
         }
         let Some(incarnation) = incarnation else { return };
+        if let Some(error) = self.broken.get(&(rank, incarnation)).cloned() {
+            self.send(AgentMessage::Broken { rank, incarnation, error });
+        }
         let Stage::Finished { rounds, digest, .. } = stage else { return };
         self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
     }

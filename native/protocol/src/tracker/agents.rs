@@ -90,6 +90,9 @@ impl Tracker {
         if self.takeover.is_some() {
             return self.adopt(agent, view.map(|view| *view), &standing.ranks);
         }
+        if let Some(view) = view {
+            self.comes_late(&view);
+        }
         let told: BTreeMap<Rank, Incarnation> = standing.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
         for rank in &standing.ranks {
             if !self.sits(rank.rank, rank.incarnation, agent) {

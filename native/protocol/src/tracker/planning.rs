@@ -16,7 +16,7 @@ impl Tracker {
             return;
         }
         // A plan that sends everybody back changes the membership, which makes a view.
-        while self.over.is_none() {
+        while self.over.is_none() && !self.is_gathering() {
             if let Some(reason) = self.changed.take() {
                 self.make_view(reason);
             } else {
@@ -26,6 +26,13 @@ impl Tracker {
         if self.over.is_none() {
             self.settle();
         }
+    }
+
+    /// The first rendezvous isn't complete. Nobody has been started, so nobody needs a view; one for each rank that comes would be
+    /// as many messages as the square of the ranks, each as long as there are ranks.
+    fn is_gathering(&self) -> bool {
+        let nobody_started = self.seats.iter().all(|seat| seat.position().is_none());
+        !self.planned_before && nobody_started && self.seats.iter().any(|seat| seat.state == State::Vacant)
     }
 
     pub(super) fn view(&self) -> View {

@@ -93,9 +93,15 @@ impl Tracker {
     /// A seat is asked for while the job is being taken over: later. True when it was put off.
     pub(super) fn joins_later(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: &str) -> bool {
         let Some(takeover) = self.takeover.as_mut() else { return false };
-        takeover.joins.retain(|(_, other, older, _)| *other != rank || *older > attempt);
+        takeover.joins.retain(|(other, its, older, _)| (*other, *its, *older) != (agent, rank, attempt));
         takeover.joins.push((agent, rank, attempt, terms.into()));
         true
+    }
+
+    /// Whether this life still waits for those who knew what the former one knew: at the latest until [`Tracker::wake_at`] has come
+    /// often enough to be as late as a silent agent may be.
+    pub fn waits_for_former(&self) -> bool {
+        self.takeover.is_some()
     }
 
     /// Whether the job is still being taken over. Ends that when everybody is there, or it is time.
@@ -129,7 +135,7 @@ impl Tracker {
     }
 
     fn take_over(&mut self, takeover: Takeover) {
-        let Takeover { newest, joins, .. } = takeover;
+        let Takeover { newest, mut joins, .. } = takeover;
         let now = self.now;
         match newest {
             Some(view) => {
@@ -169,6 +175,8 @@ impl Tracker {
             }
             None => self.knows_nothing = true,
         }
+        // The newest try of each rank gets the seat, and the others are refused.
+        joins.sort_by_key(|(_, _, attempt, _)| core::cmp::Reverse(*attempt));
         for (agent, rank, attempt, terms) in joins {
             self.join(agent, rank, attempt, terms);
         }
@@ -188,10 +196,21 @@ impl Tracker {
         self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis: 0, deaths });
     }
 
+    /// An agent of the former life after the time of taking over. If nobody has come who knew anything, what it knows is enough to
+    /// start from what is held, and not to lose silently what isn't.
+    pub(super) fn comes_late(&mut self, view: &View) {
+        let is_known = view.branches.len() < self.chain.branches().len();
+        if self.knows_nothing && !is_known && (view.has_begun || view.seats.iter().any(|seat| seat.planned)) {
+            self.chain = Chain::of(view.branches.clone());
+            self.planned_before = true;
+        }
+    }
+
     /// Nobody was left who knew how far the job was when this life of the tracker began, and ranks come that were started
     /// before: to begin with version 0 would be to throw their work away without a word.
     pub(super) fn forgotten(&self) -> Option<Error> {
-        let is_restart = self.seats.iter().any(|seat| seat.attempt > Attempt::default());
+        // A rank that comes with its very first try was never there before: so the job can't have begun.
+        let is_restart = self.seats.iter().all(|seat| seat.attempt > Attempt::default());
         (self.knows_nothing && (is_restart || self.planned_before)).then(|| {
             Error::new(
                 Code::Unrecoverable,

@@ -45,3 +45,28 @@ pub(super) fn at_the_end(scenario: &Scenario, truth: &Truth, outcome: &Result<Jo
     }
     Ok(())
 }
+
+/// A call was run to its end; `who` says whose and which.
+pub(crate) fn result(result: u64, right: u64, who: impl FnOnce() -> String) -> Checked {
+    if result != right {
+        return Err(Violation::new(NAME, format!("{}: {result:x}, true is {right:x}", who())));
+    }
+    Ok(())
+}
+
+/// A rank begins a version with this model.
+pub(crate) fn model(rank: Rank, version: Version, model: u64, right: u64) -> Checked {
+    if model != right {
+        let text = format!("rank {rank} has model {model:x} at version {version}, true is {right:x}");
+        return Err(Violation::new(NAME, text));
+    }
+    Ok(())
+}
+
+/// The job ended with this model.
+pub(crate) fn job(digest: u128, right: u128) -> Checked {
+    if digest != right {
+        return Err(Violation::new(NAME, format!("the job ended with {digest:x}, the true model is {right:x}")));
+    }
+    Ok(())
+}

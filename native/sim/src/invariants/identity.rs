@@ -16,3 +16,16 @@ pub(super) fn at_the_end(outcome: &Result<JobResult, Error>, lied: bool) -> Chec
         _ => Ok(()),
     }
 }
+
+/// Ranks made different calls, and nobody saw it.
+pub(crate) fn unseen() -> Violation {
+    Violation::new("Identity", "ranks made different calls, and the job ended with a model")
+}
+
+/// The job ended because calls of ranks couldn't be paired.
+pub(crate) fn claimed(error: &Error, differs: bool) -> Checked {
+    if !differs {
+        return Err(Violation::new("Identity", format!("all ranks make the same calls: {error}")));
+    }
+    Ok(())
+}

@@ -55,7 +55,10 @@ pub struct Invariants {
 impl Invariants {
     /// For a run of this scenario.
     pub fn of(scenario: &Scenario) -> Self {
-        Invariants { no_lost_work: no_lost_work::NoLostWork::new(scenario.locals), ..Invariants::default() }
+        Invariants {
+            no_lost_work: no_lost_work::NoLostWork::new(scenario.script.world, scenario.locals),
+            ..Invariants::default()
+        }
     }
 
     /// The tracker told a fact.
@@ -81,7 +84,7 @@ impl Invariants {
 
     /// A rank's calls ended.
     pub fn freed(&mut self, rank: Rank, incarnation: Option<Incarnation>, error: &Error) -> Checked {
-        self.no_lost_work.freed(rank, incarnation, error)
+        self.no_lost_work.freed(rank, incarnation, error, false)
     }
 
     /// A worker took a checkpoint.

@@ -16,9 +16,23 @@ pub struct Monotony {
     versions: BTreeMap<(Rank, Incarnation), (Lineage, Version)>,
     generation: Generation,
     lineage: Lineage,
+    /// A new life of the tracker: the lineage that it goes on with is the newest that anybody who lives has heard of.
+    takes_over: bool,
 }
 
 impl Monotony {
+    /// For the tracker's next life: what it tells goes on from there.
+    pub(crate) fn next_life(&self) -> Self {
+        let (incarnations, generation, lineage) = (self.incarnations.clone(), self.generation, self.lineage);
+        Monotony {
+            incarnations,
+            generation,
+            lineage,
+            takes_over: generation != Generation::default(),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn view(&mut self, agent: AgentId, generation: Generation) -> Checked {
         let known = self.generations.entry(agent).or_default();
         if generation < *known {
@@ -52,6 +66,11 @@ impl Monotony {
             }
             Event::ViewMade { generation, .. } => {
                 self.generation = *generation;
+                Ok(())
+            }
+            Event::RolledBack { lineage, .. } | Event::PlanMade { lineage, .. } if self.takes_over => {
+                self.takes_over = false;
+                self.lineage = *lineage;
                 Ok(())
             }
             Event::RolledBack { lineage, .. } if *lineage <= self.lineage => {

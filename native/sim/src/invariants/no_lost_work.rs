@@ -16,14 +16,24 @@ pub struct NoLostWork {
     lost: BTreeSet<(Rank, Incarnation)>,
     planned: BTreeMap<Rank, Vec<(Lineage, Version)>>,
     highest: Version,
+    world: usize,
     locals: bool,
     going_back: bool,
 }
 
 impl NoLostWork {
     /// Ranks with state of their own may lose version 1, and then start from the beginning.
-    pub(crate) fn new(locals: bool) -> Self {
-        NoLostWork { locals, ..NoLostWork::default() }
+    pub(crate) fn new(world: u32, locals: bool) -> Self {
+        NoLostWork { world: world as usize, locals, ..NoLostWork::default() }
+    }
+
+    /// The highest version that may be lost.
+    fn kept(&self) -> Version {
+        if self.locals {
+            Version(2)
+        } else {
+            Version(0)
+        }
     }
 
     pub(crate) fn event(&mut self, event: &Event) -> Checked {
@@ -34,13 +44,15 @@ impl NoLostWork {
             Event::VersionEntered { version, .. } => {
                 self.highest = self.highest.max(*version);
             }
-            Event::RolledBack { version, reason, .. } => {
-                let kept = if self.locals { Version(2) } else { Version(0) };
-                if *version == Version(0) && self.highest > kept {
-                    return Err(Violation::new(NAME, format!("everybody starts again from version 0: {reason}")));
-                }
+            Event::RolledBack { version, reason, .. } if *version == Version(0) && self.highest > self.kept() => {
+                return Err(Violation::new(NAME, format!("everybody starts again from version 0: {reason}")));
             }
             Event::ViewMade { reason, .. } => self.going_back |= reason.contains("goes back"),
+            Event::PlanMade { version, newcomers, reason, .. }
+                if *version == Version(0) && self.highest > self.kept() && newcomers.len() == self.world =>
+            {
+                return Err(Violation::new(NAME, format!("everybody is started from version 0: {reason}")));
+            }
             Event::PlanMade { lineage, version, newcomers, .. } => {
                 for rank in newcomers {
                     self.planned.entry(*rank).or_default().push((*lineage, *version));
@@ -64,9 +76,10 @@ impl NoLostWork {
         Ok(())
     }
 
-    pub(crate) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error) -> Checked {
+    /// A rank's calls ended. `was_late`: a new life of the tracker didn't wait for it, and it had lost nothing or came too late.
+    pub(crate) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error, was_late: bool) -> Checked {
         let Some(incarnation) = incarnation else { return Ok(()) };
-        let told = self.lost.contains(&(rank, incarnation));
+        let told = self.lost.contains(&(rank, incarnation)) || was_late;
         let right = match error.code {
             Code::Fenced => told,
             Code::RolledBack => self.going_back || self.planned.contains_key(&rank),

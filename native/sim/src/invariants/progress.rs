@@ -37,7 +37,16 @@ pub(super) fn failed(scenario: &Scenario, error: &Error, held: &[(u32, (Lineage,
     Ok(())
 }
 
-pub(super) fn over_once(already: bool) -> Checked {
+/// Another life of the tracker tells the end too: with the model's digest, or none for an error.
+pub(crate) fn same_end(earlier: Option<u128>, now: Option<u128>) -> Checked {
+    if earlier != now {
+        let text = format!("one life of the tracker ended the job with {earlier:x?}, another one with {now:x?}");
+        return Err(Violation::new(NAME, text));
+    }
+    Ok(())
+}
+
+pub(crate) fn over_once(already: bool) -> Checked {
     if already {
         return Err(Violation::new(NAME, "the job ended twice"));
     }

@@ -29,3 +29,11 @@ pub(super) fn started(rank: Rank, start: &Start, truth: &Truth, locals: bool) ->
     }
     Ok(())
 }
+
+/// A call came back from the log; `who` says whose and which.
+pub(crate) fn result(result: u64, recorded: u64, who: impl FnOnce() -> String) -> Checked {
+    if result != recorded {
+        return Err(Violation::new("Replay", format!("{}: {result:x} from the log, true is {recorded:x}", who())));
+    }
+    Ok(())
+}

@@ -2,6 +2,7 @@
 
 use super::{Happening, World};
 use fastrand::Rng;
+use rejoin_protocol::ids::Rank;
 
 /// One thing that goes wrong. Who is struck is drawn when it strikes.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +25,12 @@ pub(super) enum Fault {
     PartTracker(u64),
     /// The tracker does nothing for so long.
     StallTracker(u64),
+    /// The tracker dies, and its next life begins after so long.
+    KillTracker(u64),
+    /// The tracker's next life begins while the present one is still there, and is found by some for so long.
+    SecondTracker(u64),
+    /// A rank pauses up to so long between two calls from now on.
+    Slow(u64),
     /// The framework starts a second task of a rank that lives.
     Duplicate,
     /// The framework says that a process is gone, which lives.
@@ -34,17 +41,20 @@ pub(super) fn draw(rng: &mut Rng, until: u64) -> Vec<(u64, Fault)> {
     let count = rng.u32(0..=6);
     let faults = (0..count).map(|_| {
         let fault = match rng.u32(0..100) {
-            0..=24 => Fault::Kill(1),
-            25..=31 => Fault::Kill(rng.u32(2..=4)),
-            32..=34 => Fault::KillAll,
-            35..=46 => Fault::Throw,
-            47..=58 => Fault::Freeze(rng.u64(100..4000)),
-            59..=68 => Fault::CutLink,
-            69..=74 => Fault::CutTracker,
-            75..=80 => Fault::PartData(rng.u64(100..3000)),
-            81..=86 => Fault::PartTracker(rng.u64(100..3000)),
-            87..=91 => Fault::StallTracker(rng.u64(100..3000)),
-            92..=96 => Fault::Duplicate,
+            0..=21 => Fault::Kill(1),
+            22..=28 => Fault::Kill(rng.u32(2..=4)),
+            29..=31 => Fault::KillAll,
+            32..=41 => Fault::Throw,
+            42..=51 => Fault::Freeze(rng.u64(100..4000)),
+            52..=60 => Fault::CutLink,
+            61..=65 => Fault::CutTracker,
+            66..=70 => Fault::PartData(rng.u64(100..3000)),
+            71..=75 => Fault::PartTracker(rng.u64(100..3000)),
+            76..=79 => Fault::StallTracker(rng.u64(100..3000)),
+            80..=85 => Fault::KillTracker(if rng.bool() { rng.u64(0..200) } else { rng.u64(200..3000) }),
+            86..=88 => Fault::SecondTracker(rng.u64(100..3000)),
+            89..=92 => Fault::Slow(rng.u64(100..1000)),
+            93..=96 => Fault::Duplicate,
             _ => Fault::DeclareLost,
         };
         let early = rng.bool();
@@ -99,8 +109,13 @@ impl World {
                 }
             }
             Fault::StallTracker(millis) => {
-                self.tracker_stalled_until = self.now + millis;
-                self.at(self.tracker_stalled_until, Happening::TrackerWakes);
+                self.stall_tracker(millis);
+            }
+            Fault::KillTracker(millis) => self.kill_tracker(millis),
+            Fault::SecondTracker(millis) => self.second_tracker(millis),
+            Fault::Slow(millis) => {
+                let rank = Rank(self.rng.u32(0..self.job.program.world));
+                self.slow.insert(rank, millis);
             }
             Fault::Duplicate => {
                 let rank = self.rng.u32(0..self.job.program.world);

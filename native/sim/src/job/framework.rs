@@ -61,6 +61,7 @@ impl World {
             goes: false,
             fetches: false,
             stored: BTreeSet::new(),
+            started: None,
             settled: false,
             waits_since: None,
         };
@@ -77,7 +78,10 @@ impl World {
         self.say(|| format!("process {process}: {error}"));
         let Some(there) = self.processes.get(&process) else { return };
         let rank = there.process.who().rank;
-        let found = self.no_lost_work.freed(rank, incarnation, error);
+        let had_started = incarnation.is_some() && there.started == incarnation;
+        let was_late =
+            incarnation.is_some_and(|incarnation| self.trackers.may_forget(incarnation, had_started, self.now));
+        let found = self.no_lost_work.freed(rank, incarnation, error, was_late);
         self.violate(found);
         match error.code {
             Code::RolledBack => {
@@ -128,16 +132,11 @@ impl World {
         let (rank, link) = (there.process.who().rank, there.tracker_link.take());
         let told = there.process.told().is_some();
         self.say(|| format!("process {process} is killed, with rank {rank}"));
-        self.network.died(process);
-        if let Some(link) = link {
-            let delay = self.delay();
-            let reason = "connection reset".into();
-            self.after(delay, Happening::TrackerHears(TrackerInput::Closed { link, reason }));
-        }
+        self.connections_end(process, link);
         let noticed = self.rng.u64(200..1500);
         let executor = process.to_string();
         let reason = "the executor has exited".into();
-        self.after(noticed, Happening::TrackerHears(TrackerInput::ExecutorGone { executor, reason }));
+        self.after(noticed, Happening::FrameworkTells(TrackerInput::ExecutorGone { executor, reason }));
         if !(told && self.framework.done.contains(&process)) {
             self.try_elsewhere(process, rank);
         }
@@ -156,7 +155,7 @@ impl World {
     pub(super) fn declare_lost(&mut self, process: u32) {
         let executor = process.to_string();
         let reason = "the framework has lost it".into();
-        self.after(0, Happening::TrackerHears(TrackerInput::ExecutorGone { executor, reason }));
+        self.after(0, Happening::FrameworkTells(TrackerInput::ExecutorGone { executor, reason }));
         let rank = self.processes.get(&process).map(|there| there.process.who().rank);
         if let Some(rank) = rank {
             self.start_later(rank.0);

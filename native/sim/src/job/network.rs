@@ -1,5 +1,6 @@
 //! Connections: they keep the order of what is sent, take their time, break, and part.
 
+use super::trackers::TrackerLink;
 use super::{Happening, World};
 use crate::ranks::{Frame, Input};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
@@ -126,6 +127,11 @@ impl World {
         }
     }
 
+    pub(super) fn is_parted_from_tracker(&self, process: u32) -> bool {
+        self.network.is_parted(process, TRACKER, self.now)
+    }
+
+    /// A process connects to a life of the tracker: to any of those that are there.
     pub(super) fn connect(&mut self, process: u32) {
         if self.network.is_parted(process, TRACKER, self.now) {
             self.after(100, Happening::Connects { process });
@@ -133,13 +139,56 @@ impl World {
         }
         self.sequence += 1;
         let link = self.sequence;
+        let lives = self.trackers.epochs();
         let Some(there) = self.processes.get_mut(&process) else { return };
         if there.process.is_closed() || there.tracker_link.is_some() {
             return;
         }
+        if lives.is_empty() {
+            return self.input(process, Input::TrackerDown);
+        }
+        let epoch = lives[self.rng.usize(..lives.len())];
         there.tracker_link = Some(link);
-        self.tracker_links.insert(link, (process, true));
+        self.trackers.links.insert(link, TrackerLink { process, epoch, stands: true, heard: false });
         self.input(process, Input::TrackerUp);
+    }
+
+    /// A process has met an older life than it knows, and leaves it.
+    pub(super) fn leave_tracker(&mut self, process: u32) {
+        let Some(link) = self.processes.get_mut(&process).and_then(|there| there.tracker_link.take()) else { return };
+        self.tracker_link_ends(process, link);
+        self.input(process, Input::TrackerDown);
+    }
+
+    /// The tracker's side hears of the end behind all that was sent before.
+    fn tracker_link_ends(&mut self, process: u32, link: u64) {
+        let Some(epoch) = self.trackers.links.get(&link).map(|link| link.epoch) else { return };
+        let at = self.now + self.delay();
+        let at = self.network.arrival(process, TRACKER, at);
+        let reason = "connection reset".into();
+        self.at(at, Happening::TrackerHears { epoch, input: TrackerInput::Closed { link, reason } });
+    }
+
+    /// A process is dead. What the kernel hadn't sent yet is lost with it: of each connection the last part, or all.
+    pub(super) fn connections_end(&mut self, process: u32, tracker_link: Option<u64>) {
+        self.network.died(process);
+        let out_until = self.now + self.rng.u64(0..=self.delay_millis);
+        self.queue.retain(|(at, _), happening| match happening {
+            Happening::Arrives { from, .. } if *from == process => *at <= out_until,
+            Happening::ToTracker { link, .. } if Some(*link) == tracker_link => *at <= out_until,
+            _ => true,
+        });
+        if let Some(link) = tracker_link {
+            self.tracker_link_ends(process, link);
+        }
+        let linked = self.processes.iter().filter(|(_, there)| there.alive && there.process.is_linked(process));
+        let linked: Vec<u32> = linked.map(|(other, _)| *other).collect();
+        for other in linked {
+            let link = self.network.links.get(&pair(process, other)).copied().unwrap_or_default();
+            let at = self.now + self.delay();
+            let at = self.network.arrival(process, other, at);
+            self.at(at, Happening::LinkBroke { process: other, other: process, link });
+        }
     }
 
     pub(super) fn send_to_tracker(&mut self, process: u32, message: AgentMessage) {
@@ -150,7 +199,7 @@ impl World {
     }
 
     pub(super) fn send_to_process(&mut self, link: u64, message: TrackerMessage) {
-        let Some((process, _)) = self.tracker_links.get(&link).copied() else { return };
+        let Some(process) = self.trackers.links.get(&link).map(|link| link.process) else { return };
         let at = self.now + self.delay();
         let at = self.network.arrival(TRACKER, process, at);
         self.at(at, Happening::Hears { process, link, message });
@@ -162,9 +211,8 @@ impl World {
         self.queue.retain(|_, happening| {
             !matches!(happening, Happening::ToTracker { link: l, .. } | Happening::Hears { link: l, .. } if *l == link)
         });
-        let (one, other) = (self.delay(), self.delay());
-        let reason = "connection reset".into();
-        self.after(one, Happening::TrackerHears(TrackerInput::Closed { link, reason }));
-        self.after(other, Happening::LinkDies { process, link });
+        let delay = self.delay();
+        self.tracker_link_ends(process, link);
+        self.after(delay, Happening::LinkDies { process, link });
     }
 }

@@ -2,6 +2,7 @@
 
 use super::program::{barrier, combine, mix, Program, Step};
 use super::{Defect, Job, Output};
+use crate::invariants::{agreement, replay};
 use crate::Violation;
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
 use rejoin_protocol::collective::{self, BootKey, Call, Entry, Extent, Fetch, Next, Participant, Place};
@@ -205,7 +206,7 @@ impl Life {
         let attempt = match next {
             Next::Wait(_) => return Came::Nothing,
             Next::Replayed(result) => {
-                self.ended(result, "Replay", job, out);
+                self.ended(result, true, job, out);
                 return Came::Nothing;
             }
             Next::Run(attempt) => attempt,
@@ -240,7 +241,7 @@ impl Life {
         let given: Vec<u64> = under.taken.iter().map(|value| value.unwrap_or_default()).collect();
         let result = combine(&call, &given);
         if self.participant.finish(attempt, result) {
-            self.ended(result, "Agreement", job, out);
+            self.ended(result, false, job, out);
         }
         Came::Nothing
     }
@@ -327,22 +328,21 @@ impl Life {
         }
     }
 
-    fn ended(&mut self, result: u64, promise: &'static str, job: &Job, out: &mut Vec<Output>) {
+    fn ended(&mut self, result: u64, replayed: bool, job: &Job, out: &mut Vec<Output>) {
         let program = &job.program;
         let (call, _) = (self.call.take(), self.under.take());
         let version = self.participant.version();
         let boot = matches!(program.step(self.rank, self.boot, version, self.index), Step::Call(_, Some(_)));
         let index = if boot { self.boot } else { self.index };
         let expected = program.expected(boot, version, index);
-        if result != expected {
-            let what = call.map(|call| call.to_string()).unwrap_or_default();
-            let (rank, incarnation) = (self.rank, self.incarnation);
-            let text = format!(
-                "rank {rank} incarnation {incarnation} got {result:x} for {what}, call {index} of {}, and not {expected:x}",
-                if boot { Phase::Boot } else { Phase::Version(version) }
-            );
-            out.push(Output::Violated(Violation::new(promise, text)));
-        }
+        let who = || {
+            let what = call.as_ref().map(|call| call.to_string()).unwrap_or_default();
+            let phase = if boot { Phase::Boot } else { Phase::Version(version) };
+            format!("rank {} incarnation {}, {what}, call {index} of {phase}", self.rank, self.incarnation)
+        };
+        let found =
+            if replayed { replay::result(result, expected, who) } else { agreement::result(result, expected, who) };
+        out.extend(found.err().map(Output::Violated));
         if boot {
             self.boot_model = mix(self.boot_model, result);
             self.boot += 1;
@@ -356,7 +356,7 @@ impl Life {
             self.model = self.boot_model;
             self.next_model = mix(self.model, 0);
         }
-        out.push(if promise == "Replay" { Output::Replayed } else { Output::Computed });
+        out.push(if replayed { Output::Replayed } else { Output::Computed });
     }
 
     pub(super) fn describe(&self) -> String {
@@ -376,9 +376,6 @@ impl Life {
 }
 
 fn check_model(rank: Rank, program: &Program, version: Version, model: u64, out: &mut Vec<Output>) {
-    let right = program.model(version);
-    if model != right {
-        let text = format!("rank {rank} has model {model:x} at version {version}, true is {right:x}");
-        out.push(Output::Violated(Violation::new("Agreement", text)));
-    }
+    let found = agreement::model(rank, version, model, program.model(version));
+    out.extend(found.err().map(Output::Violated));
 }

@@ -2,6 +2,7 @@
 
 use super::life::{Came, Frame, Life};
 use super::{Defect, Job};
+use crate::invariants::fencing;
 use crate::Violation;
 use rejoin_protocol::collective::{Entry, Fetch};
 use rejoin_protocol::error::{Code, Error};
@@ -72,6 +73,8 @@ pub enum Output {
     Freed(Option<Incarnation>, Error),
     /// The rank was told the job's end.
     Over(Result<u128, Error>),
+    /// The link to the tracker is to be ended: it is an older life than the newest that is known.
+    LeaveTracker,
     /// The agent is over.
     Closed,
     /// A result was handed out from the log.
@@ -284,12 +287,8 @@ impl Process {
             Ok(false) => return None,
             Ok(true) => {
                 let seated = self.host.view().and_then(|view| view.alive(peer)).map(|(_, at)| at.agent);
-                if seated != Some(agent(process)) {
-                    let rank = self.who.rank;
-                    let text =
-                        format!("rank {rank} took a frame of process {process}; its view has {seated:?} as {peer}");
-                    out.push(Output::Violated(Violation::new("Fencing", text)));
-                }
+                let found = fencing::frame(self.who.rank, peer, agent(process), seated);
+                out.extend(found.err().map(Output::Violated));
             }
             Err(error) => self.broken(error),
         }
@@ -321,8 +320,7 @@ impl Process {
             HostOutput::Seated { .. } | HostOutput::Forget { .. } | HostOutput::Faults(_) => {}
             // Ranks here have no models of their own.
             HostOutput::Copy { .. } | HostOutput::Safe(_) => {}
-            // The tracker of this world has one life.
-            HostOutput::LeaveTracker { .. } => {}
+            HostOutput::LeaveTracker { .. } => out.push(Output::LeaveTracker),
             HostOutput::Fetch { checkpoint, holders, .. } => {
                 self.wanted = Some((checkpoint, holders.iter().map(|at| at.agent.0 as u32).collect()));
             }
@@ -453,8 +451,11 @@ impl Process {
 
     fn peers_are(&mut self, incarnation: Incarnation, peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
         let Some(life) = self.life.as_mut().filter(|life| life.incarnation == incarnation) else { return };
-        for (rank, known) in life.peers.iter_mut().enumerate() {
-            let now = peers.iter().find(|peer| peer.rank.0 as usize == rank).map(|peer| peer.at.agent.0 as u32);
+        let mut seated = vec![None; life.peers.len()];
+        for peer in peers {
+            seated[peer.rank.0 as usize] = Some(peer.at.agent.0 as u32);
+        }
+        for (known, now) in life.peers.iter_mut().zip(seated) {
             if *known != now {
                 if job.defect != Some(Defect::NoFencing) {
                     out.extend(known.map(Output::Unlink));

@@ -1,0 +1,166 @@
+//! What a process or the tracker takes, and what follows from it for the world.
+
+use crate::memory::{name, Name};
+use crate::steps::{self, FromProcess, ToProcess};
+use crate::tracker::{self, FromTracker, ToTracker};
+use crate::world::{JobModel, Link, State};
+use rejoin_protocol::error::Code;
+use rejoin_protocol::ids::Version;
+use rejoin_sim::ranks::Input;
+
+impl JobModel {
+    pub(crate) fn has(&self, state: &mut State, number: u32, input: Input) -> bool {
+        self.process_takes(state, number, name(&input), || ToProcess::Input(input))
+    }
+
+    /// The tracker's next message.
+    pub(crate) fn hears(&self, state: &mut State, number: u32) {
+        let message = state.processes[number as usize].to_process.remove(0);
+        let thing = || ToProcess::Input(Input::Tracker((*self.to_process.of(message)).clone()));
+        self.process_takes(state, number, message, thing);
+    }
+
+    /// False: nothing happened. The name stands for the input.
+    pub(crate) fn process_takes(
+        &self,
+        state: &mut State,
+        number: u32,
+        input: Name,
+        thing: impl FnOnce() -> ToProcess,
+    ) -> bool {
+        let Some(before) = state.processes[number as usize].state else { return false };
+        let step = self.process_steps.take(before, input, || {
+            let process = (*self.processes.of(before)).clone();
+            let (next, effects) = steps::step(process, thing(), &self.job, &self.to_tracker, &self.frames)?;
+            Some((self.processes.keep(next), effects))
+        });
+        let Some((next, effects)) = step else { return false };
+        state.processes[number as usize].state = Some(next);
+        for effect in effects.iter() {
+            match effect {
+                FromProcess::ToTracker(message) => {
+                    let slot = &mut state.processes[number as usize];
+                    if slot.link == Link::Open {
+                        slot.to_tracker.push(*message);
+                    }
+                }
+                FromProcess::Frame { to, frame } => {
+                    if state.processes.get(*to as usize).is_some_and(|slot| slot.state.is_some()) {
+                        state.wires.entry((number, *to)).or_default().push(*frame);
+                    }
+                }
+                FromProcess::Unlink(other) => {
+                    state.wires.remove(&(number, *other));
+                    state.wires.remove(&(*other, number));
+                }
+                FromProcess::Freed { rolled_back: true } => {
+                    // Somebody who holds all that is needed lives in every run of so few deaths.
+                    state.violated.get_or_insert("NoLostWork");
+                }
+                FromProcess::Freed { .. } => {}
+                FromProcess::Started(lineage, version) => {
+                    let positions = state.processes.iter().enumerate().filter(|(other, _)| *other as u32 != number);
+                    let positions = positions.filter_map(|(_, slot)| {
+                        let process = self.processes.of(slot.state.filter(|_| !slot.declared)?);
+                        process.position().filter(|_| process.freed().is_none())
+                    });
+                    let most = positions.map(|(_, version)| version).max().unwrap_or_default();
+                    if lineage.0 > 0 || version.0 + 1 < most.0 {
+                        state.violated.get_or_insert("NoLostWork");
+                    }
+                }
+                FromProcess::Violated(promise) => {
+                    state.violated.get_or_insert(promise);
+                }
+            }
+        }
+        true
+    }
+
+    pub(crate) fn tracker_takes(&self, state: &mut State, input: Name, thing: impl FnOnce() -> ToTracker) {
+        let before = state.tracker;
+        let step = self.tracker_steps.take(before, input, || {
+            let tracker = (*self.trackers.of(before)).clone();
+            let (next, effects) = tracker::step(tracker, thing(), &self.to_process);
+            Some((self.trackers.keep(next), effects))
+        });
+        let Some((next, effects)) = step else { return };
+        state.tracker = next;
+        for effect in effects.iter() {
+            match effect {
+                FromTracker::Send { link, message } => {
+                    if let Some(process) = self.process_of(state, *link) {
+                        state.processes[process].to_process.push(*message);
+                    }
+                }
+                FromTracker::Close { link } => {
+                    assert!(self.process_of(state, *link).is_none(), "the tracker ended a connection of one who lives");
+                }
+                FromTracker::Kill { process } => self.crash(state, *process, false),
+                FromTracker::Over(outcome) => self.over(state, *outcome),
+            }
+        }
+    }
+
+    pub(crate) fn over(&self, state: &mut State, outcome: Result<u128, Code>) {
+        let program = &self.job.program;
+        let right = Ok(u128::from(program.model(Version(program.versions()))));
+        let allowed = match outcome {
+            Err(Code::Mismatch) => self.setup.differs.is_some(),
+            // Whoever lives knows how far the job was.
+            outcome => outcome == right && self.setup.differs.is_none(),
+        };
+        if state.over.is_some() || !allowed {
+            state.violated.get_or_insert(match outcome {
+                Err(Code::Mismatch) => "Identity",
+                Err(_) => "Progress",
+                Ok(_) if self.setup.differs.is_some() => "Identity",
+                Ok(_) => "Agreement",
+            });
+        }
+        state.over = Some(outcome);
+    }
+
+    pub(crate) fn link(&self, state: &State, process: u32) -> u64 {
+        u64::from(process) + 100 * u64::from(state.tracker_life)
+    }
+
+    pub(crate) fn process_of(&self, state: &State, link: u64) -> Option<usize> {
+        let process = (link % 100) as usize;
+        let slot = state.processes.get(process)?;
+        let stands = slot.state.is_some() && slot.link == Link::Open && self.link(state, process as u32) == link;
+        stands.then_some(process)
+    }
+
+    pub(crate) fn crash(&self, state: &mut State, process: u32, lost: bool) {
+        let slot = &mut state.processes[process as usize];
+        slot.state = None;
+        slot.to_process.clear();
+        if lost {
+            slot.to_tracker.clear();
+        }
+        slot.link = if slot.link == Link::Open { Link::Ending } else { Link::Over };
+        // What it has sent can still be read until its peers are told; what was sent to it is gone.
+        state.wires.retain(|(_, to), _| *to != process);
+    }
+
+    pub(crate) fn fetch(&self, state: &mut State, number: u32) -> bool {
+        let Some(process) = self.process(state, number) else { return false };
+        if let Some((checkpoint, holders)) = process.wanted() {
+            let has = |holder: &u32| self.process(state, *holder).is_some_and(|there| there.host().holds(checkpoint));
+            if holders.iter().any(has) {
+                return self.has(state, number, Input::FetchedCheckpoint);
+            }
+        }
+        for (index, wish) in process.wishes().iter().enumerate() {
+            let entry = wish.holders.iter().find_map(|(at, _)| {
+                let holder = self.process(state, at.agent.0 as u32)?;
+                holder.entry(wish.lineage, wish.phase, wish.from, &self.job)
+            });
+            if let Some(entry) = entry {
+                return self.has(state, number, Input::FetchedResult(index, entry));
+            }
+        }
+        false
+    }
+}

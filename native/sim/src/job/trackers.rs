@@ -1,0 +1,272 @@
+//! The tracker's lives: one at a time, or for a while two that don't know of each other.
+
+use super::{Happening, World, TIMING};
+use crate::invariants::Monotony;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Incarnation, Millis};
+use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use std::collections::BTreeMap;
+
+/// One life of the tracker, in a process of its own.
+pub(super) struct Life {
+    tracker: Tracker,
+    /// When it is woken next.
+    wake: u64,
+    stalled_until: u64,
+    deferred: Vec<Happening>,
+    monotony: Monotony,
+    /// A newer life has begun: it is cut off from everybody after a while.
+    is_older: bool,
+    began: u64,
+    /// It has said that the job is over.
+    is_over: bool,
+}
+
+/// A connection of a process to one life.
+pub(super) struct TrackerLink {
+    pub(super) process: u32,
+    pub(super) epoch: u32,
+    /// The tracker's side stands.
+    pub(super) stands: bool,
+    /// Something has arrived there.
+    pub(super) heard: bool,
+}
+
+#[derive(Default)]
+pub(super) struct Trackers {
+    lives: BTreeMap<u32, Life>,
+    pub(super) links: BTreeMap<u64, TrackerLink>,
+    epochs: u32,
+    /// What the last life that ended had told.
+    told: Monotony,
+}
+
+impl Trackers {
+    pub(super) fn epochs(&self) -> Vec<u32> {
+        self.lives.keys().copied().collect()
+    }
+
+    pub(super) fn newest(&self) -> Option<u32> {
+        self.lives.keys().next_back().copied()
+    }
+
+    /// Whether a life may not know this incarnation, which an older one gave a seat: it hadn't been started, or came when nobody
+    /// was waited for any more.
+    pub(super) fn may_forget(&self, incarnation: Incarnation, had_started: bool, now: u64) -> bool {
+        let given_by = 1 + incarnation.0 / 1000;
+        let mut newer = self.lives.iter().filter(|(epoch, _)| **epoch > given_by);
+        newer.any(|(_, life)| !had_started || now >= life.began + TIMING.lost_after_millis)
+    }
+
+    /// Whether a newer life than this one has begun, be it there still or not.
+    pub(super) fn has_followed(&self, epoch: u32) -> bool {
+        self.epochs > epoch
+    }
+
+    /// A life says that the job is over: false when it did so before.
+    pub(super) fn ends_once(&mut self, epoch: u32) -> bool {
+        self.lives.get_mut(&epoch).is_none_or(|life| !std::mem::replace(&mut life.is_over, true))
+    }
+
+    /// Ends a life; false when there was none.
+    pub(super) fn remove(&mut self, epoch: u32) -> bool {
+        let Some(life) = self.lives.remove(&epoch) else { return false };
+        self.told = life.monotony;
+        true
+    }
+
+    /// Over the link that this process uses something has arrived at a life that is there.
+    pub(super) fn knows(&self, link: u64) -> bool {
+        self.links.get(&link).is_some_and(|link| link.stands && link.heard && self.lives.contains_key(&link.epoch))
+    }
+}
+
+impl World {
+    /// The next life begins. It knows nothing.
+    pub(super) fn tracker_begins(&mut self) {
+        let trackers = &mut self.trackers;
+        trackers.epochs += 1;
+        self.tally.lives += 1;
+        let epoch = trackers.epochs;
+        let config = TrackerConfig {
+            world: self.job.program.world,
+            epoch,
+            timing: TIMING,
+            deaths_limit: 1000,
+            deaths_setting: "the limit".into(),
+            faults: Vec::new(),
+        };
+        let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
+        let told = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
+        let life = Life {
+            tracker,
+            wake: 0,
+            stalled_until: 0,
+            deferred: Vec::new(),
+            monotony: told.next_life(),
+            is_older: false,
+            began: self.now,
+            is_over: false,
+        };
+        trackers.lives.insert(epoch, life);
+        self.say(|| format!("life {epoch} of the tracker begins"));
+        self.wake_tracker(epoch);
+    }
+
+    /// Its process dies: all connections to it end, and what comes for it meanwhile is nobody's.
+    pub(super) fn kill_tracker(&mut self, back_after: u64) {
+        let Some(epoch) = self.trackers.newest() else { return };
+        self.struck.insert("tracker");
+        self.end_life(epoch);
+        self.after(back_after, Happening::TrackerBegins);
+    }
+
+    /// The next life begins while the present one lives on. Their processes find the one or the other; after a while nobody finds
+    /// the older one any more.
+    pub(super) fn second_tracker(&mut self, millis: u64) {
+        let Some(older) = self.trackers.newest() else { return };
+        self.struck.insert("tracker");
+        if let Some(life) = self.trackers.lives.get_mut(&older) {
+            life.is_older = true;
+        }
+        self.tracker_begins();
+        let connected = self.trackers.links.iter().filter(|(_, link)| link.epoch == older && link.stands);
+        let connected: Vec<u32> = connected.map(|(_, link)| link.process).collect();
+        for process in connected {
+            let at = self.rng.u64(0..=millis);
+            if self.rng.bool() {
+                self.after(at, Happening::LosesTracker { process, epoch: older });
+            }
+        }
+        self.after(millis, Happening::CutOff { epoch: older });
+    }
+
+    pub(super) fn cut_off(&mut self, epoch: u32) {
+        if self.trackers.lives.get(&epoch).is_some_and(|life| life.is_older) {
+            self.end_life(epoch);
+        }
+    }
+
+    pub(super) fn end_life(&mut self, epoch: u32) {
+        if !self.trackers.remove(epoch) {
+            return;
+        }
+        self.say(|| format!("life {epoch} of the tracker is over"));
+        let links = self.trackers.links.iter().filter(|(_, link)| link.epoch == epoch);
+        let processes: Vec<u32> = links.map(|(_, link)| link.process).collect();
+        for process in processes {
+            self.loses_tracker(process, epoch);
+        }
+    }
+
+    /// The connection of a process to this life breaks, if it has one.
+    pub(super) fn loses_tracker(&mut self, process: u32, epoch: u32) {
+        let link = self.processes.get(&process).and_then(|there| there.tracker_link);
+        if link.and_then(|link| self.trackers.links.get(&link)).is_some_and(|link| link.epoch == epoch) {
+            self.break_tracker_link(process);
+        }
+    }
+
+    pub(super) fn stall_tracker(&mut self, millis: u64) {
+        let until = self.now + millis;
+        let Some(epoch) = self.trackers.newest() else { return };
+        if let Some(life) = self.trackers.lives.get_mut(&epoch) {
+            life.stalled_until = until;
+        }
+        self.at(until, Happening::TrackerWakes { epoch });
+    }
+
+    /// What the framework tells its listeners: whichever life is there hears it.
+    pub(super) fn framework_tells(&mut self, input: &Input) {
+        for epoch in self.trackers.epochs() {
+            self.tracker_happening(epoch, Happening::TrackerHears { epoch, input: input.clone() });
+        }
+    }
+
+    pub(super) fn tracker_happening(&mut self, epoch: u32, happening: Happening) {
+        let now = self.now;
+        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
+        if now < life.stalled_until {
+            if !matches!(happening, Happening::TrackerWakes { .. }) {
+                life.deferred.push(happening);
+            }
+            return;
+        }
+        // What came in during a stall is read before silence is judged.
+        for earlier in std::mem::take(&mut life.deferred) {
+            self.tracker_takes(epoch, earlier);
+        }
+        self.tracker_takes(epoch, happening);
+    }
+
+    fn tracker_takes(&mut self, epoch: u32, happening: Happening) {
+        let input = match happening {
+            Happening::ToTracker { link, message } => {
+                let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
+                there.heard = true;
+                Input::Message { link, message }
+            }
+            Happening::TrackerHears { input: Input::Closed { link, reason }, .. } => {
+                let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
+                there.stands = false;
+                Input::Closed { link, reason }
+            }
+            Happening::TrackerHears { input, .. } => input,
+            _ => Input::Wake,
+        };
+        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
+        life.tracker.handle(input, Millis(self.now));
+        let outputs: Vec<Output> = std::iter::from_fn(|| life.tracker.poll()).collect();
+        for output in outputs {
+            self.tracker_wants(epoch, output);
+        }
+        self.wake_tracker(epoch);
+    }
+
+    fn wake_tracker(&mut self, epoch: u32) {
+        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
+        let Some(at) = life.tracker.wake_at() else { return };
+        if life.wake <= self.now || at.0 < life.wake {
+            life.wake = at.0;
+            self.at(at.0, Happening::TrackerWakes { epoch });
+        }
+    }
+
+    fn tracker_wants(&mut self, epoch: u32, output: Output) {
+        match output {
+            Output::Send { link, message } => self.send_to_process(link, message),
+            Output::Close { link } => {
+                if let Some(there) = self.trackers.links.get_mut(&link) {
+                    there.stands = false;
+                    let process = there.process;
+                    self.after(1, Happening::LinkDies { process, link });
+                }
+            }
+            Output::Probe { agent, .. } => {
+                let gone = !self.processes.get(&(agent.0 as u32)).is_some_and(|there| there.alive);
+                let delay = self.delay();
+                self.after(delay, Happening::TrackerHears { epoch, input: Input::Probed { agent, gone } });
+            }
+            Output::Kill { executor, .. } => {
+                if let Ok(process) = executor.parse() {
+                    let delay = self.rng.u64(0..2000);
+                    self.after(delay, Happening::Killed { process });
+                }
+            }
+            Output::Event(event) => self.tells(epoch, &event),
+            Output::Over(outcome) => self.over(epoch, outcome),
+        }
+    }
+
+    fn tells(&mut self, epoch: u32, event: &Event) {
+        self.say(|| format!("tracker {epoch}: {event:?}"));
+        match event {
+            Event::RankLost { .. } => self.tally.losses += 1,
+            Event::ViewMade { .. } => self.tally.views += 1,
+            _ => {}
+        }
+        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
+        let found = life.monotony.event(event).and_then(|()| self.no_lost_work.event(event));
+        self.violate(found);
+    }
+}

@@ -11,10 +11,22 @@ use rejoin_agent::protocol::ids::{Rank, Version};
 /// How many ranks live in one process (all, two, one), and whether they share memory.
 const PLACEMENTS: [(usize, bool); 6] = [(100, false), (2, false), (1, false), (100, true), (2, true), (1, true)];
 
+/// The same, and on how many hosts they say that they are, which chooses other algorithms.
+const TOPOLOGIES: [(usize, bool, u32); 8] = [
+    (100, false, 1),
+    (2, false, 1),
+    (1, false, 1),
+    (100, true, 1),
+    (2, true, 1),
+    (1, true, 1),
+    (2, true, 3),
+    (1, true, 2),
+];
+
 #[test]
 fn every_collective_gives_every_rank_its_value_whatever_the_placement() {
-    for (together, shares_memory) in PLACEMENTS {
-        let ranks = Ranks::new(5, together).sharing_memory(shares_memory);
+    for (together, shares_memory, hosts) in TOPOLOGIES {
+        let ranks = Ranks::new(5, together).sharing_memory(shares_memory).on_hosts(hosts);
         ranks.all(|mut rank| {
             let own = rank.rank().0;
             for count in [0, 1, 3, 5, 1000, 300_000] {

@@ -31,9 +31,10 @@ fn survives(rules: &[Died]) {
 }
 
 fn survives_placed(world: u32, together: usize, rules: &[Died]) {
-    for shares_memory in [true, false] {
-        let outcome = Survival::of(world, together, rules).sharing_memory(shares_memory).run();
-        let what = format!("{together} ranks in a process, shared memory: {shares_memory}");
+    // Over several hosts other algorithms are chosen, and the bytes are the same.
+    for (shares_memory, hosts) in [(true, 1), (false, 1), (true, 2)] {
+        let outcome = Survival::of(world, together, rules).sharing_memory(shares_memory).on_hosts(hosts).run();
+        let what = format!("{together} ranks in a process, {hosts} hosts, shared memory: {shares_memory}");
         assert_eq!(outcome.models, vec![undisturbed(world); world as usize], "{what}");
         assert_eq!(outcome.fired, rules.len(), "{what}: every rule has fired");
         assert_eq!(outcome.deaths as usize, rules.len(), "{what}");

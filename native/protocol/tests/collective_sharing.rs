@@ -27,6 +27,10 @@ fn stands_with(rank: u32, incarnation: u32, state: RankState, board: Option<Invi
 }
 
 fn derived(hosts: [&str; 3], table: Vec<RankStanding>, number: u32) -> Option<Vec<Invitation>> {
+    plan_of(hosts, table, number).boards
+}
+
+fn plan_of(hosts: [&str; 3], table: Vec<RankStanding>, number: u32) -> Plan {
     let agents = hosts.iter().enumerate().map(|(rank, host)| AgentAddress {
         agent: AgentId(rank as u64),
         address: ([127, 0, 0, 1], 1).into(),
@@ -54,7 +58,7 @@ fn derived(hosts: [&str; 3], table: Vec<RankStanding>, number: u32) -> Option<Ve
         holders: Vec::new(),
         reason: String::new(),
     };
-    Plan::derive(&plan, &view, AgentId(0), "here").boards
+    Plan::derive(&plan, &view, AgentId(0), "here")
 }
 
 fn table(boards: [Option<Invitation>; 3]) -> Vec<RankStanding> {
@@ -76,6 +80,14 @@ fn memory_is_shared_when_every_rank_has_a_board_and_all_are_on_one_host() {
     let other = all.iter().map(|told| RankStanding { incarnation: Incarnation(1), ..told.clone() }).collect();
     assert_eq!(derived(["a", "a", "a"], other, 3), None, "boards of other incarnations than the view's");
     assert_eq!(derived(["a", "a", "a"], all, 1 << 16), None, "a generation that has no number on boards");
+}
+
+#[test]
+fn a_plan_says_whether_its_ranks_live_on_one_host() {
+    let all = table([board(0), board(1), board(2)]);
+    assert!(!plan_of(["a", "a", "a"], all.clone(), 3).spans_hosts);
+    assert!(plan_of(["a", "a", "b"], all.clone(), 3).spans_hosts);
+    assert!(plan_of(["b", "a", "a"], all, 3).spans_hosts);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Schedules of the calls that were made before: a loop makes the same ones again and again.
 
-use rejoin_collectives::choice::LOOPBACK;
+use rejoin_collectives::choice::{Choice, LOOPBACK, NETWORK};
 use rejoin_collectives::shared::{self, SharedCall};
 use rejoin_collectives::{schedules, Order, Schedule, Seat};
 use std::collections::VecDeque;
@@ -53,12 +53,22 @@ impl Shape {
 /// The newest schedules of one rank.
 pub(super) struct Shapes {
     seat: Seat,
+    choice: &'static Choice,
     kept: VecDeque<(Shape, Arc<Schedule>)>,
 }
 
 impl Shapes {
     pub(super) fn new(rank: usize, world: usize) -> Self {
-        Shapes { seat: Seat::new(rank, world), kept: VecDeque::new() }
+        Shapes { seat: Seat::new(rank, world), choice: &LOOPBACK, kept: VecDeque::new() }
+    }
+
+    /// From now on algorithms are chosen for ranks on one host, or on several. All ranks must say the same in an attempt.
+    pub(super) fn spanning_hosts(&mut self, spans: bool) {
+        let choice = if spans { &NETWORK } else { &LOOPBACK };
+        if !std::ptr::eq(choice, self.choice) {
+            self.choice = choice;
+            self.kept.clear();
+        }
     }
 
     /// Whose they are.
@@ -80,24 +90,24 @@ impl Shapes {
     }
 
     fn make(&self, shape: &Shape) -> Schedule {
-        let (seat, world) = (self.seat, self.seat.world);
+        let (seat, world, choice) = (self.seat, self.seat.world, self.choice);
         match shape {
             Shape::Allreduce { count, element_bytes, order, once } => {
-                let table = if *once { &LOOPBACK.allreduce_once } else { &LOOPBACK.allreduce };
+                let table = if *once { &choice.allreduce_once } else { &choice.allreduce };
                 let algorithm = table.algorithm(world, count * element_bytes);
                 schedules::allreduce(seat, *count, *element_bytes, *order, algorithm)
             }
             Shape::Broadcast { bytes, root } => {
-                schedules::broadcast(seat, *bytes, *root, LOOPBACK.broadcast.algorithm(world, *bytes))
+                schedules::broadcast(seat, *bytes, *root, choice.broadcast.algorithm(world, *bytes))
             }
             Shape::Allgather { part_bytes } => {
-                schedules::allgather(seat, *part_bytes, LOOPBACK.allgather.algorithm(world, part_bytes * world))
+                schedules::allgather(seat, *part_bytes, choice.allgather.algorithm(world, part_bytes * world))
             }
             Shape::Parts { part_bytes } => {
-                let algorithm = LOOPBACK.allgather.algorithm(world, part_bytes.iter().sum());
+                let algorithm = choice.allgather.algorithm(world, part_bytes.iter().sum());
                 schedules::allgather_parts(seat, part_bytes, algorithm)
             }
-            Shape::Barrier => schedules::barrier(seat, LOOPBACK.barrier.algorithm(world, 0)),
+            Shape::Barrier => schedules::barrier(seat, choice.barrier.algorithm(world, 0)),
         }
     }
 }

@@ -29,6 +29,7 @@ pub struct Ranks {
     secret: Secret,
     pub seen: Mutex<Vec<Event>>,
     shares_memory: bool,
+    hosts: u32,
 }
 
 impl Ranks {
@@ -62,7 +63,7 @@ impl Ranks {
             rules,
         })
         .unwrap();
-        Ranks { world, together, tracker, job, secret, seen: Mutex::new(Vec::new()), shares_memory: true }
+        Ranks { world, together, tracker, job, secret, seen: Mutex::new(Vec::new()), shares_memory: true, hosts: 1 }
     }
 
     /// The same ranks, which share memory or go over links.
@@ -70,7 +71,14 @@ impl Ranks {
         Ranks { shares_memory, ..self }
     }
 
+    /// The same ranks; their processes say by turns that they are on so many hosts.
+    pub fn on_hosts(self, hosts: u32) -> Self {
+        Ranks { hosts, ..self }
+    }
+
     pub fn config(&self, executor: &str) -> AgentConfig {
+        // A process is called after its first rank.
+        let first = executor.split('-').next().and_then(|rank| rank.parse().ok()).unwrap_or(0);
         AgentConfig {
             job: self.job,
             secret: self.secret.clone(),
@@ -78,7 +86,7 @@ impl Ranks {
             executor: executor.into(),
             listen: LOCALHOST,
             ports: PortRange::EPHEMERAL,
-            host: "localhost".into(),
+            host: format!("host{}", first % self.hosts),
             tracker: self.tracker.address(),
             tracker_millis: 5_000,
         }

@@ -131,6 +131,10 @@ impl Survival {
         Survival { ranks: self.ranks.sharing_memory(shares_memory), ..self }
     }
 
+    pub fn on_hosts(self, hosts: u32) -> Self {
+        Survival { ranks: self.ranks.on_hosts(hosts), ..self }
+    }
+
     /// The link between two ranks is cut at a moment of the first.
     pub fn cutting(self, rank: u32, peer: u32, moment: Moment) -> Self {
         let (rank, action) = (Rank(rank), Action::CutLink { peer: Rank(peer) });

@@ -143,6 +143,11 @@ impl<R: Clone> Participant<R> {
         self.plan.as_ref().and_then(|plan| plan.boards.as_deref())
     }
 
+    /// Whether the ranks of the newest plan live on more than one host.
+    pub fn spans_hosts(&self) -> bool {
+        self.plan.as_ref().is_some_and(|plan| plan.spans_hosts)
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output<R>> {
         self.outputs.pop_front()

@@ -1,7 +1,7 @@
 //! What standings tell of collectives, and what follows from all of them together.
 
 use super::sharing::{self, Invitation};
-use crate::ids::{AgentId, Generation, Lineage, Phase};
+use crate::ids::{AgentId, Generation, Lineage, Phase, Rank};
 use crate::message::{Plan as WholePlan, RankState};
 use crate::view::{AgentAddress, SeatState, View};
 use alloc::vec::Vec;
@@ -44,6 +44,9 @@ pub struct Plan {
     /// The boards of all ranks, in rank order, when this attempt's collectives go through shared memory; otherwise they go over
     /// links.
     pub boards: Option<Vec<Invitation>>,
+    /// Whether the ranks live on more than one host: algorithms are chosen by that. The same at all ranks, because a generation's
+    /// view has one host for each of its seats.
+    pub spans_hosts: bool,
 }
 
 impl Plan {
@@ -84,7 +87,10 @@ impl Plan {
         }
         phases.sort_by_key(|phase| order(phase.phase));
         let boards = sharing::boards(plan, view);
-        Plan { generation: plan.generation, lineage: plan.lineage, phases, boards }
+        let mut hosts = (0..view.world()).filter_map(|rank| view.alive(Rank(rank))).map(|(_, at)| &at.host);
+        let first = hosts.next();
+        let spans_hosts = hosts.any(|host| Some(host) != first);
+        Plan { generation: plan.generation, lineage: plan.lineage, phases, boards, spans_hosts }
     }
 
     /// What everybody together has of a phase.

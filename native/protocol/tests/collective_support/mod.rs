@@ -46,7 +46,13 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
         ended: *ended,
         holders: vec![(holder.clone(), *finished)],
     });
-    Plan { generation: generation(number), lineage: Lineage(0), phases: phases.collect(), boards: None }
+    Plan {
+        generation: generation(number),
+        lineage: Lineage(0),
+        phases: phases.collect(),
+        boards: None,
+        spans_hosts: false,
+    }
 }
 
 pub fn extent(phase: Phase, finished: u32, ended: bool) -> Extent {

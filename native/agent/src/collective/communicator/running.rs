@@ -99,15 +99,18 @@ impl Communicator {
                 }
                 Next::Run(attempt) => {
                     if under.as_ref().is_none_or(|under| (under.attempt, under.place) != (attempt, place)) {
-                        if let Err(unopened) = self.decide(attempt) {
-                            let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                                let Unopened { peer, reason, .. } = unopened;
-                                let reason = format!("the memory that rank {peer} shares: {reason}");
-                                return Err(self.late(call, place, began, &reason));
-                            };
-                            let seat = &self.seat;
-                            sleep(seat, &mut self.poll, left.min(OPEN_AGAIN), || seat.changes() != seen);
-                            continue;
+                        match self.decide(attempt) {
+                            Ok(true) => {}
+                            Ok(false) => continue,
+                            Err(Unopened { peer, reason, .. }) => {
+                                let Some(left) = deadline.checked_duration_since(Instant::now()) else {
+                                    let reason = format!("the memory that rank {peer} shares: {reason}");
+                                    return Err(self.late(call, place, began, &reason));
+                                };
+                                let seat = &self.seat;
+                                sleep(seat, &mut self.poll, left.min(OPEN_AGAIN), || seat.changes() != seen);
+                                continue;
+                            }
                         }
                         let Place { phase, seqno, .. } = place;
                         if under.is_some() {
@@ -183,22 +186,25 @@ impl Communicator {
     }
 
     /// Whether this attempt's collectives go through memory or over links. The plan says it; a board that can't be opened is told
-    /// to the tracker, which begins another attempt.
-    fn decide(&mut self, attempt: Generation) -> Result<(), Unopened> {
+    /// to the tracker, which begins another attempt. False when a newer plan has come, whose attempt has to be decided instead.
+    fn decide(&mut self, attempt: Generation) -> Result<bool, Unopened> {
         if self.memory.has_decided(attempt) {
-            return Ok(());
+            return Ok(true);
         }
         let boards = {
             let state = self.seat.lock();
-            let is_current = state.participant.attempt() == Some(attempt);
-            state.participant.boards().filter(|_| is_current).map(<[_]>::to_vec)
+            if state.participant.attempt() != Some(attempt) {
+                return Ok(false);
+            }
+            self.shapes.spanning_hosts(state.participant.spans_hosts());
+            state.participant.boards().map(<[_]>::to_vec)
         };
         let entered = self.memory.enter(attempt, boards.as_deref(), &self.plane);
         if let (Err(Unopened { peer, reason, is_to_be_told: true }), Some(agent)) = (&entered, self.plane.agent()) {
             let MemberId { rank, incarnation } = self.seat.member;
             agent.cannot_share(rank, incarnation, *peer, attempt, reason.clone());
         }
-        entered
+        entered.map(|()| true)
     }
 
     /// How the bytes of a call go under an attempt that was decided about.

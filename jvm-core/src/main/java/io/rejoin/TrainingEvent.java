@@ -37,7 +37,10 @@ public final class TrainingEvent {
     VERSION_ENTERED("version.entered"),
     /** A link between living ranks broke: rank, peer, reason. */
     LINK_BROKEN("link.broken"),
-    /** Ranks of one host go over links from now on, since memory can't be shared: rank, peer, reason. */
+    /**
+     * Ranks of one host go over links from now on, since memory can't be shared: rank, peer,
+     * reason.
+     */
     SHARING_ENDED("sharing.ended"),
     /** A stranger or an outdated incarnation was turned away: address, reason. */
     STRANGER_REFUSED("stranger.refused"),

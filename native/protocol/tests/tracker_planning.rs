@@ -4,13 +4,36 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Position, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Position, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, Standing, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output};
 use support::*;
 
 fn settled(outputs: &[Output]) -> bool {
     sent(outputs, 1).iter().any(|message| matches!(message, TrackerMessage::Settled { .. }))
+}
+
+#[test]
+fn a_job_that_is_resumed_starts_from_the_version_that_was_found_whole_and_from_nothing_newer_or_older() {
+    let line = || Input::Resume { branches: vec![Version(0), Version(5), Version(5)], version: Version(5) };
+    let of = |lineage, version| Checkpoint { lineage: Lineage(lineage), ..checkpoint(version) };
+    let mut desk = Desk::new(1);
+    desk.input(line());
+    desk.register(1);
+    desk.joins(1, 0, attempt(0));
+    // Newer ones of the earlier run, which were not whole, are not on the line.
+    let held = vec![of(0, 4), of(1, 4), of(1, 5), of(1, 6), of(2, 6)];
+    let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], held);
+    let plan = plan(&outputs, 1).expect("a plan").clone();
+    assert_eq!(plan.newcomers[0].checkpoint, Some(of(1, 5)));
+    assert_eq!(plan.lineage, Lineage(4), "no file of the earlier run has the name of a new one");
+
+    let mut desk = Desk::new(1);
+    desk.input(line());
+    desk.register(1);
+    desk.joins(1, 0, attempt(0));
+    let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
+    assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::Unrecoverable), "not from nothing");
 }
 
 #[test]

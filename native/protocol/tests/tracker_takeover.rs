@@ -5,7 +5,7 @@ mod support;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{AgentId, Generation, Lineage, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankStanding, RankState, Registration, Standing, TrackerMessage};
-use rejoin_protocol::tracker::{Output, TrackerConfig};
+use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
 use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
 use support::*;
 
@@ -172,6 +172,61 @@ fn a_job_that_had_not_begun_begins_under_the_next_life() {
     desk.pass_alive(1100, &[1]);
     let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
+}
+
+fn finish(rank: u32, digest: u128) -> AgentMessage {
+    let incarnation = rejoin_protocol::ids::Incarnation(0);
+    AgentMessage::Finish { rank: Rank(rank), incarnation, rounds: 3, digest }
+}
+
+fn ended(outputs: &[Output]) -> Option<u128> {
+    outputs.iter().find_map(|output| match output {
+        Output::Over(Ok(result)) => Some(result.digest),
+        _ => None,
+    })
+}
+
+#[test]
+fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for() {
+    let view = former(4, &[Some(0), Some(0), Some(0)], &[]);
+    // The framework's word may come before or after the agents have.
+    for is_first in [true, false] {
+        let mut desk = second_life(3);
+        if is_first {
+            assert_eq!(ended(desk.input(Input::RankEnded { rank: Rank(0) })), None);
+        }
+        comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
+        comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
+        assert_eq!(ended(desk.says(2, finish(1, 7))), None);
+        let mut outputs = desk.says(3, finish(2, 7)).to_vec();
+        if !is_first {
+            assert_eq!(ended(&outputs), None, "rank 0 may still come back");
+            outputs = desk.input(Input::RankEnded { rank: Rank(0) }).to_vec();
+        }
+        assert_eq!(ended(&outputs), Some(7), "{outputs:?}");
+        assert!(lost(&outputs).is_empty(), "nobody died");
+    }
+}
+
+#[test]
+fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_then() {
+    let view = former(4, &[Some(0), Some(0), Some(0)], &[]);
+    let mut desk = second_life(3);
+    desk.input(Input::RankEnded { rank: Rank(0) });
+    comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
+    comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
+    assert_eq!(ended(desk.says(2, finish(1, 7))), None);
+    let outputs = desk.pass_alive(100_000, &[2, 3]);
+    assert_eq!((ended(&outputs), failure(&outputs)), (None, None));
+    assert_eq!(ended(desk.says(3, finish(2, 7))), Some(7));
+}
+
+#[test]
+fn in_the_first_life_a_task_that_ends_well_before_the_end_is_no_end() {
+    let mut desk = Desk::trained_to(2, 3);
+    assert_eq!(ended(desk.input(Input::RankEnded { rank: Rank(0) })), None);
+    assert_eq!(ended(desk.says(2, finish(1, 7))), None);
+    assert_eq!(ended(desk.says(1, finish(0, 7))), Some(7));
 }
 
 #[test]

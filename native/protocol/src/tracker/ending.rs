@@ -1,5 +1,6 @@
 //! The end: reports of finished ranks, rank 0's result, and errors that end the job.
 
+use super::seats::SeatRecord;
 use super::{JobResult, Output, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -126,11 +127,17 @@ impl Tracker {
         )
     }
 
-    fn end_if_all_finished(&mut self) {
+    pub(super) fn end_if_all_finished(&mut self) {
+        if self.over.is_some() {
+            return;
+        }
         let mut common = None;
         for seat in &self.seats {
-            let State::Finished { digest, .. } = seat.state else { return };
-            common = Some(digest);
+            match seat.state {
+                State::Finished { digest, .. } => common = Some(digest),
+                _ if self.knew_the_end(seat) => {}
+                _ => return,
+            }
         }
         let Some(digest) = common else { return };
         let deaths: Vec<u32> = self.seats.iter().map(|seat| seat.deaths.len() as u32).collect();
@@ -139,6 +146,18 @@ impl Tracker {
         let result = core::mem::take(&mut self.result);
         self.outputs.push_back(Output::Over(Ok(JobResult { digest, result, deaths })));
         self.send_all(&TrackerMessage::Ended(Ok(digest)));
+    }
+
+    /// A rank's task has ended well. In the first life of the tracker that says nothing: the end is told by this one alone.
+    pub(super) fn rank_ended(&mut self, rank: Rank) {
+        let Some(seat) = self.seat_mut(rank) else { return };
+        seat.ended_well = true;
+    }
+
+    /// Whether its rank was told the end by a former life, and has gone: only then does a task end well before this life has
+    /// told it. All others have to have reached the end too; those who are left are believed about the model.
+    pub(super) fn knew_the_end(&self, seat: &SeatRecord) -> bool {
+        self.config.epoch > 1 && seat.ended_well && seat.state == State::Vacant
     }
 
     pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {

@@ -397,7 +397,8 @@ impl Tracker {
         }
         let limit = self.config.timing.members_millis;
         let now = self.now;
-        let unplanned = || self.seats.iter().enumerate().filter(|(_, seat)| seat.position().is_none());
+        let unplanned =
+            || self.seats.iter().enumerate().filter(|(_, seat)| seat.position().is_none() && !self.knew_the_end(seat));
         if !unplanned().any(|(_, seat)| now.since(seat.waits_since) >= limit) {
             return;
         }

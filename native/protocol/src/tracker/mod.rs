@@ -79,6 +79,18 @@ pub enum Input {
         /** What the framework says. */
         reason: String,
     },
+    /// The framework says that a rank's task has ended well, and is not started again.
+    RankEnded {
+        /** Its rank. */
+        rank: Rank,
+    },
+    /// The job goes on from what an earlier job has left behind. Comes before any agent does; later it changes nothing.
+    Resume {
+        /** The line of lineages whose newest one is new; what is to be started from belongs to it. */
+        branches: Vec<Version>,
+        /** The version that is to be started from. */
+        version: Version,
+    },
     /// The user or the framework ends the job.
     Cancel {
         /** Why. */
@@ -227,6 +239,8 @@ impl Tracker {
             Input::Probed { agent, gone } => self.probed(agent, gone),
             Input::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
             Input::TaskGone { rank, attempt, reason } => self.task_gone(rank, attempt, &reason),
+            Input::RankEnded { rank } => self.rank_ended(rank),
+            Input::Resume { branches, version } => self.resume(branches, version),
             Input::Cancel { error } => self.fail(error),
             Input::Wake => {}
         }
@@ -234,6 +248,10 @@ impl Tracker {
         self.tell_of_broken_links();
         self.judge_missing_members();
         self.advance();
+        if self.seats.iter().any(|seat| self.knew_the_end(seat)) {
+            // It may have been the last one that somebody waited for.
+            self.end_if_all_finished();
+        }
         self.wake_at = self.next_wake();
     }
 

@@ -46,6 +46,8 @@ pub(super) struct SeatRecord {
     pub(super) state: State,
     /// The framework's try may join a second time: it was sent back, not lost.
     pub(super) may_repeat: bool,
+    /// Its task has ended well, by the framework's word.
+    pub(super) ended_well: bool,
     /// Since when it waits for somebody, or for its plan.
     pub(super) waits_since: Millis,
     pub(super) vacant_since: Option<Millis>,
@@ -70,6 +72,7 @@ impl SeatRecord {
             agent: AgentId(0),
             state: State::Vacant,
             may_repeat: false,
+            ended_well: false,
             waits_since: now,
             vacant_since: None,
             last_seen: "it never joined".into(),

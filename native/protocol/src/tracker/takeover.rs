@@ -85,6 +85,16 @@ impl Tracker {
         }
     }
 
+    /// The line of an earlier job, whose checkpoints the agents can read. Having been that far, the job doesn't begin from
+    /// nothing should they turn out unreadable. What agents know is newer.
+    pub(super) fn resume(&mut self, branches: Vec<Version>, version: Version) {
+        let is_told = self.takeover.as_ref().is_some_and(|takeover| takeover.newest.is_some());
+        if self.generation.number == 0 && !self.planned_before && !is_told {
+            self.chain = Chain::of(branches);
+            self.highest = version;
+        }
+    }
+
     /// The lowest number that this life gives to an incarnation.
     pub(super) fn first_incarnation(&self) -> Incarnation {
         Incarnation((self.config.epoch - 1).saturating_mul(INCARNATIONS_PER_LIFE))
@@ -108,8 +118,10 @@ impl Tracker {
     pub(super) fn is_taking_over(&mut self) -> bool {
         let Some(takeover) = &self.takeover else { return false };
         let is_taken = |(rank, seat): (usize, &SeatRecord)| {
-            // Its next attempt is there: the one before has ended.
-            seat.state != State::Vacant || takeover.joins.iter().any(|(_, joining, ..)| joining.0 as usize == rank)
+            seat.state != State::Vacant
+                || self.knew_the_end(seat)
+                // Its next attempt is there: the one before has ended.
+                || takeover.joins.iter().any(|(_, joining, ..)| joining.0 as usize == rank)
         };
         let all_there = takeover.newest.as_ref().is_some_and(|view| {
             let is_expected = |rank: usize| view.seats.get(rank).is_some_and(|seat| seat.state != SeatState::Vacant);
@@ -151,11 +163,12 @@ impl Tracker {
                     let Some(seat) = self.seat_mut(rank).filter(|seat| seat.state == State::Vacant) else { continue };
                     seat.incarnation = seat.incarnation.max(told.incarnation);
                     seat.former = seat.incarnation;
+                    let ended_well = seat.ended_well;
                     let Some(incarnation) = seat.incarnation else { continue };
                     let reason = String::from("it was not there any more when the tracker came back");
                     seat.last_seen.clone_from(&reason);
                     (seat.vacant_since, seat.waits_since) = (Some(now), now);
-                    if told.state != SeatState::Vacant {
+                    if told.state != SeatState::Vacant && !ended_well {
                         let executor = String::new();
                         let (silent_millis, deaths) = (0, 0);
                         self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis, deaths });

@@ -125,6 +125,50 @@ pub(crate) fn allreduce<'l>(
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's
+pub(crate) fn allreduce_object<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    communicator: jlong,
+    object: JByteArray<'l>,
+    limit: jint,
+    name: JString<'l>,
+    site: JString<'l>,
+    ring: jboolean,
+    boot: JString<'l>,
+    callbacks: JObject<'l>,
+) -> Result<JByteArray<'l>, Failure> {
+    let options = options(env, &site, ring, &boot)?;
+    let limit = usize::try_from(limit).map_err(|_| bad(format!("a limit of {limit} bytes was given")))?;
+    let object = crate::convert::bytes(env, &object)?.ok_or_else(|| bad("the object is null".into()))?;
+    let (name, mut objects) = (text(env, &name)?, [object]);
+    let (vm, callbacks, whole) = (env.get_java_vm()?, env.new_global_ref(&callbacks)?, format!("`{name}`"));
+    let fold = move |accumulator: &mut Vec<u8>, other: &[u8]| {
+        let called = vm.attach_current_thread(|env| -> Result<Option<Vec<u8>>, jni::errors::Error> {
+            env.with_local_frame(8, |env| {
+                let (left, right) = (env.byte_array_from_slice(accumulator)?, env.byte_array_from_slice(other)?);
+                let sig = jni_sig!("([B[B)[B");
+                let arguments = [JValue::Object(&left), JValue::Object(&right)];
+                let folded = env.call_method(&callbacks, jni_str!("foldObject"), sig, &arguments)?.l()?;
+                if folded.is_null() {
+                    return Ok(None);
+                }
+                let folded = env.cast_local::<JByteArray>(folded)?;
+                env.convert_byte_array(folded).map(Some)
+            })
+        });
+        match called {
+            Ok(Some(folded)) => {
+                *accumulator = folded;
+                Ok(())
+            }
+            _ => Err(FoldError(format!("{whole} has thrown an exception"))),
+        }
+    };
+    with(communicator, |live| Ok(live.allreduce_objects(&mut objects, limit, &name, fold, &options)?))?;
+    crate::convert::to_bytes(env, Some(&objects[0]))
+}
+
+#[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn reduce_scatter<'l>(
     env: &mut Env<'l>,
     _: JClass<'l>,
@@ -133,6 +177,7 @@ pub(crate) fn reduce_scatter<'l>(
     output: JByteBuffer<'l>,
     kind: jint,
     operator: jint,
+    name: JString<'l>,
     site: JString<'l>,
     ring: jboolean,
     boot: JString<'l>,
@@ -140,16 +185,15 @@ pub(crate) fn reduce_scatter<'l>(
     callbacks: JObject<'l>,
 ) -> Result<(), Failure> {
     let options = options(env, &site, ring, &boot)?;
-    let (element, reduction) = (element(kind)?, reduction(operator)?);
+    let folding = folding(env, kind, operator, &name, &callbacks)?;
     // SAFETY: the Java side holds the buffers, and calls with one thread at a time.
     let (input, output) = unsafe { two(env, &input, &output) }?;
     with(communicator, |live| {
         if prepares {
             let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
-            let done = live.reduce_scatter_bytes_prepared(input, output, element, reduction, &options, &mut fill);
-            return Ok(done?);
+            return Ok(live.reduce_scatter_folding_prepared(input, output, &folding, &options, &mut fill)?);
         }
-        Ok(live.reduce_scatter_bytes(input, output, element, reduction, &options)?)
+        Ok(live.reduce_scatter_folding(input, output, &folding, &options)?)
     })
 }
 

@@ -87,10 +87,17 @@ const METHODS: &[NativeMethod] = &[
         )
     },
     native! {
+        fn = collectives::allreduce_object,
+        static fn communicator_allreduce_object(
+            communicator: jlong, object: jbyte[], limit: jint, name: JString, site: JString, ring: jboolean,
+            boot: JString, callbacks: io.rejoin.Callbacks
+        ) -> jbyte[]
+    },
+    native! {
         fn = collectives::reduce_scatter,
         static fn communicator_reduce_scatter(
-            communicator: jlong, input: JByteBuffer, output: JByteBuffer, element: jint, reduction: jint, site: JString,
-            ring: jboolean, boot: JString, prepares: jboolean, callbacks: io.rejoin.Callbacks
+            communicator: jlong, input: JByteBuffer, output: JByteBuffer, element: jint, reduction: jint, name: JString,
+            site: JString, ring: jboolean, boot: JString, prepares: jboolean, callbacks: io.rejoin.Callbacks
         )
     },
     native! { fn = collectives::part, static fn communicator_part(rank: jint, world: jint, count: jint, ring: jboolean) -> jlong },

@@ -2,6 +2,7 @@ package io.rejoin;
 
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Objects;
 
 /**
  * What the native library calls during a call. Nothing is thrown into it: it is kept, and becomes
@@ -10,11 +11,19 @@ import java.nio.ByteOrder;
 final class Callbacks {
   private final Runnable prepare;
   private final Communicator.Fold fold;
+  private final Communicator.ObjectFold objectFold;
   private Throwable raised;
 
   Callbacks(Runnable prepare, Communicator.Fold fold) {
     this.prepare = prepare;
     this.fold = fold;
+    objectFold = null;
+  }
+
+  Callbacks(Communicator.ObjectFold fold) {
+    prepare = null;
+    this.fold = null;
+    objectFold = fold;
   }
 
   /** Called by the native library. */
@@ -37,6 +46,17 @@ final class Callbacks {
     } catch (Throwable e) {
       raised = e;
       return false;
+    }
+  }
+
+  /** Called by the native library; null when it has thrown. */
+  byte[] foldObject(byte[] accumulator, byte[] other) {
+    try {
+      return Objects.requireNonNull(
+          objectFold.fold(accumulator, other), "the folded object is null");
+    } catch (Throwable e) {
+      raised = e;
+      return null;
     }
   }
 

@@ -1,11 +1,9 @@
 package io.rejoin;
 
-import java.lang.reflect.Array;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.Map;
 import java.util.Optional;
-import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
 
 /**
@@ -42,28 +40,20 @@ import java.util.function.Supplier;
  * <p>One thread at a time makes the calls; {@link #close} may come from any thread, also while a
  * call is under way, and closing twice does nothing.
  */
-public final class Communicator implements AutoCloseable {
-  private static final StackWalker STACK = StackWalker.getInstance();
-  private static final String OWN = Communicator.class.getName();
-
-  private final long handle;
-  private final int rank;
-  private final int world;
+public final class Communicator extends ArrayCollectives implements AutoCloseable {
   private final int incarnation;
-  private final AtomicBoolean closed = new AtomicBoolean();
-  private final Scratch inputs = new Scratch();
-  private final Scratch outputs = new Scratch();
 
-  private Communicator(long handle) {
-    this.handle = handle;
-    Map<String, String> about = Pairs.map(Native.communicatorAbout(handle));
-    rank = Integer.parseInt(about.get("rank"));
-    world = Integer.parseInt(about.get("world"));
+  private Communicator(long handle, Map<String, String> about) {
+    super(handle, Integer.parseInt(about.get("rank")), Integer.parseInt(about.get("world")));
     incarnation = Integer.parseInt(about.get("incarnation"));
   }
 
   static Optional<Communicator> of(long handle) {
-    return handle == 0 ? Optional.empty() : Optional.of(new Communicator(handle));
+    if (handle == 0) {
+      return Optional.empty();
+    }
+    Map<String, String> about = Pairs.map(Native.communicatorAbout(handle));
+    return Optional.of(new Communicator(handle, about));
   }
 
   /** {@link #launched(String, Limits)} with the usual limits. */
@@ -91,16 +81,6 @@ public final class Communicator implements AutoCloseable {
     return Native.digest(data);
   }
 
-  /** This rank, from 0. */
-  public int rank() {
-    return rank;
-  }
-
-  /** The number of ranks. */
-  public int world() {
-    return world;
-  }
-
   /** How often the rank was started before. */
   public int incarnation() {
     return incarnation;
@@ -115,210 +95,6 @@ public final class Communicator implements AutoCloseable {
   public Loaded load() {
     byte[] model = Native.communicatorLoad(open());
     return new Loaded(model == null ? 0 : version(), model);
-  }
-
-  /** Every element becomes the reduction of all ranks' elements at its place. */
-  public void allreduce(double[] array, Reduction reduction) {
-    reduceArray(array, reduction, CallOptions.NONE);
-  }
-
-  /** The same with options. */
-  public void allreduce(double[] array, Reduction reduction, CallOptions options) {
-    reduceArray(array, reduction, options);
-  }
-
-  /** Every element becomes the reduction of all ranks' elements at its place. */
-  public void allreduce(float[] array, Reduction reduction) {
-    reduceArray(array, reduction, CallOptions.NONE);
-  }
-
-  /** The same with options. */
-  public void allreduce(float[] array, Reduction reduction, CallOptions options) {
-    reduceArray(array, reduction, options);
-  }
-
-  /** Every element becomes the reduction of all ranks' elements at its place. */
-  public void allreduce(long[] array, Reduction reduction) {
-    reduceArray(array, reduction, CallOptions.NONE);
-  }
-
-  /** The same with options. */
-  public void allreduce(long[] array, Reduction reduction, CallOptions options) {
-    reduceArray(array, reduction, options);
-  }
-
-  /** Every element becomes the reduction of all ranks' elements at its place. */
-  public void allreduce(int[] array, Reduction reduction) {
-    reduceArray(array, reduction, CallOptions.NONE);
-  }
-
-  /** The same with options. */
-  public void allreduce(int[] array, Reduction reduction, CallOptions options) {
-    reduceArray(array, reduction, options);
-  }
-
-  /** The same for a direct buffer of these elements, without a copy. */
-  public void allreduce(
-      ByteBuffer buffer, Element element, Reduction reduction, CallOptions options) {
-    int kind = element.ordinal();
-    allreduce(writable("the buffer", buffer), kind, reduction.ordinal(), null, null, options);
-  }
-
-  /**
-   * An allreduce by the caller's own function, over a direct buffer of elements of so many bytes (1
-   * to 1 GiB). It is called from left to right in the order of the ranks, for each element at one
-   * rank only, and has to give the same bytes whenever it is given the same: then it need be
-   * neither commutative nor associative.
-   *
-   * @param name says which function it is, the same at all ranks
-   */
-  public void allreduce(
-      ByteBuffer buffer, int elementBytes, String name, Fold fold, CallOptions options) {
-    allreduce(writable("the buffer", buffer), elementBytes, 0, name, fold, options);
-  }
-
-  /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
-  public double[] reduceScatter(double[] array, Reduction reduction, CallOptions options) {
-    double[] part = new double[part(rank, array.length, options).length()];
-    ByteBuffer input = inputs.bytes(8L * array.length);
-    ByteBuffer output = outputs.bytes(8L * part.length);
-    CallOptions filled = filling(array, input, options);
-    reduceScatter(input, output, Element.F64, reduction, filled);
-    Scratch.get(output, part);
-    return part;
-  }
-
-  /** The same for direct buffers, which must not overlap; the output is as long as the part. */
-  public void reduceScatter(
-      ByteBuffer input,
-      ByteBuffer output,
-      Element element,
-      Reduction reduction,
-      CallOptions options) {
-    ByteBuffer from = direct("the input", input);
-    ByteBuffer to = writable("the output", output);
-    Callbacks callbacks = new Callbacks(options.prepare, null);
-    String site = site();
-    guarded(
-        callbacks,
-        () ->
-            Native.communicatorReduceScatter(
-                open(),
-                from,
-                to,
-                element.ordinal(),
-                reduction.ordinal(),
-                site,
-                options.ring,
-                options.boot,
-                options.prepare != null,
-                callbacks));
-  }
-
-  /** Which of {@code count} elements are a rank's in a reduce-scatter. */
-  public Part part(int ofRank, int count, CallOptions options) {
-    long both = Native.communicatorPart(ofRank, world, count, options.ring);
-    return new Part((int) (both >>> 32), (int) both);
-  }
-
-  /** The array becomes the root's at all ranks. */
-  public void broadcast(double[] array, int root) {
-    spreadArray(array, root);
-  }
-
-  /** The array becomes the root's at all ranks. */
-  public void broadcast(float[] array, int root) {
-    spreadArray(array, root);
-  }
-
-  /** The array becomes the root's at all ranks. */
-  public void broadcast(long[] array, int root) {
-    spreadArray(array, root);
-  }
-
-  /** The array becomes the root's at all ranks. */
-  public void broadcast(int[] array, int root) {
-    spreadArray(array, root);
-  }
-
-  /** The array becomes the root's at all ranks. */
-  public void broadcast(byte[] array, int root) {
-    spreadArray(array, root);
-  }
-
-  /** The same for a direct buffer, without a copy. */
-  public void broadcast(ByteBuffer buffer, Element element, int root, CallOptions options) {
-    ByteBuffer memory = writable("the buffer", buffer);
-    Callbacks callbacks = new Callbacks(options.prepare, null);
-    String site = site();
-    guarded(
-        callbacks,
-        () ->
-            Native.communicatorBroadcast(
-                open(),
-                memory,
-                element.ordinal(),
-                root,
-                site,
-                options.boot,
-                options.prepare != null,
-                callbacks));
-  }
-
-  /** What each rank has, in rank order; each has as many elements. */
-  public double[] allgather(double[] array) {
-    double[] all = new double[Math.multiplyExact(array.length, world)];
-    gatherArray(array, all);
-    return all;
-  }
-
-  /** What each rank has, in rank order; each has as many elements. */
-  public long[] allgather(long[] array) {
-    long[] all = new long[Math.multiplyExact(array.length, world)];
-    gatherArray(array, all);
-    return all;
-  }
-
-  /** The same for direct buffers, which must not overlap; the output has room for all. */
-  public void allgather(ByteBuffer input, ByteBuffer output, Element element, CallOptions options) {
-    ByteBuffer from = direct("the input", input);
-    ByteBuffer to = writable("the output", output);
-    Callbacks callbacks = new Callbacks(options.prepare, null);
-    String site = site();
-    guarded(
-        callbacks,
-        () ->
-            Native.communicatorAllgather(
-                open(),
-                from,
-                to,
-                element.ordinal(),
-                site,
-                options.boot,
-                options.prepare != null,
-                callbacks));
-  }
-
-  /** What each rank has, in rank order, where lengths may differ. */
-  public byte[][] allgatherV(byte[] array) {
-    ByteBuffer input = inputs.bytes(array.length);
-    Scratch.put(array, input);
-    int kind = Element.U8.ordinal();
-    byte[] all = Native.communicatorAllgatherV(open(), input, kind, site(), null);
-    ByteBuffer reader = ByteBuffer.wrap(all).order(ByteOrder.LITTLE_ENDIAN);
-    byte[][] parts = new byte[world][];
-    for (int each = 0; each < world; each++) {
-      parts[each] = new byte[Math.toIntExact(reader.getLong())];
-    }
-    for (byte[] part : parts) {
-      reader.get(part);
-    }
-    return parts;
-  }
-
-  /** Nobody goes on before everybody is there. */
-  public void barrier() {
-    Native.communicatorBarrier(open(), site(), null);
   }
 
   /**
@@ -408,107 +184,6 @@ public final class Communicator implements AutoCloseable {
         + ")";
   }
 
-  private void allreduce(
-      ByteBuffer memory, int element, int reduction, String name, Fold fold, CallOptions options) {
-    Callbacks callbacks = new Callbacks(options.prepare, fold);
-    String site = site();
-    guarded(
-        callbacks,
-        () ->
-            Native.communicatorAllreduce(
-                open(),
-                memory,
-                element,
-                reduction,
-                name,
-                site,
-                options.ring,
-                options.boot,
-                options.prepare != null,
-                callbacks));
-  }
-
-  private void reduceArray(Object array, Reduction reduction, CallOptions options) {
-    Element element = Scratch.element(array);
-    ByteBuffer memory = inputs.bytes((long) element.bytes() * Array.getLength(array));
-    CallOptions filled = filling(array, memory, options);
-    allreduce(memory, element.ordinal(), reduction.ordinal(), null, null, filled);
-    Scratch.get(memory, array);
-  }
-
-  private void spreadArray(Object array, int root) {
-    Element element = Scratch.element(array);
-    ByteBuffer memory = inputs.bytes((long) element.bytes() * Array.getLength(array));
-    Scratch.put(array, memory);
-    broadcast(memory, element, root, CallOptions.NONE);
-    Scratch.get(memory, array);
-  }
-
-  private void gatherArray(Object array, Object all) {
-    Element element = Scratch.element(array);
-    ByteBuffer input = inputs.bytes((long) element.bytes() * Array.getLength(array));
-    ByteBuffer output = outputs.bytes((long) element.bytes() * Array.getLength(all));
-    Scratch.put(array, input);
-    allgather(input, output, element, CallOptions.NONE);
-    Scratch.get(output, all);
-  }
-
-  /** The array's elements are in the memory, now or once they are needed. */
-  private static CallOptions filling(Object array, ByteBuffer memory, CallOptions options) {
-    if (options.prepare == null) {
-      Scratch.put(array, memory);
-      return options;
-    }
-    return options.prepare(
-        () -> {
-          options.prepare.run();
-          Scratch.put(array, memory);
-        });
-  }
-
-  private static void guarded(Callbacks callbacks, Runnable call) {
-    try {
-      call.run();
-    } catch (RejoinException e) {
-      throw callbacks.failure(e);
-    }
-  }
-
-  private static ByteBuffer writable(String what, ByteBuffer buffer) {
-    if (buffer.isReadOnly()) {
-      throw new RejoinException(RejoinException.Code.BAD_ARGUMENT, what + " is read-only");
-    }
-    return direct(what, buffer);
-  }
-
-  private static ByteBuffer direct(String what, ByteBuffer buffer) {
-    if (!buffer.isDirect()) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
-          what + " isn't direct; make it with ByteBuffer.allocateDirect, or use an array");
-    }
-    return buffer.slice();
-  }
-
-  /** The first place on the stack that isn't here. */
-  private static String site() {
-    return STACK.walk(
-        frames ->
-            frames
-                .filter(frame -> !frame.getClassName().equals(OWN))
-                .findFirst()
-                .map(frame -> frame.getFileName() + ":" + frame.getLineNumber())
-                .orElse("unknown"));
-  }
-
-  private long open() {
-    if (closed.get()) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_STATE, "rank " + rank + "'s communicator is closed");
-    }
-    return handle;
-  }
-
   /** A function over elements, without alignment and in the machine's byte order. */
   @FunctionalInterface
   public interface Fold {
@@ -517,6 +192,13 @@ public final class Communicator implements AutoCloseable {
      * position 0 to the limit, and only usable during the call; the second one is read-only.
      */
     void fold(ByteBuffer accumulator, ByteBuffer other);
+  }
+
+  /** A function over serialized objects. */
+  @FunctionalInterface
+  public interface ObjectFold {
+    /** Gives accumulator ∘ other, at most as long as the limit of the call. */
+    byte[] fold(byte[] accumulator, byte[] other);
   }
 
   /** What an incarnation starts from. */
@@ -545,7 +227,7 @@ public final class Communicator implements AutoCloseable {
     private final int first;
     private final int length;
 
-    private Part(int first, int length) {
+    Part(int first, int length) {
       this.first = first;
       this.length = length;
     }

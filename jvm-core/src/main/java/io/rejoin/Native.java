@@ -182,6 +182,17 @@ final class Native {
       boolean prepares,
       Callbacks callbacks);
 
+  /** The callbacks' fold over serialized objects of at most {@code limit} bytes. */
+  static native byte[] communicatorAllreduceObject(
+      long communicator,
+      byte[] object,
+      int limit,
+      String name,
+      String site,
+      boolean ring,
+      String boot,
+      Callbacks callbacks);
+
   /** The output has the length of this rank's part. */
   static native void communicatorReduceScatter(
       long communicator,
@@ -189,6 +200,7 @@ final class Native {
       ByteBuffer output,
       int element,
       int reduction,
+      String name,
       String site,
       boolean ring,
       String boot,

@@ -35,6 +35,8 @@ final class Scratch {
       return Element.I64;
     } else if (array instanceof int[]) {
       return Element.I32;
+    } else if (array instanceof short[]) {
+      return Element.I16;
     }
     return Element.I8;
   }
@@ -48,6 +50,8 @@ final class Scratch {
       to.asLongBuffer().put((long[]) array);
     } else if (array instanceof int[]) {
       to.asIntBuffer().put((int[]) array);
+    } else if (array instanceof short[]) {
+      to.asShortBuffer().put((short[]) array);
     } else {
       to.duplicate().put((byte[]) array);
     }
@@ -62,6 +66,8 @@ final class Scratch {
       from.asLongBuffer().get((long[]) array);
     } else if (array instanceof int[]) {
       from.asIntBuffer().get((int[]) array);
+    } else if (array instanceof short[]) {
+      from.asShortBuffer().get((short[]) array);
     } else {
       from.duplicate().get((byte[]) array);
     }

@@ -1,6 +1,6 @@
 """What the library has to know of an array: where it is, how many elements, of which type."""
 
-from typing import Any, Union
+from typing import Any, Optional, Union
 
 import numpy as np
 
@@ -32,9 +32,14 @@ def refused(text: str) -> RejoinError:
     return RejoinError(Code.BAD_ARGUMENT, text)
 
 
-def element(array: "np.ndarray[Any, Any]") -> int:
-    """The number of its element type."""
-    number = _ELEMENTS.get(array.dtype.name)
+def element(array: "np.ndarray[Any, Any]", given: Optional[str] = None) -> int:
+    """The number of its element type: the array's own, or bfloat16 whose bits are in an array of uint16."""
+    name = array.dtype.name
+    if given is not None and given != name:
+        if (given, name) != ("bfloat16", "uint16"):
+            raise refused(f"an array of {array.dtype} was given for elements of {given!r}; only bfloat16 may come as uint16")
+        name = given
+    number = _ELEMENTS.get(name)
     if number is None or not array.dtype.isnative:
         raise refused(f"an array of {array.dtype} was given; expected one of {', '.join(_ELEMENTS)}, in this machine's byte order")
     return number

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Type, Union
 import numpy as np
 
 from . import _library as c
-from ._arrays import Data, element, order as order_number, raw, reduction, refused, whole
+from ._arrays import Data, element as element_number, order as order_number, raw, reduction, refused, whole
 from ._errors import Code, RejoinError
 
 Prepare = Callable[["np.ndarray[Any, Any]"], None]
@@ -151,6 +151,7 @@ class Communicator:
         op: Union[str, Fold] = "sum",
         *,
         name: Optional[str] = None,
+        element: Optional[str] = None,
         order: str = "rank",
         boot: Union[bool, str] = False,
         prepare: Optional[Prepare] = None,
@@ -161,6 +162,9 @@ class Communicator:
         from left to right in the order of the ranks, need be neither commutative nor associative, and has to give the same
         whenever it is given the same; the array may then have any type without objects. ``name`` (the function's own, if it
         isn't given) has to be the same at all ranks.
+
+        ``element="bfloat16"`` says that an array of uint16 holds the bits of such numbers, for which numpy has no type of its
+        own. (Arrays of the package ml_dtypes say so themselves.)
         """
         whole("the array", array, True)
         callbacks = _Callbacks()
@@ -171,7 +175,7 @@ class Communicator:
             arguments = (data, array.size, array.itemsize, called, fold, None, *options)
             self._call("allreduce_custom", *arguments, callbacks=callbacks)
         else:
-            self._call("allreduce", data, array.size, element(array), reduction(op), *options, callbacks=callbacks)
+            self._call("allreduce", data, array.size, element_number(array, element), reduction(op), *options, callbacks=callbacks)
         return array
 
     def allreduce_object(
@@ -201,12 +205,13 @@ class Communicator:
         output: Optional["np.ndarray[Any, Any]"] = None,
         op: str = "sum",
         *,
+        element: Optional[str] = None,
         order: str = "rank",
         boot: Union[bool, str] = False,
         prepare: Optional[Prepare] = None,
     ) -> "np.ndarray[Any, Any]":
         """This rank's part of the reduction of all ranks' arrays, as :meth:`part` divides them. Returns the output, a flat array
-        that is made if it isn't given."""
+        that is made if it isn't given. ``element``: as :meth:`allreduce`."""
         whole("the array", array, prepare is not None)
         part = self.part(array.size, order=order)
         if output is None:
@@ -216,7 +221,7 @@ class Communicator:
         callbacks = _Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         data, room = array.ctypes.data, output.ctypes.data
-        arguments = (data, array.size, room, output.size, element(array), reduction(op), *options)
+        arguments = (data, array.size, room, output.size, element_number(array, element), reduction(op), *options)
         self._call("reduce_scatter", *arguments, callbacks=callbacks)
         return output
 
@@ -243,7 +248,7 @@ class Communicator:
             raise refused(f"rank {root} was asked for in a world of {self.world} ranks")
         callbacks = _Callbacks()
         options = self._options(callbacks, "rank", boot, prepare, array)
-        self._call("broadcast", array.ctypes.data, array.size, element(array), root, *options, callbacks=callbacks)
+        self._call("broadcast", array.ctypes.data, array.size, element_number(array), root, *options, callbacks=callbacks)
         return array
 
     def allgather(
@@ -265,7 +270,7 @@ class Communicator:
             )
         callbacks = _Callbacks()
         options = self._options(callbacks, "rank", boot, prepare, array)
-        arguments = (array.ctypes.data, array.size, output.ctypes.data, element(array), *options)
+        arguments = (array.ctypes.data, array.size, output.ctypes.data, element_number(array), *options)
         self._call("allgather", *arguments, callbacks=callbacks)
         return output
 
@@ -277,7 +282,7 @@ class Communicator:
         output, counts = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_size_t)()
         options = self._options(_Callbacks(), "rank", boot, None, None)
         pointers = (ctypes.byref(output), ctypes.byref(counts))
-        self._call("allgather_v", array.ctypes.data, array.size, element(array), *pointers, *options)
+        self._call("allgather_v", array.ctypes.data, array.size, element_number(array), *pointers, *options)
         lengths = [counts[rank] for rank in range(self.world)]
         size = sum(lengths) * array.itemsize
         everything = np.frombuffer(ctypes.string_at(output.value or 0, size) if size else b"", dtype=array.dtype)

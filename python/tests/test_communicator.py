@@ -25,6 +25,11 @@ class Calls(Launched):
             same = ranks.allreduce(array)
             assert same is array, "the array itself is changed"
             assert array.tolist() == [[3 + 3 * salt, 3], [6, 3]], (kind, array)
+        one, three, six = 0x3F80, 0x4040, 0x40C0  # the bits of these numbers as bfloat16
+        bits = np.array([one, three][: own + 1] + [0] * (1 - own), dtype="u2")[:2]
+        assert ranks.allreduce(bits, element="bfloat16").tolist() == [three, six], bits
+        halves = ranks.reduce_scatter(np.full(3, one, dtype="u2"), element="bfloat16")
+        assert halves.dtype == "u2" and set(halves.tolist()) <= {three}
         assert ranks.allreduce(np.array([own, -own]), "max").tolist() == [2, 0]
         assert ranks.allreduce(np.array([1 << own]), "or").tolist() == [7]
         assert ranks.allreduce(np.empty(0)).size == 0
@@ -95,6 +100,8 @@ class Calls(Launched):
         refused("isn't contiguous", ranks.allreduce, np.zeros((4, 4))[:, 1])
         refused("array of complex128", ranks.allreduce, np.zeros(2, dtype=complex))
         refused("byte order", ranks.allreduce, np.zeros(2, dtype=">f8"))
+        refused("only bfloat16 may come as uint16", ranks.allreduce, np.zeros(2), element="bfloat16")
+        refused("only bfloat16 may come as uint16", ranks.allreduce, np.zeros(2, dtype="u2"), element="float16")
         refused("Python objects", ranks.allreduce, np.array([{}]))
         refused("reduction 'mean' is unknown", ranks.allreduce, np.zeros(2), "mean")
         refused("not defined for f64", ranks.allreduce, np.zeros(2), "xor")

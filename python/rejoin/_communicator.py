@@ -2,6 +2,7 @@
 
 import ctypes
 import itertools
+import os
 import sys
 import threading
 import traceback
@@ -432,7 +433,9 @@ class Process:
     communicators that were made of it stay usable.
 
     ``job`` is 32 hexadecimal digits, ``secret`` 32 bytes, ``tracker`` an address with a port, ``executor`` a name that no other
-    process of the job has, ``listen`` the IP address that peers reach this process at.
+    process of the job has, ``listen`` the IP address that peers reach this process at. ``log_memory`` and ``log_disk`` are the bytes
+    that results for ranks that come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's folder
+    for temporary files).
     """
 
     def __init__(
@@ -447,6 +450,9 @@ class Process:
         host: Optional[str] = None,
         encrypt: bool = False,
         tracker_timeout: Optional[float] = None,
+        log_memory: Optional[int] = None,
+        log_disk: Optional[int] = None,
+        spill: Optional[str] = None,
     ) -> None:
         if len(secret) != 32:
             raise refused(f"the secret has {len(secret)} bytes; expected 32")
@@ -454,6 +460,10 @@ class Process:
         config = c.Config(ctypes.sizeof(c.Config), job.encode(), secret, *[text.encode() for text in texts])
         config.encrypt = int(encrypt)
         config.tracker_timeout_millis = 0 if tracker_timeout is None else max(1, int(tracker_timeout * 1000))
+        # In C 0 is the default, and a single byte is as good as none.
+        config.log_memory = 0 if log_memory is None else max(1, log_memory)
+        config.log_disk = 0 if log_disk is None else max(1, log_disk)
+        config.spill = None if spill is None else os.fsencode(spill)
         handle = ctypes.c_void_p()
         status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
         self._handle: Optional[int] = handle.value

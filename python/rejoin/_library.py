@@ -59,6 +59,9 @@ class Config(ctypes.Structure):
         ("executor", ctypes.c_char_p),
         ("encrypt", ctypes.c_int32),
         ("tracker_timeout_millis", ctypes.c_uint64),
+        ("log_memory", ctypes.c_uint64),
+        ("log_disk", ctypes.c_uint64),
+        ("spill", ctypes.c_char_p),
     ]
 
 

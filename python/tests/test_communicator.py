@@ -203,6 +203,16 @@ class Calls(Launched):
         self.assertIn("seen TRAINING_FAILED by ValueError: ", out)
         self.assertIn("the custom reducer failed: `bad` returned 1", out + err)
 
+    def test_results_that_fit_nowhere_end_the_job_with_an_error_that_names_the_settings(self):
+        program = BEGIN + """
+    with rejoin.join() as ranks:
+        for _ in range(10):
+            ranks.allreduce(np.ones(1000))
+    """
+        _, err = self.run_ranks(2, program, "--log-memory", "20k", "--log-disk", "0", status=4)
+        self.assertIn("OUT_OF_SPACE", err)
+        self.assertIn("--log-memory", err)
+
     def test_different_calls_are_named_with_their_sites_in_python(self):
         program = BEGIN + """
     with rejoin.join() as ranks:

@@ -103,12 +103,16 @@ impl Agent {
             return Err(Error::new(Code::BadArgument, text));
         }
         let found = match &durable {
-            Some(durable) => durable::file::list(&durable.folder, config.job)?,
+            Some(durable) => durable::file::list(&durable.folder, durable.identity.unwrap_or(config.job))?,
             None => Vec::new(),
         };
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
         let (control, shared) = Control::new(&config, keys, plane.clone(), found)?;
-        let writer = durable.map(|durable| durable::Writer::start(durable, config.job, shared.clone())).transpose()?;
+        let writer = durable.map(|durable| {
+            let identity = durable.identity.unwrap_or(config.job);
+            durable::Writer::start(durable, identity, shared.clone())
+        });
+        let writer = writer.transpose()?;
         let address = control.address();
         plane.attach(Box::new(shared.reports()));
         let thread = std::thread::Builder::new()

@@ -13,9 +13,11 @@ use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Link, LinkError};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::io;
 use std::time::{Duration, Instant};
 
 use crate::agent::MemberId;
+use crate::logs::Logged;
 use crate::plane::DataPlane;
 use crate::store::{digest, CheckpointStore};
 
@@ -198,8 +200,8 @@ struct Part {
     reply: Option<Reply>,
     /// Phase, lineage and digest of the bytes' frames.
     header: Header,
-    bytes: Bytes,
-    sent: usize,
+    bytes: Logged,
+    sent: u64,
     /// The bytes of this checkpoint are still being made.
     awaits: Option<Checkpoint>,
 }
@@ -237,7 +239,7 @@ impl Serve {
                 for (seqno, entry) in (from..to).zip(entries) {
                     let Entry { signature, key, result } = entry;
                     // The digest is made when its turn comes: many results at once would hold up the heartbeat.
-                    let reply = Reply::Result { seqno, signature, key, length: result.len() as u64, digest: 0 };
+                    let reply = Reply::Result { seqno, signature, key, length: result.len(), digest: 0 };
                     self.parts.push_back(Part::new(Some(reply), phase, lineage, 0, result));
                 }
                 if missing {
@@ -307,7 +309,7 @@ impl Serve {
         loop {
             while link.queued_bytes() < WINDOW {
                 let Some(part) = self.parts.front_mut().filter(|part| part.awaits.is_none()) else { break };
-                if part.push(link) {
+                if part.push(link)? {
                     self.parts.pop_front();
                 }
             }
@@ -322,7 +324,8 @@ impl Serve {
 }
 
 impl Part {
-    fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, digest: u64, bytes: Bytes) -> Self {
+    fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, digest: u64, bytes: impl Into<Logged>) -> Self {
+        let bytes = bytes.into();
         let header = Header { kind: Kind::Bulk, phase, lineage, digest, ..Header::control(0) };
         Part { reply, header, bytes, sent: 0, awaits: None }
     }
@@ -332,20 +335,23 @@ impl Part {
         Part::new(reply, Phase::Version(made.version), made.lineage, made.digest as u64, bytes)
     }
 
-    /// Queues the next piece; true when it was the last one.
-    fn push(&mut self, link: &mut Link) -> bool {
+    /// Queues the next piece; true when it was the last one. A result that lies on disk is read piece by piece.
+    ///
+    /// # Errors
+    /// When it can't be read: the link is of no more use, and the other side asks somebody else.
+    fn push(&mut self, link: &mut Link) -> io::Result<bool> {
         if let Some(mut reply) = self.reply.take() {
             if let Reply::Result { digest: of_all, .. } = &mut reply {
-                *of_all = digest(&self.bytes);
+                *of_all = self.bytes.digest();
             }
             link.send_message(&reply);
         }
-        let end = (self.sent + SLICE).min(self.bytes.len());
+        let end = (self.sent + SLICE as u64).min(self.bytes.len());
         if end > self.sent {
-            link.send(Header { offset: self.sent as u64, ..self.header }, self.bytes.slice(self.sent..end));
+            link.send(Header { offset: self.sent, ..self.header }, self.bytes.part(self.sent, end)?);
             self.sent = end;
         }
-        self.sent == self.bytes.len()
+        Ok(self.sent == self.bytes.len())
     }
 }
 

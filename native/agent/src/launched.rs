@@ -5,8 +5,9 @@
 //! program may be wrapped in shells and interpreters as long as they let descriptors through.
 
 use crate::agent::AgentConfig;
-use crate::collective::{Communicator, Limits, Process};
+use crate::collective::{Communicator, Limits, Process, Settings};
 use crate::durable::Durable;
+use crate::logs::LogLimits;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_transport::{JobId, PortRange, Secret};
@@ -42,6 +43,16 @@ pub const DURABLE: &str = "REJOIN_DURABLE";
 /// Every how many versions a checkpoint is written there; 1 when it isn't set.
 pub const DURABLE_EVERY: &str = "REJOIN_DURABLE_EVERY";
 
+/// The number of its files ([`crate::durable::identity`]); the job's own when it isn't set.
+pub const DURABLE_IDENTITY: &str = "REJOIN_DURABLE_IDENTITY";
+
+/// Most bytes of logs in this process's memory; [`LogLimits`]' default when it isn't set.
+pub const LOG_MEMORY: &str = "REJOIN_LOG_MEMORY";
+/// The same on disk.
+pub const LOG_DISK: &str = "REJOIN_LOG_DISK";
+/// The folder of logs on disk.
+pub const SPILL: &str = "REJOIN_SPILL";
+
 /// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
 pub const LOG: &str = "REJOIN_LOG";
 
@@ -66,8 +77,8 @@ pub struct Launched {
     pub calls: bool,
     /// Whether its ranks share memory with others of the same host.
     pub shares_memory: bool,
-    /// Durable checkpoints.
-    pub durable: Option<Durable>,
+    /// Durable checkpoints, and limits.
+    pub settings: Settings,
     /// For [`crate::Agent::start`].
     pub agent: AgentConfig,
 }
@@ -99,7 +110,7 @@ impl Launched {
     /// # Errors
     /// As [`Process::start`].
     pub fn process(&self) -> Result<Process, Error> {
-        let process = Process::start_durable(self.agent.clone(), self.durable.clone())?;
+        let process = Process::start_with(self.agent.clone(), self.settings.clone())?;
         let process = process.telling_details(self.details).sharing_memory(self.shares_memory);
         Ok(match self.calls {
             true => process.telling_calls(Arc::new(|line| eprintln!("call {line}"))),
@@ -130,7 +141,7 @@ impl Launched {
         }
         let task: u32 = read(ATTEMPT, &get(ATTEMPT)?, "how often the rank was started before")?;
         let tracker: SocketAddr = read(TRACKER, &get(TRACKER)?, "an address with a port, as 127.0.0.1:4711")?;
-        let job = job(&get(JOB)?)?;
+        let job = number(JOB, &get(JOB)?)?;
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
         let is_wanted = |name| variable(name).is_some_and(|value| value == "1");
         let (details, calls) = (is_wanted(DETAILS), is_wanted(CALLS));
@@ -138,10 +149,23 @@ impl Launched {
         let durable = match variable(DURABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => {
                 let every = variable(DURABLE_EVERY).unwrap_or_else(|| "1".into());
-                Some(Durable { folder: folder.into(), every: read(DURABLE_EVERY, &every, "a number of versions")? })
+                let every = read(DURABLE_EVERY, &every, "a number of versions")?;
+                let identity = variable(DURABLE_IDENTITY).filter(|text| !text.is_empty());
+                let identity = identity.map(|text| number(DURABLE_IDENTITY, &text)).transpose()?;
+                Some(Durable { folder: folder.into(), every, identity })
             }
             None => None,
         };
+        let mut logs = LogLimits::default();
+        if let Some(bytes) = variable(LOG_MEMORY) {
+            logs.memory_bytes = read(LOG_MEMORY, &bytes, "a number of bytes")?;
+        }
+        if let Some(bytes) = variable(LOG_DISK) {
+            logs.disk_bytes = read(LOG_DISK, &bytes, "a number of bytes")?;
+        }
+        if let Some(folder) = variable(SPILL).filter(|folder| !folder.is_empty()) {
+            logs.folder = folder.into();
+        }
         let agent = AgentConfig {
             job,
             secret,
@@ -160,7 +184,7 @@ impl Launched {
             details,
             calls,
             shares_memory,
-            durable,
+            settings: Settings { durable, logs },
             agent,
         })
     }
@@ -180,10 +204,10 @@ fn read<T: FromStr>(name: &str, text: &str, expected: &str) -> Result<T, Error> 
     text.parse().map_err(|_| Error::new(Code::BadArgument, format!("{name} is {text:?}; expected {expected}")))
 }
 
-fn job(text: &str) -> Result<JobId, Error> {
+fn number(name: &str, text: &str) -> Result<JobId, Error> {
     let number = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok()).flatten();
     let number = number
-        .ok_or_else(|| Error::new(Code::BadArgument, format!("{JOB} is {text:?}; expected 32 hexadecimal digits")))?;
+        .ok_or_else(|| Error::new(Code::BadArgument, format!("{name} is {text:?}; expected 32 hexadecimal digits")))?;
     Ok(JobId(number.to_be_bytes()))
 }
 

@@ -13,6 +13,7 @@ mod fetch;
 pub mod launched;
 mod links;
 pub mod logging;
+pub mod logs;
 mod plane;
 mod store;
 mod strike;

@@ -1,5 +1,6 @@
 //! What carries the bytes of an agent's ranks: the seam between the agent and a way into a training library.
 
+use crate::logs::Logged;
 use bytes::Bytes;
 use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
 use rejoin_protocol::error::Error;
@@ -58,7 +59,7 @@ pub trait DataPlane: Send + Sync {
     fn plan(&self, _rank: Rank, _incarnation: Incarnation, _plan: collective::Plan) {}
     /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many as are held, from the
     /// first on.
-    fn results(&self, _lineage: Lineage, _phase: Phase, _from: u32, _to: u32) -> Vec<Entry<Bytes>> {
+    fn results(&self, _lineage: Lineage, _phase: Phase, _from: u32, _to: u32) -> Vec<Entry<Logged>> {
         Vec::new()
     }
     /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
@@ -75,6 +76,10 @@ pub trait DataPlane: Send + Sync {
     fn faults(&self, rules: Vec<FaultRule>);
     /// Memory and disk in use.
     fn usage(&self) -> PlaneUsage;
+    /// Whether logs use more memory than they may: until that has changed, no results that were asked for are brought.
+    fn is_full(&self) -> bool {
+        false
+    }
     /// The agent is over.
     fn close(&self);
 }

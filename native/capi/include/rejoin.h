@@ -205,9 +205,13 @@ typedef struct rejoin_config {
     const char *executor;           /* name of this process, which no other one of the job has */
     int32_t encrypt;                /* 1: links between ranks are encrypted (they are always authenticated) */
     uint64_t tracker_timeout_millis; /* how long the tracker may be out of reach at the start; 0: 10 s */
+    uint64_t log_memory;            /* bytes of memory for results that a rank that comes back is given again, over all ranks of
+                                       this process; older ones go to disk; 0: 1 GiB */
+    uint64_t log_disk;              /* the same on disk, where more is REJOIN_OUT_OF_SPACE; 0: 16 GiB; 1 is as good as none */
+    const char *spill;              /* the folder for those on disk, in files without names; NULL: the system's for temporary files */
 } rejoin_config;
 
-#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0}
+#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL}
 
 /*
  * Starts this process's part: a listener and one thread. *process is set whatever is returned, as with rejoin_join_launched().

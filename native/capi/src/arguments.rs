@@ -1,13 +1,15 @@
 //! Pointers and numbers from C become slices, texts and settings; what can't is refused.
 
 use crate::numbers::{order, unknown};
-use rejoin_agent::collective::{Boot, Limits, Options};
+use rejoin_agent::collective::{Boot, Limits, Options, Settings};
+use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
 use std::ffi::{c_char, c_void, CStr};
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -70,6 +72,12 @@ pub struct RejoinConfig {
     pub encrypt: i32,
     /// At the start.
     pub tracker_timeout_millis: u64,
+    /// Bytes.
+    pub log_memory: u64,
+    /// Bytes.
+    pub log_disk: u64,
+    /// Folder.
+    pub spill: *const c_char,
 }
 
 pub(crate) fn bad(text: String) -> Error {
@@ -223,7 +231,7 @@ pub(crate) unsafe fn limits(limits: *const RejoinLimits) -> Result<Limits, Error
 
 /// # Safety
 /// As `sized` and `text`; the secret has 32 bytes.
-pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<AgentConfig, Error> {
+pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig, Settings), Error> {
     // SAFETY: as this function's, here and below.
     let given = unsafe { sized("rejoin_config", config) }?.ok_or_else(|| bad("config is NULL".into()))?;
     // SAFETY: see above.
@@ -239,7 +247,14 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<AgentConfig, 
     let secret: [u8; 32] = unsafe { given.secret.cast::<[u8; 32]>().read() };
     let listen = optional("listen", given.listen)?.unwrap_or_else(|| "127.0.0.1".into());
     let millis = if given.tracker_timeout_millis == 0 { 10_000 } else { given.tracker_timeout_millis };
-    Ok(AgentConfig {
+    let default = LogLimits::default();
+    let or = |bytes: u64, default: u64| if bytes == 0 { default } else { bytes };
+    let logs = LogLimits {
+        memory_bytes: or(given.log_memory, default.memory_bytes),
+        disk_bytes: or(given.log_disk, default.disk_bytes),
+        folder: optional("spill", given.spill)?.map_or(default.folder, PathBuf::from),
+    };
+    let agent = AgentConfig {
         job: JobId(number.to_be_bytes()),
         secret: Secret::new(secret),
         encrypt: given.encrypt != 0,
@@ -249,7 +264,8 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<AgentConfig, 
         host: optional("host", given.host)?.unwrap_or(listen),
         tracker: parse("tracker", &needed("tracker", given.tracker)?, "an address with a port, as 127.0.0.1:4711")?,
         tracker_millis: millis,
-    })
+    };
+    Ok((agent, Settings { logs, ..Settings::default() }))
 }
 
 fn parse<T: FromStr>(what: &str, value: &str, expected: &str) -> Result<T, Error> {

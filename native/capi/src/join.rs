@@ -17,7 +17,11 @@ pub unsafe extern "C" fn rejoin_process_start(given: *const RejoinConfig, proces
         return status(Code::BadArgument);
     }
     // SAFETY: the header asks for a config and its texts, or NULL.
-    let (handle, number) = RejoinProcess::start(|| Process::start(unsafe { config(given) }?));
+    let (handle, number) = RejoinProcess::start(|| {
+        // SAFETY: see above.
+        let (agent, settings) = unsafe { config(given) }?;
+        Process::start_with(agent, settings)
+    });
     // SAFETY: it points to room for a pointer.
     unsafe { process.write(Box::into_raw(handle)) };
     number

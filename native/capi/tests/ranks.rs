@@ -60,6 +60,23 @@ fn every_collective_gives_every_rank_its_value() {
 }
 
 #[test]
+fn the_settings_of_logs_are_the_processs_and_an_error_names_them() {
+    let job = Job::new(1);
+    let process = job.process_with(c"the only one", |config| (config.log_memory, config.log_disk) = (20_000, 1));
+    let (rank, status) = job.join(process, 0, 0);
+    rank.check(status);
+    let failed = (0..10).find_map(|_| {
+        let status = rank.allreduce(&mut [1.0; 1000], F64, SUM, c"sum");
+        (status != 0).then_some(status)
+    });
+    assert_eq!(failed, Some(11), "OUT_OF_SPACE was expected: 8 KB each don't fit into 20");
+    let said = rank.message();
+    assert!(said.contains("20000") && said.contains("log_memory"), "{said}");
+    // SAFETY: it is closed once.
+    unsafe { rejoin_process_close(process) };
+}
+
+#[test]
 fn input_and_output_may_be_one_buffer() {
     Job::new(WORLD as u32).all(|rank| {
         let own = rank.number() as usize;
@@ -506,6 +523,9 @@ fn a_configuration_that_cannot_be_used_says_which_part() {
         executor: null(),
         encrypt: 0,
         tracker_timeout_millis: 0,
+        log_memory: 0,
+        log_disk: 0,
+        spill: null(),
     };
     // SAFETY: what is not NULL is there.
     unsafe {

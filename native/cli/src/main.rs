@@ -5,6 +5,7 @@ mod record;
 mod rules;
 mod run;
 mod simulate;
+mod size;
 mod timeline;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -27,7 +28,7 @@ struct Arguments {
 enum Command {
     /// Run a program as N ranks on this machine, with their tracker.
     #[command(after_long_help = format!("{}\n\n{}", rules::GRAMMAR, run::status::STATUSES))]
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Draw what each rank did when, from an event log, as an SVG picture.
     Timeline {
         /// A log written by `rejoin run --events`.
@@ -86,6 +87,21 @@ struct RunArguments {
     /// Send all bytes of collectives over links, also between ranks of this machine, which share memory otherwise.
     #[arg(long)]
     no_shared_memory: bool,
+    /// Name of the job, under which durable checkpoints are written and found again.
+    #[arg(long, requires = "durable", value_name = "NAME")]
+    job: Option<String>,
+    /// Start from the newest durable checkpoint of the job's name that is whole; from the beginning if there is none.
+    #[arg(long, requires = "job")]
+    resume: bool,
+    /// Memory for results that a rank that comes back is given again, in each process; older ones go to disk.
+    #[arg(long, value_parser = size::bytes, default_value = "1g", value_name = "BYTES")]
+    log_memory: u64,
+    /// The same on disk; more ends the job with an error. With 0 nothing goes there.
+    #[arg(long, value_parser = size::bytes, default_value = "16g", value_name = "BYTES")]
+    log_disk: u64,
+    /// Folder for those on disk, in files without names; it is made if it isn't there. Default: the system's for temporary files.
+    #[arg(long, value_name = "FOLDER")]
+    spill: Option<PathBuf>,
     /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
     #[arg(long)]
     calls: bool,
@@ -103,7 +119,7 @@ fn time(text: &str) -> Result<Duration, BadRule> {
 
 fn main() -> ExitCode {
     match Arguments::parse().command {
-        Command::Run(arguments) => start(arguments),
+        Command::Run(arguments) => start(*arguments),
         Command::Timeline { log, output } => match timeline::draw(&log, output.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(text) => complain(&text),
@@ -142,6 +158,11 @@ fn start(arguments: RunArguments) -> ExitCode {
         durable: arguments.durable,
         durable_every: arguments.durable_every,
         shares_memory: !arguments.no_shared_memory,
+        job: arguments.job,
+        resume: arguments.resume,
+        log_memory: arguments.log_memory,
+        log_disk: arguments.log_disk,
+        spill: arguments.spill,
         calls: arguments.calls,
         log: arguments.log,
         command: arguments.command,

@@ -13,6 +13,7 @@ use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
 use rejoin_agent::collective::{Communicator, Limits, Process};
 use rejoin_agent::launched::Launched;
+use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Incarnation, Rank};
@@ -73,8 +74,15 @@ pub(crate) fn open<'l>(
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("agent", texts(env, &settings)?)?;
     let config = agent::control(&mut settings, secret(env, &key)?)?;
+    let (bytes, default) = ("a number of bytes", LogLimits::default());
+    let logs = LogLimits {
+        memory_bytes: settings.or("log.memory.bytes", bytes, default.memory_bytes)?,
+        disk_bytes: settings.or("log.disk.bytes", bytes, default.disk_bytes)?,
+        folder: settings.or("spill.dir", "a directory for logs", default.folder)?,
+    };
     settings.done()?;
-    Ok(PROCESSES.add(Process::start(config)?))
+    let chosen = rejoin_agent::collective::Settings { logs, ..Default::default() };
+    Ok(PROCESSES.add(Process::start_with(config, chosen)?))
 }
 
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<(), Failure> {

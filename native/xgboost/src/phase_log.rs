@@ -2,14 +2,17 @@
 
 use crate::chunks::Chunks;
 use bytes::{Bytes, BytesMut};
-use rejoin_protocol::error::{Code, Error};
+use rejoin_agent::logs::{self, LogLimits};
+use rejoin_protocol::error::Error;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
+
+/// Which settings the limits come from.
+const SETTINGS: &str = "spark.rejoin.log.memory, spark.rejoin.log.disk";
 
 /// What a piece costs besides its bytes.
 const PIECE_COST: u64 = 64;
@@ -23,75 +26,29 @@ const JOINED_PIECE: usize = 64 << 10;
 /// Most bytes of idle read buffers; less when the memory limit is small.
 const IDLE_BYTES: u64 = 64 << 20;
 
-/// What all logs of an agent may use, and what they use. Counts are read from other threads.
+/// What all logs of an agent may use, and buffers that are used again.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    spill_dir: PathBuf,
-    memory_limit: u64,
-    disk_limit: u64,
-    memory: AtomicU64,
-    memory_peak: AtomicU64,
-    disk: AtomicU64,
+    room: logs::Budget,
     pub(crate) chunks: Chunks,
 }
 
 impl Budget {
     /// Nothing used yet. Limits are in bytes.
-    pub(crate) fn new(spill_dir: PathBuf, memory_limit: u64, disk_limit: u64) -> Self {
-        let (memory, memory_peak, disk) = Default::default();
-        let chunks = Chunks::new(IDLE_BYTES.min(memory_limit / 4));
-        Budget { spill_dir, memory_limit, disk_limit, memory, memory_peak, disk, chunks }
+    pub(crate) fn new(folder: PathBuf, memory_bytes: u64, disk_bytes: u64) -> Self {
+        let chunks = Chunks::new(IDLE_BYTES.min(memory_bytes / 4));
+        let limits = LogLimits { memory_bytes, disk_bytes, folder };
+        Budget { room: logs::Budget::new(limits, SETTINGS), chunks }
     }
 
     /// Bytes in memory, the most they ever were, bytes on disk.
     pub(crate) fn used(&self) -> (u64, u64, u64) {
-        (self.memory.load(Relaxed), self.memory_peak.load(Relaxed), self.disk.load(Relaxed))
+        self.room.used()
     }
 
     /// How many bytes have to leave the memory, with some more so that it doesn't come to this at every piece.
     pub(crate) fn excess(&self) -> u64 {
-        let memory = self.memory.load(Relaxed);
-        if memory <= self.memory_limit {
-            return 0;
-        }
-        memory - self.memory_limit + self.memory_limit / 8
-    }
-
-    fn take_memory(&self, bytes: u64) {
-        let now = self.memory.fetch_add(bytes, Relaxed) + bytes;
-        self.memory_peak.fetch_max(now, Relaxed);
-    }
-
-    fn take_disk(&self, bytes: u64) -> Result<(), Error> {
-        let used = self.disk.load(Relaxed);
-        if used + bytes > self.disk_limit {
-            return Err(Error::new(
-                Code::OutOfSpace,
-                format!(
-                    "the logs that a restarted rank needs use {} bytes of memory and {used} bytes on disk; the limits are \
-                     {} and {}. Raise the limits, or take checkpoints more often",
-                    self.memory.load(Relaxed),
-                    self.memory_limit,
-                    self.disk_limit
-                ),
-            ));
-        }
-        self.disk.fetch_add(bytes, Relaxed);
-        Ok(())
-    }
-
-    fn file(&self) -> Result<File, Error> {
-        tempfile::tempfile_in(&self.spill_dir).map_err(|cause| {
-            let directory = self.spill_dir.display();
-            Error::new(
-                Code::OutOfSpace,
-                format!(
-                    "the logs need more than {} bytes of memory, and no file for them can be made in {directory}: {cause}. \
-                     Raise the memory limit, or give a writable directory",
-                    self.memory_limit
-                ),
-            )
-        })
+        self.room.excess()
     }
 }
 
@@ -114,7 +71,7 @@ impl PhaseLog {
 
     /// The worker wrote these bytes next.
     pub(crate) fn append(&mut self, bytes: Bytes) {
-        self.budget.take_memory(bytes.len() as u64 + PIECE_COST);
+        self.budget.room.take_memory(bytes.len() as u64 + PIECE_COST);
         let at = self.length;
         self.length += bytes.len() as u64;
         self.pieces.push_back((at, bytes));
@@ -190,25 +147,17 @@ impl PhaseLog {
         while moved < wanted {
             let Some((at, bytes)) = self.pieces.front() else { break };
             let length = bytes.len() as u64;
-            self.budget.take_disk(length)?;
+            self.budget.room.take_disk(length)?;
             if self.file.is_none() {
-                self.file = Some(self.budget.file()?);
+                self.file = Some(self.budget.room.file()?);
             }
             let written = self.file.as_ref().map_or(Ok(()), |file| file.write_all_at(bytes, *at));
-            written.map_err(|cause| {
-                let directory = self.budget.spill_dir.display();
-                Error::new(
-                    Code::OutOfSpace,
-                    format!(
-                        "the logs that a restarted rank needs use more than {} bytes of memory, and {length} bytes of them \
-                         can't be written to a file in {directory}: {cause}. Make room there, give another directory, raise \
-                         the memory limit, or take checkpoints more often",
-                        self.budget.memory_limit
-                    ),
-                )
-            })?;
+            if let Err(cause) = written {
+                self.budget.room.give_disk(length);
+                return Err(self.budget.room.not_written(length, &cause));
+            }
             self.pieces.pop_front();
-            self.budget.memory.fetch_sub(length + PIECE_COST, Relaxed);
+            self.budget.room.give_memory(length + PIECE_COST);
             self.on_disk += length;
             moved += length;
         }
@@ -219,8 +168,8 @@ impl PhaseLog {
 impl Drop for PhaseLog {
     fn drop(&mut self) {
         let memory = self.in_memory() + PIECE_COST * self.pieces.len() as u64;
-        self.budget.memory.fetch_sub(memory, Relaxed);
-        self.budget.disk.fetch_sub(self.on_disk, Relaxed);
+        self.budget.room.give_memory(memory);
+        self.budget.room.give_disk(self.on_disk);
         self.budget.chunks.give_back(self.pieces.drain(..).map(|(_, bytes)| bytes));
     }
 }
@@ -228,6 +177,7 @@ impl Drop for PhaseLog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rejoin_protocol::error::Code;
 
     fn budget(memory: u64, disk: u64) -> Arc<Budget> {
         Arc::new(Budget::new(std::env::temp_dir(), memory, disk))

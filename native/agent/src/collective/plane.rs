@@ -2,6 +2,7 @@
 
 use super::seat::{Seat, State};
 use crate::agent::MemberId;
+use crate::logs::{Budget, LogLimits, Logged};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -11,23 +12,81 @@ use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_transport::shm::Segment;
 use rejoin_transport::Link;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// All ranks of one process.
-#[derive(Default)]
 pub(super) struct CollectivePlane {
     seats: Mutex<BTreeMap<MemberId, Arc<Seat>>>,
     agent: OnceLock<Box<dyn AgentReports>>,
     rules: Mutex<Vec<FaultRule>>,
     has_rules: AtomicBool,
-    peak: AtomicU64,
     /// What ranks of this process share, by nonce.
     segments: Mutex<BTreeMap<u64, Weak<Segment>>>,
+    /// What the logs of all ranks may use.
+    budget: Arc<Budget>,
+    /// One rank at a time writes results to disk.
+    spilling: Mutex<()>,
 }
 
+/// Which settings the limits of logs come from.
+const LOG_SETTINGS: &str =
+    "--log-memory, --log-disk and --spill of `rejoin run`, else log_memory, log_disk and spill where \
+                            the process is started";
+
 impl CollectivePlane {
+    pub(super) fn new(logs: LogLimits) -> Self {
+        CollectivePlane {
+            seats: Mutex::default(),
+            agent: OnceLock::new(),
+            rules: Mutex::default(),
+            has_rules: AtomicBool::new(false),
+            segments: Mutex::default(),
+            budget: Arc::new(Budget::new(logs, LOG_SETTINGS)),
+            spilling: Mutex::new(()),
+        }
+    }
+
+    /// Brings the oldest results in memory to disk while the logs use more than they may: those of this rank first. Called by
+    /// ranks' own threads in their calls, never by the control thread, whose heartbeats must not wait for a disk.
+    ///
+    /// # Errors
+    /// `OutOfSpace` when the disk or a limit doesn't allow it. All results are as they were.
+    pub(super) fn make_room(&self, own: &Arc<Seat>) -> Result<(), Error> {
+        if self.budget.excess() == 0 {
+            return Ok(());
+        }
+        let _one = self.spilling.lock();
+        let others = self.everybody().into_iter().filter(|seat| seat.member != own.member);
+        for seat in std::iter::once(own.clone()).chain(others) {
+            loop {
+                let excess = self.budget.excess();
+                if excess == 0 {
+                    return Ok(());
+                }
+                let oldest = {
+                    let mut state = seat.lock();
+                    state.results.tell();
+                    state.oldest(excess)
+                };
+                if oldest.is_empty() {
+                    break;
+                }
+                for (phase, seqno, bytes) in oldest {
+                    let file = seat.lock().results.file(phase)?;
+                    // Written without the lock, which the control thread needs too.
+                    let there = file.append(&bytes)?;
+                    seat.lock().spilled(phase, seqno, bytes, there);
+                }
+            }
+        }
+        match self.budget.excess() {
+            0 => Ok(()),
+            _ => Err(self.budget.books_alone()),
+        }
+    }
+
     pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
         self.seats.lock().get(&member).cloned()
     }
@@ -98,7 +157,7 @@ impl CollectivePlane {
             {
                 let mut state = seat.lock();
                 for entry in here {
-                    if state.participant.fetched(fetch.generation, fetch.phase, fetch.from, entry).is_err() {
+                    if state.fetched(&fetch, fetch.from, entry).is_err() {
                         break; // another one than the next: nothing is lost, it is fetched from elsewhere
                     }
                     fetch.from += 1;
@@ -144,7 +203,7 @@ impl DataPlane for CollectivePlane {
 
     fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
         let member = MemberId { rank, incarnation };
-        match Seat::new(member, world, lineage, version) {
+        match Seat::new(member, world, lineage, version, self.budget.clone()) {
             Ok(seat) => drop(self.seats.lock().insert(member, Arc::new(seat))),
             // The rank finds no seat after its join, which is told to it then; its peers see it leave.
             Err(error) => log::error!("{error}"),
@@ -191,8 +250,8 @@ impl DataPlane for CollectivePlane {
         self.change(&seat, |state| state.participant.plan(plan));
     }
 
-    fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Bytes>> {
-        let mut best: Vec<Entry<Bytes>> = Vec::new();
+    fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>> {
+        let mut best: Vec<Entry<Logged>> = Vec::new();
         for seat in self.everybody().into_iter().filter(|seat| seat.lineage == lineage) {
             let state = seat.lock();
             let log = state.participant.log();
@@ -205,7 +264,9 @@ impl DataPlane for CollectivePlane {
 
     fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
         let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
-        let taken = self.change(&seat, |state| state.participant.fetched(fetch.generation, fetch.phase, seqno, entry));
+        let Entry { signature, key, result } = entry;
+        let entry = Entry { signature, key, result: Logged::Memory(result) };
+        let taken = self.change(&seat, |state| state.fetched(fetch, seqno, entry));
         if let Err(error) = taken {
             seat.fail(error);
         }
@@ -251,18 +312,12 @@ impl DataPlane for CollectivePlane {
     }
 
     fn usage(&self) -> PlaneUsage {
-        // Ranks of one process may share a result; each allocation counts once.
-        let mut counted = BTreeSet::new();
-        let mut log_bytes = 0;
-        for seat in self.everybody() {
-            for result in seat.lock().participant.log().results() {
-                if counted.insert(result.as_ptr() as usize) {
-                    log_bytes += result.len() as u64;
-                }
-            }
-        }
-        let peak = self.peak.fetch_max(log_bytes, Ordering::Relaxed).max(log_bytes);
-        PlaneUsage { log_bytes, log_bytes_peak: peak, spilled_bytes: 0 }
+        let (log_bytes, log_bytes_peak, spilled_bytes) = self.budget.used();
+        PlaneUsage { log_bytes, log_bytes_peak, spilled_bytes }
+    }
+
+    fn is_full(&self) -> bool {
+        self.budget.excess() > 0
     }
 
     fn close(&self) {

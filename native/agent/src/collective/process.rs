@@ -9,11 +9,23 @@ use super::plane::CollectivePlane;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
 use crate::durable::Durable;
 use crate::launched;
+use crate::logs::LogLimits;
+use crate::plane::{DataPlane, PlaneUsage};
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_transport::shm::Segment;
 use std::sync::Arc;
+
+/// What a process may choose.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// Durable checkpoints: rank 0's model is written every so many versions, and should all processes have died at once, the
+    /// newest one that is whole is what they start from.
+    pub durable: Option<Durable>,
+    /// What the results that a rank that comes back is given again may use of memory and disk.
+    pub logs: LogLimits,
+}
 
 /// One process of one job. Any number of its ranks may live here, one thread each. Dropping it, and all communicators,
 /// ends its agent.
@@ -32,24 +44,18 @@ impl Process {
     /// # Errors
     /// As [`Agent::start`].
     pub fn start(config: AgentConfig) -> Result<Process, Error> {
-        Process::start_durable(config, None)
+        Process::start_with(config, Settings::default())
     }
 
-    /// The same with durable checkpoints: rank 0's model is written every so many versions, and should all processes have died
-    /// at once, the newest one that is whole is what they start from.
+    /// The same with settings.
     ///
     /// # Errors
     /// As [`Agent::start_durable`].
-    pub fn start_durable(config: AgentConfig, durable: Option<Durable>) -> Result<Process, Error> {
-        let plane = Arc::new(CollectivePlane::default());
-        let agent = Arc::new(Agent::start_durable(config, plane.clone(), durable)?);
-        Ok(Process {
-            agent,
-            plane,
-            details: false,
-            calls: CallLog::default(),
-            shares_memory: launched::shares_memory(),
-        })
+    pub fn start_with(config: AgentConfig, settings: Settings) -> Result<Process, Error> {
+        let plane = Arc::new(CollectivePlane::new(settings.logs));
+        let agent = Arc::new(Agent::start_durable(config, plane.clone(), settings.durable)?);
+        let (calls, shares_memory) = (CallLog::default(), launched::shares_memory());
+        Ok(Process { agent, plane, details: false, calls, shares_memory })
     }
 
     /// The same process, whose ranks tell the tracker how they spend their time from their next join on
@@ -71,6 +77,11 @@ impl Process {
     /// all ranks are on one host and all share it, and over links otherwise; results and errors are the same.
     pub fn sharing_memory(self, shares_memory: bool) -> Process {
         Process { shares_memory, ..self }
+    }
+
+    /// What the results that are kept for ranks that come back use of this process's memory and disk.
+    pub fn usage(&self) -> PlaneUsage {
+        self.plane.usage()
     }
 
     /// The agent.

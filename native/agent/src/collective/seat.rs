@@ -1,16 +1,19 @@
 //! What one rank's thread and the agent's control thread share.
 
 use super::inbox::Inbox;
+use super::results::Results;
 use crate::agent::MemberId;
+use crate::logs::{Budget, Logged, Spilled};
 use crate::plane::PlanePeer;
 use bytes::{Bytes, BytesMut};
 use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
-use rejoin_protocol::collective::{Fetch, Output, Participant, Place, Signature};
+use rejoin_protocol::collective::{Entry, Fetch, Output, Participant, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
@@ -36,7 +39,9 @@ pub(super) struct Seat {
 
 /// What is guarded by the seat's lock.
 pub(super) struct State {
-    pub(super) participant: Participant<Bytes>,
+    pub(super) participant: Participant<Logged>,
+    /// What its log takes of the process's memory and disk.
+    pub(super) results: Results,
     /// All other ranks that live.
     pub(super) peers: Vec<PlanePeer>,
     /// Links that were made and not yet taken by the rank's thread.
@@ -49,13 +54,20 @@ pub(super) struct State {
 }
 
 impl Seat {
-    pub(super) fn new(member: MemberId, world: u32, lineage: Lineage, version: Version) -> Result<Seat, Error> {
+    pub(super) fn new(
+        member: MemberId,
+        world: u32,
+        lineage: Lineage,
+        version: Version,
+        budget: Arc<Budget>,
+    ) -> Result<Seat, Error> {
         let io =
             |cause: std::io::Error| Error::new(Code::Io, format!("rank {} can't make a poll: {cause}", member.rank));
         let poll = Poll::new().map_err(io)?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(io)?;
         let state = State {
             participant: Participant::new(member.rank, member.incarnation, lineage, version),
+            results: Results::new(budget),
             peers: Vec::new(),
             mail: Vec::new(),
             error: None,
@@ -133,14 +145,77 @@ impl State {
             match output {
                 Output::Fetch(fetch) => fetches.push(fetch),
                 Output::Changed => changed = true,
-                Output::Dropped(result) => self.keep(result),
+                Output::Dropped(result) => {
+                    self.results.dropped(&result);
+                    if let Logged::Memory(bytes) = result {
+                        self.keep(bytes);
+                    }
+                }
             }
         }
         (fetches, changed)
     }
 
+    /// A collective that has run is over, unless its attempt is.
+    pub(super) fn finish(&mut self, attempt: Generation, result: Bytes) -> bool {
+        let result = Logged::Memory(result);
+        let cost = self.results.cost(&result);
+        let is_over = self.participant.finish(attempt, result);
+        if is_over {
+            self.results.added(cost);
+        }
+        is_over
+    }
+
+    /// A result that was fetched has come.
+    ///
+    /// # Errors
+    /// As [`Participant::fetched`].
+    pub(super) fn fetched(&mut self, fetch: &Fetch, seqno: u32, entry: Entry<Logged>) -> Result<(), Error> {
+        let finished = |state: &State| state.participant.log().finished(fetch.phase);
+        let (before, cost) = (finished(self), self.results.cost(&entry.result));
+        self.participant.fetched(fetch.generation, fetch.phase, seqno, entry)?;
+        if finished(self) > before {
+            self.results.added(cost);
+        }
+        Ok(())
+    }
+
+    /// The oldest results in memory, so many bytes of them if there are so many, to be written to disk.
+    pub(super) fn oldest(&self, wanted: u64) -> Vec<(Phase, u32, Bytes)> {
+        let mut oldest = Vec::new();
+        let mut bytes = 0;
+        for (phase, seqno, result) in self.participant.log().results() {
+            if let Logged::Memory(result) = result {
+                if bytes >= wanted {
+                    break;
+                }
+                if self.results.is_worth_it(result) {
+                    bytes += result.len() as u64;
+                    oldest.push((phase, seqno, result.clone()));
+                }
+            }
+        }
+        oldest
+    }
+
+    /// One of them has been written there.
+    pub(super) fn spilled(&mut self, phase: Phase, seqno: u32, bytes: Bytes, there: Arc<Spilled>) {
+        let Some(result) = self.participant.result_mut(phase, seqno) else { return };
+        // It may have been dropped meanwhile, and another one stand in its place.
+        let is_same = matches!(result, Logged::Memory(now) if now.as_ptr() == bytes.as_ptr());
+        if is_same {
+            drop(std::mem::replace(result, Logged::Spilled(there)));
+            self.results.left_memory(bytes.len() as u64);
+            self.keep(bytes);
+        }
+    }
+
+    /// Keeps the memory of a result to be used again, as far as little of the process's memory for logs goes into that.
     fn keep(&mut self, result: Bytes) {
-        if self.pool.len() < POOL && !result.is_empty() {
+        let idle: usize = self.pool.iter().map(BytesMut::len).sum();
+        let has_room = idle as u64 + result.len() as u64 <= self.results.idle_limit();
+        if self.pool.len() < POOL && !result.is_empty() && has_room {
             // A result that is being served, or that another rank of this process shares, is freed by its last owner.
             self.pool.extend(result.try_into_mut().ok());
         }

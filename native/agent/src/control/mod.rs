@@ -41,6 +41,8 @@ const FIRST_LINK: usize = 16;
 const USAGE: Duration = Duration::from_secs(2);
 /// A handshake that takes longer is given up.
 const HANDSHAKE: Duration = Duration::from_secs(5);
+/// How often is looked whether there are descriptors again: no event tells.
+const LOOK_FOR_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// Handshakes under way at once; further strangers wait in the listener's queue.
 const HANDSHAKES_LIMIT: usize = 256;
 
@@ -105,12 +107,16 @@ pub(crate) struct Control {
     links: DataLinks,
     /// Fetches of results that failed with every holder, and when they are tried again.
     results_again: Vec<(Instant, Box<ResultsFetch>)>,
+    /// Links over which results come that there is no room for now.
+    results_paused: Vec<Token>,
     /// Checkpoints that a thread makes or reads now.
     making: BTreeSet<Checkpoint>,
     members: BTreeMap<Rank, MemberState>,
     rules: Rules,
     usage_next: Instant,
     strangers: u64,
+    /// The last connection could not be accepted or made for lack of descriptors.
+    is_starved: bool,
     over: Option<String>,
 }
 
@@ -166,11 +172,13 @@ impl Control {
             next_token: FIRST_LINK,
             links: DataLinks::default(),
             results_again: Vec::new(),
+            results_paused: Vec::new(),
             making: BTreeSet::new(),
             members: BTreeMap::new(),
             rules: Rules::default(),
             usage_next: now + USAGE,
             strangers: 0,
+            is_starved: false,
             over: None,
         };
         Ok((control, shared))
@@ -222,8 +230,14 @@ impl Control {
         let connect = self.tracker_next.map(|at| at.saturating_duration_since(now));
         let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
         let again = self.results_again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
+        let room = (!self.results_paused.is_empty()).then_some(results::LOOK_FOR_ROOM);
+        let starved = self.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
-        [host, connect, link, again, hurry].into_iter().flatten().min().unwrap_or(Duration::from_millis(200))
+        [host, connect, link, again, room, starved, hurry]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(Duration::from_millis(200))
     }
 
     /// Feeds the host and does all that it asks for.
@@ -249,6 +263,7 @@ impl Control {
             self.report_usage();
         }
         self.tracker_deadline(now);
+        self.go_on_after_pause(now);
         self.connection_deadlines(now);
         self.make_due_links(now);
         self.fetch_results_again(now);

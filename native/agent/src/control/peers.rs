@@ -21,20 +21,42 @@ impl Control {
     pub(super) fn accept(&mut self) {
         while self.connections.values().filter(|c| !c.established).count() < HANDSHAKES_LIMIT {
             match self.listener.accept() {
-                Ok(Some((stream, _))) => match Link::accept(stream, &self.keys) {
-                    Ok(link) => match self.add(link, Role::Unknown) {
-                        Ok(token) => self.serve_connection(token),
-                        Err((reason, _)) => log::warn!("{} {reason}", self.shared.prefix()),
-                    },
-                    Err(cause) => log::warn!("{} a connection can't be served: {cause}", self.shared.prefix()),
-                },
-                Ok(None) => return,
+                Ok(Some((stream, _))) => {
+                    self.is_starved = false;
+                    match Link::accept(stream, &self.keys) {
+                        Ok(link) => match self.add(link, Role::Unknown) {
+                            Ok(token) => self.serve_connection(token),
+                            Err((reason, _)) => log::warn!("{} {reason}", self.shared.prefix()),
+                        },
+                        Err(cause) => log::warn!("{} a connection can't be served: {cause}", self.shared.prefix()),
+                    }
+                }
+                Ok(None) => {
+                    self.is_starved = false;
+                    return;
+                }
                 Err(cause) => {
-                    log::warn!("{} the listener failed: {cause}", self.shared.prefix());
+                    // Whoever is there waits in the listener's queue, and is looked for again a little later.
+                    if !self.has_run_out(&cause) {
+                        log::warn!("{} the listener failed: {cause}", self.shared.prefix());
+                    }
                     return;
                 }
             }
         }
+    }
+
+    /// Whether this process has no descriptors left. Told once, until there are some again: nobody but its owner can help.
+    pub(super) fn has_run_out(&mut self, cause: &std::io::Error) -> bool {
+        let has_run_out = matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        if has_run_out && !std::mem::replace(&mut self.is_starved, true) {
+            log::error!(
+                "{} no connection can be accepted or made: {cause}. Who needs one with this process waits until it has closed \
+                 files, or its limit (ulimit -n) is raised",
+                self.shared.prefix()
+            );
+        }
+        has_run_out
     }
 
     #[allow(clippy::result_large_err)] // the role goes back to its owner, once, on a rare path
@@ -58,8 +80,14 @@ impl Control {
     ) -> Result<Token, (String, Role)> {
         let hello = Hello { agent: self.agent, purpose, encrypt: self.keys.encrypt };
         match Link::connect(address, &self.keys, hello) {
-            Ok(link) => self.add(link, role),
-            Err(cause) => Err((cause.to_string(), role)),
+            Ok(link) => {
+                self.is_starved = false;
+                self.add(link, role)
+            }
+            Err(cause) => {
+                self.has_run_out(&cause);
+                Err((cause.to_string(), role))
+            }
         }
     }
 
@@ -156,6 +184,12 @@ impl Control {
                 }
             } else if let Err(cause) = connection.link.flush() {
                 return self.end(token, cause.to_string());
+            }
+            if matches!(connection.role, Role::Results(_)) && connection.established && self.plane.is_full() {
+                if !self.results_paused.contains(&token) {
+                    self.results_paused.push(token);
+                }
+                return;
             }
             match connection.link.receive() {
                 Ok(Received::Pending) => return,

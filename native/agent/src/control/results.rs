@@ -15,6 +15,8 @@ use rejoin_transport::{Link, Purpose};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+/// How often is looked whether there is room again.
+pub(super) const LOOK_FOR_ROOM: Duration = Duration::from_millis(5);
 /// Before all holders are asked again.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -169,6 +171,23 @@ impl Control {
                     log::error!("{} a fetch could not be started: {reason}", self.shared.prefix());
                     return;
                 }
+            }
+        }
+    }
+
+    /// While the logs here use more memory than they may, nothing more is read of results that were asked for: the holder's
+    /// side of the link fills, and it waits. The ranks' threads make room in their calls.
+    pub(super) fn go_on_after_pause(&mut self, now: Instant) {
+        let is_full = self.plane.is_full();
+        for token in std::mem::take(&mut self.results_paused) {
+            match self.connections.get_mut(&token).map(|connection| &mut connection.role) {
+                Some(Role::Results(results)) if is_full => {
+                    // It isn't the holder that is silent.
+                    results.heard = now;
+                    self.results_paused.push(token);
+                }
+                Some(_) => self.serve_connection(token),
+                None => {}
             }
         }
     }

@@ -36,7 +36,10 @@ impl Control {
                 self.tracker_link = Some(link);
                 self.serve_tracker();
             }
-            Err(cause) => self.tracker_down(format!("can't connect: {cause}")),
+            Err(cause) => {
+                self.has_run_out(&cause);
+                self.tracker_down(format!("can't connect: {cause}"));
+            }
         }
     }
 

@@ -19,7 +19,7 @@ const MAGIC: &[u8; 8] = b"REJOINCK";
 const FORMAT: u32 = 1;
 const NOBODY: u32 = u32::MAX;
 /// How the names of finished files end; others are not looked at.
-const ENDING: &str = ".checkpoint";
+pub(super) const ENDING: &str = ".checkpoint";
 
 /// The header of a checkpoint of this job.
 pub fn encode(job: JobId, checkpoint: &Checkpoint) -> [u8; HEADER_BYTES] {

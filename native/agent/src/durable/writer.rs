@@ -1,5 +1,6 @@
 //! The thread that writes durable checkpoints.
 
+use super::resume::is_whole;
 use super::{file, Durable};
 use crate::agent::MemberId;
 use crate::control::{Command, Shared};
@@ -7,7 +8,7 @@ use crossbeam::channel::{unbounded, Sender};
 use parking_lot::{Condvar, Mutex};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Checkpoint, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -114,10 +115,8 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, check
 fn tidy(durable: &Durable, job: JobId, world: u32) {
     let Ok(found) = file::list(&durable.folder, job) else { return };
     let there: BTreeSet<_> = found.iter().map(|(checkpoint, _)| checkpoint.name()).collect();
-    let is_whole = |checkpoint: &&Checkpoint| {
-        let own = |rank| there.contains(&(checkpoint.lineage, checkpoint.version, Some(Rank(rank))));
-        checkpoint.owner.is_none() && (!checkpoint.has_own || (0..world).all(own))
-    };
+    let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
+    let is_whole = |checkpoint: &&Checkpoint| is_whole(checkpoint, world, is_there);
     let whole: Vec<_> = found.iter().map(|(checkpoint, _)| checkpoint).filter(is_whole).collect();
     let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
     for (checkpoint, path) in &found {

@@ -58,6 +58,8 @@ pub(super) struct Server {
     next_token: usize,
     began: Instant,
     strangers: u64,
+    /// The listener gave an error the last time.
+    is_failing: bool,
 }
 
 impl Server {
@@ -93,6 +95,7 @@ impl Server {
             next_token: FIRST_LINK,
             began: Instant::now(),
             strangers: 0,
+            is_failing: false,
         };
         Ok((server, waker))
     }
@@ -198,9 +201,19 @@ impl Server {
         while self.links.values().filter(|agent| !agent.established).count() < HANDSHAKES_LIMIT {
             let stream = match self.listener.accept() {
                 Ok(Some((stream, _))) => stream,
-                Ok(None) => return,
+                Ok(None) => {
+                    self.is_failing = false;
+                    return;
+                }
                 Err(cause) => {
-                    log::warn!("[job {}] the tracker's listener failed: {cause}", self.job);
+                    // Told once. No event comes for whoever is there: it is looked for again at least twice a second.
+                    if !std::mem::replace(&mut self.is_failing, true) {
+                        log::error!(
+                            "[job {}] the tracker can't accept connections: {cause}. Agents wait until it can; if it has no \
+                             descriptors left, close files or raise the limit (ulimit -n) of its process",
+                            self.job
+                        );
+                    }
                     return;
                 }
             };

@@ -5,7 +5,7 @@
 pub mod program;
 
 use parking_lot::Mutex;
-use rejoin_agent::collective::{Communicator, Limits, Process};
+use rejoin_agent::collective::{Communicator, Limits, Process, Settings};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
 use rejoin_agent::protocol::ids::{Attempt, Rank};
@@ -30,6 +30,8 @@ pub struct Ranks {
     pub seen: Mutex<Vec<Event>>,
     shares_memory: bool,
     hosts: u32,
+    /// Of every process.
+    pub settings: Settings,
 }
 
 impl Ranks {
@@ -63,7 +65,8 @@ impl Ranks {
             rules,
         })
         .unwrap();
-        Ranks { world, together, tracker, job, secret, seen: Mutex::new(Vec::new()), shares_memory: true, hosts: 1 }
+        let (seen, settings) = (Mutex::new(Vec::new()), Settings::default());
+        Ranks { world, together, tracker, job, secret, seen, shares_memory: true, hosts: 1, settings }
     }
 
     /// The same ranks, which share memory or go over links.
@@ -93,7 +96,8 @@ impl Ranks {
     }
 
     pub fn process(&self, executor: &str) -> Process {
-        Process::start(self.config(executor)).unwrap().sharing_memory(self.shares_memory)
+        let process = Process::start_with(self.config(executor), self.settings.clone()).unwrap();
+        process.sharing_memory(self.shares_memory)
     }
 
     /// Runs the work of every rank on a thread of its own; results in rank order.

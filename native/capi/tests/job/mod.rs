@@ -100,8 +100,13 @@ impl Job {
 
     /// A process's handle.
     pub fn process(&self, executor: &CStr) -> *mut RejoinProcess {
+        self.process_with(executor, |_| {})
+    }
+
+    /// One with other settings.
+    pub fn process_with(&self, executor: &CStr, change: impl FnOnce(&mut RejoinConfig)) -> *mut RejoinProcess {
         let tracker = CString::new(self.tracker.address().to_string()).expect("an address");
-        let config = RejoinConfig {
+        let mut config = RejoinConfig {
             size: std::mem::size_of::<RejoinConfig>(),
             job: self.name.as_ptr(),
             secret: self.secret.as_ptr(),
@@ -112,7 +117,11 @@ impl Job {
             executor: executor.as_ptr(),
             encrypt: 0,
             tracker_timeout_millis: 0,
+            log_memory: 0,
+            log_disk: 0,
+            spill: null(),
         };
+        change(&mut config);
         let mut process = null_mut();
         // SAFETY: texts and bytes are there.
         assert_eq!(unsafe { rejoin_process_start(&config, &mut process) }, 0);

@@ -4,10 +4,12 @@ use super::output::{prefix, Sink, Stream};
 use super::Happening;
 use crossbeam::channel::Sender;
 use rejoin_agent::launched;
+use rejoin_agent::transport::Secret;
 use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
 use std::ffi::OsString;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child as Process, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
@@ -22,9 +24,21 @@ pub struct Template {
     /// Variables that name the job.
     pub environment: Vec<(&'static str, String)>,
     /// The secret's anonymous file. Inherited, since it isn't closed on exec.
-    pub secret: std::os::fd::OwnedFd,
+    pub secret: OwnedFd,
     /// Where lines go.
     pub sink: Sink,
+}
+
+/// The secret in an anonymous file that nobody can change any more.
+///
+/// # Errors
+/// When it can't be made.
+pub fn sealed(secret: &Secret) -> io::Result<OwnedFd> {
+    use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
+    let mut file = File::from(memfd_create(launched::SECRET_NAME, MemfdFlags::ALLOW_SEALING)?);
+    file.write_all(secret.expose())?;
+    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
+    Ok(file.into())
 }
 
 /// A started process that was not reaped yet. Its id, and its group's, can't be anybody else's before that.

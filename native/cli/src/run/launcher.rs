@@ -1,6 +1,7 @@
 //! The launcher's own thread: it starts processes, hears how they and the job end, and decides what comes next.
 
-use super::child::{describe, Child, Template};
+use super::child::{describe, sealed, Child, Template};
+use super::durable::{made, Store};
 use super::output::Sink;
 use super::restarts::{Decision, Restarts};
 use super::status::{Ending, LOG_FAILED, RULE_NEVER_FIRED};
@@ -12,14 +13,13 @@ use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::launched;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::tracker::Input;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::Told;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::OwnedFd;
+use std::io;
 use std::process::ExitStatus;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -52,6 +52,7 @@ struct Run<'a> {
     options: &'a Options,
     template: Template,
     tracker: JobTracker,
+    store: Option<Store>,
     sender: Sender<Happening>,
     recorder: Recorder,
     restarts: Restarts,
@@ -80,15 +81,20 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let (sender, receiver) = unbounded();
     watch_signals(sender.clone()).map_err(io("watch for signals"))?;
     let mut recorder = Recorder::new(options.events.as_deref()).map_err(io("make the event log"))?;
-    if let Some(folder) = &options.durable {
-        std::fs::create_dir_all(folder).map_err(io("make the folder of durable checkpoints"))?;
-    }
-    let durable = options.durable.as_ref().map(std::fs::canonicalize).transpose();
-    let durable = durable.map_err(io("find the folder of durable checkpoints"))?.unwrap_or_default();
+    let durable = made(options.durable.as_deref()).map_err(io("make the folder of durable checkpoints"))?;
+    let spill = made(options.spill.as_deref()).map_err(io("make the folder of logs on disk (--spill)"))?;
     let (job, secret) = (JobId::random()?, Secret::random()?);
     let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
-    let tracker = JobTracker::start(options, job, secret, sender.clone())?;
+    let store = Store::open(options, job)?;
+    let start = store.as_ref().map(Store::start).transpose()?.flatten();
     let sink = Sink::default();
+    for remark in store.as_ref().map(|store| store.remarks(start.as_ref())).transpose()?.unwrap_or_default() {
+        sink.say(&remark);
+    }
+    let tracker = JobTracker::start(options, job, secret, sender.clone())?;
+    if let Some(start) = start {
+        tracker.tell(start);
+    }
     let template = Template {
         command: options.command.clone(),
         world: options.world,
@@ -97,8 +103,12 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             (launched::JOB, job.to_string()),
             (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
             (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
-            (launched::DURABLE, durable.to_string_lossy().into_owned()),
+            (launched::DURABLE, durable),
             (launched::DURABLE_EVERY, options.durable_every.to_string()),
+            (launched::DURABLE_IDENTITY, store.as_ref().map(|s| s.identity().to_string()).unwrap_or_default()),
+            (launched::LOG_MEMORY, options.log_memory.to_string()),
+            (launched::LOG_DISK, options.log_disk.to_string()),
+            (launched::SPILL, spill),
             (launched::CALLS, u8::from(options.calls).to_string()),
             (launched::LOG, options.log.clone()),
         ],
@@ -118,6 +128,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         options,
         template,
         tracker,
+        store,
         sender,
         recorder,
         restarts: Restarts::new(options.restarts),
@@ -131,15 +142,6 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ending: None,
     };
     Ok(run.drive(&receiver))
-}
-
-/// The secret in an anonymous file that nobody can change any more.
-fn sealed(secret: &Secret) -> io::Result<OwnedFd> {
-    use rustix::fs::{fcntl_add_seals, memfd_create, MemfdFlags, SealFlags};
-    let mut file = File::from(memfd_create(launched::SECRET_NAME, MemfdFlags::ALLOW_SEALING)?);
-    file.write_all(secret.expose())?;
-    fcntl_add_seals(&file, SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL)?;
-    Ok(file.into())
 }
 
 fn watch_signals(sender: Sender<Happening>) -> io::Result<()> {
@@ -310,6 +312,8 @@ impl Run<'_> {
             // The tracker learns it here first: nobody waits for a time-out.
             let executor = launched::executor(rank, attempt);
             self.tracker.tell(Input::ExecutorGone { executor, reason: format!("its process ended ({how})") });
+        } else {
+            self.tracker.tell(Input::RankEnded { rank: Rank(rank) });
         }
         if self.ending.is_none() {
             self.judge_end(rank, status, &how, lived);
@@ -403,7 +407,10 @@ impl Run<'_> {
                 Due::Restart { .. } => {}
                 Due::Wake { rank, attempt } => self.wake(rank, attempt),
                 Due::TrackerBack if self.ending.is_none() => match self.tracker.revive() {
-                    Ok(()) => self.recorder.fact(None, Fact::TrackerBack),
+                    Ok(()) => {
+                        self.recorder.fact(None, Fact::TrackerBack);
+                        self.tell_what_was();
+                    }
                     Err(error) => self.end(Ending::JobFailed(format!("the tracker can't come back: {error}"))),
                 },
                 Due::TrackerBack => {}
@@ -427,6 +434,19 @@ impl Run<'_> {
                     self.end(Ending::TimedOut(reason));
                 }
             }
+        }
+    }
+
+    /// A tracker that comes back is told who has ended well: the life before it may have told them the end, and they are not
+    /// there any more to say so. And how far the job is by its durable checkpoints, should nobody be left.
+    fn tell_what_was(&self) {
+        match self.store.as_ref().map(Store::start) {
+            Some(Ok(Some(start))) => self.tracker.tell(start),
+            Some(Err(error)) => self.say(&format!("durable checkpoints: {error}")),
+            _ => {}
+        }
+        for (rank, _) in self.ranks.iter().enumerate().filter(|(_, state)| matches!(state, State::Done)) {
+            self.tracker.tell(Input::RankEnded { rank: Rank(rank as u32) });
         }
     }
 

@@ -1,6 +1,7 @@
 //! `rejoin run`: the ranks of a job as processes of this machine, and their tracker, in one program.
 
 mod child;
+mod durable;
 mod launcher;
 mod output;
 mod restarts;
@@ -32,6 +33,16 @@ pub struct Options {
     pub durable: Option<PathBuf>,
     /// Every how many versions one is written.
     pub durable_every: u32,
+    /// Name of the job for these.
+    pub job: Option<String>,
+    /// Whether it goes on from the newest of them.
+    pub resume: bool,
+    /// Most bytes of logs in a process's memory.
+    pub log_memory: u64,
+    /// The same on disk.
+    pub log_disk: u64,
+    /// The folder of those on disk.
+    pub spill: Option<PathBuf>,
     /// Whether ranks tell their calls on standard error.
     pub calls: bool,
     /// Limit of the whole run.

@@ -62,7 +62,11 @@ fn all_die_at_once(extra: &[&str], program: &[&str]) -> (Background, PathBuf) {
     arguments.extend(program);
     let run = Background::start(&arguments);
     // Two versions: of one model, or of that and each rank's own.
-    let wanted = if program.contains(&"own") { 10 } else { 2 };
+    let wanted = match (program.contains(&"own"), extra.contains(&"--resume")) {
+        (_, true) => 0, // it begins where it waits
+        (true, _) => 10,
+        _ => 2,
+    };
     let is_written = |text: &str| extra.is_empty() || text.matches("DurableWritten").count() == wanted;
     until("rank 0 waits, and so do all", || {
         let text = events(&log);
@@ -155,6 +159,94 @@ fn when_all_ranks_die_at_once_and_nothing_is_durable_the_job_says_so_and_does_no
     assert_eq!(run.status().code(), Some(4), "{}", events(&log));
     assert!(events(&log).contains("no durable checkpoint was written that could be read"), "{}", events(&log));
     assert_eq!(run.out().matches("starts at version").count(), 4, "{}", run.out());
+}
+
+#[test]
+fn a_job_that_is_run_again_goes_on_from_its_newest_whole_version_if_it_is_told_to() {
+    for program in [&[][..], &["own"]] {
+        let durable = tempfile::tempdir().expect("a folder");
+        let folder = durable.path().display().to_string();
+        let scenario = example("scenario");
+        let again = |iterations: &str, options: &[&str]| {
+            let common = ["-n", "3", "--durable", &folder];
+            run(&[&common[..], options, &["--", &scenario, iterations, "10000"], program].concat())
+        };
+        let undisturbed = run(&[&["-n", "3", "--", &scenario, "6", "10000"], program].concat()).ended(0);
+
+        let first = again("3", &["--job", "a model", "--resume"]).ended(0);
+        first.says("it starts from the beginning");
+        assert_eq!(first.out.matches("starts at version 0").count(), 3, "{}", first.out);
+        // Nothing that was done is thrown away without a word, and nothing is taken over without one.
+        let refused = again("6", &["--job", "a model"]).ended(1);
+        refused.says("up to version 3").says("--resume");
+        assert_eq!(refused.out, "");
+        let other = again("1", &["--job", "another"]).ended(0);
+        other.says("checkpoints of other jobs");
+        assert_eq!(other.out.matches("starts at version 0").count(), 3, "{}", other.out);
+
+        let resumed = again("6", &["--job", "a model", "--resume"]).ended(0);
+        resumed.says("goes on from version 3").says("checkpoints of other jobs");
+        assert_eq!(resumed.out.matches("starts at version 3").count(), 3, "{}", resumed.out);
+        assert_eq!(digest(&resumed), digest(&undisturbed), "as if it had never ended");
+        let resumed = again("7", &["--job", "a model", "--resume"]).ended(0);
+        assert_eq!(resumed.out.matches("starts at version 6").count(), 3, "the newer run's: {}", resumed.out);
+    }
+}
+
+#[test]
+fn a_resumed_job_passes_over_what_is_not_whole_and_survives_the_death_of_all_again() {
+    let durable = tempfile::tempdir().expect("a folder");
+    let folder = durable.path().display().to_string();
+    let scenario = example("scenario");
+    run(&["-n", "4", "--durable", &folder, "--job", "a model", "--", &scenario, "3", "10000"]).ended(0);
+    let newest = files(durable.path()).into_iter().rev().find(|name| name.ends_with("0003.checkpoint"));
+    let newest = durable.path().join(newest.expect("version 3"));
+    let mut bytes = std::fs::read(&newest).expect("it can be read");
+    *bytes.last_mut().expect("it isn't empty") ^= 1;
+    std::fs::write(&newest, bytes).expect("it can be changed");
+
+    let options = ["--durable", &folder, "--job", "a model", "--resume"];
+    let mut first = Background::start(&[&["-n", "1"], &options[..], &["--", "sleep", "20"]].concat());
+    until("it runs", || {
+        std::fs::read_to_string(first.folder.path().join("err")).unwrap_or_default().contains("goes on")
+    });
+    let second = run(&[&["-n", "4"], &options[..], &["--", &scenario]].concat()).ended(1);
+    second.says("another run of job `a model` is at work");
+    first.signal("TERM");
+    assert_eq!(first.status().code(), Some(143));
+
+    let (mut run, log) = all_die_at_once(&options, &[]);
+    assert!(run.status().success(), "{}", events(&log));
+    let (out, err) = (run.out(), std::fs::read_to_string(run.folder.path().join("err")).unwrap_or_default());
+    assert!(err.contains("goes on from version 2"), "{err}");
+    assert!(!out.contains("WRONG") && !out.contains("starts at version 0"), "{out}");
+}
+
+#[test]
+fn ranks_that_come_back_are_given_results_that_lie_on_disk() {
+    let spill = tempfile::tempdir().expect("a folder");
+    let folder = spill.path().display().to_string();
+    let log = spill.path().join("events.jsonl").display().to_string();
+    let undisturbed = run(&["-n", "4", "--", &example("scenario")]).ended(0);
+    let (early, late) = (at(1, 1, 9), at(2, 2, 10));
+    let arguments = ["-n", "4", "--restart", "--events", &log, "--log-memory", "100k", "--spill", &folder];
+    let rules = ["--kill", &early, "--kill", &late, "--", &example("scenario")];
+    let ran = run(&[&arguments[..], &rules].concat()).ended(0);
+    assert_eq!(digest(&ran), digest(&undisturbed));
+    let text = events(Path::new(&log));
+    let spilled = text.lines().filter(|line| line.contains("\"Usage\"") && !line.contains("\"spilled_bytes\":0"));
+    assert!(spilled.count() > 0, "an iteration has 450 KB of results: {text}");
+    assert_eq!(files(spill.path()), ["events.jsonl"], "files of logs have no names");
+}
+
+#[test]
+fn a_disk_that_is_full_for_logs_ends_the_job_with_an_error_that_names_folder_and_setting() {
+    let disk = SmallDisk::new();
+    let folder = disk.folder.path().display().to_string();
+    let script = format!("{} exec {} 5", disk.shell(), example("scenario"));
+    let ran = run(&["-n", "3", "--log-memory", "50k", "--spill", &folder, "--", "sh", "-c", &script]).ended(4);
+    assert!(!ran.out.contains("WRONG") && !ran.out.contains("digest"), "{}", ran.out);
+    ran.says("OUT_OF_SPACE").says("can't be written").says(&folder).says("--log-memory");
 }
 
 #[test]

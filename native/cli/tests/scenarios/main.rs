@@ -6,6 +6,7 @@ mod harness;
 
 mod checkpoints;
 mod deaths;
+mod descriptors;
 mod freezes;
 mod programs;
 mod strangers;

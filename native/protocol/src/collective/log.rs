@@ -114,8 +114,13 @@ impl<R: Clone> ReplayLog<R> {
         logs.flat_map(|log| log.entries.into_iter().map(|entry| entry.result)).collect()
     }
 
-    /// Every result that is held.
-    pub fn results(&self) -> impl Iterator<Item = &R> {
-        self.phases.values().flat_map(|log| log.entries.iter().map(|entry| &entry.result))
+    /// Every result that is held, with its place, the oldest first.
+    pub fn results(&self) -> impl Iterator<Item = (Phase, u32, &R)> {
+        self.phases.values().flat_map(|log| (0..).zip(&log.entries).map(|(seqno, e)| (log.phase, seqno, &e.result)))
+    }
+
+    /// One result, to be kept in another way.
+    pub fn result_mut(&mut self, phase: Phase, seqno: u32) -> Option<&mut R> {
+        Some(&mut self.phases.get_mut(&order(phase))?.entries.get_mut(seqno as usize)?.result)
     }
 }

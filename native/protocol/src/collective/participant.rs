@@ -128,6 +128,11 @@ impl<R: Clone> Participant<R> {
         &self.log
     }
 
+    /// One of its results, to be kept in another way: it has to stay the same result.
+    pub fn result_mut(&mut self, phase: Phase, seqno: u32) -> Option<&mut R> {
+        self.log.result_mut(phase, seqno)
+    }
+
     /// The place of the call that is under way.
     pub fn place(&self) -> Option<Place> {
         self.current.as_ref().map(|current| current.place)

@@ -136,7 +136,7 @@ impl Communicator {
         }
         let told = state.error.is_some();
         drop(state);
-        if !told && matches!(error.code, Code::Mismatch | Code::Internal | Code::TrainingFailed) {
+        if !told && matches!(error.code, Code::Mismatch | Code::OutOfSpace | Code::Internal | Code::TrainingFailed) {
             self.agent.broken(self.seat.member, error.clone());
         }
         self.failed = Some(error.clone());

@@ -10,6 +10,7 @@ use crate::collective::options::{Boot, Options};
 use crate::collective::shape::Shape;
 use crate::collective::shared_exchange::SharedExchange;
 use crate::collective::way::{Tools, Way};
+use crate::logs::Logged;
 use bytes::{Bytes, BytesMut};
 use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Place};
@@ -77,6 +78,7 @@ impl Communicator {
         let mut under: Option<Under> = None;
         loop {
             let seen = self.seat.changes();
+            self.plane.make_room(&self.seat)?;
             let (next, place) = self.look()?;
             match next {
                 Next::Replayed(result) => {
@@ -86,7 +88,7 @@ impl Communicator {
                     if let Some(under) = under.take() {
                         self.seat.lock().give_back(under.result);
                     }
-                    return Ok(result);
+                    return result.whole();
                 }
                 Next::Wait(reason) => {
                     let Some(left) = deadline.checked_duration_since(Instant::now()) else {
@@ -239,7 +241,7 @@ impl Communicator {
     }
 
     /// What the call has to do now.
-    fn look(&mut self) -> Result<(Next<Bytes>, Place), Error> {
+    fn look(&mut self) -> Result<(Next<Logged>, Place), Error> {
         let mut state = self.seat.lock();
         if let Some(error) = &state.error {
             return Err(error.clone());
@@ -263,11 +265,12 @@ impl Communicator {
             if let Some(error) = &state.error {
                 return Err(error.clone());
             }
-            if !state.participant.finish(under.attempt, result.clone()) {
+            if !state.finish(under.attempt, result.clone()) {
                 return Ok(None);
             }
             let _ = state.drain();
         }
+        self.plane.make_room(&self.seat)?;
         let Place { phase, seqno, .. } = under.place;
         self.moment(|moment| *moment == Moment::Completed { phase, seqno })?;
         Ok(Some(result))

@@ -22,8 +22,9 @@ public final class CollectiveAgent implements AutoCloseable {
   /**
    * Starts one. It looks for its tracker in the background.
    *
-   * @param settings tracker and place have to be given; those of XGBoost's bridge (logs, spill
-   *     directory, in-place calls) are refused
+   * @param settings tracker and place have to be given; logs and their spill directory may be (1
+   *     GiB of memory, 16 GiB in the system's directory for temporary files); what only XGBoost's
+   *     bridge has (in-place calls) is refused
    * @throws RejoinException BAD_ARGUMENT for settings that can't work, IO when no port can be had,
    *     INCOMPATIBLE when the native library can't be loaded
    */

@@ -117,6 +117,25 @@ class CommunicatorTest {
   }
 
   @Test
+  void the_settings_of_logs_are_kept_to_and_an_error_names_them() {
+    Agent.Settings settings;
+    try (Tracker tracker = tracker(1)) {
+      settings = new Agent.Settings(tracker.address()).place("here", "127.0.0.1", "localhost");
+      settings.logs(20_000, 0).spillDirectory(System.getProperty("java.io.tmpdir"));
+      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+          Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        Executable many =
+            () -> {
+              for (int i = 0; i < 10; i++) {
+                ranks.allreduce(new double[1000], Reduction.SUM);
+              }
+            };
+        fails(RejoinException.Code.OUT_OF_SPACE, "20000", many);
+      }
+    }
+  }
+
+  @Test
   void a_communicator_may_be_closed_twice_and_not_used_after_it() throws Exception {
     try (Tracker tracker = tracker(1)) {
       CollectiveAgent agent = agent(tracker, "here");

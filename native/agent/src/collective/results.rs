@@ -1,0 +1,108 @@
+//! What one rank's log of results takes of its process's memory and disk.
+
+use crate::logs::{Budget, Logged, SpillFile};
+use bytes::Bytes;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::ids::Phase;
+use std::sync::{Arc, Weak};
+
+/// What a result costs besides its bytes: the signature of its call, its place in the log, the allocation.
+const ENTRY_COST: u64 = 256;
+
+/// Results that are shorter stay in memory: where one lies on disk takes as much.
+const WORTH_IT: usize = 128;
+
+/// Most bytes that one rank has taken or given back unknown to the budget.
+const STEP: u64 = 64 << 10;
+
+/// The account of one rank's log. What it has taken it gives back at its end.
+pub(super) struct Results {
+    budget: Arc<Budget>,
+    memory: u64,
+    /// How much of it the budget knows. Ranks of one process would disturb each other if each small call changed a number that
+    /// all of them read.
+    told: u64,
+    /// A file for each phase, so that the disk is free again as the phases are dropped. The results in it keep it.
+    files: Vec<(Phase, Weak<SpillFile>)>,
+}
+
+impl Results {
+    pub(super) fn new(budget: Arc<Budget>) -> Self {
+        Results { budget, memory: 0, told: 0, files: Vec::new() }
+    }
+
+    /// Bytes of memory that a result in the log takes.
+    pub(super) fn cost(&self, result: &Logged) -> u64 {
+        match result {
+            Logged::Memory(bytes) => ENTRY_COST + bytes.len() as u64,
+            Logged::Spilled(_) => ENTRY_COST,
+        }
+    }
+
+    /// A result of this cost is in the log from now on.
+    pub(super) fn added(&mut self, cost: u64) {
+        self.memory += cost;
+        if self.memory - self.told.min(self.memory) >= self.step() {
+            self.tell();
+        }
+    }
+
+    /// A result has left the log.
+    pub(super) fn dropped(&mut self, result: &Logged) {
+        let cost = self.cost(result);
+        self.left_memory(cost);
+    }
+
+    /// So many bytes of the log aren't in memory any more.
+    pub(super) fn left_memory(&mut self, bytes: u64) {
+        self.memory -= bytes;
+        if self.told - self.memory.min(self.told) >= self.step() {
+            self.tell();
+        }
+    }
+
+    /// Makes the budget know all of it.
+    pub(super) fn tell(&mut self) {
+        match self.memory > self.told {
+            true => self.budget.take_memory(self.memory - self.told),
+            false => self.budget.give_memory(self.told - self.memory),
+        }
+        self.told = self.memory;
+    }
+
+    /// Bytes that the budget may be wrong by: much less than what leaves the memory when it is full.
+    fn step(&self) -> u64 {
+        STEP.min(self.budget.memory_limit() / 64)
+    }
+
+    /// Whether memory is won when this result goes to disk.
+    pub(super) fn is_worth_it(&self, result: &Bytes) -> bool {
+        result.len() >= WORTH_IT
+    }
+
+    /// Most bytes of buffers that wait to be used again.
+    pub(super) fn idle_limit(&self) -> u64 {
+        self.budget.memory_limit() / 4
+    }
+
+    /// The file for results of a phase.
+    ///
+    /// # Errors
+    /// `OutOfSpace` when it can't be made.
+    pub(super) fn file(&mut self, phase: Phase) -> Result<Arc<SpillFile>, Error> {
+        self.files.retain(|(_, file)| file.strong_count() > 0);
+        let there = self.files.iter().find(|(of, _)| *of == phase).and_then(|(_, file)| file.upgrade());
+        if let Some(file) = there {
+            return Ok(file);
+        }
+        let file = SpillFile::new(self.budget.clone())?;
+        self.files.push((phase, Arc::downgrade(&file)));
+        Ok(file)
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        self.budget.give_memory(self.told);
+    }
+}

@@ -1,0 +1,136 @@
+//! Results that don't fit into memory: they lie on disk, come from there when a rank comes back, and end the job with a clear
+//! error where there is no room for them.
+
+mod ranks;
+
+use ranks::{attempt, limits, value, values, Ranks};
+use rejoin_agent::collective::{Communicator, Process, Settings};
+use rejoin_agent::collectives::Reduction;
+use rejoin_agent::logs::LogLimits;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::Rank;
+
+/// Elements of a result: 100 KB.
+const COUNT: usize = 12_500;
+const RESULT: u64 = 8 * COUNT as u64;
+/// Results of one version: many times what fits into memory.
+const CALLS: u32 = 40;
+const MEMORY: u64 = 5 * RESULT;
+
+fn with(logs: LogLimits, world: u32, together: usize) -> Ranks {
+    let mut ranks = Ranks::new(world, together);
+    ranks.settings = Settings { logs, ..Settings::default() };
+    ranks
+}
+
+fn small_memory() -> LogLimits {
+    LogLimits { memory_bytes: MEMORY, ..LogLimits::default() }
+}
+
+/// One call of many; its result is checked. Whether it had to be run.
+fn call(rank: &mut Communicator, number: u32) -> Result<bool, Error> {
+    let (own, world, salt) = (rank.rank().0, rank.world(), f64::from(number + 1));
+    let mut has_run = false;
+    let mut sum = vec![0.0; COUNT];
+    rank.allreduce_prepared(&mut sum, Reduction::Sum, |buffer| {
+        has_run = true;
+        for (place, value) in buffer.iter_mut().zip(values(own, COUNT)) {
+            *place = value * salt;
+        }
+    })?;
+    let expected = |at: usize| (0..world).map(|rank| value(rank, at) * salt).sum::<f64>();
+    assert!((0..COUNT).all(|at| sum[at] == expected(at)), "call {number} at rank {own}");
+    Ok(has_run)
+}
+
+#[test]
+fn a_rank_that_comes_back_is_given_results_that_lie_on_disk_and_keeps_to_its_own_memory() {
+    let ranks = with(small_memory(), 3, 1);
+    let within = |process: &Process, who: &str| {
+        let usage = process.usage();
+        assert!(usage.log_bytes_peak < MEMORY + 2 * RESULT, "{who}: {usage:?}");
+        assert!(usage.spilled_bytes > u64::from(CALLS) * RESULT / 2, "{who}: {usage:?}");
+    };
+    std::thread::scope(|scope| {
+        for own in 0..3 {
+            let (ranks, within) = (&ranks, &within);
+            scope.spawn(move || {
+                let mut process = ranks.process(&own.to_string());
+                let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                for number in 0..CALLS {
+                    assert!(call(&mut rank, number).unwrap(), "nobody has died yet");
+                }
+                if own == 2 {
+                    process.agent().end();
+                    drop(rank);
+                    process = ranks.process("2 again");
+                    rank = process.join(Rank(own), attempt(1), "", limits()).unwrap().unwrap();
+                    for number in 0..CALLS {
+                        assert!(!call(&mut rank, number).unwrap(), "call {number} was recorded");
+                    }
+                }
+                for number in CALLS..CALLS + 3 {
+                    call(&mut rank, number).unwrap();
+                }
+                within(&process, &format!("rank {own}"));
+                rank.finish(b"").unwrap();
+            });
+        }
+    });
+}
+
+#[test]
+fn memory_and_disk_are_free_again_when_nobody_needs_the_results() {
+    for together in [1, 3] {
+        let ranks = with(small_memory(), 3, together);
+        let processes: Vec<Process> = (0..3).step_by(together).map(|first| ranks.process(&first.to_string())).collect();
+        std::thread::scope(|scope| {
+            for own in 0..3 {
+                let process = &processes[own / together];
+                scope.spawn(move || {
+                    let mut rank = process.join(Rank(own as u32), attempt(0), "", limits()).unwrap().unwrap();
+                    for number in 0..CALLS {
+                        call(&mut rank, number).unwrap();
+                    }
+                    assert!(process.usage().spilled_bytes > 0);
+                    for version in 0.. {
+                        assert!(version < 100_000, "never free again: {:?}", process.usage());
+                        let mut most = [process.usage().spilled_bytes];
+                        rank.allreduce(&mut most, Reduction::Max).unwrap();
+                        rank.checkpoint(b"model").unwrap();
+                        if most == [0] {
+                            break;
+                        }
+                    }
+                    assert!(process.usage().log_bytes < RESULT);
+                    rank.finish(b"model").unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn without_a_place_on_disk_the_job_ends_with_an_error_that_names_the_settings() {
+    let no_folder = LogLimits { folder: "/nonexistent/folder".into(), ..small_memory() };
+    for logs in [LogLimits { disk_bytes: 0, ..small_memory() }, no_folder] {
+        let ranks = with(logs, 3, 1);
+        let errors = ranks.all(|mut rank| (0..CALLS).find_map(|number| call(&mut rank, number).err()));
+        for error in errors {
+            let error = error.expect("there is no room for so many results");
+            assert_eq!(error.code, Code::OutOfSpace, "{error}");
+            assert!(error.message.contains("--log-memory") && error.message.contains("log_memory"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn calls_that_are_too_many_for_their_books_alone_end_the_job_with_an_error_too() {
+    let ranks = with(LogLimits { memory_bytes: 50_000, ..LogLimits::default() }, 2, 1);
+    let errors = ranks.all(|mut rank| (0..1000).find_map(|_| rank.allreduce(&mut [1.0], Reduction::Sum).err()));
+    for error in errors {
+        let error = error.expect("a thousand small calls take more");
+        assert_eq!(error.code, Code::OutOfSpace, "{error}");
+        assert!(error.message.contains("checkpoints more often"), "{error}");
+    }
+}

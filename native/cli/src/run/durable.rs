@@ -1,0 +1,109 @@
+//! Durable checkpoints as the launcher sees them: whose they are, and what a run goes on from.
+
+use super::Options;
+use rejoin_agent::durable::resume::{newest, others, Resume};
+use rejoin_agent::durable::{file, identity};
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::transport::JobId;
+use rustix::fs::{flock, FlockOperation};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Makes a folder, and gives its whole name, for processes that may go elsewhere; empty where there is none.
+///
+/// # Errors
+/// When it can't be made.
+pub fn made(folder: Option<&Path>) -> io::Result<String> {
+    let Some(folder) = folder else { return Ok(String::new()) };
+    std::fs::create_dir_all(folder)?;
+    Ok(std::fs::canonicalize(folder)?.to_string_lossy().into_owned())
+}
+
+/// The folder of a run, and the files in it that are the run's.
+pub struct Store {
+    folder: PathBuf,
+    world: u32,
+    identity: JobId,
+    is_resuming: bool,
+    /// Nobody else runs this job on this folder. The lock goes with the file.
+    _lock: Option<File>,
+}
+
+impl Store {
+    /// Looks at the folder. `job` is what files are marked with when the run has no name.
+    ///
+    /// # Errors
+    /// `BadArgument` when checkpoints of the name are there and nothing is said of them, or another run of it is at work;
+    /// `Io` when the folder can't be used.
+    pub fn open(options: &Options, job: JobId) -> Result<Option<Store>, Error> {
+        let Some(folder) = options.durable.clone() else { return Ok(None) };
+        let Some(name) = &options.job else {
+            return Ok(Some(Store { folder, world: options.world, identity: job, is_resuming: false, _lock: None }));
+        };
+        let identity = identity(name);
+        let path = folder.join(format!("{identity}.lock"));
+        let io = |cause: String| Error::new(Code::Io, format!("{} can't be made: {cause}", path.display()));
+        let lock = File::create(&path).map_err(|cause| io(cause.to_string()))?;
+        if let Err(cause) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            if cause != rustix::io::Errno::WOULDBLOCK {
+                return Err(io(cause.to_string()));
+            }
+            let text =
+                format!("another run of job `{name}` is at work on {}; its checkpoints are its own", folder.display());
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        let there = file::list(&folder, identity)?;
+        if let (Some((last, _)), false) = (there.last(), options.resume) {
+            let (version, folder) = (last.version, folder.display());
+            return Err(Error::new(
+                Code::BadArgument,
+                format!(
+                    "{folder} holds durable checkpoints of job `{name}` up to version {version}; --resume goes on from there, \
+                     another --job or folder begins anew, and so does this one without the files {identity}-*"
+                ),
+            ));
+        }
+        let (world, is_resuming) = (options.world, options.resume);
+        Ok(Some(Store { folder, world, identity, is_resuming, _lock: Some(lock) }))
+    }
+
+    /// What files are marked with.
+    pub fn identity(&self) -> JobId {
+        self.identity
+    }
+
+    /// What a tracker has to know before anybody comes, if the run goes on from something.
+    ///
+    /// # Errors
+    /// As [`newest`].
+    pub fn start(&self) -> Result<Option<Input>, Error> {
+        if !self.is_resuming {
+            return Ok(None);
+        }
+        let found = newest(&self.folder, self.identity, self.world)?;
+        Ok(found.map(|Resume { branches, version }| Input::Resume { branches, version }))
+    }
+
+    /// What a user should know of the folder, a line each.
+    ///
+    /// # Errors
+    /// As [`others`].
+    pub fn remarks(&self, start: Option<&Input>) -> Result<Vec<String>, Error> {
+        let (mut remarks, folder) = (Vec::new(), self.folder.display());
+        match start {
+            Some(Input::Resume { version, .. }) => remarks.push(format!("goes on from version {version} in {folder}")),
+            _ if self.is_resuming => {
+                remarks.push(format!("no whole checkpoint of this job is in {folder}: it starts from the beginning"));
+            }
+            _ => {}
+        }
+        let count = others(&self.folder, self.identity)?;
+        if count > 0 {
+            remarks
+                .push(format!("{count} checkpoints of other jobs in {folder} are not used (see --job and --resume)"));
+        }
+        Ok(remarks)
+    }
+}

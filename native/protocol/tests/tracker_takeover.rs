@@ -222,6 +222,19 @@ fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_the
 }
 
 #[test]
+fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_waits_for() {
+    let mut desk = second_life(2);
+    desk.input(Input::RankEnded { rank: Rank(0) });
+    desk.register(2);
+    desk.joins(2, 1, attempt(1));
+    let outputs = desk.pass_alive(200_000, &[2]);
+    let error = failure(&outputs).expect("nobody can start it: the job ends");
+    assert_eq!(error.code, Code::MembersMissing);
+    assert!(error.message.contains("rank 0 ended well under a former life of the tracker"), "{error}");
+    assert!(!error.message.contains("has not told what it holds"), "{error}");
+}
+
+#[test]
 fn in_the_first_life_a_task_that_ends_well_before_the_end_is_no_end() {
     let mut desk = Desk::trained_to(2, 3);
     assert_eq!(ended(desk.input(Input::RankEnded { rank: Rank(0) })), None);

@@ -407,6 +407,10 @@ impl Tracker {
             let since = now.since(seat.waits_since) / 1000;
             texts.push(format!("rank {rank} is missing since {since} s ({})", seat.last_seen));
         }
+        // Who waits can't be started without those either, and they don't come again.
+        for (rank, _) in self.seats.iter().enumerate().filter(|(_, seat)| self.knew_the_end(seat)) {
+            texts.push(format!("rank {rank} ended well under a former life of the tracker, and doesn't come again"));
+        }
         if texts.is_empty() {
             let fresh: Vec<Rank> = unplanned().map(|(rank, _)| Rank(rank as u32)).collect();
             let silent: Vec<String> =

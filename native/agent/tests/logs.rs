@@ -60,6 +60,8 @@ fn a_rank_that_comes_back_is_given_results_that_lie_on_disk_and_keeps_to_its_own
                 for number in 0..CALLS {
                     assert!(call(&mut rank, number).unwrap(), "nobody has died yet");
                 }
+                // Whoever has come here has the last result: otherwise it would have to be computed again.
+                rank.barrier().unwrap();
                 if own == 2 {
                     process.agent().end();
                     drop(rank);
@@ -68,6 +70,7 @@ fn a_rank_that_comes_back_is_given_results_that_lie_on_disk_and_keeps_to_its_own
                     for number in 0..CALLS {
                         assert!(!call(&mut rank, number).unwrap(), "call {number} was recorded");
                     }
+                    rank.barrier().unwrap();
                 }
                 for number in CALLS..CALLS + 3 {
                     call(&mut rank, number).unwrap();

@@ -187,11 +187,12 @@ fn a_call_that_others_can_never_join_because_one_has_finished_is_a_mismatch_at_o
     for (together, shares_memory) in PLACEMENTS {
         let ranks = Ranks::new(3, together).sharing_memory(shares_memory);
         let errors = ranks.all(|mut rank| {
-            rank.barrier().unwrap();
-            match rank.rank().0 {
-                2 => rank.finish(b"").unwrap_err(),
-                _ => rank.allreduce(&mut [1f32; 4], Reduction::Sum).unwrap_err(),
-            }
+            // The job may be over before a slow rank is out of the barrier: then it hears of the same here.
+            let ends = rank.barrier().and_then(|()| match rank.rank().0 {
+                2 => rank.finish(b"").map(drop),
+                _ => rank.allreduce(&mut [1f32; 4], Reduction::Sum).map(drop),
+            });
+            ends.unwrap_err()
         });
         for error in errors {
             assert_eq!(error.code, Code::Mismatch, "{error}");

@@ -174,6 +174,47 @@ fn a_job_that_had_not_begun_begins_under_the_next_life() {
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
 }
 
+/// Of a rendezvous that isn't complete nobody has a view: all that the next life hears of are seats.
+fn sits_and_waits(desk: &mut Desk, link: u64, rank: u32, incarnation: u32) -> Vec<Output> {
+    desk.register_as(link, link, vec![stands(rank, incarnation, RankState::Fresh)], Vec::new())
+}
+
+#[test]
+fn ranks_that_all_have_seats_and_were_told_nothing_else_are_started_by_the_next_life() {
+    let mut desk = second_life(2);
+    sits_and_waits(&mut desk, 1, 0, 0);
+    sits_and_waits(&mut desk, 2, 1, 1);
+    let outputs = desk.pass_alive(1100, &[1, 2]);
+    assert!(!views(&outputs, 1).is_empty() && !views(&outputs, 2).is_empty(), "{outputs:?}");
+    desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(2, vec![stands(1, 1, RankState::Fresh)], Vec::new());
+    assert_eq!(plan(&outputs, 1).expect("all are there").newcomers[1].version, Version(0));
+}
+
+#[test]
+fn ranks_that_have_seats_are_started_although_an_older_try_of_one_asks_for_it_meanwhile() {
+    let mut desk = second_life(2);
+    sits_and_waits(&mut desk, 1, 0, 0);
+    sits_and_waits(&mut desk, 2, 1, 1);
+    desk.register(3);
+    desk.joins(3, 1, attempt(0));
+    let outputs = desk.pass_alive(1100, &[1, 2, 3]);
+    assert_eq!(refusal(&outputs, 3), Some(Code::Fenced));
+    assert!(!views(&outputs, 1).is_empty(), "{outputs:?}");
+}
+
+#[test]
+fn a_rank_that_has_a_seat_and_was_told_nothing_else_does_not_decide_before_those_who_were_are_awake() {
+    let mut desk = second_life(2);
+    sits_and_waits(&mut desk, 1, 0, 0);
+    desk.pass_alive(3000, &[1]);
+    let mut view = former(4, &[Some(0), Some(1)], &[]);
+    view.has_begun = false;
+    let outputs = comes_back(&mut desk, 2, &view, vec![stands(1, 1, at(1))]);
+    assert!(fenced(&outputs, 2).is_empty() && lost(&outputs).is_empty(), "{outputs:?}");
+    assert_eq!(views(&outputs, 1)[0].generation, Generation { epoch: 2, number: 1 });
+}
+
 fn finish(rank: u32, digest: u128) -> AgentMessage {
     let incarnation = rejoin_protocol::ids::Incarnation(0);
     AgentMessage::Finish { rank: Rank(rank), incarnation, rounds: 3, digest }

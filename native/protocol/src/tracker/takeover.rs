@@ -2,8 +2,9 @@
 //!
 //! Every agent tells with its registration the newest view it has, what its ranks do, and what it holds. The newest of all
 //! views says which ranks there are; whoever it shows as alive is waited for, at most as long as a silent agent would be.
-//! Until then nobody is given a seat and nothing is planned. Training goes on all the while. As long as no view is known and
-//! nobody asks for a seat, whoever has a view may still wake from being frozen: the wait for missing members bounds that.
+//! Until then nobody is given a seat and nothing is planned. Training goes on all the while. As long as no view is known, not
+//! every seat is taken and nobody asks for one, whoever has a view may still wake from being frozen: the wait for missing members
+//! bounds that.
 //!
 //! What only the former life knew is gone: how often ranks have died, and what ranks told it of their own
 //! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and tell it again.
@@ -123,14 +124,15 @@ impl Tracker {
                 // Its next attempt is there: the one before has ended.
                 || takeover.joins.iter().any(|(_, joining, ..)| joining.0 as usize == rank)
         };
+        let is_whole = self.seats.iter().all(|seat| seat.state != State::Vacant);
         let all_there = takeover.newest.as_ref().is_some_and(|view| {
             let is_expected = |rank: usize| view.seats.get(rank).is_some_and(|seat| seat.state != SeatState::Vacant);
             let mut expected = self.seats.iter().enumerate().filter(|(rank, _)| is_expected(*rank));
-            let is_whole = self.seats.iter().all(|seat| seat.state != State::Vacant);
             is_whole || self.has_all_agents_of(view) && expected.all(is_taken)
         });
-        // Whoever knows the job may only be frozen: nothing has to be decided before somebody asks for a seat.
-        let is_awaited = takeover.newest.is_some() || !takeover.joins.is_empty();
+        // Whoever knows the job may only be frozen: nothing has to be decided before somebody asks for a seat, or all have
+        // one. Nobody has a view of a first rendezvous that isn't complete.
+        let is_awaited = takeover.newest.is_some() || !takeover.joins.is_empty() || is_whole;
         if !all_there && (self.now < takeover.until || !is_awaited) {
             return true;
         }
@@ -184,10 +186,10 @@ impl Tracker {
                 self.knows_nothing = !has_not_begun && !self.seats.iter().any(|seat| seat.position().is_some());
                 // The dead may have been further than anybody who lives.
                 self.ceiling = self.planned_before.then(|| Version(self.highest.0 + 2));
-                self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
             }
             None => self.knows_nothing = true,
         }
+        self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
         // The newest try of each rank gets the seat, and the others are refused.
         joins.sort_by_key(|(_, _, attempt, _)| core::cmp::Reverse(*attempt));
         for (agent, rank, attempt, terms) in joins {

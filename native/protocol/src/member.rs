@@ -14,8 +14,6 @@ use alloc::vec::Vec;
 pub enum Stage {
     /// Has asked for its rank's seat.
     Joining {
-        /** What it assumes. */
-        terms: String,
         /** Since when. */
         since: Millis,
     },
@@ -77,6 +75,8 @@ pub struct Member {
     pub rank: Rank,
     /// The framework's try.
     pub attempt: Attempt,
+    /// What it assumes.
+    pub terms: String,
     /// Its number, once it has a seat.
     pub incarnation: Option<Incarnation>,
     /// How far it is.
@@ -90,7 +90,7 @@ pub struct Member {
 impl Member {
     /// A task that asks for its rank's seat.
     pub fn joining(rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>, since: Millis) -> Self {
-        Member { rank, attempt, incarnation: None, stage: Stage::Joining { terms, since }, asked: None, board }
+        Member { rank, attempt, terms, incarnation: None, stage: Stage::Joining { since }, asked: None, board }
     }
 
     /// Its progress, if it was started and the job isn't over for it.

@@ -151,6 +151,9 @@ pub struct Registration {
     pub pid: u32,
     /// What its ranks do and what it holds, under the newest generation it has accepted.
     pub standing: Standing,
+    /// What those of its ranks assume that have seats, each once: a tracker that comes back knows from it what its former life
+    /// had agreed with them, also if nobody was told a view of it.
+    pub terms: Vec<String>,
     /// The newest view that it knows: a tracker that comes back learns from it what its former life had decided.
     pub view: Option<Box<View>>,
     /// How the job has ended, if it was told.

@@ -96,6 +96,7 @@ fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
         address: ([127, 0, 0, 1], 1).into(),
         pid: 1,
         standing,
+        terms: Vec::new(),
         view: None,
         ended: None,
     };
@@ -180,6 +181,7 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
                 address: (ip, port).into(),
                 pid,
                 standing,
+                terms: Vec::new(),
                 view: None,
                 ended: None
             })

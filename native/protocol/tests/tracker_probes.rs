@@ -28,6 +28,7 @@ fn tracker() -> Tracker {
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
         pid: 1,
         standing: Standing { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() },
+        terms: Vec::new(),
         view: None,
         ended: None,
     };

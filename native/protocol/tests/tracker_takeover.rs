@@ -47,6 +47,7 @@ fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStanding>
         address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
         pid: 7,
         standing,
+        terms: vec!["terms".into()],
         view: Some(Box::new(view.clone())),
         ended: None,
     };
@@ -189,6 +190,42 @@ fn ranks_that_all_have_seats_and_were_told_nothing_else_are_started_by_the_next_
     desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
     let outputs = desk.stands(2, vec![stands(1, 1, RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 1).expect("all are there").newcomers[1].version, Version(0));
+}
+
+#[test]
+fn a_seat_that_nobody_has_a_view_of_holds_the_terms_that_its_rank_came_with() {
+    let seated = |desk: &mut Desk, link: u64, terms: &str| {
+        let standing = Standing {
+            generation: Generation::default(),
+            ranks: vec![stands(link as u32 - 1, 0, RankState::Fresh)],
+            held: Vec::new(),
+        };
+        let registration = Registration {
+            agent: AgentId(link),
+            executor: format!("exec-{link}"),
+            host: "host".into(),
+            address: address(link).address,
+            pid: 7,
+            standing,
+            terms: vec![terms.into()],
+            view: None,
+            ended: None,
+        };
+        desk.says(link, AgentMessage::Register(registration)).to_vec()
+    };
+    let mut desk = second_life(2);
+    seated(&mut desk, 1, "other terms");
+    desk.register(2);
+    desk.joins(2, 1, attempt(0));
+    let outputs = desk.pass_alive(1100, &[1, 2]);
+    assert_eq!(refusal(&outputs, 2), Some(Code::Incompatible));
+
+    let mut desk = second_life(2);
+    seated(&mut desk, 1, "terms");
+    let outputs = seated(&mut desk, 2, "other terms");
+    let error = failure(&outputs).expect("two former lives had admitted what can't go together");
+    assert_eq!(error.code, Code::Incompatible);
+    assert!(error.message.contains("`terms`") && error.message.contains("`other terms`"), "{error}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::member::{Member, Stage};
 use crate::message::{AgentMessage, RankProgress, RankStanding, Registration, Standing};
 use crate::view::View;
 use alloc::boxed::Box;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,6 +26,8 @@ impl Host {
         self.heartbeat_sequence = 0;
         self.heartbeat_at = self.now;
         let config = &self.config;
+        let seated = self.members.iter().filter(|member| member.incarnation.is_some());
+        let terms: BTreeSet<String> = seated.map(|member| member.terms.clone()).collect();
         let registration = Registration {
             agent: config.agent,
             executor: config.executor.clone(),
@@ -32,6 +35,7 @@ impl Host {
             address: config.address,
             pid: config.pid,
             standing: self.standing(),
+            terms: terms.into_iter().collect(),
             view: self.view.clone().map(Box::new),
             ended: self.ended.clone().map(Box::new),
         };
@@ -45,8 +49,8 @@ impl Host {
     }
 
     fn tell_again(&mut self, member: Member) {
-        let Member { rank, attempt, incarnation, stage, .. } = member;
-        if let Stage::Joining { terms, .. } = stage {
+        let Member { rank, attempt, terms, incarnation, stage, .. } = member;
+        if let Stage::Joining { .. } = stage {
             self.send(AgentMessage::Join { rank, attempt, terms });
             return;
         }

@@ -49,7 +49,7 @@ impl AgentRecord {
 
 impl Tracker {
     pub(super) fn register(&mut self, link: u64, registration: Registration) {
-        let Registration { agent, executor, host, address, pid, standing, view, ended } = registration;
+        let Registration { agent, executor, host, address, pid, standing, terms, view, ended } = registration;
         let newest = view.as_ref().map_or(standing.generation, |view| view.generation.max(standing.generation));
         if newest.epoch > self.config.epoch {
             return self.superseded(link, newest.epoch);
@@ -88,7 +88,8 @@ impl Tracker {
             return self.ended_before(*outcome);
         }
         if self.takeover.is_some() {
-            return self.adopt(agent, view.map(|view| *view), &standing.ranks);
+            self.adopt(agent, view.map(|view| *view), &standing.ranks);
+            return self.adopt_terms(agent, terms);
         }
         if let Some(view) = view {
             self.comes_late(&view);

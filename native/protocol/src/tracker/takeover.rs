@@ -86,6 +86,25 @@ impl Tracker {
         }
     }
 
+    /// What ranks assume that a former life has given seats to. It had compared that, unless there were two: then they
+    /// don't go on together.
+    pub(super) fn adopt_terms(&mut self, agent: AgentId, told: Vec<String>) {
+        for terms in told {
+            let agreed = self.terms.get_or_insert_with(|| terms.clone());
+            if *agreed != terms {
+                let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+                let error = Error::new(
+                    Code::Incompatible,
+                    format!(
+                        "the ranks of executor {executor} come with other terms than those that came before; expected \
+                         `{agreed}`, seen `{terms}`; use the same libraries and settings on all executors"
+                    ),
+                );
+                return self.fail(error);
+            }
+        }
+    }
+
     /// The line of an earlier job, whose checkpoints the agents can read. Having been that far, the job doesn't begin from
     /// nothing should they turn out unreadable. What agents know is newer.
     pub(super) fn resume(&mut self, branches: Vec<Version>, version: Version) {

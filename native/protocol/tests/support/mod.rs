@@ -141,6 +141,7 @@ impl Desk {
             address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
             pid: 100 + agent as u32,
             standing,
+            terms: Vec::new(),
             view: None,
             ended: None,
         };

@@ -154,6 +154,8 @@ pub struct Registration {
     /// What those of its ranks assume that have seats, each once: a tracker that comes back knows from it what its former life
     /// had agreed with them, also if nobody was told a view of it.
     pub terms: Vec<String>,
+    /// The newest life of the tracker that it has heard of; 0 before the first one. An older life that is told of it ends.
+    pub epoch: u32,
     /// The newest view that it knows: a tracker that comes back learns from it what its former life had decided.
     pub view: Option<Box<View>>,
     /// How the job has ended, if it was told.

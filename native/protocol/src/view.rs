@@ -49,7 +49,7 @@ pub struct View {
     pub lineage: Lineage,
     /// The version at which each lineage left the one before, from the first on: what a tracker that comes back has to know.
     pub branches: Vec<Version>,
-    /// Whether any plan was made before.
+    /// Whether any plan was made before, or may have been: a tracker that has come back and found nobody who knew can't say.
     pub has_begun: bool,
     /// What all incarnations agree on, once the first has joined.
     pub terms: Option<String>,

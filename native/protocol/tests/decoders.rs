@@ -97,6 +97,7 @@ fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
         pid: 1,
         standing,
         terms: Vec::new(),
+        epoch: 0,
         view: None,
         ended: None,
     };
@@ -182,6 +183,7 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
                 pid,
                 standing,
                 terms: Vec::new(),
+                epoch: 0,
                 view: None,
                 ended: None
             })

@@ -47,6 +47,7 @@ fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
         .collect();
     let AgentMessage::Register(registration) = told[0] else { panic!("{told:?}") };
     assert!(matches!(registration.standing.ranks[0].state, RankState::Finished { digest: 5, .. }));
+    assert_eq!((&registration.terms[..], registration.epoch), (&["terms".to_string()][..], 1));
     assert!(told.iter().any(|m| matches!(m, AgentMessage::Local { bytes, .. } if bytes[..] == [7])));
     assert!(told.iter().any(|m| matches!(m, AgentMessage::Finish { rounds: 1, digest: 5, .. })));
     assert!(told.iter().any(|m| matches!(m, AgentMessage::Join { rank: Rank(1), .. })));

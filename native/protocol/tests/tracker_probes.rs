@@ -29,6 +29,7 @@ fn tracker() -> Tracker {
         pid: 1,
         standing: Standing { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() },
         terms: Vec::new(),
+        epoch: 0,
         view: None,
         ended: None,
     };

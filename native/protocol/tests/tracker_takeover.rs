@@ -41,15 +41,10 @@ fn address(agent: u64) -> AgentAddress {
 fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStanding>) -> Vec<Output> {
     let standing = Standing { generation: view.generation, ranks, held: vec![checkpoint(3)] };
     let registration = Registration {
-        agent: AgentId(agent),
-        executor: format!("exec-{agent}"),
-        host: "host".into(),
-        address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
-        pid: 7,
         standing,
         terms: vec!["terms".into()],
         view: Some(Box::new(view.clone())),
-        ended: None,
+        ..Desk::registration(agent, Vec::new(), Vec::new())
     };
     desk.says(agent, AgentMessage::Register(registration)).to_vec()
 }
@@ -102,6 +97,38 @@ fn a_seat_that_is_asked_for_meanwhile_is_given_when_the_others_are_known_and_tel
 }
 
 #[test]
+fn an_agent_that_has_asked_for_a_seat_and_fell_silent_gets_it_when_it_speaks_again_and_all_know_its_address() {
+    let mut desk = second_life(2);
+    comes_back(&mut desk, 1, &former(4, &[Some(0), Some(0)], &[]), vec![stands(0, 0, at(3))]);
+    desk.register(3);
+    desk.joins(3, 1, attempt(1));
+    let outputs = desk.pass_alive(1100, &[1]);
+    let seated = |outputs: &[Output]| {
+        sent(outputs, 3).into_iter().any(|message| matches!(message, TrackerMessage::Seated { .. }))
+    };
+    assert!(!seated(&outputs), "it may be dead: {outputs:?}");
+    assert_eq!(views(&outputs, 1).last().unwrap().alive(Rank(1)), None);
+    desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
+    let outputs = desk.says(3, AgentMessage::Heartbeat { sequence: 0, ranks: Vec::new() }).to_vec();
+    assert!(seated(&outputs), "{outputs:?}");
+    let view = *views(&outputs, 1).last().unwrap();
+    assert_eq!(view.alive(Rank(1)).map(|(_, at)| at.agent), Some(AgentId(3)), "whoever lives can make a link to it");
+}
+
+#[test]
+fn a_seat_that_was_asked_for_by_an_agent_that_connects_again_meanwhile_is_given_once() {
+    let mut desk = second_life(2);
+    comes_back(&mut desk, 1, &former(4, &[Some(0), Some(0)], &[]), vec![stands(0, 0, at(3))]);
+    desk.register(3);
+    desk.joins(3, 1, attempt(1));
+    desk.pass_alive(1100, &[1]);
+    let again = desk.register_as(4, 3, Vec::new(), Vec::new());
+    let outputs = [again, desk.joins(4, 1, attempt(1))].concat();
+    let seated = sent(&outputs, 4).into_iter().filter(|message| matches!(message, TrackerMessage::Seated { .. }));
+    assert_eq!(seated.count(), 1, "{outputs:?}");
+}
+
+#[test]
 fn the_line_of_lineages_is_taken_from_the_newest_view_whoever_comes_first() {
     let mut desk = second_life(2);
     comes_back(&mut desk, 1, &former(2, &[Some(0), Some(0)], &[]), vec![]);
@@ -124,6 +151,25 @@ fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_an
     let error = failure(&outputs).expect("the job is over");
     assert_eq!(error.code, Code::Unrecoverable);
     assert!(error.message.contains("nobody is left who knows"), "{error}");
+}
+
+#[test]
+fn a_third_life_is_told_that_the_second_one_found_nobody_who_knew_anything() {
+    let mut desk = second_life(1);
+    desk.register(1);
+    desk.joins(1, 0, attempt(1));
+    let outputs = desk.pass_alive(1100, &[1]);
+    let mut view = (*views(&outputs, 1)[0]).clone();
+    // The second life dies before the agent has answered.
+    let mut desk = Desk::with(TrackerConfig { epoch: 3, ..config(1) });
+    view.agents.retain(|at| at.agent == AgentId(1));
+    let fresh = || RankStanding { attempt: attempt(1), ..stands(0, 1000, RankState::Fresh) };
+    let standing = Standing { generation: view.generation, ranks: vec![fresh()], held: Vec::new() };
+    let registration =
+        Registration { standing, view: Some(Box::new(view)), ..Desk::registration(1, Vec::new(), Vec::new()) };
+    desk.says(1, AgentMessage::Register(registration));
+    let outputs = desk.stands(1, vec![fresh()], Vec::new());
+    assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::Unrecoverable), "{outputs:?}");
 }
 
 #[test]
@@ -195,22 +241,8 @@ fn ranks_that_all_have_seats_and_were_told_nothing_else_are_started_by_the_next_
 #[test]
 fn a_seat_that_nobody_has_a_view_of_holds_the_terms_that_its_rank_came_with() {
     let seated = |desk: &mut Desk, link: u64, terms: &str| {
-        let standing = Standing {
-            generation: Generation::default(),
-            ranks: vec![stands(link as u32 - 1, 0, RankState::Fresh)],
-            held: Vec::new(),
-        };
-        let registration = Registration {
-            agent: AgentId(link),
-            executor: format!("exec-{link}"),
-            host: "host".into(),
-            address: address(link).address,
-            pid: 7,
-            standing,
-            terms: vec![terms.into()],
-            view: None,
-            ended: None,
-        };
+        let seat = vec![stands(link as u32 - 1, 0, RankState::Fresh)];
+        let registration = Registration { terms: vec![terms.into()], ..Desk::registration(link, seat, Vec::new()) };
         desk.says(link, AgentMessage::Register(registration)).to_vec()
     };
     let mut desk = second_life(2);
@@ -226,6 +258,19 @@ fn a_seat_that_nobody_has_a_view_of_holds_the_terms_that_its_rank_came_with() {
     let error = failure(&outputs).expect("two former lives had admitted what can't go together");
     assert_eq!(error.code, Code::Incompatible);
     assert!(error.message.contains("`terms`") && error.message.contains("`other terms`"), "{error}");
+}
+
+#[test]
+fn an_agent_that_dies_while_the_others_wait_for_the_first_view_makes_no_plan_without_one() {
+    let mut desk = second_life(2);
+    sits_and_waits(&mut desk, 1, 0, 0);
+    sits_and_waits(&mut desk, 2, 1, 1);
+    desk.register(3);
+    desk.input(Input::Closed { link: 3, reason: "reset".into() });
+    let outputs = desk.input(Input::Probed { agent: AgentId(3), gone: true }).to_vec();
+    assert_eq!((plan(&outputs, 1), plan(&outputs, 2)), (None, None));
+    let outputs = desk.pass_alive(1100, &[1, 2]);
+    assert!(!views(&outputs, 1).is_empty(), "{outputs:?}");
 }
 
 #[test]
@@ -392,6 +437,16 @@ fn when_nobody_comes_to_the_next_life_it_ends_with_who_is_missing() {
     let mut desk = second_life(2);
     let outputs = desk.pass_alive(config(2).timing.members_millis + 1000, &[]);
     assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::MembersMissing));
+}
+
+#[test]
+fn an_older_life_ends_too_when_the_newer_one_had_told_the_agent_nothing_but_its_number() {
+    let mut desk = Desk::trained_to(2, 3);
+    let mut registration = Desk::registration(50, Vec::new(), Vec::new());
+    registration.epoch = 2;
+    let outputs = desk.says(50, AgentMessage::Register(registration)).to_vec();
+    assert!(outputs.contains(&Output::Close { link: 50 }));
+    assert!(matches!(failure(&outputs), Some(error) if error.code == Code::BadState));
 }
 
 #[test]

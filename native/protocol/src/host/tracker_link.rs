@@ -36,6 +36,7 @@ impl Host {
             pid: config.pid,
             standing: self.standing(),
             terms: terms.into_iter().collect(),
+            epoch: self.epoch,
             view: self.view.clone().map(Box::new),
             ended: self.ended.clone().map(Box::new),
         };

@@ -49,10 +49,11 @@ impl AgentRecord {
 
 impl Tracker {
     pub(super) fn register(&mut self, link: u64, registration: Registration) {
-        let Registration { agent, executor, host, address, pid, standing, terms, view, ended } = registration;
+        let Registration { agent, executor, host, address, pid, standing, terms, epoch, view, ended } = registration;
         let newest = view.as_ref().map_or(standing.generation, |view| view.generation.max(standing.generation));
-        if newest.epoch > self.config.epoch {
-            return self.superseded(link, newest.epoch);
+        let epoch = epoch.max(newest.epoch);
+        if epoch > self.config.epoch {
+            return self.superseded(link, epoch);
         }
         let known = self.agents.get(&agent);
         let unnamed = known.is_none_or(|known| known.lost) && !standing.held.is_empty();
@@ -63,6 +64,8 @@ impl Tracker {
         if known.is_none_or(|known| known.lost) {
             self.event(Event::AgentJoined { agent, executor: executor.clone(), host: host.clone(), pid });
         }
+        // It asks anew for what it waits for.
+        self.late_joins.retain(|(late, ..)| *late != agent);
         self.links.insert(link, agent);
         let record = AgentRecord {
             executor,
@@ -149,6 +152,7 @@ impl Tracker {
         if self.over.is_none() {
             self.view_has_to_name(agent);
             self.tell_state(agent);
+            self.admit_late(agent);
         }
     }
 

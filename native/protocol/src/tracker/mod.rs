@@ -20,7 +20,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use membership::PairTroubles;
 use seats::{SeatRecord, State};
-use takeover::Takeover;
+use takeover::{Join, Takeover};
 
 /// What a job is.
 #[derive(Clone, Debug)]
@@ -184,6 +184,9 @@ pub struct Tracker {
     shares_memory: bool,
     /// A later life of a tracker, until it knows again what the one before knew.
     takeover: Option<Takeover>,
+    /// Who had asked for a seat during a takeover and was lost before its end: a seat at an agent that may be dead would keep
+    /// everybody waiting.
+    late_joins: Vec<Join>,
     /// A later life that found nobody who knew anything.
     knows_nothing: bool,
     over: Option<Result<u128, Error>>,
@@ -224,6 +227,7 @@ impl Tracker {
             troubles: PairTroubles::default(),
             shares_memory: true,
             takeover,
+            late_joins: Vec::new(),
             knows_nothing: false,
             over: None,
             outputs: VecDeque::new(),

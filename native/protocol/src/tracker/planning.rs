@@ -45,7 +45,7 @@ impl Tracker {
             generation: self.generation,
             lineage: self.chain.lineage(),
             branches: self.chain.branches().to_vec(),
-            has_begun: self.planned_before,
+            has_begun: self.planned_before || self.forgotten().is_some(),
             terms: self.terms.clone(),
             seats: self.seats.iter().map(|seat| seat.told()).collect(),
             agents: agents.collect(),
@@ -128,7 +128,9 @@ impl Tracker {
 
     pub(super) fn plan_if_all_answered(&mut self) {
         let planned_already = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
-        if !self.missing_standings.is_empty() || self.over.is_some() || self.changed.is_some() || planned_already {
+        // Before the first view nobody was asked for anything.
+        let is_asked = self.generation.number > 0 && self.missing_standings.is_empty();
+        if !is_asked || self.over.is_some() || self.changed.is_some() || planned_already {
             return;
         }
         let members: Vec<Member> = self

@@ -9,6 +9,7 @@
 //! What only the former life knew is gone: how often ranks have died, and what ranks told it of their own
 //! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and tell it again.
 
+use super::agents::AgentRecord;
 use super::{Output, SeatRecord, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -28,8 +29,11 @@ pub(super) struct Takeover {
     /// The newest view that any agent has.
     newest: Option<View>,
     /// Who asked for a seat meanwhile.
-    joins: Vec<(AgentId, Rank, Attempt, String)>,
+    joins: Vec<Join>,
 }
+
+/// An agent asks for a seat of this rank, for this try, which came with these terms.
+pub(super) type Join = (AgentId, Rank, Attempt, String);
 
 /// Each life of the tracker numbers incarnations from a place of its own on: the one before may have given numbers that
 /// nobody who lives has heard of.
@@ -211,7 +215,20 @@ impl Tracker {
         self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
         // The newest try of each rank gets the seat, and the others are refused.
         joins.sort_by_key(|(_, _, attempt, _)| core::cmp::Reverse(*attempt));
-        for (agent, rank, attempt, terms) in joins {
+        let is_there = |(agent, ..): &Join| self.agents.get(agent).is_some_and(AgentRecord::counts);
+        let (here, late): (Vec<Join>, Vec<Join>) = joins.into_iter().partition(is_there);
+        self.late_joins = late;
+        for (agent, rank, attempt, terms) in here {
+            self.join(agent, rank, attempt, terms);
+        }
+    }
+
+    /// An agent that was lost during the takeover speaks again, over the same connection: it still waits for its seats.
+    pub(super) fn admit_late(&mut self, agent: AgentId) {
+        let (here, late) = core::mem::take(&mut self.late_joins).into_iter().partition(|(late, ..)| *late == agent);
+        self.late_joins = late;
+        let here: Vec<Join> = here;
+        for (agent, rank, attempt, terms) in here {
             self.join(agent, rank, attempt, terms);
         }
     }

@@ -133,19 +133,23 @@ impl Desk {
         ranks: Vec<RankStanding>,
         held: Vec<Checkpoint>,
     ) -> Vec<Output> {
-        let standing = Standing { generation: Generation::default(), ranks, held };
-        let registration = Registration {
+        self.says(link, AgentMessage::Register(Desk::registration(agent, ranks, held))).to_vec()
+    }
+
+    /// Of an agent that knows nothing but itself.
+    pub fn registration(agent: u64, ranks: Vec<RankStanding>, held: Vec<Checkpoint>) -> Registration {
+        Registration {
             agent: AgentId(agent),
             executor: format!("exec-{agent}"),
             host: "host".into(),
             address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
             pid: 100 + agent as u32,
-            standing,
+            standing: Standing { generation: Generation::default(), ranks, held },
             terms: Vec::new(),
+            epoch: 0,
             view: None,
             ended: None,
-        };
-        self.says(link, AgentMessage::Register(registration)).to_vec()
+        }
     }
 
     pub fn joins(&mut self, link: u64, rank: u32, attempt: Attempt) -> Vec<Output> {

@@ -64,7 +64,7 @@ impl Invariants {
     /// The tracker told a fact.
     pub fn event(&mut self, event: &Event) -> Checked {
         self.monotony.event(event)?;
-        self.no_lost_work.event(event)
+        self.no_lost_work.event(1, event)
     }
 
     /// An agent has this view.

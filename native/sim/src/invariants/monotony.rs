@@ -28,7 +28,8 @@ impl Monotony {
             incarnations,
             generation,
             lineage,
-            takes_over: generation != Generation::default(),
+            // Also what it hears of others that begin something while it is there already.
+            takes_over: true,
             ..Self::default()
         }
     }

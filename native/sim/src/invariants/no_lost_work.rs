@@ -15,9 +15,13 @@ const NAME: &str = "NoLostWork";
 pub struct NoLostWork {
     lost: BTreeSet<(Rank, Incarnation)>,
     planned: BTreeMap<Rank, Vec<(Lineage, Version)>>,
-    highest: Version,
+    /// By life of the tracker: the highest version that it has heard of, or its former ones before it began.
+    highest: BTreeMap<u32, Version>,
     world: usize,
     locals: bool,
+    /// A rank may enter version 1 before another one has its start. A tracker that comes back and finds somebody who waits
+    /// for his first start begins anew: nobody has more than that.
+    is_begun_alone: bool,
     going_back: bool,
 }
 
@@ -27,29 +31,45 @@ impl NoLostWork {
         NoLostWork { world: world as usize, locals, ..NoLostWork::default() }
     }
 
+    /// For a job whose version 0 has nothing that depends on all ranks.
+    pub(crate) fn begun_alone(self, is_begun_alone: bool) -> Self {
+        NoLostWork { is_begun_alone, ..self }
+    }
+
     /// The highest version that may be lost.
-    fn kept(&self) -> Version {
-        if self.locals {
-            Version(2)
-        } else {
-            Version(0)
+    fn kept(&self, life: u32) -> Version {
+        match (self.locals, self.is_begun_alone && life > 1) {
+            (true, _) => Version(2),
+            (false, true) => Version(1),
+            (false, false) => Version(0),
         }
     }
 
-    pub(crate) fn event(&mut self, event: &Event) -> Checked {
+    /// A life of the tracker begins: what is known by then was told to a former one.
+    pub(crate) fn life_begins(&mut self, life: u32) {
+        let known = self.highest.values().max().copied().unwrap_or_default();
+        self.highest.insert(life, known);
+    }
+
+    /// A life of the tracker hears of this version. What another one hears that lives at the same time it can't know.
+    pub(crate) fn hears(&mut self, life: u32, version: Version) {
+        let known = self.highest.entry(life).or_default();
+        *known = (*known).max(version);
+    }
+
+    pub(crate) fn event(&mut self, life: u32, event: &Event) -> Checked {
+        let highest = self.highest.get(&life).copied().unwrap_or_default();
         match event {
             Event::RankLost { rank, incarnation, .. } => {
                 self.lost.insert((*rank, *incarnation));
             }
-            Event::VersionEntered { version, .. } => {
-                self.highest = self.highest.max(*version);
-            }
-            Event::RolledBack { version, reason, .. } if *version == Version(0) && self.highest > self.kept() => {
+            Event::VersionEntered { version, .. } => self.hears(life, *version),
+            Event::RolledBack { version, reason, .. } if *version == Version(0) && highest > self.kept(life) => {
                 return Err(Violation::new(NAME, format!("everybody starts again from version 0: {reason}")));
             }
             Event::ViewMade { reason, .. } => self.going_back |= reason.contains("goes back"),
             Event::PlanMade { version, newcomers, reason, .. }
-                if *version == Version(0) && self.highest > self.kept() && newcomers.len() == self.world =>
+                if *version == Version(0) && highest > self.kept(life) && newcomers.len() == self.world =>
             {
                 return Err(Violation::new(NAME, format!("everybody is started from version 0: {reason}")));
             }

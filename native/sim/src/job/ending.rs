@@ -1,6 +1,6 @@
 //! The job's end, and whether it may end so.
 
-use super::World;
+use super::{There, World};
 use crate::invariants::{agreement, identity, progress, Violation};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Lineage, Version};
@@ -22,7 +22,8 @@ impl World {
             self.say(|| format!("life {epoch} of the tracker has met one who knows a newer life"));
             return self.end_life(epoch);
         }
-        let found = if self.trackers.ends_once(epoch) { self.may_end(&outcome) } else { progress::over_once(true) };
+        let found =
+            if self.trackers.ends_once(epoch) { self.may_end(epoch, &outcome) } else { progress::over_once(true) };
         self.violate(found);
         if self.outcome.is_none() {
             self.over_at = self.now;
@@ -30,11 +31,15 @@ impl World {
         }
     }
 
-    fn may_end(&self, outcome: &Result<JobResult, Error>) -> Result<(), Violation> {
-        if let Some(earlier) = &self.outcome {
-            // Another life is told the end by the agents that know it.
-            let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
-            return progress::same_end(digests(earlier), digests(outcome));
+    /// Two lives at a time may have half of the processes each, and end the job each in its way: with the one model there is, or
+    /// with an error that is right for the half it knows. Whoever is told of the other one's end ends with that.
+    fn may_end(&self, epoch: u32, outcome: &Result<JobResult, Error>) -> Result<(), Violation> {
+        let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
+        if let Some(earlier) = self.outcome.as_ref() {
+            let is_same = digests(earlier) == digests(outcome);
+            if is_same || self.reached_by(epoch).any(|there| there.process.told().is_some()) {
+                return progress::same_end(digests(earlier), digests(outcome));
+            }
         }
         let program = &self.job.program;
         let differs = program.differs_somewhere();
@@ -42,24 +47,31 @@ impl World {
             Ok(_) if differs => Err(identity::unseen()),
             Ok(result) => agreement::job(result.digest, u128::from(program.model(Version(program.versions())))),
             Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs),
-            Err(error) if error.code == Code::Unrecoverable && self.nobody_holds_anything() => Ok(()),
+            Err(error) if error.code == Code::Unrecoverable && self.nobody_holds_anything(epoch) => Ok(()),
             Err(error) => Err(Violation::new("Progress", error.to_string())),
         }
     }
 
-    /// Whether nobody who can be reached holds a checkpoint, after processes were killed.
-    fn nobody_holds_anything(&self) -> bool {
+    /// Processes that have told something to this life, and can do so still.
+    fn reached_by(&self, epoch: u32) -> impl Iterator<Item = &There> {
+        let reached = move |(process, there): &(&u32, &There)| {
+            let knows = there.tracker_link.is_some_and(|link| self.trackers.knows(epoch, link));
+            there.alive && !there.frozen && knows && !self.is_parted_from_tracker(**process)
+        };
+        self.processes.iter().filter(reached).map(|(_, there)| there)
+    }
+
+    /// Whether nobody who can be reached by this life holds a checkpoint, after processes were killed.
+    fn nobody_holds_anything(&self, epoch: u32) -> bool {
         // A tracker that comes back waits for those who knew how far the job was as long as for a silent agent, not longer.
         let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.struck.contains(fault));
-        let mut reached = self.processes.iter().filter(|(_, there)| there.alive && !there.frozen);
         kills
-            && !reached.any(|(process, there)| {
+            && !self.reached_by(epoch).any(|there| {
                 let held = |(lineage, version): &(Lineage, Version)| {
                     let model = self.job.program.model(*version);
                     version.0 > 0 && there.process.host().holds(&crate::ranks::checkpoint(*lineage, *version, model))
                 };
-                let link = there.tracker_link.is_some_and(|link| self.trackers.knows(link));
-                link && !self.is_parted_from_tracker(*process) && there.stored.iter().any(held)
+                there.stored.iter().any(held)
             })
     }
 }

@@ -205,7 +205,7 @@ impl World {
             outcome: None,
             over_at: 0,
             monotony: Monotony::default(),
-            no_lost_work: NoLostWork::new(world, false),
+            no_lost_work: NoLostWork::new(world, false).begun_alone(job.program.begins_alone()),
             violation: None,
             tally: Tally::default(),
             verbose,
@@ -300,7 +300,7 @@ impl World {
             Happening::TrackerHears { epoch, .. } | Happening::TrackerWakes { epoch } => {
                 self.tracker_happening(epoch, happening);
             }
-            Happening::TrackerBegins => self.tracker_begins(),
+            Happening::TrackerBegins => self.tracker_comes_back(),
             Happening::CutOff { epoch } => self.cut_off(epoch),
             Happening::LosesTracker { process, epoch } => self.loses_tracker(process, epoch),
             Happening::FrameworkTells(input) => self.framework_tells(&input),

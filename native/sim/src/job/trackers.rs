@@ -3,7 +3,8 @@
 use super::{Happening, World, TIMING};
 use crate::invariants::Monotony;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, Millis};
+use rejoin_protocol::ids::{Incarnation, Millis, Version};
+use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use std::collections::BTreeMap;
 
@@ -20,6 +21,8 @@ pub(super) struct Life {
     began: u64,
     /// It has said that the job is over.
     is_over: bool,
+    /// It has started somebody: who comes later may belong to a job that another life has begun anew.
+    has_planned: bool,
 }
 
 /// A connection of a process to one life.
@@ -75,9 +78,9 @@ impl Trackers {
         true
     }
 
-    /// Over the link that this process uses something has arrived at a life that is there.
-    pub(super) fn knows(&self, link: u64) -> bool {
-        self.links.get(&link).is_some_and(|link| link.stands && link.heard && self.lives.contains_key(&link.epoch))
+    /// Over the link that this process uses something has arrived at this life.
+    pub(super) fn knows(&self, epoch: u32, link: u64) -> bool {
+        self.links.get(&link).is_some_and(|link| link.stands && link.heard && link.epoch == epoch)
     }
 }
 
@@ -107,8 +110,10 @@ impl World {
             is_older: false,
             began: self.now,
             is_over: false,
+            has_planned: false,
         };
         trackers.lives.insert(epoch, life);
+        self.no_lost_work.life_begins(epoch);
         self.say(|| format!("life {epoch} of the tracker begins"));
         self.wake_tracker(epoch);
     }
@@ -119,6 +124,19 @@ impl World {
         self.struck.insert("tracker");
         self.end_life(epoch);
         self.after(back_after, Happening::TrackerBegins);
+    }
+
+    /// The next life after one that has died. If another one lives meanwhile, it is found for a while only.
+    pub(super) fn tracker_comes_back(&mut self) {
+        let older = self.trackers.epochs();
+        self.tracker_begins();
+        for epoch in older {
+            if let Some(life) = self.trackers.lives.get_mut(&epoch) {
+                life.is_older = true;
+            }
+            let pause = self.rng.u64(100..3000);
+            self.after(pause, Happening::CutOff { epoch });
+        }
     }
 
     /// The next life begins while the present one lives on. Their processes find the one or the other; after a while nobody finds
@@ -204,6 +222,11 @@ impl World {
             Happening::ToTracker { link, message } => {
                 let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
                 there.heard = true;
+                let furthest = furthest(&message)
+                    .filter(|_| self.trackers.lives.get(&epoch).is_some_and(|life| !life.has_planned));
+                if let Some(version) = furthest {
+                    self.no_lost_work.hears(epoch, version);
+                }
                 Input::Message { link, message }
             }
             Happening::TrackerHears { input: Input::Closed { link, reason }, .. } => {
@@ -214,6 +237,14 @@ impl World {
             Happening::TrackerHears { input, .. } => input,
             _ => Input::Wake,
         };
+        if let Input::ExecutorGone { executor, .. } = &input {
+            // What it holds counts again when it has spoken.
+            let process = executor.parse().ok();
+            let links = self.trackers.links.values_mut();
+            links
+                .filter(|link| link.epoch == epoch && Some(link.process) == process)
+                .for_each(|link| link.heard = false);
+        }
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
         life.tracker.handle(input, Millis(self.now));
         let outputs: Vec<Output> = std::iter::from_fn(|| life.tracker.poll()).collect();
@@ -266,7 +297,18 @@ impl World {
             _ => {}
         }
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
-        let found = life.monotony.event(event).and_then(|()| self.no_lost_work.event(event));
+        life.has_planned |= matches!(event, Event::PlanMade { .. });
+        let found = life.monotony.event(event).and_then(|()| self.no_lost_work.event(epoch, event));
         self.violate(found);
     }
+}
+
+/// The highest version that an agent has heard of when it registers.
+fn furthest(message: &AgentMessage) -> Option<Version> {
+    let AgentMessage::Register(registration) = message else { return None };
+    let versions = registration.standing.ranks.iter().filter_map(|told| match told.state {
+        RankState::At(at) | RankState::Finished { at, .. } => Some(at.version),
+        RankState::Fresh => None,
+    });
+    versions.max()
 }

@@ -122,6 +122,12 @@ impl Program {
         self.models[version.0 as usize]
     }
 
+    /// Whether a rank can enter version 1 without all others.
+    pub fn begins_alone(&self) -> bool {
+        let first = self.versions.first().into_iter().flatten();
+        !self.boot.iter().chain(first).any(Call::depends_on_all)
+    }
+
     /// Whether two ranks make different calls.
     pub fn differs_somewhere(&self) -> bool {
         self.differs.is_some() && self.world > 1 && self.versions.last().is_some_and(|calls| !calls.is_empty())

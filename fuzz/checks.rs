@@ -2,6 +2,8 @@
 //! kept corpus.
 
 use rejoin_protocol::channel::{PhaseMark, Receipt};
+use rejoin_protocol::collective::frame::{Expected, Verdict};
+use rejoin_protocol::collective::sharing::{self, IDENTITY_BYTES};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::wire::{decode, encode, Header, HEADER_BYTES, PAYLOAD_LIMIT};
 use serde::de::DeserializeOwned;
@@ -12,11 +14,12 @@ use std::fmt::Debug;
 pub type Check = fn(&[u8]);
 
 /// Each decoder's corpus folder, and its check.
-pub const ALL: [(&str, Check); 4] = [
+pub const ALL: [(&str, Check); 5] = [
     ("header", header),
     ("agent_message", message::<AgentMessage>),
     ("tracker_message", message::<TrackerMessage>),
     ("receipt", receipt),
+    ("identity", identity),
 ];
 
 /// A header that is read is written as it was, and tells no length over the limit.
@@ -39,4 +42,19 @@ pub fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]
 pub fn receipt(bytes: &[u8]) {
     message::<Receipt>(bytes);
     message::<PhaseMark>(bytes);
+}
+
+/// What another rank's board bears is read as the call that it is of, or refused, and is found to be the same as itself.
+pub fn identity(bytes: &[u8]) {
+    let Some(theirs) = bytes.first_chunk::<IDENTITY_BYTES>() else { return };
+    let Ok(place) = sharing::place(theirs) else { return };
+    let Some(Ok(header)) = theirs.first_chunk().map(Header::decode) else {
+        panic!("a place was read in {theirs:02x?}")
+    };
+    let expected = Expected { attempt: header.attempt, place, digest: header.digest };
+    assert_eq!(sharing::judge(theirs, &expected), Ok(Verdict::Mine));
+    let own = sharing::identity(&expected);
+    assert_eq!(sharing::judge(&own, &expected), Ok(Verdict::Mine));
+    let other = Expected { digest: !expected.digest, ..expected };
+    assert_eq!(sharing::judge(theirs, &other), Ok(Verdict::Mismatch(place)));
 }

@@ -28,6 +28,14 @@ step "python: the package and its examples, killed at moments of their life"
 scripts/test-python.sh >"$reports/python.log" 2>&1 || failed=1
 grep -E '^(FAIL|ERROR):|^expected' "$reports/python.log"
 
+fuzzed=()
+if [ "$long" = long ]; then
+  step "native: decoders under cargo-fuzz"
+  fuzzed=("$reports/fuzz.log")
+  scripts/fuzz.sh >"${fuzzed[0]}" 2>&1 || failed=1
+  grep -E '^test fuzz::.*FAILED|^error|^expected' "${fuzzed[0]}"
+fi
+
 step "jvm: build and units"
 if gradle --no-daemon --quiet check :integration-tests:ready >"$reports/gradle.log" 2>&1; then
   :
@@ -75,5 +83,5 @@ else
 fi
 
 mapfile -t results < <(find "$reports" -mindepth 1 -maxdepth 1 -type d; find jvm-core jvm-spark integration-tests -type d -name test-reports)
-python3 integration-tests/summary.py "$reports/cargo.log" "$reports/python.log" "${results[@]}" || failed=1
+python3 integration-tests/summary.py "$reports/cargo.log" "$reports/python.log" "${fuzzed[@]}" "${results[@]}" || failed=1
 exit "$failed"

@@ -27,7 +27,7 @@ pub(crate) const SLICE: usize = RESULT_PART_LIMIT;
 pub(crate) const WINDOW: usize = 4 * SLICE;
 
 /// What is asked for over a fetch link, one thing at a time.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Request {
     /// A checkpoint's bytes.
     Checkpoint(Checkpoint),
@@ -40,7 +40,7 @@ pub(crate) enum Request {
 }
 
 /// What is answered, but for bytes.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Reply {
     /// "I don't have it", or no more of it.
     Missing,

@@ -119,7 +119,7 @@ impl Launched {
     }
 
     /// The same from another source of variables, for tests.
-    fn from(variable: impl Fn(&str) -> Option<String>) -> Result<Launched, Error> {
+    pub(crate) fn from(variable: impl Fn(&str) -> Option<String>) -> Result<Launched, Error> {
         let get = |name: &str| {
             variable(name).ok_or_else(|| {
                 Error::new(
@@ -201,11 +201,14 @@ pub fn executor(rank: u32, attempt: u32) -> String {
 }
 
 fn read<T: FromStr>(name: &str, text: &str, expected: &str) -> Result<T, Error> {
-    text.parse().map_err(|_| Error::new(Code::BadArgument, format!("{name} is {text:?}; expected {expected}")))
+    // Numbers are read with a sign before them too, which no launcher writes.
+    let unsigned = Some(text).filter(|text| !text.starts_with('+')).unwrap_or_default();
+    unsigned.parse().map_err(|_| Error::new(Code::BadArgument, format!("{name} is {text:?}; expected {expected}")))
 }
 
 fn number(name: &str, text: &str) -> Result<JobId, Error> {
-    let number = (text.len() == 32).then(|| u128::from_str_radix(text, 16).ok()).flatten();
+    let is_plain = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_plain.then(|| u128::from_str_radix(text, 16).ok()).flatten();
     let number = number
         .ok_or_else(|| Error::new(Code::BadArgument, format!("{name} is {text:?}; expected 32 hexadecimal digits")))?;
     Ok(JobId(number.to_be_bytes()))

@@ -5,6 +5,8 @@
 //! [`TrackerServer`] is the driver's side: it owns the tracker's state machine and the agents' connections.
 
 mod agent;
+#[cfg(any(test, feature = "check"))]
+pub mod check;
 pub mod collective;
 mod control;
 mod copies;

@@ -51,7 +51,7 @@ enum Command {
 #[derive(clap::Args)]
 struct RunArguments {
     /// Number of ranks.
-    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=i64::from(record::MOST_RANKS)))]
     ranks: u32,
     /// Start a rank that died again.
     #[arg(long)]

@@ -9,6 +9,9 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::Instant;
 
+/// Most ranks of a run.
+pub const MOST_RANKS: u32 = 4096;
+
 /// One line of the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Record {

@@ -6,10 +6,16 @@ mod record;
 #[allow(dead_code)]
 #[path = "../src/rules.rs"]
 mod rules;
+#[allow(dead_code)]
+#[path = "../src/timeline/mod.rs"]
+mod timeline;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use record::Record;
+use record::{Fact, Record, What};
+use rejoin_agent::protocol::diary::Stretch;
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rules::Rule;
 
 fn key() -> impl Strategy<Value = &'static str> {
@@ -47,6 +53,67 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
+/// Facts as a run writes them, out of order and with any numbers.
+fn record() -> impl Strategy<Value = Record> {
+    let number = || prop_oneof![0u64..6, any::<u32>().prop_map(u64::from), any::<u64>()];
+    let event = (0usize..8, number(), number(), number()).prop_map(|(kind, one, two, three)| {
+        let (rank, incarnation, version) = (Rank(one as u32), Incarnation(two as u32), Version(three as u32));
+        let (lineage, round, millis) = (Lineage(0), 0, three);
+        let (executor, reason) = (String::new(), String::from("<&\""));
+        let (attempt, digest) = (Attempt::default(), u128::from(three));
+        match kind {
+            0 => Event::RankJoined { rank, incarnation, attempt, executor, vacant_millis: millis },
+            1 => Event::RankLost { rank, incarnation, executor, reason, silent_millis: millis, deaths: 1 },
+            2 => Event::VersionEntered { rank, incarnation, lineage, version, round },
+            3 => {
+                let generation = Generation { epoch: 1, number: version.0 };
+                Event::PlanMade { generation, lineage, version, round, newcomers: vec![rank], reason }
+            }
+            4 => Event::RankFinished { rank, incarnation, digest },
+            5 => Event::Restored { rank, incarnation, version, round, bytes: three, source: reason, millis },
+            6 => {
+                let (computing_micros, waiting_micros, replaying_micros) = (two, three, two);
+                let (waited_for, calls) = (Some(rank), version.0);
+                let stretch =
+                    Stretch { micros: three, computing_micros, waiting_micros, replaying_micros, waited_for, calls };
+                Event::Spent { rank, incarnation, stretch, ago_micros: two, phase: Phase::Boot, seqno: version.0 }
+            }
+            _ => Event::JobEnded { digest, deaths: rank.0 },
+        }
+    });
+    let rank = prop_oneof![Just(None), (0u32..6).prop_map(Some), any::<u32>().prop_map(Some)];
+    (number(), rank, event).prop_map(|(micros, rank, event)| {
+        let (incarnation, generation, version, seqno) = (None, None, None, None);
+        Record { micros, rank, incarnation, generation, version, seqno, what: What::Event(event) }
+    })
+}
+
+#[test]
+fn the_kept_corpus_of_the_event_logs_target_runs_through() {
+    let folder: std::path::PathBuf =
+        [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", "event_log"].iter().collect();
+    let mut read = 0;
+    for file in std::fs::read_dir(folder).unwrap() {
+        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+        if let Ok(record) = serde_json::from_slice::<Record>(&bytes) {
+            let text = serde_json::to_string(&record).unwrap();
+            assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+            read += 1;
+        }
+    }
+    assert!(read >= 2, "{read} lines could be read");
+}
+
+#[test]
+fn a_log_of_more_ranks_than_a_run_can_have_is_refused_before_there_is_a_lane_for_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let line = r#"{"micros":0,"launcher":{"Began":{"world":4294967295,"command":[],"rules":[],"unix_seconds":0}}}"#;
+    std::fs::write(&log, format!("{line}\n")).unwrap();
+    let refused = timeline::draw(&log, Some(&folder.path().join("picture.svg"))).unwrap_err();
+    assert!(refused.contains("4294967295 ranks"), "{refused}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
@@ -69,6 +136,26 @@ proptest! {
                 }
             }
             Err(bad) => prop_assert!(!bad.to_string().is_empty()),
+        }
+    }
+
+    #[test]
+    fn any_log_that_begins_with_a_run_is_drawn(records in vec(record(), 0..30), world in 0u32..5, junk in "\\PC{0,30}") {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, picture) = (folder.path().join("log"), folder.path().join("picture.svg"));
+        let (command, rules) = (vec!["<program>".to_string()], Vec::new());
+        let began = What::Launcher(Fact::Began { world, command, rules, unix_seconds: 0 });
+        let (rank, incarnation, generation, version, seqno) = (None, None, None, None, None);
+        let first = Record { micros: 0, rank, incarnation, generation, version, seqno, what: began };
+        let lines: Vec<String> =
+            std::iter::once(&first).chain(&records).map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
+        std::fs::write(&log, lines.concat()).unwrap();
+        timeline::draw(&log, Some(&picture)).unwrap();
+        prop_assert!(std::fs::read_to_string(&picture).unwrap().contains("</svg>"));
+        // Without its beginning, or with something else in it, it is refused with words.
+        for text in [lines[1..].concat(), format!("{junk}\n")] {
+            std::fs::write(&log, text).unwrap();
+            prop_assert!(timeline::draw(&log, Some(&picture)).unwrap_err().contains("log"));
         }
     }
 

@@ -69,9 +69,14 @@ pub(crate) struct Handshake {
 impl Handshake {
     /// The initiator's; its first bytes go into `out`.
     pub(crate) fn initiate(keys: &Keys, hello: &Hello, out: &mut BytesMut) -> Result<Self, LinkError> {
+        Handshake::say(keys, &wire::encode(hello), out)
+    }
+
+    /// The initiator's with these bytes in the place of its hello.
+    pub(crate) fn say(keys: &Keys, hello: &[u8], out: &mut BytesMut) -> Result<Self, LinkError> {
         let mut noise = noise(keys, true)?;
         out.extend_from_slice(&preamble());
-        write(out, &wire::encode(hello), |payload, message| noise.write_message(payload, message))?;
+        write(out, hello, |payload, message| noise.write_message(payload, message))?;
         Ok(Handshake { state: State::Reply(noise), greeted: false, encrypt: keys.encrypt })
     }
 
@@ -135,7 +140,7 @@ impl Handshake {
 
     /// The acceptor lets the link stand; these are its keys. `None` when nobody waits for a verdict.
     pub(crate) fn admit(&mut self, out: &mut BytesMut) -> Result<Option<TransportState>, LinkError> {
-        self.decide(&Verdict::Admitted, out)
+        self.tell(&wire::encode(&Verdict::Admitted), out)
     }
 
     /// The acceptor doesn't want the link. A text too long for a verdict is cut.
@@ -143,13 +148,14 @@ impl Handshake {
         if error.message.len() > TEXT_LIMIT {
             error.message.truncate(error.message.floor_char_boundary(TEXT_LIMIT));
         }
-        self.decide(&Verdict::Refused(error), out).map(|_| ())
+        self.tell(&wire::encode(&Verdict::Refused(error)), out).map(|_| ())
     }
 
-    fn decide(&mut self, verdict: &Verdict, out: &mut BytesMut) -> Result<Option<TransportState>, LinkError> {
+    /// Says these bytes as the verdict.
+    pub(crate) fn tell(&mut self, verdict: &[u8], out: &mut BytesMut) -> Result<Option<TransportState>, LinkError> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Deciding(mut keys) => {
-                write(out, &wire::encode(verdict), |payload, message| keys.write_message(payload, message))?;
+                write(out, verdict, |payload, message| keys.write_message(payload, message))?;
                 Ok(Some(keys))
             }
             other => {

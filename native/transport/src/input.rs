@@ -3,6 +3,7 @@
 use crate::cipher::{Cipher, SEALED_LIMIT};
 use crate::LinkError;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use socket2::SockRef;
 use std::io;
@@ -74,12 +75,13 @@ impl Input {
                 if self.clear.is_empty() {
                     return Ok(None);
                 }
-                let bytes = self.clear.split().freeze();
-                let rest = Header {
-                    length: header.length - bytes.len() as u32,
-                    offset: header.offset + bytes.len() as u64,
-                    ..header
+                let Some(offset) = header.offset.checked_add(self.clear.len() as u64) else {
+                    let text =
+                        format!("a frame of {} bytes at {}: no stream is that long", header.length, header.offset);
+                    return Err(LinkError::Incompatible(Error::new(Code::Incompatible, text)));
                 };
+                let bytes = self.clear.split().freeze();
+                let rest = Header { length: header.length - bytes.len() as u32, offset, ..header };
                 self.header = Some(rest);
                 header.length = bytes.len() as u32;
                 Ok(Some((header, bytes)))
@@ -225,6 +227,13 @@ mod tests {
         let Err(LinkError::Incompatible(error)) = input.header() else { panic!("a length over the limit passed") };
         assert!(error.message.contains("1048577") && error.message.contains("1048576"), "{error}");
         assert_eq!(input.clear.capacity(), capacity);
+    }
+
+    #[test]
+    fn a_part_of_a_frame_beyond_the_end_of_numbers_is_refused() {
+        let mut input = Input::new(BytesMut::from(header(100, u64::MAX - 5).encode().as_slice()), false);
+        input.clear.extend_from_slice(&[1; 10]);
+        assert!(matches!(input.part(), Err(LinkError::Incompatible(_))));
     }
 
     #[test]

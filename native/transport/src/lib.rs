@@ -26,6 +26,8 @@
 //! messages of at most 65535 bytes, each with its length before it.
 #![deny(unsafe_code)]
 
+#[cfg(any(test, feature = "check"))]
+pub mod check;
 mod cipher;
 mod handshake;
 mod hello;

@@ -116,11 +116,25 @@ fn an_invitation_to_something_else_is_refused_with_the_reason() {
     };
     assert!(text(&|invitation| invitation.nonce ^= 1).contains("another segment"));
     assert!(text(&|invitation| invitation.area_bytes = 8192).contains("bytes"));
+    assert!(text(&|invitation| invitation.area_bytes = 0).contains("whole pages"));
     assert!(text(&|invitation| invitation.area_bytes = u64::MAX).contains("bytes"));
     assert!(text(&|invitation| invitation.descriptor = 9999).contains("No such file"));
     assert!(text(&|invitation| invitation.process = 0).contains("No such file"));
     let plain = std::fs::File::open("/proc/self/exe").unwrap();
     assert!(text(&|invitation| invitation.descriptor = std::os::fd::AsRawFd::as_raw_fd(&plain)).contains("seal"));
+}
+
+#[test]
+fn an_invitation_to_a_pipe_that_nobody_writes_to_is_refused_and_not_waited_for() {
+    use rustix::fs::{mknodat, FileType, Mode, CWD};
+    use std::os::unix::fs::OpenOptionsExt;
+    let path = std::env::temp_dir().join(format!("rejoin-pipe-{}", std::process::id()));
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let reader = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let mut invitation = Segment::new(4096).unwrap().invitation();
+    invitation.descriptor = std::os::fd::AsRawFd::as_raw_fd(&reader);
+    assert!(PeerSegment::open(&invitation).unwrap_err().to_string().contains("seal"));
 }
 
 #[test]

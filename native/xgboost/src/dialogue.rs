@@ -138,6 +138,9 @@ fn told(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::path::PathBuf;
 
     fn said(parts: &[Value]) -> Vec<u8> {
         let mut bytes = magic().to_vec();
@@ -195,5 +198,45 @@ mod tests {
         assert!(heard(&said(&[json!({"task_id": "t"}), json!({"cmd": 1, "port": 0})]), 99)
             .unwrap_err()
             .contains("port"));
+    }
+
+    /// Whatever is said is heard in the same way however its bytes arrive, and is not kept beyond the longest text.
+    fn any_pieces(bytes: &[u8]) {
+        let whole = heard(bytes, bytes.len().max(1));
+        for step in [1, 3, 64] {
+            match (&whole, heard(bytes, step)) {
+                (Ok(whole), Ok(pieces)) => assert_eq!(*whole, pieces, "in pieces of {step}"),
+                (Err(whole), Err(pieces)) => assert_eq!(*whole, pieces, "in pieces of {step}"),
+                (whole, pieces) => panic!("{whole:?} at once, {pieces:?} in pieces of {step}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_kept_corpus_of_the_fuzz_target_runs_through() {
+        let folder: PathBuf =
+            [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", "worker_dialogue"].iter().collect();
+        let files: Vec<_> = std::fs::read_dir(folder).unwrap().collect();
+        assert!(files.len() >= 3, "{} files", files.len());
+        for file in files {
+            any_pieces(&std::fs::read(file.unwrap().path()).unwrap());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn anything_said_is_heard_or_refused_however_it_arrives(
+            bytes in vec(any::<u8>(), 0..200), texts in vec("\\PC{0,40}", 0..3), command: i64, port: u64, at: usize, byte: u8,
+        ) {
+            any_pieces(&bytes);
+            any_pieces(&[&magic()[..], &bytes].concat());
+            let strings: Vec<Value> = texts.into_iter().map(Value::from).collect();
+            any_pieces(&said(&strings));
+            let mut bytes = said(&[json!({"task_id": "t"}), json!({"cmd": command % 6, "port": port, "msg": "m"})]);
+            any_pieces(&bytes);
+            let length = bytes.len();
+            bytes[at % length] = byte;
+            any_pieces(&bytes);
+        }
     }
 }

@@ -217,12 +217,12 @@ fn merged(spells: &[Spell], least: u64) -> Vec<Spell> {
 fn sum(one: Stretch, other: Stretch) -> Stretch {
     let longer = if other.waiting_micros > one.waiting_micros { other.waited_for } else { one.waited_for };
     Stretch {
-        micros: one.micros + other.micros,
-        computing_micros: one.computing_micros + other.computing_micros,
-        waiting_micros: one.waiting_micros + other.waiting_micros,
-        replaying_micros: one.replaying_micros + other.replaying_micros,
+        micros: one.micros.saturating_add(other.micros),
+        computing_micros: one.computing_micros.saturating_add(other.computing_micros),
+        waiting_micros: one.waiting_micros.saturating_add(other.waiting_micros),
+        replaying_micros: one.replaying_micros.saturating_add(other.replaying_micros),
         waited_for: longer.or(one.waited_for).or(other.waited_for),
-        calls: one.calls + other.calls,
+        calls: one.calls.saturating_add(other.calls),
     }
 }
 
@@ -231,7 +231,8 @@ fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
     let Stretch { micros, computing_micros, waiting_micros, replaying_micros, waited_for, calls } = spell.stretch;
     let (x, width) = (scale.x(spell.from), scale.x(spell.to) - scale.x(spell.from));
     let whole = micros.max(1);
-    let exchanging = whole.saturating_sub(computing_micros + waiting_micros + replaying_micros);
+    let exchanging =
+        whole.saturating_sub(computing_micros).saturating_sub(waiting_micros).saturating_sub(replaying_micros);
     let pile = [
         (waiting_micros, WAITING),
         (replaying_micros, HANDED),
@@ -254,7 +255,7 @@ fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
         group.append(bar(x, top, width, height, color));
         top += height;
     }
-    if let Some(peer) = waited_for.filter(|_| waiting_micros * 2 > whole) {
+    if let Some(peer) = waited_for.filter(|_| waiting_micros > whole / 2) {
         let label = if width > 76.0 { format!("waits for {peer}") } else { format!("{peer}") };
         if width > 16.0 {
             group.append(text(x + 4.0, y + 12.0, "inside", label));

@@ -4,7 +4,7 @@ mod draw;
 mod scale;
 mod story;
 
-use crate::record;
+use crate::record::{self, Fact, What, MOST_RANKS};
 use std::io::Write;
 use std::path::Path;
 use story::Story;
@@ -15,6 +15,14 @@ use story::Story;
 /// When the log can't be read, has no run in it, or the picture can't be written: in words.
 pub fn draw(log: &Path, output: Option<&Path>) -> Result<(), String> {
     let records = record::read(log)?;
+    if let Some(What::Launcher(Fact::Began { world, .. })) = records.first().map(|first| &first.what) {
+        if *world > MOST_RANKS {
+            let log = log.display();
+            return Err(format!(
+                "{log} tells of {world} ranks; a log of a run is expected, which has at most {MOST_RANKS}"
+            ));
+        }
+    }
     let story = Story::of(&records)
         .ok_or_else(|| format!("{} doesn't begin with the start of a run; give the whole log", log.display()))?;
     let picture = draw::picture(&story);

@@ -140,8 +140,11 @@ impl Lane {
     /// quickest says when they began.
     fn place_spells(&mut self) {
         for (_, Told { began, spells, .. }) in std::mem::take(&mut self.told) {
-            let placed =
-                spells.into_iter().map(|spell| Spell { from: began + spell.from, to: began + spell.to, ..spell });
+            let placed = spells.into_iter().map(|spell| Spell {
+                from: began.saturating_add(spell.from),
+                to: began.saturating_add(spell.to),
+                ..spell
+            });
             self.spells.extend(placed);
         }
         self.spells.sort_by_key(|spell| spell.from);
@@ -241,11 +244,12 @@ impl Story {
                 let place = format!("{phase}, before call {seqno}");
                 if let Some(lane) = self.lane(rank.0) {
                     let told = lane.told.entry(incarnation.0).or_default();
-                    told.spent += stretch.micros;
+                    // Whatever number a file holds: where time ends is only in a file that nobody's clock has written.
+                    let from = told.spent;
+                    told.spent = from.saturating_add(stretch.micros);
                     let ended = at.saturating_sub(*ago_micros);
                     told.began = told.began.min(ended.saturating_sub(told.spent));
-                    let (from, to) = (told.spent - stretch.micros, told.spent);
-                    told.spells.push(Spell { from, to, stretch: *stretch, place });
+                    told.spells.push(Spell { from, to: told.spent, stretch: *stretch, place });
                 }
             }
             _ => self.rank_event(at, event, rules),

@@ -14,3 +14,5 @@ mod segment;
 pub use group::Group;
 pub use patience::Patience;
 pub use segment::{Invitation, PeerSegment, Segment, SegmentError};
+#[cfg(any(test, feature = "check"))]
+pub(crate) use segment::{AREAS, MAGIC, SEALS};

@@ -11,11 +11,12 @@ use rustix::fs::{fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create, Memf
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Stands at the start of every segment; the last digits are the layout's version.
-const MAGIC: u64 = 0x724a_6f49_4e00_0002;
+pub(crate) const MAGIC: u64 = 0x724a_6f49_4e00_0002;
 
 /// Where the posted beat stands: in a cache line of its own.
 const POSTED: usize = 64;
@@ -31,13 +32,13 @@ const ENDED: usize = 256;
 const LAST_WORDS: usize = 320;
 
 /// Where the areas begin: at a page.
-const AREAS: usize = 4096;
+pub(crate) const AREAS: usize = 4096;
 
 /// Most bytes of an area: what an invitation may make a process map.
 const AREA_LIMIT: u64 = 1 << 30;
 
 /// Seals that must be there: the segment stays as long as it is, and nobody who opens it anew can write it.
-const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE);
+pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE);
 
 /// Why a segment can't be made or opened. The ranks then use a link.
 #[derive(Debug, thiserror::Error)]
@@ -172,15 +173,21 @@ impl PeerSegment {
         let process = invitation.process;
         let other = |why: String| SegmentError::Other { process, why };
         let path = format!("/proc/{process}/fd/{}", invitation.descriptor);
-        let file = File::open(&path).map_err(|cause| other(format!("{path}: {cause}")))?;
+        // The number may be another process's by now, and a named pipe that nobody writes to would never be opened.
+        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
+        let file = opened.map_err(|cause| other(format!("{path}: {cause}")))?;
         // Without these seals its owner could shorten it, and reading it would be a fault.
         let seals = fcntl_get_seals(&file).map_err(|cause| other(format!("{path} is no sealed memory: {cause}")))?;
         if !seals.contains(SEALS) {
             return Err(other(format!("{path} isn't sealed")));
         }
         let length = file.metadata().map_err(|cause| SegmentError::Io { doing: "measured", cause })?.len();
-        if invitation.area_bytes > AREA_LIMIT || length != AREAS as u64 + 2 * invitation.area_bytes {
-            return Err(other(format!("{path} has {length} bytes, not two areas of {}", invitation.area_bytes)));
+        let are_pages = invitation.area_bytes > 0 && invitation.area_bytes.is_multiple_of(AREAS as u64);
+        if !are_pages || invitation.area_bytes > AREA_LIMIT || length != AREAS as u64 + 2 * invitation.area_bytes {
+            return Err(other(format!(
+                "{path} has {length} bytes, not two areas of {} in whole pages",
+                invitation.area_bytes
+            )));
         }
         let memory =
             MmapOptions::new().map_raw_read_only(&file).map_err(|cause| SegmentError::Io { doing: "mapped", cause })?;

@@ -1,0 +1,214 @@
+//! What has to hold for any bytes that a process is given by its surroundings, or asked for by another one. Run by this crate's tests,
+//! and by fuzz targets through the feature `check`.
+
+use crate::durable::file;
+use crate::fetch::{Reply, Request};
+use crate::launched::{Launched, SECRET_DESCRIPTOR, SECRET_NAME};
+use rejoin_protocol::wire::{decode, encode};
+use serde::de::DeserializeOwned;
+use serde::Serialize;
+use std::fmt::Debug;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsRawFd, FromRawFd};
+
+/// A check of one decoder.
+pub type Check = fn(&[u8]);
+
+/// Each decoder's corpus folder, and its check.
+pub const ALL: [(&str, Check); 3] = [("durable", durable), ("environment", environment), ("fetch", fetch)];
+
+/// A header of a durable checkpoint that is read is written as it was.
+///
+/// # Panics
+/// When that doesn't hold.
+pub fn durable(bytes: &[u8]) {
+    let Some(header) = bytes.first_chunk::<{ file::HEADER_BYTES }>() else { return };
+    if let Ok((job, checkpoint)) = file::decode(header) {
+        assert_eq!(&file::encode(job, &checkpoint), header);
+        assert!(file::name(job, &checkpoint).starts_with(&job.to_string()));
+    }
+}
+
+/// An environment, `NAME=VALUE` on each line, is read, or refused with words. The secret's descriptor may be given as `here`, which
+/// is one that holds a secret.
+///
+/// # Panics
+/// When that doesn't hold.
+pub fn environment(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let secret = secret();
+    let variable = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once('='));
+        let value = lines.find(|(known, _)| *known == name).map(|(_, value)| value.to_string())?;
+        Some(if name == SECRET_DESCRIPTOR && value == "here" { secret.as_raw_fd().to_string() } else { value })
+    };
+    match Launched::from(variable) {
+        Ok(launched) => {
+            assert!(launched.rank.0 < launched.world, "{launched:?}");
+            assert_eq!(launched.agent.secret.expose(), &[5; 32]);
+        }
+        Err(error) => assert!(error.message.contains("expected"), "{error}"),
+    }
+}
+
+/// As a launcher makes it.
+fn secret() -> File {
+    let name = std::ffi::CString::new(SECRET_NAME).expect("a name without zeros");
+    // SAFETY: the name is a text that ends with a zero; the result is checked.
+    #[allow(unsafe_code)]
+    let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    assert!(descriptor >= 0, "memory for a secret can't be made");
+    // SAFETY: the descriptor was just made, and nobody else has it.
+    #[allow(unsafe_code)]
+    let mut file = unsafe { File::from_raw_fd(descriptor) };
+    file.write_all(&[5; 32]).expect("memory can be written");
+    file
+}
+
+/// What is asked for and answered over a fetch link comes back as it was, or is refused.
+///
+/// # Panics
+/// When that doesn't hold.
+pub fn fetch(bytes: &[u8]) {
+    comes_back::<Request>(bytes);
+    comes_back::<Reply>(bytes);
+}
+
+fn comes_back<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]) {
+    if let Ok(message) = decode::<T>(bytes) {
+        assert_eq!(decode::<T>(&encode(&message)).as_ref(), Ok(&message));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use rejoin_protocol::ids::{Checkpoint, Lineage, Phase, Rank, Version};
+    use rejoin_transport::JobId;
+    use std::path::PathBuf;
+
+    #[test]
+    fn the_kept_corpus_of_every_fuzz_target_runs_through() {
+        for (name, check) in ALL {
+            let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", name].iter().collect();
+            let files: Vec<_> = std::fs::read_dir(&folder).expect("the corpus is kept").collect();
+            assert!(files.len() >= 3, "{} files for {name}", files.len());
+            for file in files {
+                check(&std::fs::read(file.expect("a folder that is there").path()).expect("a file that is there"));
+            }
+        }
+    }
+
+    fn whole() -> Vec<(String, String)> {
+        let text = include_str!("../../../fuzz/corpus/environment/whole");
+        text.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn read(lines: &[(String, String)]) -> bool {
+        let secret = secret();
+        let variable = |name: &str| {
+            let value = lines.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone())?;
+            Some(if value == "here" { secret.as_raw_fd().to_string() } else { value })
+        };
+        Launched::from(variable).is_ok()
+    }
+
+    #[test]
+    fn an_environment_that_is_whole_is_read_and_numbers_with_a_sign_are_not() {
+        assert!(read(&whole()));
+        for changed in ["REJOIN_JOB", "REJOIN_RANK"] {
+            let mut lines = whole();
+            let line = lines.iter_mut().find(|(name, _)| name == changed).expect("it is set");
+            line.1.replace_range(..1, "+");
+            assert!(!read(&lines), "{lines:?}");
+        }
+    }
+
+    fn line() -> impl Strategy<Value = (String, String)> {
+        let names = [
+            "RANK",
+            "WORLD",
+            "ATTEMPT",
+            "TRACKER",
+            "JOB",
+            "SECRET_FD",
+            "DURABLE",
+            "DURABLE_EVERY",
+            "DURABLE_IDENTITY",
+            "LOG_MEMORY",
+            "LOG_DISK",
+            "SPILL",
+            "DETAILS",
+            "CALLS",
+            "SHARED_MEMORY",
+        ];
+        let values = prop_oneof![
+            any::<u64>().prop_map(|number| number.to_string()),
+            (0u32..5).prop_map(|number| number.to_string()),
+            Just("127.0.0.1:4711".to_string()),
+            Just("000102030405060708090a0b0c0d0e0f".to_string()),
+            Just("here".to_string()),
+            "\\PC{0,40}",
+        ];
+        (prop::sample::select(names.to_vec()), values).prop_map(|(name, value)| (format!("REJOIN_{name}"), value))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn any_environment_is_read_or_refused_with_words(first in vec(line(), 0..4), rest in any::<bool>(), text in "\\PC{0,60}") {
+            // Changed first: the first line with a name counts.
+            let lines = first.into_iter().chain(whole().into_iter().filter(|_| rest));
+            let lines: Vec<String> = lines.map(|(name, value)| format!("{name}={value}")).collect();
+            environment(lines.join("\n").as_bytes());
+            environment(text.as_bytes());
+        }
+
+        #[test]
+        fn any_header_of_a_file_is_read_or_refused(bytes in vec(any::<u8>(), 0..100), at in 0..file::HEADER_BYTES, byte: u8) {
+            durable(&bytes);
+            // The right first bytes, and something else behind them.
+            let mut begun = [0; file::HEADER_BYTES];
+            begun[..12].copy_from_slice(b"REJOINCK\x01\0\0\0");
+            for (place, byte) in begun[12..].iter_mut().zip(&bytes) {
+                *place = *byte;
+            }
+            begun[at] = byte;
+            durable(&begun);
+        }
+
+        #[test]
+        fn a_header_comes_back_as_it_was(
+            numbers: [u32; 4], job: [u8; 16], length in 1..u64::MAX, digest: u128, has_own: bool, complete: bool,
+            owned: bool,
+        ) {
+            let [lineage, version, round, owner] = numbers;
+            let owner = (owned && owner != u32::MAX).then_some(Rank(owner));
+            let (lineage, version) = (Lineage(lineage), Version(version));
+            let whole = Checkpoint { lineage, version, owner, has_own, round, length, digest, complete };
+            prop_assume!(whole.is_made());
+            prop_assert_eq!(file::decode(&file::encode(JobId(job), &whole)), Ok((JobId(job), whole)));
+            durable(&file::encode(JobId(job), &whole));
+        }
+
+        #[test]
+        fn any_request_and_answer_is_read_or_refused(
+            bytes in vec(any::<u8>(), 0..80), numbers: [u32; 3], boot: bool, at: usize, byte: u8, cut: usize,
+        ) {
+            fetch(&bytes);
+            let [lineage, from, to] = numbers;
+            let phase = if boot { Phase::Boot } else { Phase::Version(Version(to)) };
+            let request = Request::Results { lineage: Lineage(lineage), phase, from, to };
+            let mut good = encode(&request);
+            prop_assert_eq!(decode(&good), Ok(request));
+            let length = good.len();
+            good[at % length] = byte;
+            fetch(&good);
+            fetch(&good[..cut % length]);
+        }
+    }
+}

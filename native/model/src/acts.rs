@@ -3,10 +3,10 @@
 use crate::memory::{both, name};
 use crate::steps::ToProcess;
 use crate::tracker::{self, ToTracker};
-use crate::world::{Action, JobModel, Link, State};
+use crate::world::{Action, Ended, JobModel, Link, State};
 use rejoin_protocol::ids::{AgentId, Rank};
 use rejoin_protocol::message::TrackerMessage;
-use rejoin_sim::ranks::Input;
+use rejoin_sim::ranks::{Defect, Input};
 
 impl JobModel {
     /// What commutes with everything else is done at once, which leaves fewer states and no run out: a message that changes
@@ -77,6 +77,16 @@ impl JobModel {
                 }
             }
             Action::Starts(rank) => self.start(&mut state, rank),
+            Action::Ends(number) => {
+                self.crash(&mut state, number, false);
+                state.processes[number as usize].ended = Ended::Untold;
+            }
+            Action::EndIsTold(number) => {
+                let slot = &mut state.processes[number as usize];
+                slot.ended = Ended::Told;
+                let input = ToTracker::RankEnded { rank: slot.rank };
+                self.tracker_takes(&mut state, name(&input), || input);
+            }
             Action::Reconnects(number) => {
                 self.has(&mut state, number, Input::TrackerDown);
                 state.processes[number as usize].link = Link::Open;
@@ -112,6 +122,9 @@ impl JobModel {
                 state.waits_for_former = true;
                 state.tracker = self.trackers.keep(tracker::new(self.setup.world, state.tracker_life));
                 for slot in &mut state.processes {
+                    if slot.ended == Ended::Told && self.job.defect != Some(Defect::EndsUntold) {
+                        slot.ended = Ended::Untold;
+                    }
                     slot.to_tracker.clear();
                     slot.to_process.clear();
                     slot.link = if slot.state.is_some() { Link::Lost } else { Link::Over };

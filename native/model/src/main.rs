@@ -5,8 +5,9 @@ use rejoin_model::{check, Setup};
 use rejoin_sim::ranks::Defect;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victim PROCESS] [--zombies N] [--cuts N] [--tracker-deaths N] [--rendezvous] [--world N] [--defect NAME] [--threads N]
+const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victim PROCESS] [--zombies N] [--cuts N] [--tracker-deaths N] [--ends] [--rendezvous] [--world N] [--defect NAME] [--threads N]
   JOB     one-collective, two-collectives, two-versions, boot-and-one
+  --ends        processes end when they were told the end; the tracker may die after it has said it
   --rendezvous  faults may strike before everybody has joined
   --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect";
 
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
             zombies: number("--zombies", 0)?,
             cuts: number("--cuts", 0)?,
             tracker_deaths: number("--tracker-deaths", 0)?,
+            ends: arguments.iter().any(|one| one == "--ends"),
             from_rendezvous: arguments.iter().any(|one| one == "--rendezvous"),
             world: u32::from(number("--world", 3)?),
             defect: defect?,

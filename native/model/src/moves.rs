@@ -110,7 +110,9 @@ impl JobModel {
             // Whoever lives knows how far the job was.
             outcome => outcome == right && self.setup.differs.is_none(),
         };
-        if state.over.is_some() || !allowed {
+        // A life that comes back after the end finds it again.
+        let is_again = state.over == Some(outcome) && state.over_life < state.tracker_life;
+        if state.over.is_some() && !is_again || !allowed {
             state.violated.get_or_insert(match outcome {
                 Err(Code::Mismatch) => "Identity",
                 Err(_) => "Progress",
@@ -118,7 +120,7 @@ impl JobModel {
                 Ok(_) => "Agreement",
             });
         }
-        state.over = Some(outcome);
+        (state.over, state.over_life) = (Some(outcome), state.tracker_life);
     }
 
     pub(crate) fn link(&self, state: &State, process: u32) -> u64 {

@@ -1,16 +1,18 @@
 //! What can happen next, with another fault or without.
 
-use crate::world::{Action, JobModel, Link, Slot, State};
+use crate::world::{Action, Ended, JobModel, Link, Slot, State};
 use stateright::Model;
 
 impl JobModel {
     /// Whether the framework has to start this rank's task.
     pub(crate) fn is_missing(&self, state: &State, rank: u32) -> bool {
         !state.processes.iter().filter(|slot| slot.rank == rank && !slot.declared).any(|slot| {
-            slot.state.is_some_and(|name| {
-                let process = self.processes.of(name);
-                process.told().is_some() || process.freed().is_none()
-            })
+            let ended = slot.ended != Ended::No;
+            ended
+                || slot.state.is_some_and(|name| {
+                    let process = self.processes.of(name);
+                    process.told().is_some() || process.freed().is_none()
+                })
         })
     }
 
@@ -18,8 +20,9 @@ impl JobModel {
     pub(crate) fn is_done(&self, state: &State) -> bool {
         let Some(over) = state.over else { return false };
         (0..self.setup.world).all(|rank| {
-            let mut told = state.processes.iter().filter(|slot| slot.rank == rank).filter_map(|slot| slot.state);
-            told.any(|name| self.processes.of(name).told() == Some(over))
+            let mut slots = state.processes.iter().filter(|slot| slot.rank == rank);
+            let was_told = |name| self.processes.of(name).told() == Some(over);
+            slots.any(|slot| slot.ended != Ended::No || slot.state.is_some_and(was_told))
         })
     }
 
@@ -28,6 +31,9 @@ impl JobModel {
         for (number, slot) in (0u32..).zip(&state.processes) {
             if !slot.to_tracker.is_empty() || slot.link == Link::Ending {
                 actions.push(Action::TrackerHears(number));
+            }
+            if slot.ended == Ended::Untold {
+                actions.push(Action::EndIsTold(number));
             }
             if slot.state.is_none() {
                 continue;
@@ -39,6 +45,9 @@ impl JobModel {
                 actions.push(Action::Reconnects(number));
             }
             let Some(process) = self.process(state, number) else { continue };
+            if self.setup.ends && matches!(process.told(), Some(Ok(_))) {
+                actions.push(Action::Ends(number));
+            }
             if process.is_idle() {
                 actions.push(Action::Go(number));
             }

@@ -22,6 +22,8 @@ pub struct Setup {
     pub cuts: u8,
     /// Deaths of the tracker, which comes back without what it knew.
     pub tracker_deaths: u8,
+    /// Processes end when they were told the end, which the framework tells; and the tracker may die after it has said it.
+    pub ends: bool,
     /// Faults may strike from the rendezvous on, and not only when all have joined.
     pub from_rendezvous: bool,
     /// A rank whose last call is another one.
@@ -42,6 +44,7 @@ impl Setup {
             zombies: 0,
             cuts: 0,
             tracker_deaths: 0,
+            ends: false,
             from_rendezvous: false,
             differs: None,
             defect: None,

@@ -2,7 +2,7 @@
 
 use crate::memory::{Name, Things};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{AgentId, Millis};
+use rejoin_protocol::ids::{AgentId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 
@@ -26,6 +26,9 @@ pub(crate) enum ToTracker {
     },
     DeclaredLost {
         process: u32,
+    },
+    RankEnded {
+        rank: u32,
     },
     /// So much time has passed that a silent agent of the life before is waited for no longer.
     WaitedEnough,
@@ -70,6 +73,7 @@ pub(crate) fn step(
             let reason = "the framework says so".into();
             inputs.push(Input::ExecutorGone { executor: process.to_string(), reason });
         }
+        ToTracker::RankEnded { rank } => inputs.push(Input::RankEnded { rank: Rank(rank) }),
         ToTracker::WaitedEnough => {
             // Nobody else has been silent meanwhile: the tracker takes such a jump for a stall of its own.
             now = NOW.plus(TIMING.lost_after_millis);

@@ -23,6 +23,14 @@ pub(crate) enum Link {
     Over,
 }
 
+/// Whether a task has ended well, and the present life of the tracker was told so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Ended {
+    No,
+    Untold,
+    Told,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Slot {
     /// Its state; `None` when it is dead.
@@ -31,6 +39,8 @@ pub(crate) struct Slot {
     pub(crate) link: Link,
     /// The framework believes that it is gone.
     pub(crate) declared: bool,
+    /// Its task has ended well, and it is gone.
+    pub(crate) ended: Ended,
     pub(crate) to_tracker: Vec<Name>,
     pub(crate) to_process: Vec<Name>,
 }
@@ -57,6 +67,8 @@ pub struct State {
     pub(crate) wires: BTreeMap<(u32, u32), Vec<Name>>,
     pub(crate) left: Left,
     pub(crate) over: Option<Result<u128, Code>>,
+    /// The life of the tracker that has said so last.
+    pub(crate) over_life: u32,
     /// The promise that was broken.
     pub violated: Option<&'static str>,
 }
@@ -76,6 +88,10 @@ pub enum Action {
     Fetches(u32),
     /// The framework starts a rank's task again.
     Starts(u32),
+    /// A task that was told the end ends well, and its process with it.
+    Ends(u32),
+    /// The framework tells the tracker that a process' task has ended well.
+    EndIsTold(u32),
     /// A process connects to the tracker that came back.
     Reconnects(u32),
     /// A process dies; what it has told the tracker and the tracker hasn't taken is lost or not.
@@ -134,6 +150,7 @@ impl JobModel {
             wires: BTreeMap::new(),
             left: Left { crashes, zombies, cuts, tracker_deaths },
             over: None,
+            over_life: 0,
             violated: None,
         };
         for rank in 0..world {
@@ -185,6 +202,7 @@ impl JobModel {
             rank,
             link: Link::Open,
             declared: false,
+            ended: Ended::No,
             to_tracker: Vec::new(),
             to_process: Vec::new(),
         };
@@ -209,6 +227,8 @@ impl Model for JobModel {
         self.goes_on(state, actions);
         if state.over.is_none() {
             self.faults(state, actions);
+        } else if self.setup.ends {
+            actions.extend((state.left.tracker_deaths > 0).then_some(Action::TrackerDies));
         } else if let Some(first) = actions.iter().position(|action| self.act(state, *action).is_some()) {
             // The end is decided and only has to be told: one order stands for all.
             *actions = vec![actions[first]];

@@ -52,6 +52,12 @@ fn a_tracker_comes_back_to_a_job_in_which_a_process_dies_anywhere() {
 }
 
 #[test]
+fn a_tracker_that_dies_while_it_tells_the_end_finds_it_again_although_ranks_have_gone() {
+    let setup = Setup { tracker_deaths: 1, versions: vec![vec![None]], ..two_ranks(Setup::two_collectives()) };
+    holds(Setup { ends: true, ..setup }, 1_000);
+}
+
+#[test]
 fn ranks_that_make_different_calls_are_told_and_nothing_is_handed_out() {
     for rank in 0..2 {
         let setup = Setup { differs: Some(Rank(rank)), versions: vec![vec![None, None]], ..Setup::two_collectives() };

@@ -102,6 +102,16 @@ fn a_standing_without_freezing_is_found() {
 }
 
 #[test]
+fn a_tracker_that_comes_back_and_is_not_told_who_has_ended_is_found() {
+    assert_eq!(found(Defect::EndsUntold, 5_000), "Progress");
+}
+
+#[test]
+fn a_tracker_that_comes_back_and_is_not_told_what_the_run_went_on_from_is_found() {
+    found(Defect::StartUntold, 5_000);
+}
+
+#[test]
 fn results_that_come_late_and_count_are_found() {
     found(Defect::LateResults, 20_000);
 }

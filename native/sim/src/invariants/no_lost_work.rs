@@ -45,6 +45,12 @@ impl NoLostWork {
         }
     }
 
+    /// For a run that goes on from this version of an earlier one.
+    pub(crate) fn from(mut self, version: Version) -> Self {
+        self.highest.insert(0, version);
+        self
+    }
+
     /// A life of the tracker begins: what is known by then was told to a former one.
     pub(crate) fn life_begins(&mut self, life: u32) {
         let known = self.highest.values().max().copied().unwrap_or_default();

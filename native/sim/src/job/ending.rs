@@ -1,6 +1,7 @@
 //! The job's end, and whether it may end so.
 
-use super::{There, World};
+use super::faults::Fault;
+use super::{Happening, There, World};
 use crate::invariants::{agreement, identity, progress, Violation};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Lineage, Version};
@@ -25,9 +26,13 @@ impl World {
         let found =
             if self.trackers.ends_once(epoch) { self.may_end(epoch, &outcome) } else { progress::over_once(true) };
         self.violate(found);
+        self.over_at = self.now;
         if self.outcome.is_none() {
-            self.over_at = self.now;
             self.outcome = Some(outcome);
+            if let Some(millis) = self.dies_at_end.take() {
+                let pause = self.rng.u64(0..=self.delay_millis + 3);
+                self.after(pause, Happening::Strikes(Fault::KillTracker(millis)));
+            }
         }
     }
 
@@ -48,6 +53,10 @@ impl World {
             Ok(result) => agreement::job(result.digest, u128::from(program.model(Version(program.versions())))),
             Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs),
             Err(error) if error.code == Code::Unrecoverable && self.nobody_holds_anything(epoch) => Ok(()),
+            // Whoever is fenced after the others were told the end and have gone can't be started any more.
+            Err(error) if error.code == Code::MembersMissing && error.message.contains("ended well under a former") => {
+                Ok(())
+            }
             Err(error) => Err(Violation::new("Progress", error.to_string())),
         }
     }
@@ -65,7 +74,9 @@ impl World {
     fn nobody_holds_anything(&self, epoch: u32) -> bool {
         // A tracker that comes back waits for those who knew how far the job was as long as for a silent agent, not longer.
         let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.struck.contains(fault));
+        // What the run went on from is there for all.
         kills
+            && self.resumed.is_none()
             && !self.reached_by(epoch).any(|there| {
                 let held = |(lineage, version): &(Lineage, Version)| {
                     let model = self.job.program.model(*version);

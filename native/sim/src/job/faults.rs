@@ -27,6 +27,8 @@ pub(super) enum Fault {
     StallTracker(u64),
     /// The tracker dies, and its next life begins after so long.
     KillTracker(u64),
+    /// The same, a moment after it has said that the job is over: some may have been told, and others not.
+    KillTrackerAtEnd(u64),
     /// The tracker's next life begins while the present one is still there, and is found by some for so long.
     SecondTracker(u64),
     /// A rank pauses up to so long between two calls from now on.
@@ -51,10 +53,11 @@ pub(super) fn draw(rng: &mut Rng, until: u64) -> Vec<(u64, Fault)> {
             66..=70 => Fault::PartData(rng.u64(100..3000)),
             71..=75 => Fault::PartTracker(rng.u64(100..3000)),
             76..=79 => Fault::StallTracker(rng.u64(100..3000)),
-            80..=85 => Fault::KillTracker(if rng.bool() { rng.u64(0..200) } else { rng.u64(200..3000) }),
-            86..=88 => Fault::SecondTracker(rng.u64(100..3000)),
-            89..=92 => Fault::Slow(rng.u64(100..1000)),
-            93..=96 => Fault::Duplicate,
+            80..=84 => Fault::KillTracker(if rng.bool() { rng.u64(0..200) } else { rng.u64(200..3000) }),
+            85..=87 => Fault::KillTrackerAtEnd(rng.u64(0..3000)),
+            88..=90 => Fault::SecondTracker(rng.u64(100..3000)),
+            91..=93 => Fault::Slow(rng.u64(100..1000)),
+            94..=96 => Fault::Duplicate,
             _ => Fault::DeclareLost,
         };
         let early = rng.bool();
@@ -65,7 +68,8 @@ pub(super) fn draw(rng: &mut Rng, until: u64) -> Vec<(u64, Fault)> {
 
 impl World {
     pub(super) fn strike(&mut self, fault: Fault) {
-        if self.outcome.is_some() {
+        let is_of_tracker = matches!(fault, Fault::KillTracker(_) | Fault::CutTracker | Fault::StallTracker(_));
+        if self.outcome.is_some() && !is_of_tracker {
             return;
         }
         self.say(|| format!("fault: {fault:?}"));
@@ -112,6 +116,7 @@ impl World {
                 self.stall_tracker(millis);
             }
             Fault::KillTracker(millis) => self.kill_tracker(millis),
+            Fault::KillTrackerAtEnd(millis) => self.dies_at_end = Some(millis),
             Fault::SecondTracker(millis) => self.second_tracker(millis),
             Fault::Slow(millis) => {
                 let rank = Rank(self.rng.u32(0..self.job.program.world));

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Framework {
     next_process: u32,
     tries: Vec<u32>,
-    done: BTreeSet<u32>,
+    /// Ranks whose tasks have ended well.
+    ended: BTreeSet<u32>,
     /// Starts that are on their way, by rank.
     starting: BTreeMap<u32, u32>,
 }
@@ -18,11 +19,15 @@ pub(super) struct Framework {
 impl Framework {
     pub(super) fn new(world: u32) -> Self {
         let starting = (0..world).map(|rank| (rank, 1)).collect();
-        Framework { next_process: 0, tries: vec![0; world as usize], done: BTreeSet::new(), starting }
+        Framework { next_process: 0, tries: vec![0; world as usize], ended: BTreeSet::new(), starting }
     }
 
-    pub(super) fn done(&mut self, process: u32) {
-        self.done.insert(process);
+    pub(super) fn ends(&mut self, rank: u32) {
+        self.ended.insert(rank);
+    }
+
+    pub(super) fn ended(&self) -> impl Iterator<Item = u32> + '_ {
+        self.ended.iter().copied()
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -45,6 +50,9 @@ impl World {
     pub(super) fn start(&mut self, rank: u32) {
         let waiting = self.framework.starting.entry(rank).or_default();
         *waiting = waiting.saturating_sub(1);
+        if self.framework.ended.contains(&rank) {
+            return;
+        }
         let id = self.framework.next_process;
         self.framework.next_process += 1;
         let task = self.framework.tries[rank as usize];
@@ -66,6 +74,10 @@ impl World {
             waits_since: None,
         };
         self.processes.insert(id, there);
+        if let Some(resumed) = &self.resumed {
+            let checkpoint = resumed.checkpoint;
+            self.input(id, Input::Durable(checkpoint));
+        }
         self.say(|| format!("process {id} starts with task {task} of rank {rank}"));
         self.after(1, Happening::Connects { process: id });
         let pause = self.rng.u64(1..200);
@@ -96,7 +108,10 @@ impl World {
         let another = self.processes.iter().any(|(id, there)| {
             *id != process && there.alive && there.process.who().rank == rank && there.process.freed().is_none()
         });
-        if another || self.framework.starting.get(&rank.0).is_some_and(|count| *count > 0) {
+        if another
+            || self.framework.ended.contains(&rank.0)
+            || self.framework.starting.get(&rank.0).is_some_and(|count| *count > 0)
+        {
             return;
         }
         if self.rng.bool() {
@@ -130,14 +145,13 @@ impl World {
         there.alive = false;
         there.deferred.clear();
         let (rank, link) = (there.process.who().rank, there.tracker_link.take());
-        let told = there.process.told().is_some();
         self.say(|| format!("process {process} is killed, with rank {rank}"));
         self.connections_end(process, link);
         let noticed = self.rng.u64(200..1500);
         let executor = process.to_string();
         let reason = "the executor has exited".into();
         self.after(noticed, Happening::FrameworkTells(TrackerInput::ExecutorGone { executor, reason }));
-        if !(told && self.framework.done.contains(&process)) {
+        if !self.framework.ended.contains(&rank.0) {
             self.try_elsewhere(process, rank);
         }
     }

@@ -8,6 +8,7 @@
 mod ending;
 mod faults;
 mod framework;
+mod history;
 mod network;
 mod processes;
 mod trackers;
@@ -17,6 +18,7 @@ use crate::ranks::{Defect, Frame, Input, Job, Process, Program, Who};
 use fastrand::Rng;
 use faults::Fault;
 use framework::Framework;
+use history::Resumed;
 use network::Network;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::{Attempt, Incarnation, Lineage, Rank, Version};
@@ -26,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use trackers::Trackers;
 
 const TIMING: Timing =
-    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 300_000 };
+    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 40_000 };
 /// Faults stop at this time; then everything has to heal.
 const FAULTS_END_MILLIS: u64 = 6_000;
 /// A job that runs longer than this after the last fault is stuck.
@@ -72,6 +74,7 @@ enum Happening {
     LinkBroke { process: u32, other: u32, link: u64 },
     Arrives { from: u32, to: u32, link: u64, frame: Frame },
     Starts { rank: u32 },
+    EndsWell { process: u32 },
     Killed { process: u32 },
     Thaws { process: u32 },
     Strikes(Fault),
@@ -104,6 +107,11 @@ pub(crate) struct World {
     processes: BTreeMap<u32, There>,
     network: Network,
     framework: Framework,
+    resumed: Option<Resumed>,
+    /// Processes end with their tasks, as under `rejoin run`; otherwise they stay, as executors do.
+    exits: bool,
+    /// The tracker dies when the job ends, and comes back after so long.
+    dies_at_end: Option<u64>,
     delay_millis: u64,
     /// How long ranks that are slow pause between two calls.
     slow: BTreeMap<Rank, u64>,
@@ -129,8 +137,16 @@ pub fn run(seed: u64, defect: Option<Defect>, faulty: bool, verbose: bool) -> Re
         program.differs = Some(Rank(rng.u32(0..world)));
     }
     let delay_millis = if rng.u32(0..4) == 0 { rng.u64(20..150) } else { rng.u64(1..10) };
+    let (resumed, exits) = (Resumed::draw(&mut rng, &program), rng.bool());
     let mut this = World::new(rng, Job { program, defect }, delay_millis, verbose);
-    this.say(|| format!("{:?}", this.job.program));
+    this.resume(resumed, exits);
+    this.say(|| {
+        format!(
+            "{:?}, goes on from {:?}, processes end with their tasks: {exits}",
+            this.job.program,
+            this.resumed.as_ref().map(Resumed::at)
+        )
+    });
     if faulty {
         for (at, fault) in faults::draw(&mut this.rng, FAULTS_END_MILLIS) {
             this.at(at, Happening::Strikes(fault));
@@ -181,6 +197,7 @@ impl Happening {
             | Happening::Goes { process }
             | Happening::Joins { process }
             | Happening::Fetches { process }
+            | Happening::EndsWell { process }
             | Happening::LinkBroke { process, .. } => Some(*process),
             Happening::Arrives { to, .. } => Some(*to),
             _ => None,
@@ -199,6 +216,9 @@ impl World {
             processes: BTreeMap::new(),
             network: Network::default(),
             framework: Framework::new(world),
+            resumed: None,
+            exits: false,
+            dies_at_end: None,
             delay_millis,
             slow: BTreeMap::new(),
             struck: BTreeSet::new(),
@@ -211,6 +231,14 @@ impl World {
             verbose,
             job,
             rng,
+        }
+    }
+
+    fn resume(&mut self, resumed: Option<Resumed>, exits: bool) {
+        (self.resumed, self.exits) = (resumed, exits);
+        if let Some(resumed) = &self.resumed {
+            let nothing = NoLostWork::new(self.job.program.world, false);
+            self.no_lost_work = nothing.from(resumed.checkpoint.version);
         }
     }
 
@@ -344,6 +372,7 @@ impl World {
                 }
             }
             Happening::Starts { rank } => self.start(rank),
+            Happening::EndsWell { process } => self.end_well(process),
             Happening::Killed { process } => self.kill(process),
             Happening::Thaws { process } => self.thaw(process),
             Happening::Strikes(fault) => self.strike(fault),

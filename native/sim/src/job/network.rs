@@ -66,7 +66,8 @@ impl Network {
     }
 
     pub(super) fn part(&mut self, one: u32, other: u32, until: u64) {
-        self.parted.insert(pair(one, other), until);
+        let known = self.parted.entry(pair(one, other)).or_default();
+        *known = (*known).max(until);
     }
 
     pub(super) fn part_from_tracker(&mut self, process: u32, until: u64) {

@@ -79,7 +79,12 @@ impl World {
                 Output::Frame { to, frame } => self.send_frame(process, to, frame),
                 Output::Unlink(other) => self.unlink(process, other),
                 Output::Freed(incarnation, error) => self.freed(process, incarnation, &error),
-                Output::Over(_) => self.framework.done(process),
+                Output::Over(outcome) => {
+                    if outcome.is_ok() {
+                        let pause = self.rng.u64(0..300);
+                        self.after(pause, Happening::EndsWell { process });
+                    }
+                }
                 Output::LeaveTracker => self.leave_tracker(process),
                 Output::Closed => self.say(|| format!("the agent of process {process} is over")),
                 Output::Replayed => self.tally.replayed += 1,
@@ -122,7 +127,8 @@ impl World {
         if let Some((checkpoint, holders)) = there.process.wanted().cloned() {
             let has =
                 |holder: &u32| self.reachable(process, *holder).is_some_and(|there| there.host().holds(&checkpoint));
-            let found = holders.iter().any(has);
+            let is_durable = self.resumed.as_ref().is_some_and(|resumed| resumed.checkpoint == checkpoint);
+            let found = is_durable || holders.iter().any(has);
             return self.input(process, if found { Input::FetchedCheckpoint } else { Input::NoCheckpoint });
         }
         let count = there.process.wishes().len();

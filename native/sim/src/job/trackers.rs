@@ -106,6 +106,7 @@ impl World {
             wake: 0,
             stalled_until: 0,
             deferred: Vec::new(),
+            // The first one may go on from an earlier run's lineage.
             monotony: told.next_life(),
             is_older: false,
             began: self.now,
@@ -116,6 +117,7 @@ impl World {
         self.no_lost_work.life_begins(epoch);
         self.say(|| format!("life {epoch} of the tracker begins"));
         self.wake_tracker(epoch);
+        self.tell_what_was(epoch);
     }
 
     /// Its process dies: all connections to it end, and what comes for it meanwhile is nobody's.

@@ -40,11 +40,15 @@ pub enum Defect {
     NoOccurrence,
     /// A result counts as soon as all but one rank have given to it.
     UnfinishedIsFinal,
+    /// A tracker that comes back isn't told which tasks have ended well.
+    EndsUntold,
+    /// A tracker that comes back isn't told what the run went on from.
+    StartUntold,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 7] = [
+    pub const ALL: [Defect; 9] = [
         Defect::OldAttempts,
         Defect::NoFreeze,
         Defect::LateResults,
@@ -52,5 +56,7 @@ impl Defect {
         Defect::NoFencing,
         Defect::NoOccurrence,
         Defect::UnfinishedIsFinal,
+        Defect::EndsUntold,
+        Defect::StartUntold,
     ];
 }

@@ -49,6 +49,10 @@ pub enum Input {
     LinkBroke(Rank),
     /// The task throws.
     Throw,
+    /// The task ends, after it was told the job's end.
+    End,
+    /// It can read this durable checkpoint.
+    Durable(Checkpoint),
     /// Time passes.
     Wake,
 }
@@ -260,6 +264,11 @@ impl Process {
             Input::FetchedResult(index, entry) => self.take_result(index, &entry, job, &mut out),
             Input::WishIsOver(index) => drop(self.wishes.remove(index)),
             Input::LinkBroke(peer) => self.link_broke(peer),
+            Input::End => {
+                let incarnation = self.incarnation();
+                self.commands.push_back(HostInput::Leave { rank, incarnation, failure: None });
+            }
+            Input::Durable(checkpoint) => self.commands.push_back(HostInput::Durable(checkpoint)),
             Input::Throw => {
                 if let Some(life) = self.life.take() {
                     let failure = Some(Error::new(Code::Io, "the task threw"));

@@ -58,7 +58,7 @@ pub(super) struct Lines {
     member: MemberId,
     lines: Vec<Line>,
     expected: Option<Expected>,
-    /// Cuts of the present call, to be told until a newer attempt comes.
+    /// Cuts of the present attempt, to be told until a newer one comes.
     cuts: Vec<Cut>,
     told_at: Option<Instant>,
 }
@@ -110,7 +110,9 @@ impl Lines {
     /// A call begins, or begins again under a new attempt.
     pub(super) fn begin(&mut self, expected: Expected) {
         self.expected = Some(expected);
-        self.cuts.clear();
+        // One that the call before didn't need is in the way of this one all the same.
+        let Lines { lines, cuts, .. } = self;
+        cuts.retain(|cut| lines[cut.rank.0 as usize].cut >= Some(expected.attempt));
         for line in &mut self.lines {
             line.taking = Bytes::new();
             (line.taken, line.sent) = (0, 0);
@@ -331,5 +333,30 @@ fn from_link(link: &mut Link, expected: &Expected) -> Result<Came, String> {
             Some((header, payload)) if verdict == Verdict::Mine => return Ok(Came::Frame(header, payload)),
             Some(_) => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_protocol::ids::{Lineage, Phase};
+
+    fn call(number: u32, seqno: u32) -> Expected {
+        let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno };
+        Expected { attempt: Generation { epoch: 1, number }, place, digest: 7 }
+    }
+
+    #[test]
+    fn a_cut_that_the_call_in_which_it_was_seen_did_not_need_is_told_by_the_next_one_of_the_attempt() {
+        let member = MemberId { rank: Rank(0), incarnation: Incarnation(0) };
+        let mut lines = Lines::new(member, 2);
+        let now = Instant::now();
+        lines.begin(call(2, 5));
+        lines.cut(Rank(1), Some(call(2, 5).attempt), "the other side has made it anew".into(), false);
+        lines.begin(call(2, 6));
+        assert!(lines.is_cut(1), "nothing of this attempt comes over it any more");
+        assert!(lines.has_to_tell(now), "nobody would make another attempt");
+        lines.begin(call(3, 6));
+        assert!(!lines.is_cut(1) && !lines.has_to_tell(now), "what is over needs no telling");
     }
 }

@@ -9,6 +9,7 @@ use program::{Job, Task};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 pub use program::run_launched;
 
@@ -30,6 +31,9 @@ const MEGABYTE: usize = 1 << 20;
 
 /// Ranks, and milliseconds from the moment in which the last one has come to that in which all can start.
 const RENDEZVOUS: &[(usize, f64)] = &[(2, 10.0), (8, 20.0), (16, 30.0)];
+
+/// Ranks of the simulated rendezvous, and milliseconds of real time for all that tracker and agents compute for it.
+const SIMULATED: (u32, f64) = (1000, 2000.0);
 
 /// Bytes of the model; more than one memcpy of as many bytes into new memory it must not cost.
 const CHECKPOINTS: &[usize] = &[MEGABYTE, 100 * MEGABYTE];
@@ -53,6 +57,17 @@ pub fn run(measures: &Measures) -> Result<(), String> {
             }
             table.add(absolute(name, times, bar));
         }
+    }
+    let (ranks, bar) = SIMULATED;
+    let name = format!("simulated rendezvous,n={ranks}");
+    if name.contains(&measures.only) {
+        let mut times = Vec::new();
+        for _ in 0..measures.repetitions {
+            let began = Instant::now();
+            rejoin_sim::job::rendezvous(ranks).map_err(|violation| violation.to_string())?;
+            times.push(began.elapsed().as_secs_f64() * 1e3);
+        }
+        table.add(absolute(name, times, bar));
     }
     for &bytes in CHECKPOINTS {
         let name = format!("checkpoint,n={WORLD} {} MB", bytes / MEGABYTE);

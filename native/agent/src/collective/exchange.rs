@@ -199,11 +199,9 @@ enum Step {
 
 /// Sleeps until a link has something, the seat wakes this thread, or the time is over.
 pub(super) fn sleep(seat: &Seat, poll: &mut Poll, at_most: Duration, is_due: impl Fn() -> bool) {
-    seat.sleeps(true);
-    if !is_due() {
+    seat.sleep(is_due, || {
         let mut events = Events::with_capacity(64);
         // An interrupted or failed poll only makes the caller look again, and a deadline ends that.
         let _ = poll.poll(&mut events, Some(at_most.min(NAP)));
-    }
-    seat.sleeps(false);
+    });
 }

@@ -8,11 +8,12 @@ use crate::plane::PlanePeer;
 use bytes::{Bytes, BytesMut};
 use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
+use rejoin_meet::Doze;
 use rejoin_protocol::collective::{Entry, Fetch, Output, Participant, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
@@ -27,12 +28,8 @@ pub(super) struct Seat {
     pub(super) lineage: Lineage,
     pub(super) inbox: Inbox,
     state: Mutex<State>,
-    /// Counts what a call that is under way has to look at.
-    changes: AtomicU64,
-    /// Counts frames in the inbox.
-    arrivals: AtomicU64,
-    /// The rank's thread waits in its poll, or is about to.
-    sleeping: AtomicBool,
+    /// The rank's thread waits in its poll when it has nothing to do. The frames that arrive are those of the inbox.
+    doze: Doze<AtomicU64>,
     waker: Waker,
     poll: Mutex<Option<Poll>>,
 }
@@ -80,9 +77,7 @@ impl Seat {
             lineage,
             inbox: Inbox::default(),
             state: Mutex::new(state),
-            changes: AtomicU64::new(1),
-            arrivals: AtomicU64::new(0),
-            sleeping: AtomicBool::new(false),
+            doze: Doze::default(),
             waker,
             poll: Mutex::new(Some(poll)),
         })
@@ -99,35 +94,31 @@ impl Seat {
 
     /// A number that differs when something has changed that a call has to look at.
     pub(super) fn changes(&self) -> u64 {
-        self.changes.load(Ordering::SeqCst)
+        self.doze.changes()
     }
 
     /// The same for the inbox.
     pub(super) fn arrivals(&self) -> u64 {
-        self.arrivals.load(Ordering::SeqCst)
+        self.doze.arrivals()
     }
 
     pub(super) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::SeqCst);
-        self.wake();
+        self.doze.changed(|| self.wake());
     }
 
     pub(super) fn arrived(&self) {
-        self.arrivals.fetch_add(1, Ordering::SeqCst);
-        self.wake();
+        self.doze.arrived(|| self.wake());
     }
 
-    /// Wakes the rank's thread if it sleeps. It says that it is about to sleep before it looks for the last time, and
-    /// whoever wakes it counts before it looks whether it sleeps: so no wake is lost.
+    /// Ends the poll that is going on, or the next one.
     fn wake(&self) {
-        if self.sleeping.load(Ordering::SeqCst) {
-            // A poll that can't be woken any more belongs to a thread that is gone.
-            let _ = self.waker.wake();
-        }
+        // A poll that can't be woken any more belongs to a thread that is gone.
+        let _ = self.waker.wake();
     }
 
-    pub(super) fn sleeps(&self, sleeping: bool) {
-        self.sleeping.store(sleeping, Ordering::SeqCst);
+    /// The rank's thread naps, unless something `is_due`.
+    pub(super) fn sleep(&self, is_due: impl FnOnce() -> bool, nap: impl FnOnce()) {
+        self.doze.sleep(is_due, nap);
     }
 
     /// Ends its calls. The first reason counts.

@@ -1,9 +1,9 @@
 //! All boards of a world as one rank sees them.
 
-use super::segment::{PeerSegment, Segment, POST, SEE};
+use super::segment::{PeerSegment, Segment};
 use rejoin_collectives::shared::{first_beat, Boards};
+use rejoin_meet::nobody_has_reached;
 use rustix::thread::{futex, Timespec};
-use std::sync::atomic::{fence, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,9 +46,7 @@ impl Group {
     /// afterwards: a rank that was frozen for so long that the others went on without it may have read what they wrote
     /// meanwhile.
     pub fn is_current(&self) -> bool {
-        // What was read before is not read after the numbers are; their writer has a fence between them too.
-        fence(Ordering::SeqCst);
-        self.peers.iter().all(|peer| peer.posted().load(SEE) < first_beat(self.attempt + 1))
+        nobody_has_reached(first_beat(self.attempt + 1), self.peers.iter().map(PeerSegment::numbers))
     }
 
     /// What a rank has told with its end, if it has.
@@ -58,33 +56,15 @@ impl Group {
 
     /// Sleeps until that rank has posted that beat, at most so long; it may return earlier.
     pub fn sleep(&self, rank: usize, beat: u64, at_most: Duration) {
-        let (own, peer) = (&self.own, &self.peers[rank]);
-        own.sleeps_for().store(rank as u32 + 1, Ordering::SeqCst);
-        // Who posts looks whether somebody sleeps after it has posted; so either it sees this, or this rank the post.
-        fence(Ordering::SeqCst);
-        let bell = peer.bell().load(Ordering::SeqCst);
-        if peer.posted().load(SEE) < beat {
+        self.own.numbers().sleep(&self.peers[rank].numbers(), rank as u32, beat, |bell, seen| {
             // A time that the kernel can't be told is one that nobody waits for.
             let limit = Timespec::try_from(at_most.min(Duration::from_secs(1))).unwrap_or_default();
-            match futex::wait(peer.bell(), futex::Flags::empty(), bell, Some(&limit)) {
+            match futex::wait(bell, futex::Flags::empty(), seen, Some(&limit)) {
                 Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::TIMEDOUT) => {}
                 // A kernel that doesn't let a rank wait at memory it can only read.
                 Err(_) => std::thread::sleep(at_most.min(Duration::from_micros(500))),
             }
-        }
-        own.sleeps_for().store(0, Ordering::SeqCst);
-    }
-
-    /// Wakes those who sleep until this rank posts.
-    fn ring(&self) {
-        // See `sleep`; and whoever sees what is written after this post sees the post too (`is_current`).
-        fence(Ordering::SeqCst);
-        let own = self.rank as u32 + 1;
-        if self.peers.iter().any(|peer| peer.sleeps_for().load(Ordering::SeqCst) == own) {
-            self.own.bell().fetch_add(1, Ordering::SeqCst);
-            // If this fails sleepers wake when their time is over.
-            let _ = futex::wake(self.own.bell(), futex::Flags::empty(), i32::MAX as u32);
-        }
+        });
     }
 
     /// Bytes of an area, for all ranks: what a [`rejoin_collectives::shared::Shape`] wants to know.
@@ -95,7 +75,7 @@ impl Group {
 
 impl Boards for Group {
     fn posted(&self, rank: usize) -> u64 {
-        self.peers[rank].posted().load(SEE)
+        self.peers[rank].numbers().posted()
     }
 
     fn area(&self, rank: usize, beat: u64) -> &[u8] {
@@ -122,7 +102,10 @@ impl Boards for Group {
 
     fn post(&mut self, beat: u64) {
         debug_assert!(beat > self.posted(self.rank), "beats only grow");
-        self.own.posted().store(beat, POST);
-        self.ring();
+        let others = self.peers.iter().map(PeerSegment::numbers);
+        self.own.numbers().post(self.rank as u32, beat, others, |bell| {
+            // If this fails sleepers wake when their time is over.
+            let _ = futex::wake(bell, futex::Flags::empty(), i32::MAX as u32);
+        });
     }
 }

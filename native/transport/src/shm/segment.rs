@@ -63,6 +63,9 @@ pub enum SegmentError {
     },
 }
 
+/// The numbers on a board.
+pub(super) type Numbers<'b> = rejoin_meet::Numbers<'b, AtomicU64, AtomicU32>;
+
 /// A board's memory, mapped by its owner, who alone writes it. Threads of the process that read it share it.
 #[derive(Debug)]
 pub struct Segment {
@@ -143,20 +146,12 @@ impl Segment {
         self.word(ENDED).store(1, Ordering::Release);
     }
 
-    pub(super) fn posted(&self) -> &AtomicU64 {
-        posted(&self.memory)
+    pub(super) fn numbers(&self) -> Numbers<'_> {
+        numbers(&self.memory)
     }
 
     fn word(&self, place: usize) -> &AtomicU32 {
         word(&self.memory, place)
-    }
-
-    pub(super) fn sleeps_for(&self) -> &AtomicU32 {
-        self.word(SLEEPS_FOR)
-    }
-
-    pub(super) fn bell(&self) -> &AtomicU32 {
-        self.word(BELL)
     }
 
     pub(super) fn area(&self, beat: u64) -> *mut u8 {
@@ -218,16 +213,8 @@ impl PeerSegment {
         }
     }
 
-    pub(super) fn posted(&self) -> &AtomicU64 {
-        posted(self.memory())
-    }
-
-    pub(super) fn sleeps_for(&self) -> &AtomicU32 {
-        word(self.memory(), SLEEPS_FOR)
-    }
-
-    pub(super) fn bell(&self) -> &AtomicU32 {
-        word(self.memory(), BELL)
+    pub(super) fn numbers(&self) -> Numbers<'_> {
+        numbers(self.memory())
     }
 
     /// What its owner has told with its end ([`Segment::end`]), if it has.
@@ -253,14 +240,13 @@ impl PeerSegment {
     }
 }
 
-/// The last beat posted. Readers of a mapping that is read-only only load it.
-fn posted(memory: &MmapRaw) -> &AtomicU64 {
+/// Those of one board. Readers of a mapping that is read-only only load them.
+fn numbers(memory: &MmapRaw) -> Numbers<'_> {
     // SAFETY: within the first page of the mapping, aligned, valid as long as the mapping; all access to these bytes is
     // atomic.
     #[allow(unsafe_code)]
-    unsafe {
-        AtomicU64::from_ptr(memory.as_mut_ptr().add(POSTED).cast())
-    }
+    let posted = unsafe { AtomicU64::from_ptr(memory.as_mut_ptr().add(POSTED).cast()) };
+    Numbers::new(posted, word(memory, SLEEPS_FOR), word(memory, BELL))
 }
 
 fn word(memory: &MmapRaw, place: usize) -> &AtomicU32 {
@@ -274,7 +260,3 @@ fn word(memory: &MmapRaw, place: usize) -> &AtomicU32 {
 fn area(memory: &MmapRaw, area_bytes: usize, beat: u64) -> *mut u8 {
     memory.as_mut_ptr().wrapping_add(AREAS + (beat % 2) as usize * area_bytes)
 }
-
-/// The order with which a post makes visible what was written before it, and with which it is seen.
-pub(super) const POST: Ordering = Ordering::Release;
-pub(super) const SEE: Ordering = Ordering::Acquire;

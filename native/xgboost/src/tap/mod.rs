@@ -18,10 +18,11 @@ pub(crate) mod slots;
 use crate::chunks::Chunks;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
+use rejoin_meet::Mark;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::Arc;
 
 /// A worker's thread that doesn't read is given no more than this.
@@ -31,7 +32,7 @@ const INBOX_BYTES: usize = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct Kick {
     event: OwnedFd,
-    waiting: AtomicBool,
+    mark: Mark<AtomicU64>,
 }
 
 impl Kick {
@@ -45,7 +46,7 @@ impl Kick {
         }
         // SAFETY: the descriptor was just made, and nobody else has it.
         let event = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Kick { event, waiting: AtomicBool::new(false) })
+        Ok(Kick { event, mark: Mark::default() })
     }
 
     pub(crate) fn descriptor(&self) -> RawFd {
@@ -54,25 +55,21 @@ impl Kick {
 
     /// The worker's thread is about to wait. Called with the engine locked, so that nothing happens unseen before.
     pub(crate) fn about_to_wait(&self) {
-        self.waiting.store(true, SeqCst);
+        self.mark.about_to_wait();
     }
 
     /// The worker's thread is back; `kicked`: it has seen the descriptor ready.
     pub(crate) fn is_back(&self, kicked: bool) {
-        // Whoever kicks takes the mark first and writes then, perhaps only when the thread waits again: so what is seen is
-        // taken whatever the mark says, or the thread would never sleep again.
-        if !self.waiting.swap(false, SeqCst) || kicked {
+        self.mark.is_back(kicked, || {
             let mut count = [0u8; 8];
             // SAFETY: reads at most the 8 bytes of `count`. It fails only when there was no kick.
             unsafe { libc::read(self.descriptor(), count.as_mut_ptr().cast(), count.len()) };
-        }
+        });
     }
 
     /// Something happened. Costs a system call only when the thread waits.
     pub(crate) fn kick(&self) {
-        if self.waiting.swap(false, SeqCst) {
-            self.write();
-        }
+        self.mark.kick(|| self.write());
     }
 
     fn write(&self) {
@@ -262,10 +259,11 @@ mod tests {
         assert_eq!(poll(0), 0);
         // A kick whose second half comes when the thread waits for the next one.
         kick.about_to_wait();
-        assert!(kick.waiting.swap(false, SeqCst));
-        kick.is_back(false);
-        kick.about_to_wait();
-        kick.write();
+        kick.mark.kick(|| {
+            kick.is_back(false);
+            kick.about_to_wait();
+            kick.write();
+        });
         assert_eq!(poll(10_000), 1);
         kick.is_back(true);
         assert_eq!(poll(0), 0, "it wakes once");

@@ -1,0 +1,190 @@
+//! Collectives on boards, by the machine that production runs, on loom's numbers: nobody reads what is being written, in every order that
+//! the memory model allows.
+
+mod support;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::thread;
+use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedMachine};
+use rejoin_collectives::{Element, Order, Reducer, Reduction, Seat};
+use rejoin_meet::{nobody_has_reached, Numbers, Word};
+use std::sync::atomic::Ordering;
+use support::{in_every_order, Futex, Long, Short};
+
+/// Bytes of an area: an identity, and room for slices of one byte in a world of three.
+const AREA_BYTES: usize = 64 + 4;
+
+/// One rank's board. Loom watches a cell beside each area's bytes: it is written and read when they are.
+struct Board {
+    posted: Long,
+    sleeps_for: Short,
+    bell: Short,
+    sleepers: Futex,
+    watched: [UnsafeCell<()>; 2],
+    areas: [std::cell::UnsafeCell<[u8; AREA_BYTES]>; 2],
+}
+
+// SAFETY: loom runs one thread at a time, and reports when the cells beside the areas are used by two without an order between them.
+unsafe impl Sync for Board {}
+// SAFETY: as above.
+unsafe impl Send for Board {}
+
+impl Board {
+    fn new(base: u64) -> Self {
+        let watched = [UnsafeCell::new(()), UnsafeCell::new(())];
+        let areas = [[0xAA; AREA_BYTES], [0xBB; AREA_BYTES]].map(std::cell::UnsafeCell::new);
+        let (posted, sleeps_for, bell) = (Long::new(base), Short::new(0), Short::new(0));
+        Board { posted, sleeps_for, bell, sleepers: Futex::new(), watched, areas }
+    }
+
+    fn numbers(&self) -> Numbers<'_, Long, Short> {
+        Numbers::new(&self.posted, &self.sleeps_for, &self.bell)
+    }
+}
+
+/// All boards as one rank sees them.
+struct View {
+    rank: usize,
+    boards: Arc<Vec<Board>>,
+    /// A defect: posts don't make visible what was written before.
+    is_careless: bool,
+}
+
+impl Boards for View {
+    fn posted(&self, rank: usize) -> u64 {
+        self.boards[rank].numbers().posted()
+    }
+
+    fn area(&self, rank: usize, beat: u64) -> &[u8] {
+        let area = (beat % 2) as usize;
+        self.boards[rank].watched[area].with(|_| ());
+        // SAFETY: loom has just seen that whoever wrote it did so before, and will see it when somebody writes it without having
+        // waited for this reader's next post.
+        unsafe { &*self.boards[rank].areas[area].get() }
+    }
+
+    fn own_area(&mut self, beat: u64) -> &mut [u8] {
+        let area = (beat % 2) as usize;
+        self.boards[self.rank].watched[area].with_mut(|_| ());
+        // SAFETY: as above.
+        unsafe { &mut *self.boards[self.rank].areas[area].get() }
+    }
+
+    fn post(&mut self, beat: u64) {
+        if self.is_careless {
+            return self.boards[self.rank].posted.store(beat, Ordering::Relaxed);
+        }
+        let others = self.boards.iter().map(Board::numbers);
+        let own = &self.boards[self.rank];
+        own.numbers().post(self.rank as u32, beat, others, |_| own.sleepers.wake());
+    }
+}
+
+impl View {
+    /// Sleeps until a rank has posted a beat.
+    fn wait(&self, rank: usize, beat: u64) {
+        if self.is_careless {
+            return thread::yield_now();
+        }
+        let (own, other) = (&self.boards[self.rank], &self.boards[rank]);
+        own.numbers().sleep(&other.numbers(), rank as u32, beat, |bell, seen| other.sleepers.wait(bell, seen));
+    }
+}
+
+/// A call, the input of each rank, and the result of all.
+type Called = (SharedCall, Vec<Vec<u8>>, Vec<u8>);
+
+fn allreduce(world: usize, count: usize) -> Called {
+    let inputs = (0..world).map(|rank| vec![1 << rank; count]).collect();
+    (SharedCall::Allreduce { count, order: Order::Rank }, inputs, vec![(1 << world) - 1; count])
+}
+
+fn broadcast(world: usize, root: usize, bytes: usize) -> Called {
+    let inputs = (0..world).map(|rank| if rank == root { vec![7; bytes] } else { Vec::new() }).collect();
+    (SharedCall::Broadcast { root, bytes }, inputs, vec![7; bytes])
+}
+
+fn barrier(world: usize) -> Called {
+    (SharedCall::Barrier, vec![Vec::new(); world], Vec::new())
+}
+
+/// One rank's calls, one after the other.
+fn run(mut view: View, calls: &[Called]) {
+    let (rank, world) = (view.rank, view.boards.len());
+    let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+    let (mut base, mut before) = (first_beat(1), None);
+    for (number, (call, inputs, expected)) in calls.iter().enumerate() {
+        let shape = Shape::new(Seat::new(rank, world), call.clone(), 1, AREA_BYTES, false).unwrap();
+        let mut result = vec![0xCC; shape.result_bytes()];
+        let mut machine = SharedMachine::new(shape, [number as u8; 64], base).after(before);
+        while !machine.advance(&mut view, &inputs[rank], &mut result, &reducer).unwrap() {
+            if let Some((rank, beat)) = machine.waits_for(&view) {
+                view.wait(rank, beat);
+            }
+        }
+        assert_eq!(&result, expected, "call {number} at rank {rank}");
+        (base, before) = (machine.last_beat(), machine.uncompared());
+    }
+}
+
+/// Each rank's calls in a thread of its own.
+fn run_all(calls: &std::sync::Arc<Vec<Called>>, is_careless: bool) {
+    let world = calls[0].1.len();
+    let boards = Arc::new((0..world).map(|_| Board::new(first_beat(1))).collect::<Vec<_>>());
+    let other = |rank| {
+        let (view, calls) = (View { rank, boards: boards.clone(), is_careless }, calls.clone());
+        thread::spawn(move || run(view, &calls))
+    };
+    let others: Vec<_> = (1..world).map(other).collect();
+    run(View { rank: 0, boards, is_careless }, calls);
+    others.into_iter().for_each(|other| other.join().unwrap());
+}
+
+fn in_orders(changes: usize, calls: Vec<Called>, is_careless: bool) {
+    let calls = std::sync::Arc::new(calls);
+    in_every_order(changes, move || run_all(&calls, is_careless));
+}
+
+#[test]
+fn two_ranks_that_fold_everything_themselves_use_each_area_again_only_when_it_was_read() {
+    in_orders(2, vec![allreduce(2, 2), allreduce(2, 1), barrier(2), allreduce(2, 2)], false);
+}
+
+#[test]
+fn two_ranks_read_what_a_root_that_runs_ahead_has_written_before_it_writes_there_again() {
+    in_orders(2, vec![broadcast(2, 0, 9), broadcast(2, 1, 1), barrier(2)], false);
+}
+
+#[test]
+fn three_ranks_never_read_what_is_being_written() {
+    in_orders(1, vec![broadcast(3, 1, 5), allreduce(3, 1)], false);
+}
+
+#[test]
+#[should_panic(expected = "Causality violation")]
+fn a_post_that_does_not_make_visible_what_was_written_before_would_be_found() {
+    in_orders(1, vec![allreduce(2, 2)], true);
+}
+
+#[test]
+fn who_reads_what_a_later_attempt_has_written_sees_that_it_has_begun() {
+    in_every_order(3, || {
+        let (board, sleeper) = (Board::new(first_beat(1)), Board::new(first_beat(1)));
+        // What an area holds, as a rank that was frozen meanwhile may see it.
+        let shared = Arc::new((board, sleeper, Long::new(1)));
+        let other = {
+            let shared = shared.clone();
+            thread::spawn(move || {
+                let (own, frozen, area) = &*shared;
+                own.numbers().post(0, first_beat(2), [frozen.numbers()], |_| unreachable!("nobody sleeps here"));
+                area.store(2, Ordering::Relaxed);
+            })
+        };
+        let (writer, _, area) = &*shared;
+        let read = area.load(Ordering::Relaxed);
+        let counts = nobody_has_reached(first_beat(2), [writer.numbers()]);
+        assert!(read == 1 || !counts, "what the later attempt wrote would count in the earlier one");
+        other.join().unwrap();
+    });
+}

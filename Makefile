@@ -3,7 +3,7 @@
 KILL ?= 1@30
 export KILL
 
-.PHONY: model soak demo test test-long bench bench-collectives bench-network install lint setup build clean
+.PHONY: model soak demo test test-long test-nightly bench bench-collectives bench-network install lint setup build clean
 
 setup:
 	@scripts/setup.sh
@@ -23,6 +23,10 @@ test: setup
 # kills. REPEAT=4 repetitions, FULL=1 for every cell on every pair of versions, SEED=... for the same again (CONTRIBUTING.md).
 test-long: setup
 	@scripts/test.sh long
+
+# Miri, sanitizers, and fuzzing under them, for whoever has a nightly toolchain; says what is missing otherwise.
+test-nightly:
+	@scripts/test-nightly.sh
 
 bench: build
 	@scripts/bench.sh

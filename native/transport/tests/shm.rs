@@ -2,9 +2,12 @@
 
 use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedMachine};
 use rejoin_collectives::{reference, Element, Order, Reducer, Reduction, Seat};
-use rejoin_transport::shm::{Group, Patience, PeerSegment, Segment};
+use rejoin_transport::shm::{Group, Invitation, Patience, PeerSegment, Segment};
+use rustix::fs::{FileType, Mode, OFlags};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 /// Runs the calls, one after the other, at one rank.
 fn run(group: &mut Group, seat: Seat, attempt: u64, calls: &[(SharedCall, Vec<Vec<u8>>)]) -> Vec<Vec<u8>> {
@@ -144,4 +147,19 @@ fn nobody_can_shorten_a_segment_or_open_it_for_writing() {
     let file = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
     assert!(file.set_len(0).is_err(), "it could be shortened under its readers");
     assert!(std::io::Write::write(&mut &file, b"x").is_err(), "it could be written by others");
+}
+
+#[test]
+fn an_invitation_to_something_else_is_refused_and_never_waited_for() {
+    // As it happens when another process has the number of the one that is meant: a named pipe to which nobody writes.
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
+    let own = Segment::new(4096).unwrap();
+    let invitation = Invitation { descriptor: reader.as_raw_fd(), ..own.invitation() };
+    let (told, answer) = std::sync::mpsc::channel();
+    thread::spawn(move || told.send(PeerSegment::open(&invitation).map(drop)));
+    let seen = answer.recv_timeout(Duration::from_secs(20)).expect("opening it hangs");
+    assert!(seen.unwrap_err().to_string().contains("no such segment here"));
 }

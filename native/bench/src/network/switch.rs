@@ -3,12 +3,11 @@
 use super::namespaces::enter;
 use super::Host;
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
-use tun::AbstractDevice;
 
 /// Large frames: the switch costs time per packet, which the ranks have to share the cores with.
 const MTU: u16 = 9000;
@@ -36,9 +35,8 @@ impl Line {
     }
 }
 
-/// Runs as long as it isn't dropped.
+/// Runs until the process ends.
 pub struct Switch {
-    over: Arc<AtomicBool>,
     dropped: Arc<AtomicU64>,
 }
 
@@ -60,7 +58,7 @@ impl Switch {
     /// # Errors
     /// When a device can't be made.
     pub fn start(hosts: &[Host], line: Line) -> Result<Switch, String> {
-        let switch = Switch { over: Arc::default(), dropped: Arc::default() };
+        let switch = Switch { dropped: Arc::default() };
         let now = Instant::now();
         let (mut ports, mut ends) = (Vec::new(), Vec::new());
         for host in hosts {
@@ -70,9 +68,9 @@ impl Switch {
         }
         let ports = Arc::new(ports);
         for (device, receiver) in ends {
-            let (ports, over, dropped) = (ports.clone(), switch.over.clone(), switch.dropped.clone());
+            let (ports, dropped) = (ports.clone(), switch.dropped.clone());
             let reads = device.clone();
-            thread::spawn(move || take_in(&reads, &ports, line, &over, &dropped));
+            thread::spawn(move || take_in(&reads, &ports, line, &dropped));
             thread::spawn(move || give_out(&device, &receiver));
         }
         Ok(switch)
@@ -84,13 +82,6 @@ impl Switch {
     }
 }
 
-impl Drop for Switch {
-    fn drop(&mut self) {
-        // Its threads sleep in reading; they end with the process, or with their devices.
-        self.over.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A device in the host's namespace.
 fn device(host: &Host) -> Result<tun::Device, String> {
     let host = host.clone();
@@ -98,20 +89,15 @@ fn device(host: &Host) -> Result<tun::Device, String> {
         enter(&host)?;
         let mut configuration = tun::Configuration::default();
         configuration.tun_name("rejoin0").address(host.address).netmask(Ipv4Addr::new(255, 255, 255, 0)).mtu(MTU).up();
-        let device = tun::create(&configuration).map_err(|error| format!("a TUN device in {}: {error}", host.name))?;
-        device.tun_name().map_err(|error| error.to_string())?;
-        Ok(device)
+        tun::create(&configuration).map_err(|error| format!("a TUN device in {}: {error}", host.name))
     });
     made.join().map_err(|_| "the thread that makes a device panicked".to_string())?
 }
 
-fn take_in(device: &tun::Device, ports: &[Port], line: Line, over: &AtomicBool, dropped: &AtomicU64) {
+fn take_in(device: &tun::Device, ports: &[Port], line: Line, dropped: &AtomicU64) {
     let mut buffer = vec![0; usize::from(MTU) + 64];
     let mut busy = Instant::now();
     while let Ok(length) = device.recv(&mut buffer) {
-        if over.load(Ordering::Relaxed) {
-            return;
-        }
         let bytes = &buffer[..length];
         let Some(port) = destination(bytes).and_then(|to| ports.iter().find(|port| port.address == to)) else {
             continue;

@@ -132,8 +132,8 @@ impl Tracker {
         true
     }
 
-    /// Whether this life still waits for those who knew what the former one knew: at the latest until [`Tracker::wake_at`] has come
-    /// often enough to be as late as a silent agent may be.
+    /// Whether this life still waits for those who knew what the former one knew. It does so at most as long as an agent may be
+    /// silent, and seats nobody meanwhile.
     pub fn waits_for_former(&self) -> bool {
         self.takeover.is_some()
     }

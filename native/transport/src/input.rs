@@ -6,10 +6,14 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use socket2::SockRef;
-use std::io;
+use std::io::{self, IoSliceMut, Read};
 
 /// Bytes that a buffer has room for when it is made anew. Frames are parts of such buffers, not copies.
 const CHUNK_BYTES: usize = 256 << 10;
+
+/// A frame that is as short is read at once with its header, even when payloads are read to where they belong: a copy costs less
+/// than a second system call.
+const SHORT_BYTES: usize = 4 << 10;
 
 /// The least room that is worth a read.
 const READ_BYTES: usize = 16 << 10;
@@ -31,17 +35,21 @@ pub(crate) struct Input {
     clear: BytesMut,
     /// The header whose payload comes next.
     header: Option<Header>,
+    /// Bytes of that payload that weren't taken yet.
+    left: usize,
     /// Encrypted links: what isn't opened yet.
     sealed: BytesMut,
     /// The last read left room: it has emptied the socket.
     drained: bool,
+    /// Payloads are read to where they belong. So not more is read ahead than a short frame.
+    in_place: bool,
 }
 
 impl Input {
     /// `start` came together with the last bytes of the handshake.
     pub(crate) fn new(start: BytesMut, encrypted: bool) -> Self {
         let (clear, sealed) = if encrypted { (BytesMut::new(), start) } else { (start, BytesMut::new()) };
-        Input { clear, header: None, sealed, drained: false }
+        Input { clear, header: None, left: 0, sealed, drained: false, in_place: false }
     }
 
     /// The next frame's header, as soon as it is there. Its length is below the limit; nothing was reserved before
@@ -49,8 +57,10 @@ impl Input {
     pub(crate) fn header(&mut self) -> Result<Option<Header>, LinkError> {
         if self.header.is_none() {
             if let Some(bytes) = self.clear.first_chunk::<HEADER_BYTES>() {
-                self.header = Some(Header::decode(bytes).map_err(LinkError::Incompatible)?);
+                let header = Header::decode(bytes).map_err(LinkError::Incompatible)?;
                 self.clear.advance(HEADER_BYTES);
+                self.header = Some(header);
+                self.left = header.length as usize;
             }
         }
         Ok(self.header)
@@ -59,9 +69,9 @@ impl Input {
     /// The next frame, if it is there as a whole.
     pub(crate) fn frame(&mut self) -> Result<Option<(Header, Bytes)>, LinkError> {
         match self.header()? {
-            Some(header) if self.clear.len() >= header.length as usize => {
+            Some(header) if self.clear.len() >= self.left => {
                 self.header = None;
-                Ok(Some((header, self.clear.split_to(header.length as usize).freeze())))
+                Ok(Some((header, self.clear.split_to(self.left).freeze())))
             }
             _ => Ok(None),
         }
@@ -83,10 +93,86 @@ impl Input {
                 let bytes = self.clear.split().freeze();
                 let rest = Header { length: header.length - bytes.len() as u32, offset, ..header };
                 self.header = Some(rest);
+                self.left = rest.length as usize;
                 header.length = bytes.len() as u32;
                 Ok(Some((header, bytes)))
             }
             _ => self.frame(),
+        }
+    }
+
+    /// Brings bytes of the payload of [`Input::header`] into `room`: those that lie here, and then, without encryption, what one
+    /// read gives straight into it. How many; none when none are there now.
+    pub(crate) fn payload(
+        &mut self,
+        room: &mut [u8],
+        socket: &SockRef<'_>,
+        mut cipher: Option<&mut Cipher>,
+    ) -> Result<(usize, Filled), LinkError> {
+        if self.header.is_none() {
+            return Ok((0, Filled::Blocked));
+        }
+        self.in_place = true;
+        let wanted = room.len().min(self.left);
+        let mut filled = Filled::More;
+        if self.clear.is_empty() && wanted > 0 {
+            match &mut cipher {
+                None => {
+                    let (count, came) = self.read_payload(&mut room[..wanted], socket)?;
+                    self.took(count);
+                    return Ok((count, came));
+                }
+                Some(cipher) => filled = self.fill(socket, Some(cipher))?,
+            }
+        }
+        let count = self.clear.len().min(wanted);
+        room[..count].copy_from_slice(&self.clear[..count]);
+        self.clear.advance(count);
+        self.took(count);
+        Ok((count, filled))
+    }
+
+    /// One read into `room`; with the payload's last bytes the next header comes too, if it is there.
+    fn read_payload(&mut self, room: &mut [u8], socket: &SockRef<'_>) -> Result<(usize, Filled), LinkError> {
+        let mut next = [0; HEADER_BYTES];
+        let behind = if room.len() == self.left { HEADER_BYTES } else { 0 };
+        let all = room.len() + behind;
+        loop {
+            let mut slices = [IoSliceMut::new(room), IoSliceMut::new(&mut next[..behind])];
+            match (&**socket).read_vectored(&mut slices) {
+                Ok(0) => return Ok((0, Filled::End)),
+                Ok(count) => {
+                    self.drained = count < all;
+                    let of_room = count.min(room.len());
+                    self.clear.extend_from_slice(&next[..count - of_room]);
+                    return Ok((of_room, Filled::More));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.drained = true;
+                    return Ok((0, Filled::Blocked));
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Drops what lies here of the payload of [`Input::header`]; `Some` when that was the rest of it.
+    pub(crate) fn skip(&mut self) -> Result<Option<()>, LinkError> {
+        let count = self.clear.len().min(self.left);
+        self.clear.advance(count);
+        self.left -= count;
+        if self.left > 0 {
+            return Ok(None);
+        }
+        self.header = None;
+        Ok(Some(()))
+    }
+
+    fn took(&mut self, count: usize) {
+        self.left -= count;
+        if self.left == 0 {
+            self.header = None;
         }
     }
 
@@ -108,14 +194,17 @@ impl Input {
     /// Gets more of the stream: from what lies here sealed, else with one read from the socket.
     pub(crate) fn fill(&mut self, socket: &SockRef<'_>, cipher: Option<&mut Cipher>) -> Result<Filled, LinkError> {
         let wanted = match self.header {
-            Some(header) => (header.length as usize).saturating_sub(self.clear.len()),
+            Some(_) => self.left.saturating_sub(self.clear.len()),
             None => HEADER_BYTES.saturating_sub(self.clear.len()),
         };
         match cipher {
             None => {
                 make_room(&mut self.clear, wanted);
-                let filled = read(socket, &mut self.clear)?;
-                self.drained = self.clear.len() < self.clear.capacity();
+                let room = self.clear.capacity() - self.clear.len();
+                let most = if self.in_place { room.min(wanted.max(SHORT_BYTES)) } else { room };
+                let before = self.clear.len();
+                let filled = read(socket, &mut self.clear, most)?;
+                self.drained = self.clear.len() - before < most;
                 Ok(filled)
             }
             Some(cipher) => loop {
@@ -125,7 +214,8 @@ impl Input {
                 }
                 // The buffer is never shared, so this moves what is left of it to its front.
                 self.sealed.reserve(SEALED_LIMIT - self.sealed.len().min(SEALED_LIMIT));
-                let filled = read(socket, &mut self.sealed)?;
+                let room = self.sealed.capacity() - self.sealed.len();
+                let filled = read(socket, &mut self.sealed, room)?;
                 self.drained = self.sealed.len() < self.sealed.capacity();
                 match filled {
                     Filled::More => {}
@@ -145,11 +235,11 @@ fn make_room(buffer: &mut BytesMut, wanted: usize) {
     }
 }
 
-/// Reads once into the room that `buffer` has (there must be some).
-pub(crate) fn read(socket: &SockRef<'_>, buffer: &mut BytesMut) -> io::Result<Filled> {
-    debug_assert!(buffer.capacity() > buffer.len(), "no room: the read would look like an end");
+/// Reads once into the room that `buffer` has (there must be some), at most so many bytes.
+pub(crate) fn read(socket: &SockRef<'_>, buffer: &mut BytesMut, most: usize) -> io::Result<Filled> {
+    debug_assert!(most > 0 && buffer.capacity() - buffer.len() >= most, "no room: the read would look like an end");
     loop {
-        match socket.recv(buffer.spare_capacity_mut()) {
+        match socket.recv(&mut buffer.spare_capacity_mut()[..most]) {
             Ok(0) => return Ok(Filled::End),
             Ok(count) => {
                 // SAFETY: recv has initialised the first `count` bytes of the room, and count is at most its length.

@@ -205,6 +205,36 @@ impl Link {
         self.read_until(Input::part)
     }
 
+    /// Brings bytes of the payload of the header that [`Link::next_header`] gave into `room`; how many, or 0 when none are there
+    /// now. Without encryption they aren't copied on the way. When the payload has come whole, the next header may come; a
+    /// payload without bytes has to be skipped ([`Link::skip_payload`]).
+    ///
+    /// # Errors
+    /// The link is over; see [`LinkError`].
+    pub fn read_payload(&mut self, room: &mut [u8]) -> Result<usize, LinkError> {
+        self.check()?;
+        let (input, cipher) = match &mut self.stage {
+            Stage::Open(input, cipher) => (input, cipher),
+            Stage::Over => return Err(LinkError::Closed),
+            _ => return Ok(0),
+        };
+        let result = match input.payload(room, &SockRef::from(&self.socket), cipher.as_deref_mut()) {
+            Ok((0, Filled::End)) => Err(ended(input)),
+            Ok((count, _)) => return Ok(count),
+            Err(error) => Err(error),
+        };
+        self.end();
+        result
+    }
+
+    /// Drops the rest of the payload of the header that [`Link::next_header`] gave, as far as it has come. Whether that was all.
+    ///
+    /// # Errors
+    /// The link is over; see [`LinkError`].
+    pub fn skip_payload(&mut self) -> Result<bool, LinkError> {
+        Ok(self.read_until(Input::skip)?.is_some())
+    }
+
     /// Whether all that was read is taken, the last read has emptied the socket, and no event has come since
     /// ([`Link::refilled`]): a read would give nothing. Not to be trusted once an event told that the other end closes,
     /// since that makes no further event.
@@ -252,6 +282,7 @@ impl Link {
             return;
         }
         match u32::try_from(payload.len()) {
+            Ok(_) if self.output.owed() > 0 => self.misused("a frame within another one"),
             Ok(length) if length <= PAYLOAD_LIMIT => {
                 header.length = length;
                 self.output.push(&header, payload);
@@ -260,27 +291,55 @@ impl Link {
         }
     }
 
-    /// Sends a frame whose payload is these parts, one after the other, behind all that is queued. What the kernel takes at once
-    /// isn't copied; the rest is, and queued. `header.length` is set here.
+    /// Begins a frame whose payload is these parts, one after the other, behind all that is queued. Returns how many bytes of
+    /// the payload are gone: those that the kernel took at once, and nothing was copied, or all of them, when they had to be
+    /// encrypted or queued. The others are owed ([`Link::owed`]): they have to follow by [`Link::send_rest`], before anything
+    /// else is sent. `header.length` is set here.
     ///
     /// # Errors
     /// As [`Link::flush`].
-    pub fn send_parts(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<Flushed, LinkError> {
+    pub fn send_parts(&mut self, mut header: Header, parts: &[&[u8]]) -> Result<usize, LinkError> {
         let length: usize = parts.iter().map(|part| part.len()).sum();
         let is_direct = matches!(self.stage, Stage::Open(_, None)) && self.output.is_empty() && !self.unwritable;
         if !is_direct || length > PAYLOAD_LIMIT as usize || self.failed.is_some() {
-            self.send(header, output::joined(parts, 0));
-            return self.flush();
+            self.send(header, output::joined(parts));
+            return self.flush().map(|_| length);
         }
         header.length = length as u32;
-        match self.output.send_parts(&SockRef::from(&self.socket), &header, parts) {
-            Ok(true) => Ok(Flushed::Done),
-            Ok(false) => Ok(Flushed::Blocked),
-            Err(cause) => {
-                self.unwritable = true;
-                Err(LinkError::Io(cause))
-            }
+        let sent = self.output.send_parts(&SockRef::from(&self.socket), &header, parts);
+        self.took(sent)
+    }
+
+    /// Goes on with the frame of which bytes are owed; `parts` are the next ones, not more than are owed. Returns how many the
+    /// kernel took.
+    ///
+    /// # Errors
+    /// As [`Link::flush`].
+    pub fn send_rest(&mut self, parts: &[&[u8]]) -> Result<usize, LinkError> {
+        self.check()?;
+        if self.unwritable {
+            return Err(LinkError::Closed);
         }
+        let sent = self.output.send_rest(&SockRef::from(&self.socket), parts);
+        self.took(sent)
+    }
+
+    /// Bytes of a begun frame that have to follow.
+    pub fn owed(&self) -> usize {
+        self.output.owed()
+    }
+
+    /// What is owed isn't wanted by anybody any more: zeros go in its place.
+    pub fn give_up_frame(&mut self) {
+        self.output.pad();
+    }
+
+    fn took(&mut self, sent: io::Result<usize>) -> Result<usize, LinkError> {
+        sent.map_err(|cause| {
+            self.unwritable = true;
+            self.output = Output::default();
+            LinkError::Io(cause)
+        })
     }
 
     /// Queues a control frame with this message.
@@ -374,7 +433,8 @@ impl Link {
                     return Ok(Received::Refused(error));
                 }
             }
-            match input::read(&socket, &mut shaking.input) {
+            let room = shaking.input.capacity() - shaking.input.len();
+            match input::read(&socket, &mut shaking.input, room) {
                 Ok(Filled::More) => {}
                 Ok(Filled::Blocked) => return Ok(Received::Pending),
                 Ok(Filled::End) => return Err(LinkError::ClosedInHandshake),
@@ -428,13 +488,7 @@ impl Link {
             match input.fill(&socket, cipher.as_deref_mut()) {
                 Ok(Filled::More) => {}
                 Ok(Filled::Blocked) => break Ok(None),
-                Ok(Filled::End) if input.is_within_frame() => {
-                    break Err(LinkError::Io(io::Error::new(
-                        io::ErrorKind::UnexpectedEof,
-                        "the other end closed it in the middle of a frame",
-                    )))
-                }
-                Ok(Filled::End) => break Err(LinkError::Closed),
+                Ok(Filled::End) => break Err(ended(input)),
                 Err(error) => break Err(error),
             }
         };
@@ -491,6 +545,15 @@ impl fmt::Debug for Link {
             .field("queued_bytes", &self.queued_bytes())
             .finish()
     }
+}
+
+/// The stream has come to its end.
+fn ended(input: &Input) -> LinkError {
+    if input.is_within_frame() {
+        let text = "the other end closed it in the middle of a frame";
+        return LinkError::Io(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+    }
+    LinkError::Closed
 }
 
 /// The other end went away: it doesn't tell strangers why.

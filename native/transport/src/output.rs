@@ -39,6 +39,8 @@ pub(crate) struct Output {
     queued: usize,
     /// Encrypted links: where a message is put together.
     clear: Vec<u8>,
+    /// Bytes of a frame's payload that its owner still has, and brings before anything else is sent.
+    owed: usize,
 }
 
 impl Output {
@@ -50,29 +52,39 @@ impl Output {
 
     /// Whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.wire.is_empty() && self.frames.is_empty()
+        self.wire.is_empty() && self.frames.is_empty() && self.owed == 0
     }
 
-    /// Gives a frame to the kernel, straight from the parts of its payload, when nothing waits before it. What the kernel doesn't
-    /// take is copied and waits. Whether all of it went.
-    pub(crate) fn send_parts(&mut self, socket: &SockRef<'_>, header: &Header, parts: &[&[u8]]) -> io::Result<bool> {
+    /// Begins a frame and gives to the kernel what it takes, straight from the parts of the payload, when nothing waits before
+    /// it. How many bytes of the payload have gone; the others are owed.
+    pub(crate) fn send_parts(&mut self, socket: &SockRef<'_>, header: &Header, parts: &[&[u8]]) -> io::Result<usize> {
         let header = header.encode();
-        let mut slices = [IoSlice::new(&[]); SLICES];
-        slices[0] = IoSlice::new(&header);
-        let mut used = 1;
-        for part in parts.iter().filter(|part| !part.is_empty()).take(SLICES - 1) {
-            slices[used] = IoSlice::new(part);
-            used += 1;
+        let gone = send_all(socket, &header, parts)?;
+        self.wire.extend_from_slice(&header[gone.min(HEADER_BYTES)..]);
+        let of_payload = gone.saturating_sub(HEADER_BYTES);
+        self.owed = parts.iter().map(|part| part.len()).sum::<usize>() - of_payload;
+        Ok(of_payload)
+    }
+
+    /// Goes on with the payload of the frame that was begun.
+    pub(crate) fn send_rest(&mut self, socket: &SockRef<'_>, parts: &[&[u8]]) -> io::Result<usize> {
+        debug_assert!(parts.iter().map(|part| part.len()).sum::<usize>() <= self.owed, "more than is owed");
+        if !self.flush_wire(socket)? {
+            return Ok(0);
         }
-        let gone = send(socket, &slices[..used])?.unwrap_or(0);
-        let left = HEADER_BYTES + parts.iter().map(|part| part.len()).sum::<usize>() - gone;
-        if left > 0 {
-            let of_payload = gone.saturating_sub(HEADER_BYTES);
-            let payload = joined(parts, of_payload);
-            self.frames.push_back(Outgoing { header, payload, gone: gone.min(HEADER_BYTES) });
-            self.queued += left;
-        }
-        Ok(left == 0)
+        let gone = send_all(socket, &[], parts)?;
+        self.owed -= gone;
+        Ok(gone)
+    }
+
+    /// Bytes of the payload that was begun that have to follow.
+    pub(crate) fn owed(&self) -> usize {
+        self.owed
+    }
+
+    /// Nobody will read what is owed: zeros are queued in its place.
+    pub(crate) fn pad(&mut self) {
+        self.wire.resize(self.wire.len() + std::mem::take(&mut self.owed), 0);
     }
 
     /// Bytes not yet given to the kernel.
@@ -157,16 +169,27 @@ impl Output {
     }
 }
 
-/// All bytes of the parts but the first few.
-pub(crate) fn joined(parts: &[&[u8]], mut but: usize) -> Bytes {
-    let length = parts.iter().map(|part| part.len()).sum::<usize>() - but;
-    let mut all = BytesMut::with_capacity(length);
+/// All bytes of the parts.
+pub(crate) fn joined(parts: &[&[u8]]) -> Bytes {
+    let mut all = BytesMut::with_capacity(parts.iter().map(|part| part.len()).sum());
     for part in parts {
-        let skipped = but.min(part.len());
-        all.extend_from_slice(&part[skipped..]);
-        but -= skipped;
+        all.extend_from_slice(part);
     }
     all.freeze()
+}
+
+/// One system call for a header and the parts behind it: how many bytes the kernel took.
+fn send_all(socket: &SockRef<'_>, header: &[u8], parts: &[&[u8]]) -> io::Result<usize> {
+    let mut slices = [IoSlice::new(&[]); SLICES];
+    let mut used = 0;
+    for part in std::iter::once(&header).chain(parts).filter(|part| !part.is_empty()).take(SLICES) {
+        slices[used] = IoSlice::new(part);
+        used += 1;
+    }
+    if used == 0 {
+        return Ok(0);
+    }
+    Ok(send(socket, &slices[..used])?.unwrap_or(0))
 }
 
 /// One system call; `None` when the kernel's buffer is full. A peer that is gone is an error, never a signal.

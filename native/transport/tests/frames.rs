@@ -259,11 +259,19 @@ fn a_frame_of_many_parts_arrives_whole_wherever_the_kernel_stops_taking_it() {
             let mut slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
             slices.extend(parts[4].chunks(300));
             let whole = slices.concat();
-            initiator.send_parts(header(index), &slices).expect("the link works");
+            let mut gone = initiator.send_parts(header(index), &slices).expect("the link works");
             if index % 3 == 0 {
+                while gone < whole.len() {
+                    // Whoever waits before anything else of this end is read needs a frame that is whole.
+                    gone += initiator.send_rest(&[&whole[gone..]]).expect("the link works");
+                    seen += received(&mut acceptor).len() as u64;
+                }
                 continue; // the next one waits behind this one
             }
             until("all frames", || {
+                if initiator.owed() > 0 {
+                    gone += initiator.send_rest(&[&whole[gone..]]).expect("the link works");
+                }
                 flush(&mut initiator);
                 for (header, frame) in received(&mut acceptor) {
                     assert_eq!(header.offset, seen);
@@ -502,5 +510,68 @@ proptest! {
             prop_assert_eq!(*seen_header, Header { length: sizes[index] as u32, ..header(index as u64) });
             prop_assert!(*payload == bytes(sizes[index], index), "payload {} differs", index);
         }
+    }
+}
+
+#[test]
+fn payloads_that_are_read_to_where_they_belong_come_as_they_were_sent_also_when_the_sender_goes_on_part_by_part() {
+    for encrypted in [false, true] {
+        let (mut initiator, mut acceptor) = established(encrypted);
+        // Longer than the kernel takes at once, and one that comes together with its header.
+        let payloads: Vec<Vec<u8>> = [900_000, 3, 1_000_000].map(|length| bytes(length, 1)).to_vec();
+        let mut arrived: Vec<Vec<u8>> = Vec::new();
+        let mut sending = payloads.iter().enumerate();
+        let mut now: Option<(usize, &[u8])> = None;
+        until("everything to arrive", || {
+            if now.is_none() && initiator.flush().expect("the link works") == Flushed::Done {
+                if let Some((number, payload)) = sending.next() {
+                    let (first, second) = payload.split_at(payload.len() / 3);
+                    let gone = initiator.send_parts(header(number as u64), &[first, second]).expect("the link works");
+                    assert_eq!(initiator.owed(), payload.len() - gone);
+                    now = Some((number, &payload[gone..]));
+                }
+            }
+            if let Some((_, rest)) = &mut now {
+                let gone = initiator.send_rest(&[rest]).expect("the link works");
+                *rest = &rest[gone..];
+            }
+            now = now.filter(|(_, rest)| !rest.is_empty());
+            if let Some(header) = acceptor.next_header().expect("the link works") {
+                let number = header.offset as usize;
+                arrived.resize_with(arrived.len().max(number + 1), Vec::new);
+                let mut room = vec![0; 70_000];
+                let count = acceptor.read_payload(&mut room).expect("the link works");
+                arrived[number].extend_from_slice(&room[..count]);
+            }
+            (arrived.last() == payloads.last() && arrived.len() == payloads.len()).then_some(())
+        });
+        assert!(arrived == payloads, "encrypted: {encrypted}");
+    }
+}
+
+#[test]
+fn what_follows_a_frame_that_was_given_up_or_skipped_arrives() {
+    for encrypted in [false, true] {
+        let (mut initiator, mut acceptor) = established(encrypted);
+        let payload = bytes(1_000_000, 1);
+        // Until the kernel takes no more.
+        let mut frames = 0;
+        while initiator.owed() == 0 && frames < 50 {
+            initiator.send_parts(header(frames), &[&payload]).expect("the link works");
+            frames += 1;
+        }
+        initiator.give_up_frame();
+        initiator.send(header(99), Bytes::from_static(b"the end"));
+        let mut skipped = 0;
+        let last = until("the last frame", || {
+            initiator.flush().expect("the link works");
+            let header = acceptor.next_header().expect("the link works")?;
+            if header.offset == 99 {
+                return acceptor.take().expect("the link works");
+            }
+            skipped += u64::from(acceptor.skip_payload().expect("the link works"));
+            None
+        });
+        assert_eq!((&last.1[..], skipped), (&b"the end"[..], frames), "encrypted: {encrypted}");
     }
 }

@@ -114,13 +114,10 @@ impl Exchange {
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             while let Some(extent) = self.machine.wanted(schedule, peer) {
-                let bytes = lines.next(peer, seat).map_err(Went::Trouble)?;
-                if bytes.is_empty() {
+                let count = lines.receive(peer, seat, buffers.bytes_mut(extent)).map_err(Went::Trouble)?;
+                if count == 0 {
                     break;
                 }
-                let count = bytes.len().min(extent.length);
-                buffers.bytes_mut(extent)[..count].copy_from_slice(&bytes[..count]);
-                lines.took(peer, count);
                 self.machine.received(schedule, peer, count);
                 progress = true;
                 if self.machine.wanted(schedule, peer).is_none() {
@@ -140,18 +137,25 @@ impl Exchange {
                     break;
                 }
                 let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
-                let can_send = lines.queued(peer).is_some();
-                let bytes = if can_send { self.payload(schedule, buffers, peer, &mut parts) } else { 0 };
+                if lines.queued(peer).is_none() {
+                    break;
+                }
+                let owed = lines.owed(peer);
+                let bytes = self.payload(schedule, buffers, peer, owed, &mut parts);
                 if bytes == 0 {
                     break;
                 }
-                lines.send_parts(peer, &parts);
-                self.machine.sent(schedule, peer, bytes);
-                self.sent += bytes as u64;
-                progress = true;
+                let gone = lines.send_parts(peer, &parts);
+                self.machine.sent(schedule, peer, gone);
+                self.sent += gone as u64;
+                progress |= gone > 0;
                 if self.stop_at.is_some_and(|stop| self.sent >= stop) {
                     self.stop_at = None;
                     return Ok(Step::Stop);
+                }
+                if gone < bytes {
+                    all_gone = false;
+                    break;
                 }
             }
         }
@@ -161,17 +165,19 @@ impl Exchange {
         Ok(if progress { Step::Progress } else { Step::Nothing })
     }
 
-    /// The parts of the next frame for a peer, and how many bytes they are in all.
+    /// The parts of the next frame for a peer, or of those that are owed of the one that was begun, and how many bytes they are in
+    /// all.
     fn payload<'b>(
         &self,
         schedule: &Schedule,
         buffers: &'b Buffers<'_>,
         peer: usize,
+        owed: usize,
         parts: &mut [&'b [u8]; PARTS],
     ) -> usize {
+        let most = if owed > 0 { owed } else { FRAME_BYTES };
         // A rule that waits for a byte gets frames that end there.
-        let limit =
-            self.stop_at.map_or(FRAME_BYTES, |stop| (stop - self.sent.min(stop)).clamp(1, FRAME_BYTES as u64) as usize);
+        let limit = self.stop_at.map_or(most, |stop| (stop - self.sent.min(stop)).clamp(1, most as u64) as usize);
         let mut bytes = 0;
         for (part, extent) in parts.iter_mut().zip(self.machine.sendable(schedule, peer)) {
             let all = buffers.bytes(extent);

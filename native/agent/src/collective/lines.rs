@@ -24,7 +24,8 @@ struct Line {
     port: Port,
     /// Frames of this attempt were lost: nothing of it is sent or taken any more.
     cut: Option<Generation>,
-    /// The frame that is being taken, and the rest of its bytes.
+    /// Bytes to come of the frame that is being taken, and, of one from this process, these bytes.
+    left: usize,
     taking: Bytes,
     /// Frames of the present call that were taken, and that were sent.
     taken: u32,
@@ -114,8 +115,11 @@ impl Lines {
         let Lines { lines, cuts, .. } = self;
         cuts.retain(|cut| lines[cut.rank.0 as usize].cut >= Some(expected.attempt));
         for line in &mut self.lines {
-            line.taking = Bytes::new();
+            line.drop_frame();
             (line.taken, line.sent) = (0, 0);
+            if let Port::Link(link) = &mut line.port {
+                link.give_up_frame();
+            }
         }
     }
 
@@ -124,19 +128,19 @@ impl Lines {
         self.expected
     }
 
-    /// The next bytes of a peer, of the present call and attempt; empty when none have come.
-    pub(super) fn next(&mut self, peer: usize, seat: &Seat) -> Result<&[u8], Trouble> {
-        let Some(expected) = self.expected else { return Ok(&[]) };
-        while self.lines[peer].taking.is_empty() {
+    /// Whether bytes of a peer are to come that belong to the present call and attempt: the frame that they are in is there.
+    pub(super) fn look(&mut self, peer: usize, seat: &Seat) -> Result<bool, Trouble> {
+        let Some(expected) = self.expected else { return Ok(false) };
+        while self.lines[peer].left == 0 {
             if self.is_cut(peer) {
-                return Ok(&[]);
+                return Ok(false);
             }
             let line = &mut self.lines[peer];
             let rank = Rank(peer as u32);
-            let frame = match &mut line.port {
-                Port::None => return Ok(&[]),
+            let header = match &mut line.port {
+                Port::None => return Ok(false),
                 Port::Memory(_) => {
-                    let Some(incarnation) = line.incarnation else { return Ok(&[]) };
+                    let Some(incarnation) = line.incarnation else { return Ok(false) };
                     let mut verdict = Verdict::Early;
                     let frame = seat.inbox.next(rank, incarnation, |header| {
                         verdict = frame::judge(header, &expected);
@@ -144,36 +148,63 @@ impl Lines {
                     });
                     match (verdict, frame) {
                         (Verdict::Mismatch(place), _) => return Err(Trouble::Mismatch(rank, place)),
-                        (Verdict::Mine, Some(frame)) => frame,
+                        (Verdict::Mine, Some((header, payload))) => {
+                            (line.left, line.taking) = (payload.len(), payload);
+                            header
+                        }
                         (Verdict::Outdated, Some(_)) => continue,
-                        _ => return Ok(&[]),
+                        _ => return Ok(false),
                     }
                 }
                 Port::Link(link) => match from_link(link, &expected) {
-                    Ok(Came::Frame(header, payload)) => (header, payload),
-                    Ok(Came::Nothing) => return Ok(&[]),
+                    Ok(Came::Frame(header)) => {
+                        line.left = header.length as usize;
+                        header
+                    }
+                    Ok(Came::Nothing) => return Ok(false),
                     Ok(Came::Mismatch(place)) => return Err(Trouble::Mismatch(rank, place)),
                     Err(reason) => {
                         self.broke(peer, expected.attempt, reason);
-                        return Ok(&[]);
+                        return Ok(false);
                     }
                 },
             };
-            let (header, payload) = frame;
             if frame::step(&header) != line.taken {
                 let seen = format!("frame {} came where {} was expected", frame::step(&header), line.taken);
                 self.broke(peer, expected.attempt, seen);
-                return Ok(&[]);
+                return Ok(false);
             }
             line.taken += 1;
-            line.taking = payload;
         }
-        Ok(&self.lines[peer].taking)
+        Ok(true)
     }
 
-    /// So many of the bytes that [`Lines::next`] gave have been taken.
-    pub(super) fn took(&mut self, peer: usize, count: usize) {
-        self.lines[peer].taking.advance(count);
+    /// Brings the next bytes of a peer, of the present call and attempt, into `room`; how many, or 0 when none are there.
+    pub(super) fn receive(&mut self, peer: usize, seat: &Seat, room: &mut [u8]) -> Result<usize, Trouble> {
+        if !self.look(peer, seat)? {
+            return Ok(0);
+        }
+        let line = &mut self.lines[peer];
+        let came = match &mut line.port {
+            Port::None => Ok(0),
+            Port::Memory(_) => {
+                let count = line.taking.len().min(room.len());
+                line.taking.split_to(count).copy_to_slice(&mut room[..count]);
+                Ok(count)
+            }
+            Port::Link(link) => link.read_payload(room),
+        };
+        match came {
+            Ok(count) => {
+                line.left -= count;
+                Ok(count)
+            }
+            Err(error) => {
+                let attempt = self.expected.map(|expected| expected.attempt).unwrap_or_default();
+                self.broke(peer, attempt, error.to_string());
+                Ok(0)
+            }
+        }
     }
 
     /// Whether something can be sent to a peer now, and how many bytes wait to be given to the kernel.
@@ -215,19 +246,33 @@ impl Lines {
         }
     }
 
-    /// The same, straight from where the bytes are, as far as the kernel takes them now.
-    pub(super) fn send_parts(&mut self, peer: usize, parts: &[&[u8]]) {
-        let Some(expected) = self.expected else { return };
+    /// The same, straight from where the bytes are: the rest of the frame that was begun, or a new one. Returns how many have
+    /// gone; the others are still the caller's.
+    pub(super) fn send_parts(&mut self, peer: usize, parts: &[&[u8]]) -> usize {
+        let Some(expected) = self.expected else { return 0 };
         let line = &mut self.lines[peer];
-        let header = frame::header(&expected, line.sent);
         let Port::Link(link) = &mut line.port else {
-            return self.send(peer, Bytes::from(parts.concat()));
+            self.send(peer, Bytes::from(parts.concat()));
+            return parts.iter().map(|part| part.len()).sum();
         };
-        if let Err(error) = link.send_parts(header, parts) {
+        let gone = if link.owed() > 0 {
+            link.send_rest(parts)
+        } else {
+            line.sent += 1;
+            link.send_parts(frame::header(&expected, line.sent - 1), parts)
+        };
+        gone.unwrap_or_else(|error| {
             self.broke(peer, expected.attempt, error.to_string());
-            return;
+            0
+        })
+    }
+
+    /// Bytes of a frame to a peer that was begun and of which these have to follow.
+    pub(super) fn owed(&self, peer: usize) -> usize {
+        match &self.lines[peer].port {
+            Port::Link(link) => link.owed(),
+            _ => 0,
         }
-        self.lines[peer].sent += 1;
     }
 
     /// Gives to the kernel what it takes. Whether everything has gone.
@@ -303,35 +348,41 @@ impl Lines {
     fn cut(&mut self, rank: Rank, attempt: Option<Generation>, reason: String, link_is_down: bool) {
         let line = &mut self.lines[rank.0 as usize];
         line.cut = line.cut.max(attempt);
-        line.taking = Bytes::new();
+        line.drop_frame();
         self.told_at = None;
         self.cuts.push(Cut { rank, reason, link_is_down });
     }
 }
 
+impl Line {
+    /// What is still to come of the frame that is being taken isn't wanted any more.
+    fn drop_frame(&mut self) {
+        (self.left, self.taking) = (0, Bytes::new());
+    }
+}
+
 enum Came {
-    Frame(Header, Bytes),
+    Frame(Header),
     Nothing,
     Mismatch(Place),
 }
 
-/// The next frame of the present call; those of older attempts are dropped.
+/// The next frame of the present call, whose bytes come next; those of older attempts are dropped.
 fn from_link(link: &mut Link, expected: &Expected) -> Result<Came, String> {
     loop {
         let Some(header) = link.next_header().map_err(|error| error.to_string())? else { return Ok(Came::Nothing) };
         if header.kind != Kind::Collective {
             return Err(format!("a frame of kind {:?} came where one of a collective was expected", header.kind));
         }
-        let verdict = frame::judge(&header, expected);
-        match verdict {
+        match frame::judge(&header, expected) {
             Verdict::Early => return Ok(Came::Nothing),
             Verdict::Mismatch(place) => return Ok(Came::Mismatch(place)),
-            Verdict::Mine | Verdict::Outdated => {}
-        }
-        match link.take().map_err(|error| error.to_string())? {
-            None => return Ok(Came::Nothing),
-            Some((header, payload)) if verdict == Verdict::Mine => return Ok(Came::Frame(header, payload)),
-            Some(_) => {}
+            Verdict::Mine if header.length > 0 => return Ok(Came::Frame(header)),
+            Verdict::Mine | Verdict::Outdated => {
+                if !link.skip_payload().map_err(|error| error.to_string())? {
+                    return Ok(Came::Nothing);
+                }
+            }
         }
     }
 }

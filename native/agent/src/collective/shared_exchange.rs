@@ -164,7 +164,7 @@ impl SharedExchange {
             if let Some(place) = told.filter(|_| self.machine.awaited(&entered.group).contains(&peer)) {
                 return Some(Trouble::Mismatch(Rank(peer as u32), place));
             }
-            if let Some(Err(trouble)) = lines.as_mut().map(|lines| lines.next(peer, seat).map(drop)) {
+            if let Some(Err(trouble)) = lines.as_mut().map(|lines| lines.look(peer, seat).map(drop)) {
                 return Some(trouble);
             }
         }

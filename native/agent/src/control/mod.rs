@@ -13,7 +13,7 @@ pub(crate) use shared::{Command, Shared};
 
 use crate::agent::{AgentConfig, Joined, MemberId};
 use crate::copies::Copy;
-use crate::fetch::{Fetch, Serve};
+use crate::fetch::{Gathering, Serve};
 use crate::links::DataLinks;
 use crate::plane::DataPlane;
 use crate::strike::Rules;
@@ -54,8 +54,8 @@ enum Role {
     Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation },
     /// A newcomer elsewhere fetches from here.
     Serving(Box<Serve>),
-    /// A newcomer here fetches from there.
-    Fetching(Box<Fetch>),
+    /// A newcomer here fetches a stripe from there.
+    Fetching(MemberId, u32),
     /// A process there is given an own model of a rank here.
     Copying(Box<Copy>),
     /// A rank here fetches results of collectives from there.
@@ -105,6 +105,8 @@ pub(crate) struct Control {
     connections: HashMap<Token, Connection>,
     next_token: usize,
     links: DataLinks,
+    /// Checkpoints that come for ranks here.
+    gatherings: BTreeMap<MemberId, Gathering>,
     /// Fetches of results that failed with every holder, and when they are tried again.
     results_again: Vec<(Instant, Box<ResultsFetch>)>,
     /// Links over which results come that there is no room for now.
@@ -171,6 +173,7 @@ impl Control {
             connections: HashMap::new(),
             next_token: FIRST_LINK,
             links: DataLinks::default(),
+            gatherings: BTreeMap::new(),
             results_again: Vec::new(),
             results_paused: Vec::new(),
             making: BTreeSet::new(),

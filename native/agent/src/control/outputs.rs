@@ -2,7 +2,7 @@
 
 use super::{Command, Control, MemberState};
 use crate::agent::{Joined, MemberId};
-use crate::fetch::Fetch;
+use crate::fetch::Gathering;
 use crate::plane::PlanePeer;
 use crate::strike;
 use crate::waiting::Waiting;
@@ -177,7 +177,10 @@ impl Control {
             Output::Fetch { rank, incarnation, checkpoint, holders } => {
                 let member = MemberId { rank, incarnation };
                 self.drop_fetches(member);
-                self.fetch(Box::new(Fetch::new(member, checkpoint, holders, Instant::now())));
+                let host = self.host.host_name();
+                let gathering = Gathering::new(member, checkpoint, holders, host, Instant::now());
+                self.gatherings.insert(member, gathering);
+                self.go_on_gathering(member);
             }
             Output::Copy { checkpoint, to } => self.copy(checkpoint, &to),
             Output::Safe(checkpoint) => self.is_safe(&checkpoint),

@@ -3,7 +3,7 @@
 use super::{Command, Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
 use crate::agent::MemberId;
 use crate::copies::{Copy, Said};
-use crate::fetch::{self, Fetch, Progress};
+use crate::fetch::{self, Next, Progress};
 use crate::links::Misfit;
 use mio::{Interest, Token};
 use rejoin_protocol::error::{Code, Error};
@@ -125,24 +125,25 @@ impl Control {
         }
     }
 
-    /// Asks the next holder, or gives up.
-    pub(super) fn fetch(&mut self, mut fetch: Box<Fetch>) {
-        loop {
-            let Some(holder) = fetch.next_holder(Instant::now()) else {
-                let MemberId { rank, incarnation } = fetch.member;
-                let reason = fetch::failure(&fetch).message;
-                self.handle(Some(Input::FetchFailed { rank, incarnation, reason }));
-                return;
-            };
-            match self.connect(holder.address, Purpose::Fetch, Role::Fetching(fetch)) {
-                Ok(token) => return self.serve_connection(token),
-                Err((reason, Role::Fetching(back))) => {
-                    fetch = back;
-                    fetch.failed(&reason);
+    /// Asks whoever is to be asked next for parts of a member's checkpoint, or gives up.
+    pub(super) fn go_on_gathering(&mut self, member: MemberId) {
+        while let Some(gathering) = self.gatherings.get_mut(&member) {
+            let (number, holder) = match gathering.next(Instant::now()) {
+                Next::Ask(number, holder) => (number, holder),
+                Next::Wait => return,
+                Next::Failed => {
+                    let reason = gathering.failure().message;
+                    self.gatherings.remove(&member);
+                    let MemberId { rank, incarnation } = member;
+                    return self.handle(Some(Input::FetchFailed { rank, incarnation, reason }));
                 }
+            };
+            match self.connect(holder.address, Purpose::Fetch, Role::Fetching(member, number)) {
+                Ok(token) => self.serve_connection(token),
                 Err((reason, _)) => {
-                    log::error!("{} a fetch could not be started: {reason}", self.shared.prefix());
-                    return;
+                    if let Some(gathering) = self.gatherings.get_mut(&member) {
+                        gathering.failed(number, &reason);
+                    }
                 }
             }
         }
@@ -150,11 +151,12 @@ impl Control {
 
     /// Drops the fetches of a member that is over.
     pub(super) fn drop_fetches(&mut self, member: MemberId) {
+        self.gatherings.remove(&member);
         let gone: Vec<Token> = self
             .connections
             .iter()
             .filter(|(_, connection)| match &connection.role {
-                Role::Fetching(fetch) => fetch.member == member,
+                Role::Fetching(whose, _) => *whose == member,
                 Role::Results(results) => results.member == member,
                 _ => false,
             })
@@ -217,11 +219,24 @@ impl Control {
                         Ok(said) => return self.copied(token, &said),
                         Err(reason) => return self.end(token, reason),
                     },
-                    Role::Fetching(fetch) => match fetch.take(header, &payload, Instant::now()) {
-                        Progress::Wait => {}
-                        Progress::Failed(reason) => return self.end(token, reason),
-                        Progress::Done(bytes) => return self.fetched(token, bytes),
-                    },
+                    Role::Fetching(member, number) => {
+                        let (member, number) = (*member, *number);
+                        let Some(gathering) = self.gatherings.get_mut(&member) else {
+                            return drop(self.remove(token));
+                        };
+                        match gathering.take(number, header, &payload, Instant::now()) {
+                            Progress::Wait => {}
+                            Progress::Failed(reason) => return self.end(token, reason),
+                            Progress::Brought => {
+                                self.remove(token);
+                                return self.go_on_gathering(member);
+                            }
+                            Progress::Done(bytes) => {
+                                self.remove(token);
+                                return self.fetched(member, bytes);
+                            }
+                        }
+                    }
                     Role::Results(results) => match results.take(header, &payload, &*self.plane, Instant::now()) {
                         Ok(false) => {}
                         Ok(true) => return drop(self.remove(token)),
@@ -381,7 +396,12 @@ impl Control {
                 let (member, peer, theirs) = (*member, *peer, *peer_incarnation);
                 self.hand_over(token, member, peer, theirs);
             }
-            Role::Fetching(fetch) => fetch.ask(&mut connection.link),
+            Role::Fetching(member, number) => {
+                let request = self.gatherings.get(member).and_then(|gathering| gathering.request(*number));
+                if let Some(request) = request {
+                    connection.link.send_message(&request);
+                }
+            }
             Role::Copying(copy) => copy.ask(&mut connection.link),
             Role::Results(results) => results.ask(&mut connection.link),
             Role::Asking(question) => question.ask(&mut connection.link),
@@ -400,12 +420,12 @@ impl Control {
         }
     }
 
-    fn fetched(&mut self, token: Token, bytes: bytes::Bytes) {
-        let Some(Connection { role: Role::Fetching(fetch), .. }) = self.remove(token) else { return };
-        let MemberId { rank, incarnation } = fetch.member;
-        let millis = fetch.began.elapsed().as_millis() as u64;
-        let source = fetch.source(self.agent);
-        match self.shared.store.put(fetch.checkpoint, bytes) {
+    fn fetched(&mut self, member: MemberId, bytes: bytes::Bytes) {
+        let Some(gathering) = self.gatherings.remove(&member) else { return };
+        let MemberId { rank, incarnation } = member;
+        let millis = gathering.began.elapsed().as_millis() as u64;
+        let source = gathering.source(self.agent);
+        match self.shared.store.put(gathering.checkpoint, bytes) {
             Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, source, millis })),
             Err(error) => self.handle(Some(Input::Broken { rank, incarnation, error })),
         }
@@ -424,10 +444,12 @@ impl Control {
                 let (checkpoint, agent) = (copy.checkpoint, copy.to);
                 self.handle(Some(Input::CopyFailed { checkpoint, agent }));
             }
-            Role::Fetching(mut fetch) => {
-                log::warn!("{} fetch: {reason}", self.shared.prefix_of(fetch.member.rank));
-                fetch.failed(&reason);
-                self.fetch(fetch);
+            Role::Fetching(member, number) => {
+                log::warn!("{} fetch: {reason}", self.shared.prefix_of(member.rank));
+                if let Some(gathering) = self.gatherings.get_mut(&member) {
+                    gathering.failed(number, &reason);
+                }
+                self.go_on_gathering(member);
             }
             Role::Results(mut results) => {
                 log::debug!("{} fetch of results: {reason}", self.shared.prefix_of(results.member.rank));
@@ -446,11 +468,18 @@ impl Control {
                 let _ = connection.link.flush();
             }
         }
+        let is_late = |heard: Instant| now > heard + fetch::PATIENCE;
         let late: Vec<(Token, String)> = self
             .connections
             .iter()
             .filter_map(|(token, connection)| match &connection.role {
-                Role::Fetching(fetch) if now > fetch.heard + fetch::PATIENCE => {
+                Role::Fetching(member, number)
+                    if self
+                        .gatherings
+                        .get(member)
+                        .and_then(|gathering| gathering.heard(*number))
+                        .is_some_and(is_late) =>
+                {
                     Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
                 }
                 Role::Copying(copy) if now > copy.heard + fetch::PATIENCE => {

@@ -518,6 +518,11 @@ impl Host {
         self.ended.is_some()
     }
 
+    /// Name of its host.
+    pub fn host_name(&self) -> &str {
+        &self.config.host
+    }
+
     /// The newest view; data links are made and accepted by it.
     pub fn view(&self) -> Option<&View> {
         self.view.as_ref()

@@ -1,0 +1,196 @@
+//! The answering side: one for each link that somebody fetches over.
+
+use super::{Reply, Request, SLICE, WINDOW};
+use crate::logs::Logged;
+use crate::plane::DataPlane;
+use crate::store::{digest, CheckpointStore};
+use bytes::Bytes;
+use rejoin_protocol::collective::Entry;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::ids::{Checkpoint, Lineage, Phase};
+use rejoin_protocol::wire::{self, Header, Kind};
+use rejoin_transport::{Link, LinkError};
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+/// The answering side.
+#[derive(Default)]
+pub(crate) struct Serve {
+    parts: VecDeque<Part>,
+    /// When it was last told that something is coming.
+    told: Option<Instant>,
+    /// An own model of a rank elsewhere, and its bytes so far.
+    keeping: Option<(Checkpoint, Vec<u8>)>,
+}
+
+/// How often that is told.
+const TELL_COMING: Duration = Duration::from_millis(500);
+
+/// One thing to be sent.
+struct Part {
+    /// What stands before the bytes.
+    reply: Option<Reply>,
+    /// Phase, lineage and digest of the bytes' frames.
+    header: Header,
+    bytes: Logged,
+    /// Bytes before `sent` are not to be sent, or have been; nor are those from `end` on.
+    sent: u64,
+    end: u64,
+    /// The bytes of this checkpoint, of which these are wanted, are still being made.
+    awaits: Option<(Checkpoint, Range<u64>)>,
+}
+
+impl Serve {
+    /// A request. What is returned has to be made; hand it to [`Serve::made`].
+    ///
+    /// # Errors
+    /// `Incompatible` when it can't be read.
+    pub(crate) fn request(
+        &mut self,
+        payload: &[u8],
+        store: &CheckpointStore,
+        plane: &dyn DataPlane,
+        link: &mut Link,
+    ) -> Result<Option<Checkpoint>, Error> {
+        match wire::decode(payload)? {
+            Request::Checkpoint { checkpoint, from, to } => match store.find_made(&checkpoint) {
+                Some((made, bytes)) => self.parts.push_back(Part::checkpoint(&checkpoint, &made, bytes, from..to)),
+                None if store.can_make(&checkpoint) => {
+                    let waiting = Part::checkpoint(&checkpoint, &checkpoint, Bytes::new(), 0..0);
+                    self.parts.push_back(Part { awaits: Some((checkpoint, from..to)), ..waiting });
+                    return Ok(Some(checkpoint));
+                }
+                None => link.send_message(&Reply::Missing),
+            },
+            Request::Keep(checkpoint) if store.find(&checkpoint).is_some() => link.send_message(&Reply::Kept),
+            Request::Keep(checkpoint) => {
+                self.keeping = Some((checkpoint, Vec::new()));
+                link.send_message(&Reply::Send);
+            }
+            Request::Results { lineage, phase, from, to } => {
+                let entries = plane.results(lineage, phase, from, to);
+                let missing = (entries.len() as u64) < u64::from(to.saturating_sub(from));
+                for (seqno, entry) in (from..to).zip(entries) {
+                    let Entry { signature, key, result } = entry;
+                    // The digest is made when its turn comes: many results at once would hold up the heartbeat.
+                    let reply = Reply::Result { seqno, signature, key, length: result.len(), digest: 0 };
+                    self.parts.push_back(Part::new(Some(reply), phase, lineage, 0, result));
+                }
+                if missing {
+                    let nothing = Part::new(Some(Reply::Missing), phase, lineage, 0, Bytes::new());
+                    self.parts.push_back(nothing);
+                }
+            }
+            Request::Call { rank, place } => link.send_message(&Reply::Call(plane.signature(rank, &place))),
+        }
+        Ok(None)
+    }
+
+    /// A checkpoint that was waited for is made, or can't be.
+    pub(crate) fn made(&mut self, asked: &Checkpoint, made: &Result<(Checkpoint, Bytes), Error>) {
+        for part in &mut self.parts {
+            let Some((_, range)) = part.awaits.take_if(|(awaited, _)| awaited == asked) else { continue };
+            *part = match made {
+                Ok((made, bytes)) => Part::checkpoint(asked, made, bytes.clone(), range),
+                Err(_) => Part::new(Some(Reply::Missing), part.header.phase, part.header.lineage, 0, Bytes::new()),
+            };
+        }
+    }
+
+    /// Bytes of what has to be kept; with the last ones it is put into the store. Returns what is held from now on.
+    ///
+    /// # Errors
+    /// In words: bytes in the wrong place, or with another digest than told.
+    pub(crate) fn keep(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        store: &CheckpointStore,
+        link: &mut Link,
+    ) -> Result<Option<Checkpoint>, String> {
+        let Some((checkpoint, bytes)) = &mut self.keeping else { return Err("bytes that nobody asked for".into()) };
+        let have = bytes.len() as u64;
+        if header.kind != Kind::Bulk || header.offset != have || have + payload.len() as u64 > checkpoint.length {
+            return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
+        }
+        bytes.extend_from_slice(payload);
+        if (bytes.len() as u64) < checkpoint.length {
+            return Ok(None);
+        }
+        let Some((checkpoint, bytes)) = self.keeping.take() else { return Ok(None) };
+        // A model without bytes has no digest.
+        if !bytes.is_empty() && digest(&bytes) != checkpoint.digest {
+            return Err("the bytes have another digest than told".into());
+        }
+        let is_kept = store.put(checkpoint, bytes.into()).is_ok();
+        link.send_message(if is_kept { &Reply::Kept } else { &Reply::Differs });
+        Ok(is_kept.then_some(checkpoint))
+    }
+
+    /// Tells the other side now and then that something is coming.
+    pub(crate) fn tell_coming(&mut self, link: &mut Link, now: Instant) {
+        let waits = self.parts.front().is_some_and(|part| part.awaits.is_some());
+        if waits && self.told.is_none_or(|told| now >= told + TELL_COMING) {
+            self.told = Some(now);
+            link.send_message(&Reply::Coming);
+        }
+    }
+
+    /// Queues and sends what fits; call again when the link is writable.
+    ///
+    /// # Errors
+    /// The link's, which is then of no more use.
+    pub(crate) fn pump(&mut self, link: &mut Link) -> Result<(), LinkError> {
+        loop {
+            while link.queued_bytes() < WINDOW {
+                let Some(part) = self.parts.front_mut().filter(|part| part.awaits.is_none()) else { break };
+                if part.push(link)? {
+                    self.parts.pop_front();
+                }
+            }
+            match link.flush()? {
+                rejoin_transport::Flushed::Done if self.parts.front().is_some_and(|part| part.awaits.is_none()) => {
+                    continue
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+}
+
+impl Part {
+    fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, digest: u64, bytes: impl Into<Logged>) -> Self {
+        let bytes = bytes.into();
+        let header = Header { kind: Kind::Bulk, phase, lineage, digest, ..Header::control(0) };
+        let end = bytes.len();
+        Part { reply, header, bytes, sent: 0, end, awaits: None }
+    }
+
+    fn checkpoint(asked: &Checkpoint, made: &Checkpoint, bytes: Bytes, wanted: Range<u64>) -> Self {
+        let reply = (!asked.is_made()).then_some(Reply::Is(*made));
+        let part = Part::new(reply, Phase::Version(made.version), made.lineage, made.digest as u64, bytes);
+        let end = wanted.end.min(part.end);
+        Part { sent: wanted.start.min(end), end, ..part }
+    }
+
+    /// Queues the next piece; true when it was the last one. A result that lies on disk is read piece by piece.
+    ///
+    /// # Errors
+    /// When it can't be read: the link is of no more use, and the other side asks somebody else.
+    fn push(&mut self, link: &mut Link) -> io::Result<bool> {
+        if let Some(mut reply) = self.reply.take() {
+            if let Reply::Result { digest: of_all, .. } = &mut reply {
+                *of_all = self.bytes.digest();
+            }
+            link.send_message(&reply);
+        }
+        let end = (self.sent + SLICE as u64).min(self.end);
+        if end > self.sent {
+            link.send(Header { offset: self.sent, ..self.header }, self.bytes.part(self.sent, end)?);
+            self.sent = end;
+        }
+        Ok(self.sent == self.end)
+    }
+}

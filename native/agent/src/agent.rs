@@ -185,6 +185,11 @@ impl Agent {
         })
     }
 
+    /// Copies a model that is to be stored: its bytes and their digest.
+    pub(crate) fn copy(&self, model: &[u8]) -> (Bytes, u128) {
+        self.shared.store.copy(model)
+    }
+
     /// Keeps what makes a checkpoint's bytes should anybody need them: `checkpoint` is [`lazy_checkpoint`]'s.
     ///
     /// # Errors
@@ -321,8 +326,19 @@ impl Drop for Agent {
 
 /// The identity of a checkpoint.
 pub fn checkpoint(lineage: Lineage, version: Version, round: u32, bytes: &[u8], complete: bool) -> Checkpoint {
-    let length = bytes.len() as u64;
-    let digest = if bytes.is_empty() { 0 } else { digest(bytes) };
+    digested_checkpoint(lineage, version, round, (bytes.len() as u64, digest(bytes)), complete)
+}
+
+/// The same, of bytes whose number and digest are known.
+pub(crate) fn digested_checkpoint(
+    lineage: Lineage,
+    version: Version,
+    round: u32,
+    (length, digest): (u64, u128),
+    complete: bool,
+) -> Checkpoint {
+    // A model without bytes has no digest.
+    let digest = if length == 0 { 0 } else { digest };
     Checkpoint { lineage, version, owner: None, has_own: false, round, length, digest, complete }
 }
 

@@ -1,7 +1,7 @@
 //! The checkpoints that this process holds, whoever took them. Outlives the tasks.
 
 use crate::durable::file;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Version};
@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
 use std::sync::Arc;
+use xxhash_rust::xxh3::Xxh3;
 
 /// Digest under which checkpoints and models are compared (xxh3, 128 bits).
 pub fn digest(bytes: &[u8]) -> u128 {
@@ -25,6 +26,9 @@ enum Held {
     Lazy(Arc<Supplier>),
 }
 
+/// Bytes that are copied and digested at a time: the second look finds them in the cache.
+const BLOCK_BYTES: usize = 64 << 10;
+
 /// Checkpoint bytes by name. Ranks of one process share one copy.
 #[derive(Default)]
 pub struct CheckpointStore {
@@ -33,9 +37,27 @@ pub struct CheckpointStore {
     durable: Mutex<BTreeMap<CheckpointName, (Checkpoint, PathBuf)>>,
     /// One supplier is asked at a time.
     making: Mutex<()>,
+    /// The memory of a checkpoint that was dropped, for the next one: memory that was touched before is written several times
+    /// as fast. At most one, and nobody waits for it.
+    spare: Mutex<BytesMut>,
 }
 
 impl CheckpointStore {
+    /// A copy of a model, and its digest, made in one pass over it.
+    pub(crate) fn copy(&self, model: &[u8]) -> (Bytes, u128) {
+        let mut copy = std::mem::take(&mut *self.spare.lock());
+        copy.clear();
+        if copy.capacity() < model.len() || copy.capacity() / 2 > model.len() {
+            copy = BytesMut::with_capacity(model.len());
+        }
+        let mut digest = Xxh3::new();
+        for block in model.chunks(BLOCK_BYTES) {
+            copy.extend_from_slice(block);
+            digest.update(block);
+        }
+        (copy.freeze(), digest.digest128())
+    }
+
     /// Keeps these bytes; bytes that are held already are not kept twice.
     ///
     /// # Errors
@@ -139,7 +161,19 @@ impl CheckpointStore {
 
     /// Drops a version's checkpoints, whoever owns them. Readers that have bytes keep them; durable ones stay.
     pub fn forget(&self, lineage: Lineage, version: Version) {
-        self.held.lock().retain(|name, _| (name.0, name.1) != (lineage, version));
+        let mut dropped = Vec::new();
+        self.held.lock().retain(|name, (_, held)| {
+            let stays = (name.0, name.1) != (lineage, version);
+            if let (false, Held::Made(bytes)) = (stays, &mut *held) {
+                dropped.push(std::mem::take(bytes));
+            }
+            stays
+        });
+        // What somebody still reads is freed by its last reader.
+        let buffers = dropped.into_iter().filter_map(|bytes| bytes.try_into_mut().ok());
+        if let Some(largest) = buffers.max_by_key(BytesMut::capacity) {
+            *self.spare.lock() = largest;
+        }
     }
 
     /// Bytes held in memory in all.
@@ -156,6 +190,7 @@ impl CheckpointStore {
     pub fn clear(&self) {
         self.held.lock().clear();
         self.durable.lock().clear();
+        *self.spare.lock() = BytesMut::new();
     }
 }
 
@@ -192,6 +227,35 @@ mod tests {
         assert_eq!(error.code, Code::Mismatch);
         assert_eq!(store.find(&checkpoint(b"model")).unwrap().as_ref(), b"model");
         assert!(store.find(&checkpoint(b"other")).is_none());
+    }
+
+    #[test]
+    fn a_copy_has_the_digest_of_its_bytes_also_in_memory_that_was_used_before() {
+        let store = CheckpointStore::default();
+        for length in [0, 1, BLOCK_BYTES - 1, 3 * BLOCK_BYTES + 7, 2 * BLOCK_BYTES] {
+            let model: Vec<u8> = (0..length).map(|place| (place * 31 + length) as u8).collect();
+            let (copy, its_digest) = store.copy(&model);
+            assert_eq!((&copy[..], its_digest), (&model[..], digest(&model)));
+            store.put(checkpoint(&model), copy).unwrap();
+            store.forget(Lineage(0), Version(3));
+        }
+    }
+
+    #[test]
+    fn the_memory_of_a_forgotten_checkpoint_is_used_again_unless_somebody_reads_it() {
+        let store = CheckpointStore::default();
+        let model = vec![7; 100_000];
+        let (copy, _) = store.copy(&model);
+        let place = copy.as_ptr();
+        store.put(checkpoint(&model), copy).unwrap();
+        store.forget(Lineage(0), Version(3));
+        let (again, _) = store.copy(&vec![8; 100_000]);
+        assert_eq!(again.as_ptr(), place);
+        store.put(checkpoint(&again), again.clone()).unwrap();
+        store.forget(Lineage(0), Version(3));
+        let (elsewhere, _) = store.copy(&model);
+        assert_ne!(elsewhere.as_ptr(), place);
+        assert_eq!(&again[..], &vec![8; 100_000][..], "a reader's bytes stay");
     }
 
     #[test]

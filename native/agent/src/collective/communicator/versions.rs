@@ -1,7 +1,7 @@
 //! From one version to the next: what a rank starts from, its checkpoints, its end.
 
 use super::Communicator;
-use crate::agent::{checkpoint, lazy_checkpoint};
+use crate::agent::{digested_checkpoint, lazy_checkpoint};
 use crate::collective::options::Options;
 use crate::store::digest;
 use bytes::Bytes;
@@ -40,7 +40,7 @@ impl Communicator {
         self.meet(site)?;
         let length = model.len();
         self.calls.step(self.seat.member, self.version(), format_args!("checkpoint({length} bytes)"));
-        let taken = self.take_checkpoint(Bytes::copy_from_slice(model));
+        let taken = self.take_checkpoint(model);
         taken.map_err(|error| self.fails(error))
     }
 
@@ -95,15 +95,15 @@ impl Communicator {
         self.meet(site)?;
         let what = format_args!("checkpoint({} bytes, {} own)", model.len(), own.len()).to_string();
         self.calls.step(self.seat.member, self.version(), what);
-        let taken = self.take_with_own(Bytes::copy_from_slice(model), Bytes::copy_from_slice(own));
+        let taken = self.take_with_own(model, own);
         taken.map_err(|error| self.fails(error))
     }
 
-    fn take_with_own(&mut self, model: Bytes, own: Bytes) -> Result<Version, Error> {
-        let (member, next) = (self.seat.member, self.next_version());
-        let plain = |bytes: &[u8]| checkpoint(self.start.lineage, next, next.0, bytes, false);
-        let taken = Checkpoint { has_own: true, ..plain(&model) };
-        let mine = Checkpoint { owner: Some(member.rank), ..plain(&own) };
+    fn take_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
+        let member = self.seat.member;
+        let ((taken, model), (mine, own)) = (self.copied(model), self.copied(own));
+        let taken = Checkpoint { has_own: true, ..taken };
+        let mine = Checkpoint { owner: Some(member.rank), ..mine };
         self.agent.store(member, taken, model)?;
         self.agent.store(member, mine, own)?;
         // Nobody may be able to go on to a version that this rank could not come back to.
@@ -135,9 +135,15 @@ impl Communicator {
         Version(self.version().0 + 1)
     }
 
-    fn take_checkpoint(&mut self, model: Bytes) -> Result<Version, Error> {
+    /// A copy of a model that begins the next version, and what it is.
+    fn copied(&self, model: &[u8]) -> (Checkpoint, Bytes) {
         let next = self.next_version();
-        let taken = checkpoint(self.start.lineage, next, next.0, &model, false);
+        let (copy, digest) = self.agent.copy(model);
+        (digested_checkpoint(self.start.lineage, next, next.0, (copy.len() as u64, digest), false), copy)
+    }
+
+    fn take_checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
+        let (taken, model) = self.copied(model);
         self.agent.store(self.seat.member, taken, model)?;
         self.enter(taken)
     }

@@ -43,9 +43,11 @@ const TCP_PEERS: &[&str] = &["openmpi-tcp", "gloo-bcube", "gloo-hd", "gloo-ring"
 
 const BARS: &[Bar] = &[
     Bar { ours: "rejoin-shared", peers: &["openmpi-shm"], bar: Some(1.0) },
-    Bar { ours: "rejoin-shm", peers: &["openmpi-shm"], bar: None },
     Bar { ours: "rejoin-threads", peers: &["openmpi-shm"], bar: Some(1.0) },
     Bar { ours: "rejoin", peers: TCP_PEERS, bar: Some(1.0) },
+    Bar { ours: "rejoin-shared-in-place", peers: &["openmpi-shm"], bar: None },
+    Bar { ours: "rejoin-in-place", peers: TCP_PEERS, bar: None },
+    Bar { ours: "boards", peers: &["openmpi-shm"], bar: None },
     Bar { ours: "floor-chosen", peers: TCP_PEERS, bar: None },
 ];
 
@@ -107,12 +109,14 @@ fn commands(compared: &Compared) -> Result<Vec<Command>, String> {
         return Ok(vec![own(&["floor", "--algorithm", "chosen"]), peer("bench_gloo.sh", &["bcube hd ring new-ring"])]);
     }
     Ok(vec![
-        own(&["shared"]),
-        peer("bench_openmpi.sh", &[]),
-        own(&["shared", "--threads"]),
-        peer("bench_gloo.sh", &["bcube"]),
         own(&["engine-allreduce"]),
+        peer("bench_openmpi.sh", &[]),
         own(&["engine-allreduce", "--over-links"]),
+        peer("bench_gloo.sh", &["bcube"]),
+        own(&["engine-allreduce", "--threads"]),
+        own(&["engine-allreduce", "--in-place"]),
+        own(&["engine-allreduce", "--in-place", "--over-links"]),
+        own(&["shared"]),
         own(&["floor", "--algorithm", "chosen"]),
     ])
 }

@@ -38,9 +38,8 @@ enum What {
     EngineAllreduce {
         #[command(flatten)]
         measured: Measured,
-        /// Over links, where the ranks would share memory.
-        #[arg(long)]
-        over_links: bool,
+        #[command(flatten)]
+        how: engine::How,
     },
     /// Rendezvous, checkpoints, and from a death to going on, against their bars.
     Engine(engine::Measures),
@@ -82,9 +81,7 @@ fn main() {
         What::Shared(measured) => ranks::run(&measured, ranks::Way::Shared),
         What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Way::Floor { algorithm }),
         What::Compare(compared) => compare::run(&compared),
-        What::EngineAllreduce { measured, over_links } => {
-            engine::allreduce(&measured.worlds, &measured.sizes, measured.budget_ms, over_links)
-        }
+        What::EngineAllreduce { measured, how } => engine::allreduce(&measured, &how),
         What::Engine(measures) => engine::run(&measures),
         What::Network(network) => network::run(&network),
         What::Launched { job } => engine::run_launched(&job),

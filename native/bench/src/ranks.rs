@@ -50,8 +50,8 @@ enum Kept {
 impl Way {
     fn name(&self, threads: bool) -> String {
         match (self, threads) {
-            (Way::Shared, true) => "rejoin-threads".into(),
-            (Way::Shared, false) => "rejoin-shm".into(),
+            (Way::Shared, true) => "boards-threads".into(),
+            (Way::Shared, false) => "boards".into(),
             (Way::Floor { algorithm }, _) => format!("floor-{}", algorithm.as_deref().unwrap_or("all")),
         }
     }

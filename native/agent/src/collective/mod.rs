@@ -23,6 +23,7 @@ mod results;
 mod seat;
 mod shape;
 mod shared_exchange;
+mod shared_result;
 mod way;
 
 pub use call_log::TellCall;
@@ -30,3 +31,4 @@ pub use communicator::{Communicator, Prepare};
 pub use folding::Folding;
 pub use options::{Boot, Limits, Options, Typed};
 pub use process::{Process, Settings};
+pub use shared_result::Shared;

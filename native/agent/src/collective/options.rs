@@ -47,7 +47,7 @@ impl Default for Limits {
 }
 
 /// A Rust type whose values are elements.
-pub trait Typed: bytemuck::Pod {
+pub trait Typed: bytemuck::Pod + Send + Sync {
     /// Which.
     const ELEMENT: Element;
 }

@@ -18,8 +18,11 @@ use std::sync::Arc;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
-/// Dropped results that are kept to be used again: memory that was touched before costs no page faults.
-const POOL: usize = 8;
+/// Most dropped results that are kept to be used again: memory that was touched before costs no page faults. When a version
+/// ends, all results of the one before the last are dropped at once, and the next version needs as many.
+const POOL: usize = 1024;
+/// Results that are shorter aren't kept: the allocator hands their memory out again as quickly.
+const WORTH_KEEPING: usize = 4 << 10;
 
 /// One rank in one incarnation.
 pub(super) struct Seat {
@@ -48,6 +51,8 @@ pub(super) struct State {
     /// What a peer has called, as asked for.
     pub(super) told: Option<(Rank, Place, Option<Signature>)>,
     pool: Vec<BytesMut>,
+    /// Bytes in the pool.
+    idle: usize,
 }
 
 impl Seat {
@@ -70,6 +75,7 @@ impl Seat {
             error: None,
             told: None,
             pool: Vec::new(),
+            idle: 0,
         };
         Ok(Seat {
             member,
@@ -204,30 +210,30 @@ impl State {
 
     /// Keeps the memory of a result to be used again, as far as little of the process's memory for logs goes into that.
     fn keep(&mut self, result: Bytes) {
-        let idle: usize = self.pool.iter().map(BytesMut::len).sum();
-        let has_room = idle as u64 + result.len() as u64 <= self.results.idle_limit();
-        if self.pool.len() < POOL && !result.is_empty() && has_room {
+        let has_room = (self.idle + result.len()) as u64 <= self.results.idle_limit();
+        if self.pool.len() < POOL && result.len() >= WORTH_KEEPING && has_room {
             // A result that is being served, or that another rank of this process shares, is freed by its last owner.
-            self.pool.extend(result.try_into_mut().ok());
+            if let Ok(buffer) = result.try_into_mut() {
+                self.give_back(buffer);
+            }
         }
     }
 
     /// A buffer of this length; what is in it doesn't matter.
     pub(super) fn buffer(&mut self, length: usize) -> BytesMut {
-        let fits = |buffer: &BytesMut| buffer.len() >= length && buffer.len() / 2 <= length;
-        match self.pool.iter().position(fits) {
-            Some(index) => {
-                let mut buffer = self.pool.swap_remove(index);
-                buffer.truncate(length);
-                buffer
-            }
-            None => BytesMut::zeroed(length),
-        }
+        let fits = |buffer: &BytesMut| buffer.capacity() >= length && buffer.capacity() / 2 <= length;
+        let found = if length < WORTH_KEEPING { None } else { self.pool.iter().rposition(fits) };
+        let Some(index) = found else { return BytesMut::zeroed(length) };
+        let mut buffer = self.pool.swap_remove(index);
+        self.idle -= buffer.capacity();
+        buffer.resize(length, 0);
+        buffer
     }
 
     /// A buffer that was not needed after all.
     pub(super) fn give_back(&mut self, buffer: BytesMut) {
-        if self.pool.len() < POOL && !buffer.is_empty() {
+        if self.pool.len() < POOL && buffer.capacity() >= WORTH_KEEPING {
+            self.idle += buffer.capacity();
             self.pool.push(buffer);
         }
     }

@@ -2,8 +2,10 @@
 //! process is compared by the machine's monotonic clock.
 
 mod program;
+mod threads;
 
 use crate::table::{sorted, Row, Table};
+use crate::Measured;
 use clap::Args;
 use program::{Job, Task};
 use std::collections::BTreeMap;
@@ -164,13 +166,40 @@ fn told(world: usize, task: Task, settings: &[&str]) -> Result<Told, String> {
     launch(world, task, settings, |folder| Told::read(folder, world))
 }
 
+/// How an allreduce through the communicator is measured.
+#[derive(Args)]
+pub struct How {
+    /// Over links, where the ranks would share memory.
+    #[arg(long, conflicts_with = "threads")]
+    over_links: bool,
+    /// The result comes into the input's place; otherwise it is read where the log keeps it.
+    #[arg(long)]
+    in_place: bool,
+}
+
+impl How {
+    fn name(&self, threads: bool) -> String {
+        let way = match (self.over_links, threads) {
+            (true, _) => "rejoin",
+            (_, true) => "rejoin-threads",
+            _ => "rejoin-shared",
+        };
+        format!("{way}{}", if self.in_place { "-in-place" } else { "" })
+    }
+}
+
 /// A line for each size, in the format of the peers' drivers.
-pub fn allreduce(worlds: &[usize], sizes: &[usize], budget_ms: f64, over_links: bool) -> Result<(), String> {
+pub fn allreduce(measured: &Measured, how: &How) -> Result<(), String> {
     println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
-    for &world in worlds {
-        let name = if over_links { "rejoin" } else { "rejoin-shared" };
-        let task = Task::Allreduce { name: name.into(), sizes: sizes.to_vec(), budget_ms };
-        let way: &[&str] = if over_links { &["--no-shared-memory"] } else { &[] };
+    for &world in &measured.worlds {
+        let (name, sizes, budget_ms) = (how.name(measured.threads), measured.sizes.clone(), measured.budget_ms);
+        if measured.threads {
+            let lines = threads::run(world, |ranks| program::allreduce(ranks, &name, &sizes, budget_ms, how.in_place))?;
+            lines.iter().for_each(|line| println!("{line}"));
+            continue;
+        }
+        let task = Task::Allreduce { name, sizes, budget_ms, in_place: how.in_place };
+        let way: &[&str] = if how.over_links { &["--no-shared-memory"] } else { &[] };
         let lines = launch(world, task, way, |folder| {
             std::fs::read_to_string(folder.join("0")).map_err(|error| format!("rank 0's lines: {error}"))
         });

@@ -1,7 +1,7 @@
 //! What each rank does. It writes what it saw into a file of its own: `NAME,NANOSECONDS` a line.
 
-use crate::samples::{measure, Allreduce};
-use rejoin_agent::collective::{Communicator, Limits};
+use crate::samples::{measure, Allreduce, WARM_UP};
+use rejoin_agent::collective::{Communicator, Limits, Shared};
 use rejoin_agent::collectives::Reduction;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
@@ -23,7 +23,7 @@ pub struct Job {
 #[derive(Serialize, Deserialize)]
 pub enum Task {
     /// Lines of the peers' format, by rank 0.
-    Allreduce { name: String, sizes: Vec<usize>, budget_ms: f64 },
+    Allreduce { name: String, sizes: Vec<usize>, budget_ms: f64, in_place: bool },
     /// Joins and ends.
     Rendezvous,
     /// Takes checkpoints of so many bytes, and copies as many for comparison.
@@ -50,14 +50,18 @@ pub fn run_launched(job: &str) -> Result<(), String> {
     work(&job).map_err(|error| error.to_string())
 }
 
-fn work(job: &Job) -> Result<(), Box<dyn std::error::Error>> {
+fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let came = now();
     let launched = Launched::from_environment()?;
     let path = job.folder.join(launched.rank.0.to_string());
     let mut told = OpenOptions::new().create(true).append(true).open(path)?;
     let Some(mut ranks) = launched.join("bench", Limits::default())? else { return Ok(()) };
     match &job.task {
-        Task::Allreduce { name, sizes, budget_ms } => allreduce(ranks, name, sizes, *budget_ms, told)?,
+        Task::Allreduce { name, sizes, budget_ms, in_place } => {
+            for line in allreduce(ranks, name, sizes, *budget_ms, *in_place)? {
+                writeln!(told, "{line}")?;
+            }
+        }
         Task::Rendezvous => {
             writeln!(told, "came,{came}\njoined,{}", now())?;
             ranks.finish(&[])?;
@@ -79,7 +83,7 @@ fn checkpoints(
     bytes: usize,
     repetitions: usize,
     told: &mut File,
-) -> Result<(), Box<dyn std::error::Error>> {
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let model = vec![1; bytes];
     for _ in 0..repetitions + 2 {
         ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
@@ -94,12 +98,14 @@ fn checkpoints(
     Ok(())
 }
 
-fn recovery(ranks: &mut Communicator, bytes: usize, told: &mut File) -> Result<(), Box<dyn std::error::Error>> {
-    let mut model = vec![1; bytes];
+fn recovery(
+    ranks: &mut Communicator,
+    bytes: usize,
+    told: &mut File,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    // Whoever comes back goes on with the bytes that were loaded: what a program makes of them is its own time.
     let (version, loaded) = ranks.load()?;
-    if let Some(loaded) = loaded {
-        model.copy_from_slice(&loaded);
-    }
+    let model = loaded.unwrap_or_else(|| vec![1; bytes].into());
     for round in version.0..DEATH + 2 {
         if round == DEATH && ranks.rank().0 == VICTIM && ranks.incarnation() == 0 {
             writeln!(told, "died,{}", now())?;
@@ -117,6 +123,9 @@ fn recovery(ranks: &mut Communicator, bytes: usize, told: &mut File) -> Result<(
 /// The communicator as the drivers see it.
 struct EngineRanks {
     ranks: Communicator,
+    /// The result comes into the input's place, which costs a copy, and another one before the call that isn't timed.
+    in_place: bool,
+    last: Option<Shared<f32>>,
     kept: usize,
 }
 
@@ -132,15 +141,34 @@ impl EngineRanks {
     }
 }
 
+/// What a result counts for besides its bytes.
+const RESULT_BOOKS: usize = 1024;
+
 impl Allreduce for EngineRanks {
-    fn prepare(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
-        // The communicator's calls are in place.
-        output.copy_from_slice(input);
-        self.took(size_of_val(input) + 1024).map_err(|error| error.to_string())
+    /// Until the memory of results is used for the second time, as it is from a training's third version on.
+    fn warm_up(&self, bytes: usize) -> usize {
+        WARM_UP + 3 * VERSION_BYTES / (bytes + RESULT_BOOKS)
     }
 
-    fn sum(&mut self, _input: &[f32], output: &mut [f32]) -> Result<(), String> {
-        self.ranks.allreduce(output, Reduction::Sum).map_err(|error| error.to_string())
+    fn prepare(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
+        if self.in_place {
+            output.copy_from_slice(input);
+        }
+        self.took(size_of_val(input) + RESULT_BOOKS).map_err(|error| error.to_string())
+    }
+
+    fn sum(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
+        let made = match self.in_place {
+            true => self.ranks.allreduce(output, Reduction::Sum),
+            false => self.ranks.allreduce_shared(input, Reduction::Sum).map(|sum| self.last = Some(sum)),
+        };
+        made.map_err(|error| error.to_string())
+    }
+
+    fn show(&mut self, output: &mut [f32]) {
+        if let Some(last) = self.last.take() {
+            output.copy_from_slice(&last);
+        }
     }
 
     fn max(&mut self, values: &mut [f64]) -> Result<(), String> {
@@ -148,20 +176,20 @@ impl Allreduce for EngineRanks {
     }
 }
 
-fn allreduce(
+/// Measures all sizes at one rank, and ends its part. Rank 0 gets the lines.
+pub fn allreduce(
     ranks: Communicator,
     name: &str,
     sizes: &[usize],
     budget_ms: f64,
-    mut told: File,
-) -> Result<(), Box<dyn std::error::Error>> {
+    in_place: bool,
+) -> Result<Vec<String>, Box<dyn std::error::Error + Send + Sync>> {
     let (rank, world) = (ranks.rank().0 as usize, ranks.world() as usize);
-    let mut engine = EngineRanks { ranks, kept: 0 };
+    let mut engine = EngineRanks { ranks, in_place, last: None, kept: 0 };
+    let mut lines = Vec::new();
     for &bytes in sizes {
-        if let Some(line) = measure(name, rank, world, bytes, budget_ms, &mut engine)? {
-            writeln!(told, "{line}")?;
-        }
+        lines.extend(measure(name, rank, world, bytes, budget_ms, &mut engine)?);
     }
     engine.ranks.finish(&[])?;
-    Ok(())
+    Ok(lines)
 }

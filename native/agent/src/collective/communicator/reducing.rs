@@ -5,6 +5,7 @@ use super::{site, Communicator};
 use crate::collective::folding::Folding;
 use crate::collective::options::{Options, Typed};
 use crate::collective::shape::Shape;
+use crate::collective::shared_result::Shared;
 use bytes::Bytes;
 use rejoin_collectives::{Element, FoldError, Objects, Reduction};
 use rejoin_protocol::collective::{Call, Operation, Site};
@@ -21,6 +22,20 @@ impl Communicator {
     pub fn allreduce<T: Typed>(&mut self, buffer: &mut [T], reduction: Reduction) -> Result<(), Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
         self.allreduce_bytes(bytemuck::cast_slice_mut(buffer), T::ELEMENT, reduction, &options)
+    }
+
+    /// The reduction of all ranks' elements, to be read where the log of results keeps it: nothing is copied to the caller, and
+    /// the input stays as it is. As long as it is held it takes memory, also after the log has dropped it.
+    ///
+    /// # Errors
+    /// As [`Communicator::allreduce`].
+    #[track_caller]
+    pub fn allreduce_shared<T: Typed>(&mut self, input: &[T], reduction: Reduction) -> Result<Shared<T>, Error> {
+        let options = Options { site: Some(Location::caller().into()), ..Options::default() };
+        let folding = Folding::known(T::ELEMENT, reduction)?;
+        let (site, length) = (site(&options), size_of_val(input));
+        let input = Input::Ready(bytemuck::cast_slice(input));
+        self.reduce(Operation::Allreduce, input, length, &folding, site, &options).map(Shared::new)
     }
 
     /// The same with options, over bytes.

@@ -169,7 +169,7 @@ impl Gathering {
                 Err(error) => Progress::Failed(error.message),
             },
             Kind::Bulk => {
-                let end = header.offset + payload.len() as u64;
+                let end = header.offset.saturating_add(payload.len() as u64);
                 let is_expected = header.offset == stripe.next && end <= stripe.range.end;
                 let room = self.bytes.get_mut(header.offset as usize..end as usize).filter(|_| is_expected);
                 let Some(room) = room else {
@@ -288,7 +288,7 @@ mod tests {
     fn answer(gathering: &mut Gathering, number: u32, bytes: &[u8], at_most: u64) -> Progress {
         let Some(Request::Checkpoint { from, to, .. }) = gathering.request(number) else { panic!("no such stripe") };
         let mut from = from;
-        let end = to.min(bytes.len() as u64).min(from + at_most);
+        let end = to.min(bytes.len() as u64).min(from.saturating_add(at_most));
         while from < end {
             let next = end.min(from + (1 << 20));
             let header = Header {

@@ -12,7 +12,7 @@ use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Rank};
-use rejoin_transport::shm::Patience;
+use rejoin_transport::shm::{Group, Patience};
 use std::time::{Duration, Instant};
 
 /// Longest sleep for another rank's post, which ends it. What else may have changed is looked at after it.
@@ -159,15 +159,59 @@ impl SharedExchange {
     /// attempt, over the link, which shows as well that the other one is gone.
     fn ended(&self, entered: &Entered, mut lines: Option<&mut Lines>, seat: &Seat) -> Option<Trouble> {
         for peer in self.machine.awaited(&entered.group) {
-            let told = entered.group.last_words(peer).and_then(|words| sharing::place(&words).ok());
-            // What it had posted before it ended is seen by now.
-            if let Some(place) = told.filter(|_| self.machine.awaited(&entered.group).contains(&peer)) {
-                return Some(Trouble::Mismatch(Rank(peer as u32), place));
-            }
-            if let Some(Err(trouble)) = lines.as_mut().map(|lines| lines.look(peer, seat).map(drop)) {
-                return Some(trouble);
+            let told = unless_posted(&self.machine, &entered.group, peer, || {
+                let place = entered.group.last_words(peer).and_then(|words| sharing::place(&words).ok());
+                place.map(|place| Trouble::Mismatch(Rank(peer as u32), place))
+            });
+            let told = told.or_else(|| {
+                let lines = lines.as_mut()?;
+                unless_posted(&self.machine, &entered.group, peer, || lines.look(peer, seat).map(drop).err())
+            });
+            if told.is_some() {
+                return told;
             }
         }
         None
+    }
+}
+
+/// What a rank that is waited for has told with its end. Before it ended it may have posted, meanwhile, all that it was waited for: that
+/// is seen by now, and then its end is of no concern here.
+fn unless_posted<T>(
+    machine: &SharedMachine,
+    group: &Group,
+    peer: usize,
+    told: impl FnOnce() -> Option<T>,
+) -> Option<T> {
+    told().filter(|_| machine.awaited(group).contains(&peer))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rejoin_collectives::shared::{first_beat, Shape, SharedCall};
+    use rejoin_collectives::{Element, Reduction, Seat};
+    use rejoin_transport::shm::{PeerSegment, Segment};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_rank_that_posts_and_ends_while_it_is_looked_at_has_made_the_call() {
+        let segments: Vec<Arc<Segment>> = (0..2).map(|_| Arc::new(Segment::new(4096).unwrap())).collect();
+        let peers: Vec<PeerSegment> = segments.iter().cloned().map(PeerSegment::Here).collect();
+        let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+        let [mut own, mut its] = [0, 1].map(|rank| Group::enter(rank, segments[rank].clone(), peers.clone(), 1));
+        let barrier = |rank| {
+            let shape = Shape::new(Seat::new(rank, 2), SharedCall::Barrier, 1, 4096, false).unwrap();
+            SharedMachine::new(shape, [1; 64], first_beat(1))
+        };
+        let (mut waiting, mut other) = (barrier(0), barrier(1));
+        assert_eq!(waiting.advance(&mut own, &[], &mut [], &reducer), Ok(false));
+        assert_eq!(unless_posted(&waiting, &own, 1, || Some("its end")), Some("its end"));
+        let ends = || {
+            assert_eq!(other.advance(&mut its, &[], &mut [], &reducer), Ok(true));
+            Some("its end")
+        };
+        assert_eq!(unless_posted(&waiting, &own, 1, ends), None);
+        assert_eq!(waiting.advance(&mut own, &[], &mut [], &reducer), Ok(true));
     }
 }

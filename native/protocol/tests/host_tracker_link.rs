@@ -54,6 +54,24 @@ fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
 }
 
 #[test]
+fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_time_before() {
+    let mut desk = Desk::seated();
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    let outputs = desk.input(Input::TrackerUp);
+    let Output::Send(AgentMessage::Register(registration)) = &outputs[0] else { panic!("{outputs:?}") };
+    assert_eq!(registration.standing.ranks[0].state, RankState::Fresh);
+    let starts = |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::Start { .. }));
+    let (rank, number, source) = (ZERO, incarnation(0), "a peer".to_string());
+    let outputs = desk.input(Input::Fetched { rank, incarnation: number, source, millis: 1 });
+    assert!(!starts(&outputs), "its tracker may be another one: {outputs:?}");
+    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
+    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    assert!(starts(&outputs), "and what came meanwhile is there: {outputs:?}");
+}
+
+#[test]
 fn what_cannot_be_gone_on_with_is_told_again_as_long_as_its_task_is_here() {
     let mut desk = Desk::trained_to(1);
     desk.input(Input::TrackerDown { reason: "reset".into() });

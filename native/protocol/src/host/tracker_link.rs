@@ -25,6 +25,13 @@ impl Host {
         }
         self.heartbeat_sequence = 0;
         self.heartbeat_at = self.now;
+        for member in &mut self.members {
+            if matches!(member.stage, Stage::Fetching(_)) {
+                // It is told as one that waits: a tracker that has come back plans it anew, and the same one tells its plan
+                // again. Starting by the former plan, it would be running where the new plan wants it to begin.
+                member.stage = Stage::Fresh;
+            }
+        }
         let config = &self.config;
         let seated = self.members.iter().filter(|member| member.incarnation.is_some());
         let terms: BTreeSet<String> = seated.map(|member| member.terms.clone()).collect();

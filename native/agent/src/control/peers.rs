@@ -17,6 +17,16 @@ use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::net::SocketAddr;
 use std::time::Instant;
 
+/// What was there of a stripe.
+enum Stripe {
+    /// Some of its bytes; there may be more.
+    Read,
+    /// Nothing more now, or its connection has ended.
+    Over,
+    /// A message comes next.
+    Message,
+}
+
 impl Control {
     pub(super) fn accept(&mut self) {
         while self.connections.values().filter(|c| !c.established).count() < HANDSHAKES_LIMIT {
@@ -193,6 +203,15 @@ impl Control {
                 }
                 return;
             }
+            if let (Role::Fetching(member, number), true) = (&connection.role, connection.established) {
+                let (member, number) = (*member, *number);
+                match self.read_stripe(token, member, number) {
+                    Stripe::Read => continue,
+                    Stripe::Over => return,
+                    Stripe::Message => {}
+                }
+            }
+            let Some(connection) = self.connections.get_mut(&token) else { return };
             match connection.link.receive() {
                 Ok(Received::Pending) => return,
                 Ok(Received::Hello(hello)) => self.judge(token, hello),
@@ -224,17 +243,9 @@ impl Control {
                         let Some(gathering) = self.gatherings.get_mut(&member) else {
                             return drop(self.remove(token));
                         };
-                        match gathering.take(number, header, &payload, Instant::now()) {
-                            Progress::Wait => {}
-                            Progress::Failed(reason) => return self.end(token, reason),
-                            Progress::Brought => {
-                                self.remove(token);
-                                return self.go_on_gathering(member);
-                            }
-                            Progress::Done(bytes) => {
-                                self.remove(token);
-                                return self.fetched(member, bytes);
-                            }
+                        let progress = gathering.told(number, header.kind, &payload, Instant::now());
+                        if self.gathered(token, member, progress) {
+                            return;
                         }
                     }
                     Role::Results(results) => match results.take(header, &payload, &*self.plane, Instant::now()) {
@@ -259,6 +270,56 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// Brings bytes of a checkpoint to where they belong.
+    fn read_stripe(&mut self, token: Token, member: MemberId, number: u32) -> Stripe {
+        let (Some(connection), Some(gathering)) = (self.connections.get_mut(&token), self.gatherings.get_mut(&member))
+        else {
+            self.remove(token);
+            return Stripe::Over;
+        };
+        let read = match connection.link.next_header() {
+            Ok(None) => return Stripe::Over,
+            Ok(Some(header)) if header.kind != Kind::Bulk => return Stripe::Message,
+            Ok(Some(header)) => match gathering.room(number, &header) {
+                Ok(room) => connection.link.read_payload(room).map_err(|cause| cause.to_string()),
+                Err(reason) => Err(reason),
+            },
+            Err(cause) => Err(cause.to_string()),
+        };
+        match read {
+            Ok(0) => Stripe::Over,
+            Ok(count) => {
+                let progress = gathering.came(number, count, Instant::now());
+                if self.gathered(token, member, progress) {
+                    Stripe::Over
+                } else {
+                    Stripe::Read
+                }
+            }
+            Err(reason) => {
+                self.end(token, reason);
+                Stripe::Over
+            }
+        }
+    }
+
+    /// What became of a stripe. True when its connection is of no more use.
+    fn gathered(&mut self, token: Token, member: MemberId, progress: Progress) -> bool {
+        match progress {
+            Progress::Wait => return false,
+            Progress::Failed(reason) => self.end(token, reason),
+            Progress::Brought => {
+                self.remove(token);
+                self.go_on_gathering(member);
+            }
+            Progress::Done(bytes) => {
+                self.remove(token);
+                self.fetched(member, bytes);
+            }
+        }
+        true
     }
 
     /// Has an own model held by another process too.

@@ -44,6 +44,8 @@ struct Stripe {
     range: Range<u64>,
     /// Where its next byte belongs.
     next: u64,
+    /// Where the frame ends whose bytes come.
+    frame_end: u64,
     heard: Instant,
 }
 
@@ -117,7 +119,7 @@ impl Gathering {
         let number = self.next_number;
         self.next_number += 1;
         let next = range.start;
-        self.stripes.insert(number, Stripe { holder: holder.clone(), range, next, heard: now });
+        self.stripes.insert(number, Stripe { holder: holder.clone(), range, next, frame_end: next, heard: now });
         Next::Ask(number, holder)
     }
 
@@ -148,11 +150,44 @@ impl Gathering {
         self.missing.push(0..self.asked.length);
     }
 
-    /// A frame of a stripe's holder.
-    pub(crate) fn take(&mut self, number: u32, header: Header, payload: &[u8], now: Instant) -> Progress {
+    /// Where the next bytes belong of the frame with this header, which brings bytes of a stripe.
+    ///
+    /// # Errors
+    /// In words, when they aren't those that come next: this holder is of no use.
+    pub(crate) fn room(&mut self, number: u32, header: &Header) -> Result<&mut [u8], String> {
+        let length = u64::from(header.length);
+        let Some(stripe) = self.stripes.get_mut(&number) else { return Err("nothing is wanted of it".into()) };
+        let end = header.offset.saturating_add(length);
+        let begins = stripe.next == stripe.frame_end && header.offset == stripe.next && end <= stripe.range.end;
+        let goes_on = stripe.next < stripe.frame_end && end == stripe.frame_end;
+        if begins {
+            stripe.frame_end = end;
+        }
+        let room = self.bytes.get_mut(stripe.next as usize..end as usize).filter(|_| begins || goes_on);
+        room.filter(|room| !room.is_empty()).ok_or_else(|| {
+            format!(
+                "sent bytes {}+{length} where {} of {} were expected",
+                header.offset, stripe.next, self.checkpoint.length
+            )
+        })
+    }
+
+    /// So many bytes have come into the [`Gathering::room`] of a stripe.
+    pub(crate) fn came(&mut self, number: u32, count: usize, now: Instant) -> Progress {
         let Some(stripe) = self.stripes.get_mut(&number) else { return Progress::Wait };
         stripe.heard = now;
-        match header.kind {
+        stripe.next += count as u64;
+        if stripe.next < stripe.range.end {
+            return Progress::Wait;
+        }
+        self.brought(number)
+    }
+
+    /// What a stripe's holder says before its bytes.
+    pub(crate) fn told(&mut self, number: u32, kind: Kind, payload: &[u8], now: Instant) -> Progress {
+        let Some(stripe) = self.stripes.get_mut(&number) else { return Progress::Wait };
+        stripe.heard = now;
+        match kind {
             Kind::Control => match wire::decode::<Reply>(payload) {
                 Ok(Reply::Missing) => Progress::Failed("doesn't hold it any more".into()),
                 Ok(Reply::Coming) => Progress::Wait,
@@ -168,26 +203,6 @@ impl Gathering {
                 Ok(other) => Progress::Failed(format!("answered with {other:?} where bytes were expected")),
                 Err(error) => Progress::Failed(error.message),
             },
-            Kind::Bulk => {
-                let end = header.offset.saturating_add(payload.len() as u64);
-                let is_expected = header.offset == stripe.next && end <= stripe.range.end;
-                let room = self.bytes.get_mut(header.offset as usize..end as usize).filter(|_| is_expected);
-                let Some(room) = room else {
-                    return Progress::Failed(format!(
-                        "sent bytes {}+{} where {} of {} were expected",
-                        header.offset,
-                        payload.len(),
-                        stripe.next,
-                        self.checkpoint.length
-                    ));
-                };
-                room.copy_from_slice(payload);
-                stripe.next = end;
-                if end < stripe.range.end {
-                    return Progress::Wait;
-                }
-                self.brought(number)
-            }
             other => Progress::Failed(format!("sent a frame of kind {other:?} where bytes were expected")),
         }
     }
@@ -297,9 +312,16 @@ mod tests {
                 offset: from,
                 ..Header::control((next - from) as u32)
             };
-            match gathering.take(number, header, &bytes[from as usize..next as usize], Instant::now()) {
-                Progress::Wait => from = next,
-                other => return other,
+            // In two pieces, as they may come.
+            while from < next {
+                let room = gathering.room(number, &header).expect("these bytes come next");
+                let count = room.len().div_ceil(2);
+                room[..count].copy_from_slice(&bytes[from as usize..from as usize + count]);
+                from += count as u64;
+                match gathering.came(number, count, Instant::now()) {
+                    Progress::Wait => {}
+                    other => return other,
+                }
             }
         }
         Progress::Wait
@@ -362,6 +384,18 @@ mod tests {
         assert!(matches!(answer(&mut gathering, 1, &wrong, u64::MAX), Progress::Brought));
         assert_eq!(asked(&mut gathering), [(2, 1)]);
         assert!(matches!(answer(&mut gathering, 2, &bytes, u64::MAX), Progress::Done(whole) if whole == bytes));
+    }
+
+    #[test]
+    fn bytes_in_a_wrong_place_have_no_room() {
+        let bytes = model(1000);
+        let mut gathering = gathering(&bytes, &[at(1, "there")]);
+        assert_eq!(asked(&mut gathering), [(0, 1)]);
+        for (offset, length) in [(1, 10), (0, 1001), (u64::MAX, 10), (0, 0)] {
+            let header = Header { kind: Kind::Bulk, offset, ..Header::control(length) };
+            let error = gathering.room(0, &header).expect_err("not the bytes that come next");
+            assert!(error.contains("where 0 of 1000 were expected"), "{error}");
+        }
     }
 
     #[test]

@@ -141,13 +141,17 @@ impl EngineRanks {
     }
 }
 
+/// As many results of 32 KiB as are kept.
+const MOST_WARM_UP: usize = 3 * VERSION_BYTES / (32 << 10);
+
 /// What a result counts for besides its bytes.
 const RESULT_BOOKS: usize = 1024;
 
 impl Allreduce for EngineRanks {
-    /// Until the memory of results is used for the second time, as it is from a training's third version on.
+    /// Until the memory of results is used for the second time, as it is from a training's third version on. That of small ones
+    /// is the allocator's.
     fn warm_up(&self, bytes: usize) -> usize {
-        WARM_UP + 3 * VERSION_BYTES / (bytes + RESULT_BOOKS)
+        WARM_UP + (3 * VERSION_BYTES / (bytes + RESULT_BOOKS)).min(MOST_WARM_UP)
     }
 
     fn prepare(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {

@@ -288,11 +288,6 @@ impl Agent {
         self.shared.command(Command::Happened(event));
     }
 
-    /// What is known of tracker and membership, for errors that say who was waited for.
-    pub(crate) fn situation(&self) -> String {
-        self.shared.situation()
-    }
-
     /// Ends the job: what this member has found can't be mended by trying again.
     pub(crate) fn broken(&self, member: MemberId, error: Error) {
         self.shared.command(Command::Broken { member, error });

@@ -88,6 +88,8 @@ pub trait DataPlane: Send + Sync {
 pub trait AgentReports: Send + Sync {
     /// What a log line about a rank begins with: job, rank, generation, version.
     fn prefix(&self, rank: Rank) -> String;
+    /// What is known of tracker and membership, for errors that say who was waited for.
+    fn situation(&self) -> String;
     /// The link to a living peer broke; the agent has it made anew.
     fn link_down(
         &self,

@@ -1,8 +1,9 @@
 //! The collectives' side of an agent: what the control thread tells is brought to the seats, and seats' results are served.
 
+use super::memory::AREA_BYTES;
 use super::seat::{Seat, State};
 use crate::agent::MemberId;
-use crate::logs::{Budget, LogLimits, Logged};
+use crate::logs::{Budget, Logged};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// All ranks of one process.
-pub(super) struct CollectivePlane {
+/// The collectives of all ranks of one process: the agent's plane, or a part of it.
+pub struct CollectivePlane {
     seats: Mutex<BTreeMap<MemberId, Arc<Seat>>>,
     agent: OnceLock<Box<dyn AgentReports>>,
     rules: Mutex<Vec<FaultRule>>,
@@ -26,25 +27,44 @@ pub(super) struct CollectivePlane {
     segments: Mutex<BTreeMap<u64, Weak<Segment>>>,
     /// What the logs of all ranks may use.
     budget: Arc<Budget>,
+    /// Has others who keep logs under this budget make room.
+    relief: Option<Box<Relief>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
 }
 
-/// Which settings the limits of logs come from.
-const LOG_SETTINGS: &str =
-    "--log-memory, --log-disk and --spill of `rejoin run`, else log_memory, log_disk and spill where \
-                            the process is started";
+/// Asks somebody else to make room in the budget that is shared with him. Returns at once.
+pub type Relief = dyn Fn() + Send + Sync;
 
 impl CollectivePlane {
-    pub(super) fn new(logs: LogLimits) -> Self {
+    /// Whose logs have this budget to themselves.
+    pub fn new(budget: Budget) -> Self {
+        CollectivePlane::sharing(Arc::new(budget), None)
+    }
+
+    /// Whose logs share a budget with other ones. `relief` asks those to make room.
+    pub fn sharing(budget: Arc<Budget>, relief: Option<Box<Relief>>) -> Self {
         CollectivePlane {
             seats: Mutex::default(),
             agent: OnceLock::new(),
             rules: Mutex::default(),
             has_rules: AtomicBool::new(false),
             segments: Mutex::default(),
-            budget: Arc::new(Budget::new(logs, LOG_SETTINGS)),
+            budget,
+            relief,
             spilling: Mutex::new(()),
+        }
+    }
+
+    /// Memory that a rank that is about to join shares with others of its host: its join tells them where it is. `None` when there
+    /// is none to be had: then all go over links.
+    pub fn offer(&self, rank: Rank) -> Option<Arc<Segment>> {
+        match Segment::new(AREA_BYTES) {
+            Ok(segment) => Some(self.share(segment)),
+            Err(error) => {
+                log::warn!("rank {rank} shares no memory with others: {error}");
+                None
+            }
         }
     }
 
@@ -81,10 +101,20 @@ impl CollectivePlane {
                 }
             }
         }
-        match self.budget.excess() {
-            0 => Ok(()),
+        match (self.budget.excess(), &self.relief) {
+            (0, _) => Ok(()),
+            (_, Some(relief)) if self.own_memory() <= self.budget.memory_limit() => {
+                // It isn't these logs that are too much.
+                relief();
+                Ok(())
+            }
             _ => Err(self.budget.books_alone()),
         }
+    }
+
+    /// Bytes of memory that the logs of this plane take.
+    fn own_memory(&self) -> u64 {
+        self.everybody().iter().map(|seat| seat.lock().results.memory()).sum()
     }
 
     pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
@@ -92,7 +122,7 @@ impl CollectivePlane {
     }
 
     /// A rank of this process is going to share this.
-    pub(super) fn share(&self, segment: Segment) -> Arc<Segment> {
+    fn share(&self, segment: Segment) -> Arc<Segment> {
         let segment = Arc::new(segment);
         let mut segments = self.segments.lock();
         segments.retain(|_, segment| segment.strong_count() > 0);
@@ -123,8 +153,8 @@ impl CollectivePlane {
         Some(rules.remove(found))
     }
 
-    /// The lowest number of sent bytes that a rule waits for in a collective.
-    pub(super) fn awaited_byte(&self, member: MemberId, phase: Phase, seqno: u32) -> Option<u64> {
+    /// The lowest number of sent bytes that a rule waits for in a collective, before which `left` bytes were sent in its phase.
+    pub(super) fn awaited_byte(&self, member: MemberId, phase: Phase, seqno: u32, left: u64) -> Option<u64> {
         if !self.has_rules.load(Ordering::Relaxed) {
             return None;
         }
@@ -134,6 +164,7 @@ impl CollectivePlane {
         });
         mine.filter_map(|rule| match rule.moment {
             Moment::Sent { phase: p, seqno: s, bytes } if (p, s) == (phase, seqno) => Some(bytes),
+            Moment::Bytes { phase: p, bytes } if p == phase => Some(bytes.saturating_sub(left)),
             _ => None,
         })
         .min()
@@ -299,6 +330,7 @@ impl DataPlane for CollectivePlane {
                 rule.moment,
                 Moment::Entering { .. }
                     | Moment::Sent { .. }
+                    | Moment::Bytes { .. }
                     | Moment::Completed { .. }
                     | Moment::Replayed { .. }
                     | Moment::Replaying

@@ -257,6 +257,10 @@ impl AgentReports for Reports {
         self.0.prefix_of(rank)
     }
 
+    fn situation(&self) -> String {
+        self.0.situation()
+    }
+
     fn link_down(
         &self,
         rank: Rank,

@@ -76,6 +76,9 @@ impl AgentReports for Pen {
     fn prefix(&self, rank: Rank) -> String {
         format!("[job test rank {rank} gen 1.1 version 0 round 0]")
     }
+    fn situation(&self) -> String {
+        "nothing is known".into()
+    }
     fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, reason: String) {
         self.0.add(Report::LinkDown { rank, peer, reason });
     }

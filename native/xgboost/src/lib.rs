@@ -25,7 +25,11 @@ mod dialogue;
 mod engine;
 mod faults;
 #[allow(unsafe_code)]
+pub mod hook;
+#[allow(unsafe_code)]
 mod kernel;
+#[allow(unsafe_code)]
+mod loaded;
 mod phase_log;
 mod seat;
 mod shared;

@@ -11,7 +11,7 @@ use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
-use rejoin_agent::protocol::host::Start;
+use rejoin_agent::protocol::host::{Offer, Start};
 use rejoin_agent::protocol::ids::{Incarnation, Phase, Rank, Version};
 use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Told};
 use std::sync::Arc;
@@ -48,7 +48,8 @@ impl Process {
     fn join(&self, rank: u32, task: u32) -> Trainer {
         let segment = if self.shares_memory { self.plane.offer(Rank(rank)) } else { None };
         let board = segment.as_ref().map(|segment| segment.invitation());
-        let joined = self.agent.join_sharing(Rank(rank), attempt(task), "terms".into(), board, LIMIT).unwrap();
+        let offer = Offer { board, ..Offer::default() };
+        let joined = self.agent.join_offering(Rank(rank), attempt(task), "terms".into(), offer, LIMIT).unwrap();
         let Joined::Start { start, world, bytes } = joined else { panic!("the job isn't over") };
         let member = MemberId { rank: Rank(rank), incarnation: start.incarnation };
         let operations = Operations::open(&self.plane, member, segment, "the trainer", LIMIT).unwrap();

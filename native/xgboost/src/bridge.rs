@@ -12,7 +12,8 @@ use rejoin_agent::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -187,15 +188,20 @@ fn died(shared: &Shared) {
 }
 
 impl DataPlane for Bridge {
-    fn attach(&self, agent: Box<dyn AgentReports>) {
-        *self.shared.reports.lock() = Some(Arc::from(agent));
+    fn attach(&self, agent: Arc<dyn AgentReports>) {
+        *self.shared.reports.lock() = Some(agent);
     }
 
     fn seated(&self, rank: Rank, incarnation: Incarnation) {
         self.command(Command::Seated((rank, incarnation)));
     }
 
-    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Channels]
+    }
+
+    fn start(&self, rank: Rank, world: u32, start: &Start) {
+        let Start { incarnation, lineage, version, .. } = *start;
         let mut holds = self.shared.holds.lock();
         holds.entry((rank, incarnation)).or_default().oldest = version;
         drop(holds);
@@ -206,7 +212,15 @@ impl DataPlane for Bridge {
         self.command(Command::Peers { member: (rank, incarnation), peers });
     }
 
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link) {
+    fn link(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        _: Lane,
+        link: Link,
+    ) {
         let member = (rank, incarnation);
         self.command(Command::Link { member, peer, peer_incarnation, link: Box::new(link) });
     }

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
 ///
 /// It begins in boot: results of boot are kept for the life of the job, and are found again by how often was called before. All
-/// ranks, and all incarnations of a rank, make the same calls in the same order in boot and in each version. Sums are folded in
+/// ranks, and all incarnations of a rank, make the same calls in the same order in boot and in each version. Elements are folded in
 /// XGBoost's ring order.
 ///
 /// Every call either gives all ranks the same result or fails. A call that fails leaves the caller's buffers as they were, and
@@ -66,14 +66,16 @@ impl Operations {
         Ok(Operations { trainer: trainer.into(), inner: Mutex::new(inner) })
     }
 
-    /// Every element becomes the reduction of all ranks' elements at its place.
+    /// Every element becomes the reduction of all ranks' elements at its place, with XGBoost's operators.
     ///
     /// # Errors
     /// `BadArgument` when the bytes aren't whole elements, or the element doesn't have the reduction; `Mismatch` when ranks make
     /// different calls; `TimedOut` after the limit; `Fenced`; the job's own error.
     pub fn allreduce(&self, element: Element, reduction: Reduction, data: &mut [u8]) -> Result<(), Error> {
-        let folding = Folding::known(element, reduction)?;
-        let (count, order) = (folding.count(data.len())?, Order::Ring);
+        let (count, order) = (count(data.len(), element)?, Order::Ring);
+        let mut inner = self.inner.lock();
+        let world = inner.calls.world() as usize;
+        let folding = Folding::of_xgboost(element, reduction, count as usize, world)?;
         let call = Call {
             operation: Operation::Allreduce,
             element: folding.element.clone(),
@@ -84,7 +86,7 @@ impl Operations {
         };
         let shape =
             Shape::Allreduce { count: count as usize, element_bytes: folding.element_bytes(), order, once: false };
-        let result = self.inner.lock().run(&self.trainer, &call, shape, &folding.reducer, data)?;
+        let result = inner.run(&self.trainer, &call, shape, &folding.reducer, data)?;
         data.copy_from_slice(&result);
         Ok(())
     }

@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
-use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_transport::shm::Segment;
 use rejoin_transport::Link;
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ use std::sync::{Arc, OnceLock, Weak};
 /// The collectives of all ranks of one process: the agent's plane, or a part of it.
 pub struct CollectivePlane {
     seats: Mutex<BTreeMap<MemberId, Arc<Seat>>>,
-    agent: OnceLock<Box<dyn AgentReports>>,
+    agent: OnceLock<Arc<dyn AgentReports>>,
     rules: Mutex<Vec<FaultRule>>,
     has_rules: AtomicBool,
     /// What ranks of this process share, by nonce.
@@ -209,7 +210,7 @@ impl CollectivePlane {
 }
 
 impl DataPlane for CollectivePlane {
-    fn attach(&self, agent: Box<dyn AgentReports>) {
+    fn attach(&self, agent: Arc<dyn AgentReports>) {
         // An agent attaches itself once.
         let _ = self.agent.set(agent);
     }
@@ -232,7 +233,12 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Collectives]
+    }
+
+    fn start(&self, rank: Rank, world: u32, start: &Start) {
+        let Start { incarnation, lineage, version, .. } = *start;
         let member = MemberId { rank, incarnation };
         match Seat::new(member, world, lineage, version, self.budget.clone()) {
             Ok(seat) => drop(self.seats.lock().insert(member, Arc::new(seat))),
@@ -251,7 +257,7 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, link: Link) {
+    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, _: Lane, link: Link) {
         if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
             seat.lock().mail.push((peer, theirs, link));
             seat.changed();

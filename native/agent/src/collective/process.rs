@@ -14,6 +14,7 @@ use crate::logs::{Budget, LogLimits};
 use crate::plane::{DataPlane, PlaneUsage};
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::host::Offer;
 use rejoin_protocol::ids::{Attempt, Rank};
 use std::sync::Arc;
 
@@ -110,7 +111,8 @@ impl Process {
     ) -> Result<Option<Communicator>, Error> {
         let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
         let board = segment.as_ref().map(|segment| segment.invitation());
-        let joined = self.agent.join_sharing(rank, attempt, format!("collectives 1; {terms}"), board, limits.join)?;
+        let offer = Offer { board, ..Offer::default() };
+        let joined = self.agent.join_offering(rank, attempt, format!("collectives 1; {terms}"), offer, limits.join)?;
         let (start, bytes) = match joined {
             Joined::Over { .. } => return Ok(None),
             Joined::Start { start, bytes, .. } => (start, bytes),

@@ -11,6 +11,7 @@
 use super::{Output, SeatRecord, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
+use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank, Version};
 use crate::message::{RankStanding, RankState};
 use crate::plan::Chain;
@@ -27,7 +28,7 @@ pub(super) struct Takeover {
     /// The newest view that any agent has.
     newest: Option<View>,
     /// Who asked for a seat meanwhile.
-    joins: Vec<(AgentId, Rank, Attempt, String)>,
+    joins: Vec<(AgentId, Rank, Attempt, String, Hook)>,
 }
 
 /// Each life of the tracker numbers incarnations from a place of its own on: the one before may have given numbers that
@@ -61,6 +62,8 @@ impl Tracker {
             if self.terms.is_none() {
                 self.terms.clone_from(&view.terms);
             }
+            // What was agreed was agreed for the life of the job: no two views say different things.
+            self.hooked = self.hooked.or(view.hooked);
             takeover.newest = Some(view);
         }
         for told in ranks {
@@ -73,6 +76,7 @@ impl Tracker {
             (seat.attempt, seat.was_here, seat.agent, seat.waits_since) = (told.attempt, true, agent, now);
             seat.results.clone_from(&told.results);
             seat.board = told.board;
+            seat.hook.clone_from(&told.hook);
             seat.state = match told.state {
                 RankState::Fresh => State::Fresh,
                 // One that has reported its end does so again.
@@ -101,10 +105,17 @@ impl Tracker {
     }
 
     /// A seat is asked for while the job is being taken over: later. True when it was put off.
-    pub(super) fn joins_later(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: &str) -> bool {
+    pub(super) fn joins_later(
+        &mut self,
+        agent: AgentId,
+        rank: Rank,
+        attempt: Attempt,
+        terms: &str,
+        hook: &Hook,
+    ) -> bool {
         let Some(takeover) = self.takeover.as_mut() else { return false };
-        takeover.joins.retain(|(other, its, older, _)| (*other, *its, *older) != (agent, rank, attempt));
-        takeover.joins.push((agent, rank, attempt, terms.into()));
+        takeover.joins.retain(|(other, its, older, ..)| (*other, *its, *older) != (agent, rank, attempt));
+        takeover.joins.push((agent, rank, attempt, terms.into(), hook.clone()));
         true
     }
 
@@ -189,9 +200,9 @@ impl Tracker {
             None => self.knows_nothing = true,
         }
         // The newest try of each rank gets the seat, and the others are refused.
-        joins.sort_by_key(|(_, _, attempt, _)| core::cmp::Reverse(*attempt));
-        for (agent, rank, attempt, terms) in joins {
-            self.join(agent, rank, attempt, terms);
+        joins.sort_by_key(|(_, _, attempt, ..)| core::cmp::Reverse(*attempt));
+        for (agent, rank, attempt, terms, hook) in joins {
+            self.join(agent, rank, attempt, terms, hook);
         }
     }
 
@@ -216,6 +227,7 @@ impl Tracker {
         if self.knows_nothing && !is_known && (view.has_begun || view.seats.iter().any(|seat| seat.planned)) {
             self.chain = Chain::of(view.branches.clone());
             self.planned_before = true;
+            self.hooked = self.hooked.or(view.hooked);
         }
     }
 

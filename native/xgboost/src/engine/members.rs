@@ -9,7 +9,7 @@ use crate::story::Story;
 use mio::Interest;
 use rejoin_agent::PlanePeer;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_transport::Link;
 use std::time::Instant;
 
@@ -251,7 +251,7 @@ impl Engine {
         reason: String,
     ) {
         if let Some(agent) = self.shared.agent() {
-            agent.link_down(member.0, member.1, peer, peer_incarnation, reason);
+            agent.link_down(member.0, member.1, peer, peer_incarnation, Lane::Channels, reason);
         }
     }
 }

@@ -95,7 +95,7 @@ impl Trainer {
         let model = Bytes::copy_from_slice(&self.model);
         let taken = checkpoint(self.start.lineage, Version(version), version, &model, false);
         self.process.agent.store(self.member, taken, model)?;
-        self.operations.enter(Version(version))?;
+        self.operations.enter(Version(version), version)?;
         self.process.agent.entered(self.member, taken, None);
         Ok(())
     }
@@ -183,7 +183,7 @@ fn model(world: u32) -> Vec<u8> {
 type Died = (u32, u32, Moment);
 
 /// Runs a job to its end, in which these die and come back: in the same process where several live together, else in a new one.
-fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) {
+fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) -> Ranks {
     let rules = deaths.iter().enumerate().map(|(id, (rank, incarnation, moment))| FaultRule {
         id: id as u32,
         rank: Rank(*rank),
@@ -192,7 +192,8 @@ fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) {
         action: Action::Throw,
     });
     let what = format!("{world} ranks, {together} in a process, shared memory: {shares_memory}, {deaths:?}");
-    let ranks = &Ranks::with_rules(world, together, rules.collect());
+    let all = Ranks::with_rules(world, together, rules.collect());
+    let ranks = &all;
     let executor = |rank: u32| rank as usize / together;
     let first = |process: usize| Process::new(ranks, &(process * together).to_string(), shares_memory);
     let processes: Vec<Process> = (0..=executor(world - 1)).map(first).collect();
@@ -230,6 +231,8 @@ fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) {
     let seen = ranks.seen.lock();
     let fired = seen.iter().filter(|event| matches!(event, Event::FaultFired { .. })).count();
     assert_eq!(fired, deaths.len(), "{what}: every rule has fired");
+    drop(seen);
+    all
 }
 
 fn survives(deaths: &[Died]) {
@@ -293,6 +296,16 @@ fn a_rank_dies_again_while_it_is_given_what_it_had() {
 }
 
 #[test]
+fn a_rank_that_has_caught_up_tells_so_once_with_what_was_replayed_to_it() {
+    let ranks = run(3, 1, true, &[(1, 0, Moment::Entering { phase: version(1), seqno: 5 })]);
+    let seen = ranks.seen.lock();
+    let told: Vec<&Event> = seen.iter().filter(|event| matches!(event, Event::CaughtUp { .. })).collect();
+    let [Event::CaughtUp { rank: Rank(1), replayed_in, rounds_again, .. }] = told[..] else { panic!("{told:?}") };
+    // Boot, and at least the calls of version 1 that all had to begin before the fifth.
+    assert!(*replayed_in > 3 * 4 * COUNT as u64 && *rounds_again <= 1, "{told:?}");
+}
+
+#[test]
 fn calls_that_differ_are_both_named_and_nothing_is_handed_out() {
     let ranks = &Ranks::new(2, 1);
     std::thread::scope(|scope| {
@@ -330,11 +343,11 @@ fn what_can_not_be_right_is_refused_before_anything_is_sent() {
         operations.allgather_v(&[0; 2], &[2, 0], &mut [0; 2]),
     ];
     assert_eq!(codes.map(|result| result.unwrap_err().code), [Code::BadArgument; 6]);
-    assert_eq!(operations.enter(Version(1)).unwrap_err().code, Code::BadState);
+    assert_eq!(operations.enter(Version(1), 1).unwrap_err().code, Code::BadState);
     let again = Operations::open(&trainer.process.plane, trainer.member, None, "another", LIMIT).unwrap_err();
     assert_eq!(again.code, Code::BadState);
     trainer.enter(0).unwrap();
-    assert_eq!(trainer.operations.enter(Version(2)).unwrap_err().code, Code::BadState);
+    assert_eq!(trainer.operations.enter(Version(2), 2).unwrap_err().code, Code::BadState);
     let nobody = MemberId { rank: Rank(3), ..trainer.member };
     assert_eq!(Operations::open(&trainer.process.plane, nobody, None, "x", LIMIT).unwrap_err().code, Code::Fenced);
 }

@@ -14,10 +14,11 @@ use parking_lot::Mutex;
 use rejoin_collectives::{Element, Order, Reducer, Reduction};
 use rejoin_protocol::collective::{BootKey, Call, Operation, Site};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Rank, Version};
 use rejoin_transport::shm::Segment;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
 ///
@@ -38,6 +39,16 @@ struct Inner {
     boot: Option<u32>,
     /// Bytes of the results of this phase.
     result_bytes: u64,
+    /// How a restarted rank catches up, until it is told.
+    story: Option<Story>,
+}
+
+/// What is counted for [`Event::CaughtUp`].
+struct Story {
+    since: Instant,
+    replayed_bytes: u64,
+    /// The first round of the version that it started in, and of the one that it is in.
+    rounds: Option<(u32, u32)>,
 }
 
 impl Operations {
@@ -62,7 +73,9 @@ impl Operations {
         let memory = Memory::new(member, offered);
         let choices = Choices { at_most, notes: Notes::new(false), log: CallLog::default() };
         let calls = Calls::new(plane.clone(), seat, memory, choices)?;
-        let inner = Inner { calls, boot: Some(0), result_bytes: 0 };
+        let story = Story { since: Instant::now(), replayed_bytes: 0, rounds: None };
+        let story = (member.incarnation.0 > 0).then_some(story);
+        let inner = Inner { calls, boot: Some(0), result_bytes: 0, story };
         Ok(Operations { trainer: trainer.into(), inner: Mutex::new(inner) })
     }
 
@@ -159,13 +172,13 @@ impl Operations {
         Ok(())
     }
 
-    /// Ends the phase: after boot the version begins that this incarnation was started at, and after a version the next one. A
-    /// barrier is made where no collective of the version has shown that all ranks have entered it.
+    /// Ends the phase: after boot the version begins that this incarnation was started at, and after a version the next one, whose
+    /// first round is this. A barrier is made where no collective of the version has shown that all ranks have entered it.
     ///
     /// # Errors
     /// `Mismatch` when this incarnation has made fewer collectives of the version than were made before; `BadState` for another
     /// version; otherwise as [`Operations::allreduce`].
-    pub fn enter(&self, version: Version) -> Result<(), Error> {
+    pub fn enter(&self, version: Version, round: u32) -> Result<(), Error> {
         let mut inner = self.inner.lock();
         inner.calls.usable()?;
         let is_first = inner.boot.is_some();
@@ -178,6 +191,7 @@ impl Operations {
         inner.result_bytes = 0;
         if is_first {
             inner.boot = None;
+            inner.is_at(round);
             return Ok(());
         }
         if inner.calls.needs_barrier() {
@@ -186,6 +200,7 @@ impl Operations {
             inner.result_bytes = 0;
         }
         let entered = inner.calls.enter(version, || ());
+        inner.is_at(round);
         entered.map_err(|error| inner.calls.fails(error))
     }
 
@@ -230,7 +245,37 @@ impl Inner {
         });
         let result = self.calls.run(call, key, shape, reducer, Input::Ready(input))?;
         self.result_bytes += result.len() as u64;
+        match &mut self.story {
+            Some(story) if !self.calls.has_run => story.replayed_bytes += result.len() as u64,
+            Some(_) => self.has_caught_up(),
+            None => {}
+        }
         Ok(result)
+    }
+
+    fn is_at(&mut self, round: u32) {
+        if let Some(story) = &mut self.story {
+            let (first, _) = *story.rounds.get_or_insert((round, round));
+            story.rounds = Some((first, round));
+        }
+    }
+
+    /// Nobody had the result of the last call before.
+    fn has_caught_up(&mut self) {
+        let Some(Story { since, replayed_bytes, rounds }) = self.story.take() else { return };
+        let MemberId { rank, incarnation } = self.calls.seat.member;
+        let has_begun = rounds.is_some() && self.calls.seat.lock().participant.seqno() > 1;
+        let whole = rounds.map_or(0, |(first, now)| now.saturating_sub(first));
+        if let Some(agent) = self.calls.plane.agent() {
+            agent.happened(Event::CaughtUp {
+                rank,
+                incarnation,
+                replayed_in: replayed_bytes,
+                regenerated: 0,
+                rounds_again: whole + u32::from(has_begun),
+                millis: since.elapsed().as_millis() as u64,
+            });
+        }
     }
 }
 

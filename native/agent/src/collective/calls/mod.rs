@@ -43,6 +43,8 @@ pub(super) struct Calls {
     shapes: Shapes,
     scratch: Vec<u8>,
     failed: Option<Error>,
+    /// Whether the last call had to be run: its result wasn't a recorded one.
+    pub(super) has_run: bool,
     /// Bytes that collectives of this phase have sent, for fault rules.
     left: (Phase, u64),
 }
@@ -74,6 +76,7 @@ impl Calls {
             at_most,
             scratch: Vec::new(),
             failed: None,
+            has_run: false,
             left: (Phase::Boot, 0),
         })
     }

@@ -85,6 +85,7 @@ impl Calls {
                 Next::Replayed(result) => {
                     let Place { phase, seqno, .. } = place;
                     self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
+                    self.has_run = false;
                     self.notes.replaying();
                     if let Some(under) = under.take() {
                         self.seat.lock().give_back(under.result);
@@ -146,6 +147,7 @@ impl Calls {
                         Went::Done => {
                             let Some(now) = under.take() else { continue };
                             if let Some(result) = self.done(now)? {
+                                self.has_run = true;
                                 return Ok(result);
                             }
                         }

@@ -69,9 +69,9 @@ impl Default for BridgeConfig {
 /// XGBoost's `Communicator.init`, [`enter`](Self::enter) at each boundary of versions, and [`retire`](Self::retire)
 /// after `Communicator.shutdown` or when its task ends in whatever way.
 pub struct Bridge {
-    shared: Arc<Shared>,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: Sender<Command>,
+    pub(crate) waker: Arc<Waker>,
 }
 
 impl Bridge {
@@ -145,6 +145,9 @@ impl Bridge {
     /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for its peers, until a newer
     /// incarnation is seated or the agent is over.
     pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
+        if let Some(routed) = self.shared.routed.lock().get(&(rank, incarnation)) {
+            routed.retire();
+        }
         self.command(Command::Retire((rank, incarnation)));
     }
 
@@ -161,17 +164,22 @@ impl Bridge {
     }
 
     fn command(&self, command: Command) {
-        // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
-        if self.commands.send(command).is_ok() {
-            if let Err(cause) = self.waker.wake() {
-                log::error!("the bridge's thread can't be woken: {cause}");
-            }
-        }
+        tell(&self.commands, &self.waker, command);
     }
 
     fn gone(&self, (rank, incarnation): Member) -> Error {
         self.failure(rank, incarnation)
             .unwrap_or_else(|| Error::new(Code::BadState, format!("rank {rank}: the bridge to XGBoost is closed")))
+    }
+}
+
+/// Asks the thread for something.
+pub(crate) fn tell(commands: &Sender<Command>, waker: &Waker, command: Command) {
+    // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
+    if commands.send(command).is_ok() {
+        if let Err(cause) = waker.wake() {
+            log::error!("the bridge's thread can't be woken: {cause}");
+        }
     }
 }
 

@@ -26,6 +26,7 @@ mod engine;
 mod faults;
 #[allow(unsafe_code)]
 pub mod hook;
+mod hooked;
 #[allow(unsafe_code)]
 mod kernel;
 #[allow(unsafe_code)]

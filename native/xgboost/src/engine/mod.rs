@@ -36,6 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Sockets of a worker that is being freed, until they are reset.
 struct Grave {
+    member: Member,
     due: Instant,
     sockets: Vec<WorkerSocket>,
     bootstrap: Option<Bootstrap>,
@@ -196,6 +197,11 @@ impl Engine {
                 let _ = reply.send(self.communicator(member, variant));
             }
             Command::Wait { member, goal, reply } => self.ask_to_wait(member, goal, reply),
+            Command::GiveUp { member, error, reply } => {
+                self.give_up(member, error);
+                // Nobody there to hear it means that the trainer's thread is gone.
+                let _ = reply.send(());
+            }
             Command::Retire(member) => self.retire(member),
             Command::Close => self.over = true,
         }

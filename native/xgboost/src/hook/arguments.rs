@@ -112,7 +112,7 @@ impl<'a> Arguments<'a> {
                 *register
             }
             // SAFETY: the next argument is there, and not in a register.
-            None => unsafe { self.from_stack() },
+            None => unsafe { self.pop() },
         }
     }
 
@@ -127,12 +127,12 @@ impl<'a> Arguments<'a> {
             self.used = self.registers.len();
         }
         // SAFETY: the span is there, and not in registers: it isn't split.
-        unsafe { Span { length: self.from_stack(), address: self.from_stack() } }
+        unsafe { Span { length: self.pop(), address: self.pop() } }
     }
 
     /// # Safety
     /// Another word was passed on the stack.
-    unsafe fn from_stack(&mut self) -> usize {
+    unsafe fn pop(&mut self) -> usize {
         // SAFETY: every argument takes a whole number of words there.
         unsafe {
             let word = *self.stack;

@@ -13,7 +13,6 @@ use rejoin_protocol::ids::Rank;
 use std::any::Any;
 use std::cell::RefCell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 
 /// One rank's collectives. One thread at a time makes its calls. A call that fails has left its buffers as they were, and
@@ -34,11 +33,10 @@ pub trait Collectives: Send + Sync {
 
 /// A rank whose thread's calls are served.
 pub struct Routed {
-    collectives: Box<dyn Collectives>,
     rank: Rank,
     world: u32,
-    /// The rank has retired: its thread is like any other again.
-    retired: AtomicBool,
+    /// None once the rank has retired: its thread is like any other again.
+    collectives: Mutex<Option<Arc<dyn Collectives>>>,
     /// Calls that were served.
     served: Mutex<Served>,
 }
@@ -54,8 +52,8 @@ pub struct Served {
 
 impl Routed {
     /// A rank of so many, with its collectives.
-    pub fn new(rank: Rank, world: u32, collectives: Box<dyn Collectives>) -> Arc<Self> {
-        Arc::new(Routed { collectives, rank, world, retired: AtomicBool::new(false), served: Mutex::default() })
+    pub fn new(rank: Rank, world: u32, collectives: Arc<dyn Collectives>) -> Arc<Self> {
+        Arc::new(Routed { rank, world, collectives: Mutex::new(Some(collectives)), served: Mutex::default() })
     }
 
     /// From now on the calling thread's collectives are this rank's.
@@ -65,7 +63,9 @@ impl Routed {
 
     /// The rank's thread is like any other from now on. Any thread may say so.
     pub fn retire(&self) {
-        self.retired.store(true, SeqCst);
+        // Dropped without the lock: it may be the last one.
+        let collectives = self.collectives.lock().take();
+        drop(collectives);
     }
 
     /// How much was served so far.
@@ -78,23 +78,21 @@ thread_local! {
     static RANK: RefCell<Option<Arc<Routed>>> = const { RefCell::new(None) };
 }
 
-/// The rank that the calling thread is.
-fn current() -> Option<Arc<Routed>> {
+/// The rank that the calling thread is, with its collectives.
+fn current() -> Option<(Arc<Routed>, Arc<dyn Collectives>)> {
     let current = RANK.try_with(|rank| rank.borrow().clone()).ok().flatten()?;
-    if current.retired.load(SeqCst) {
-        // What it had isn't needed until the thread ends.
+    let collectives = current.collectives.lock().clone();
+    if collectives.is_none() {
         RANK.with(|rank| rank.replace(None));
-        return None;
     }
-    Some(current)
+    Some((current, collectives?))
 }
 
 /// Serves a call of the calling thread, if it is a rank's. False: the original has to be called, which fails if this rank's
 /// collectives have.
 pub(crate) fn serve(call: impl FnOnce() -> Call) -> bool {
-    let Some(routed) = current() else { return false };
-    // SAFETY of what follows: the call's buffers are XGBoost's, which nobody else touches until it is answered.
-    let result = catch_unwind(AssertUnwindSafe(|| routed.make(call())));
+    let Some((routed, collectives)) = current() else { return false };
+    let result = catch_unwind(AssertUnwindSafe(|| routed.make(&*collectives, call())));
     let error = match result {
         Ok(Ok(Some(bytes))) => {
             let mut served = routed.served.lock();
@@ -109,7 +107,7 @@ pub(crate) fn serve(call: impl FnOnce() -> Call) -> bool {
             Error::new(Code::Internal, text)
         }
     };
-    if catch_unwind(AssertUnwindSafe(|| routed.collectives.give_up(error))).is_err() {
+    if catch_unwind(AssertUnwindSafe(|| collectives.give_up(error))).is_err() {
         // Whether the original fails isn't known, so it must not be called, and there is no other way back.
         log::error!("rank {}: giving a collective of XGBoost's up has panicked; the process ends", routed.rank);
         std::process::abort();
@@ -126,7 +124,7 @@ fn said(panic: &(dyn Any + Send)) -> &str {
 impl Routed {
     /// How many bytes the result has; `None` if the call is one that XGBoost's own function answers without asking another
     /// rank (nothing to do, wrong arguments), or one that goes over the channels as it is (long double).
-    fn make(&self, call: Call) -> Result<Option<usize>, Error> {
+    fn make(&self, collectives: &dyn Collectives, call: Call) -> Result<Option<usize>, Error> {
         let world = self.world as usize;
         match call {
             Call::Allreduce { data, element, operator } => {
@@ -136,13 +134,13 @@ impl Routed {
                 if data.length == 0 || data.length % element.size() != 0 || reduction.check(element).is_err() {
                     return Ok(None);
                 }
-                self.collectives.allreduce(element, reduction, bytes(data))?;
+                collectives.allreduce(element, reduction, bytes(data))?;
                 Ok(Some(data.length))
             }
             Call::Broadcast { data, root } => {
                 let root = u32::try_from(root).ok().filter(|root| *root < self.world);
                 let Some(root) = root.filter(|_| data.length > 0) else { return Ok(None) };
-                self.collectives.broadcast(bytes(data), Rank(root))?;
+                collectives.broadcast(bytes(data), Rank(root))?;
                 Ok(Some(data.length))
             }
             Call::Allgather { data } => {
@@ -150,7 +148,7 @@ impl Routed {
                     return Ok(None);
                 }
                 if data.length.is_multiple_of(world) {
-                    self.collectives.allgather(bytes(data))?;
+                    collectives.allgather(bytes(data))?;
                     return Ok(Some(data.length));
                 }
                 // The last part has the rest.
@@ -160,17 +158,28 @@ impl Routed {
                 let all = bytes(data);
                 let first = part * self.rank.0 as usize;
                 let own = all[first..first + sizes[self.rank.0 as usize] as usize].to_vec();
-                self.collectives.allgather_v(&own, &sizes, all)?;
+                collectives.allgather_v(&own, &sizes, all)?;
                 Ok(Some(data.length))
             }
-            Call::AllgatherV { data, sizes, offsets, received } => self.gather(data, sizes, offsets, received),
+            Call::AllgatherV { data, sizes, offsets, received } => {
+                self.gather(collectives, data, sizes, offsets, received)
+            }
         }
     }
 
-    fn gather(&self, data: Span, sizes: Span, offsets: Span, received: Span) -> Result<Option<usize>, Error> {
+    fn gather(
+        &self,
+        collectives: &dyn Collectives,
+        data: Span,
+        sizes: Span,
+        offsets: Span,
+        received: Span,
+    ) -> Result<Option<usize>, Error> {
         let world = self.world as usize;
         let own = bytes(data);
-        let all: Option<Vec<u64>> = words(sizes).iter().map(|size| u64::try_from(*size).ok()).collect();
+        // XGBoost's own function refuses parts of no bytes, at every rank.
+        let size = |size: &i64| u64::try_from(*size).ok().filter(|size| *size > 0);
+        let all: Option<Vec<u64>> = words(sizes).iter().map(size).collect();
         let Some(sizes) = all.filter(|sizes| sizes.len() == world) else { return Ok(None) };
         let total = sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size));
         let fits = |total: &u64| {
@@ -184,9 +193,9 @@ impl Routed {
         let overlaps = data.length > 0 && data.address < end && room.address < data.address + data.length;
         if overlaps {
             let own = own.to_vec();
-            self.collectives.allgather_v(&own, &sizes, bytes(room))?;
+            collectives.allgather_v(&own, &sizes, bytes(room))?;
         } else {
-            self.collectives.allgather_v(own, &sizes, bytes(room))?;
+            collectives.allgather_v(own, &sizes, bytes(room))?;
         }
         // XGBoost's own function fills these as well: zeros, then where each part ends.
         let mut end = 0;

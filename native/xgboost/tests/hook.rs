@@ -9,7 +9,7 @@ mod hooked;
 mod ranks;
 
 use hooked::in_own_process;
-use hooked::job::{hooked, stock, Member};
+use hooked::job::{hooked, stock, Member, Way};
 use hooked::library::{has_context, Collective, Ended, RELEASES};
 use rejoin_xgboost::WireVariant;
 
@@ -172,15 +172,15 @@ with_each_release! {
             let before = if world == 2 { "untouched" } else { "hooked, but not ours" };
             let theirs = stock(&collective, world, |rank| (all_calls(&collective, rank, world), refused(&collective)));
             let (theirs, their_refusals): (Vec<Given>, Vec<_>) = theirs.into_iter().unzip();
-            for together in [world, 1] {
-                let ours = hooked(&collective, variant(release), world, together, |member| {
+            for (together, way) in [(world, Way::Memory), (1, Way::Memory), (1, Way::Links)] {
+                let ours = hooked(&collective, variant(release), world, together, way, |member| {
                     let given = all_calls(&collective, member.rank, world);
                     let wanted = given.results.iter().filter(|(_, ended, _)| *ended == Ended::Success).count();
                     assert_eq!(member.served().calls, wanted as u64, "rank {}", member.rank);
                     (given, refused(&collective))
                 });
                 let (ours, refusals): (Vec<Given>, Vec<_>) = ours.into_iter().unzip();
-                same(&ours, &theirs, &format!("{release} with {world} ranks, {together} together, against {before}"));
+                same(&ours, &theirs, &format!("{release} with {world} ranks, {together} together, through {way:?}, against {before}"));
                 assert_eq!(refusals, their_refusals);
             }
         }
@@ -194,7 +194,7 @@ fn a_stock_communicator_beside_ours_is_untouched() {
         let expected = stock(&collective, 3, |rank| all_calls(&collective, rank, 3));
         std::thread::scope(|scope| {
             let beside = scope.spawn(|| stock(&collective, 3, |rank| all_calls(&collective, rank, 3)));
-            let ours = hooked(&collective, WireVariant::From33, 2, 2, |member: &Member<'_>| {
+            let ours = hooked(&collective, WireVariant::From33, 2, 2, Way::Memory, |member: &Member<'_>| {
                 let given = all_calls(&collective, member.rank, 2);
                 let wanted = given.results.iter().filter(|(_, ended, _)| *ended == Ended::Success).count();
                 assert_eq!(member.served().calls, wanted as u64);

@@ -7,6 +7,8 @@ use crate::ranks::{attempt, Ranks, LIMIT};
 use rejoin_agent::collective::{CollectivePlane, Operations};
 use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::{Agent, Joined, MemberId};
+use rejoin_protocol::hook::Hook;
+use rejoin_protocol::host::Offer;
 use rejoin_protocol::ids::{Incarnation, Rank};
 use rejoin_xgboost::hook::{self, Served};
 use rejoin_xgboost::{Bridge, WireVariant};
@@ -31,6 +33,13 @@ impl Member<'_> {
     }
 }
 
+/// How the engine's bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    Memory,
+    Links,
+}
+
 /// Runs `work` in every rank of a hooked job, each in a thread of its own; results in rank order. So many ranks are in one
 /// process, as far as the engine can tell.
 pub fn hooked<T: Send>(
@@ -38,6 +47,7 @@ pub fn hooked<T: Send>(
     variant: WireVariant,
     world: u32,
     together: u32,
+    way: Way,
     work: impl Fn(&Member<'_>) -> T + Sync,
 ) -> Vec<T> {
     hook::install().expect("the library can be hooked");
@@ -53,10 +63,11 @@ pub fn hooked<T: Send>(
         .collect();
     let one = |rank: u32| {
         let (plane, agent) = &processes[(rank / together) as usize];
-        let segment = plane.offer(Rank(rank));
-        let board = segment.as_ref().map(|segment| segment.invitation());
-        let joined = agent.join_sharing(Rank(rank), attempt(0), "terms".into(), board, LIMIT).expect("a start");
+        let segment = if way == Way::Memory { plane.offer(Rank(rank)) } else { None };
+        let offer = Offer { board: segment.as_ref().map(|segment| segment.invitation()), hook: Hook::Possible };
+        let joined = agent.join_offering(Rank(rank), attempt(0), "terms".into(), offer, LIMIT).expect("a start");
         let Joined::Start { start, .. } = joined else { panic!("the job isn't over") };
+        assert!(start.hooked, "all ranks can");
         let member = MemberId { rank: Rank(rank), incarnation: start.incarnation };
         let operations = Operations::open(plane, member, segment, "xgboost", LIMIT).expect("collectives");
         let operations = Arc::new(operations);

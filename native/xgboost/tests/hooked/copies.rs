@@ -11,23 +11,17 @@ pub fn copy(file: &Path, folder: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Pa
     copy
 }
 
-/// Gives a dynamic symbol another name, under which the loader finds it all the same: the two bytes of `word` that are changed
-/// leave the name's hash as it was (h = 33 h + c). Returns how the word reads now.
-pub fn rename(bytes: &mut [u8], name: &str, word: &str) -> String {
+/// Gives the dynamic symbols in whose name `name` stands another one, under which the loader finds them all the same: changing
+/// the first two letters of `word` in it like this leaves the name's hash as it was (h = 33 h + c).
+pub fn rename(bytes: &mut [u8], name: &str, word: &str) {
     let within = name.find(word).expect("the word is part of the name");
     let places: Vec<usize> =
         (0..bytes.len() - name.len()).filter(|at| bytes[*at..].starts_with(name.as_bytes())).collect();
     assert!(!places.is_empty(), "{name} isn't in the library");
-    let changed = |letters: [u8; 2]| [letters[0] + 1, letters[1] - 33];
     for at in places {
-        let pair = at + within;
-        let new = changed([bytes[pair], bytes[pair + 1]]);
-        bytes[pair..pair + 2].copy_from_slice(&new);
+        bytes[at + within] += 1;
+        bytes[at + within + 1] -= 33;
     }
-    let first = word.as_bytes();
-    let mut new = word.as_bytes().to_vec();
-    new[..2].copy_from_slice(&changed([first[0], first[1]]));
-    String::from_utf8(new).expect("letters")
 }
 
 fn word(bytes: &[u8], at: usize, length: usize) -> usize {

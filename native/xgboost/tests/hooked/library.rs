@@ -49,6 +49,7 @@ fn ended(code: i32) -> Ended {
 pub struct Collective {
     pub xgboost: Xgboost,
     group: usize,
+    table: Option<usize>,
     allreduce: Allreduce,
     broadcast: Broadcast,
     allgather: Allgather,
@@ -77,10 +78,12 @@ impl Collective {
         unsafe {
             let own = Library::new(file).expect("it is loaded already");
             let group = *own.get::<GetGroup>(b"_ZN7xgboost10collective15GlobalCommGroupEv").expect("it is exported");
+            let table = own.get::<GetGroup>(b"_ZTVN7xgboost10collective4CollE").ok().map(|table| *table as usize);
             let probe = Library::new(&built).expect("the probe loads");
             Collective {
                 xgboost,
                 group: group as usize,
+                table,
                 allreduce: *probe.get::<Allreduce>(b"probe_allreduce").expect("it is there"),
                 broadcast: *probe.get::<Broadcast>(b"probe_broadcast").expect("it is there"),
                 allgather: *probe.get::<Allgather>(b"probe_allgather").expect("it is there"),
@@ -92,6 +95,35 @@ impl Collective {
 
     fn group(&self) -> GetGroup {
         self.group as GetGroup
+    }
+
+    /// The address of the table of the collective's functions.
+    pub fn table(&self) -> usize {
+        self.table.expect("the library exports it")
+    }
+
+    /// What is in the four slots; nothing where there is no table under its name.
+    pub fn slots(&self) -> Vec<usize> {
+        let words = self.table.map(|table| table as *const usize);
+        // SAFETY: the table has nine words.
+        words.map(|words| (5..9).map(|slot| unsafe { *words.add(slot) }).collect()).unwrap_or_default()
+    }
+
+    /// Whether anybody may write to the slots.
+    pub fn is_writable(&self) -> bool {
+        mapping(self.table()).expect("the table is there").contains("rw")
+    }
+
+    /// Puts another function into one of the four slots.
+    pub fn replace_slot(&self, slot: usize, function: usize) {
+        let place = (self.table() + (5 + slot) * 8) as *mut usize;
+        // SAFETY: a word of the table, on a page that is made writable before.
+        unsafe {
+            let page = (place as usize & !4095) as *mut libc::c_void;
+            assert_eq!(libc::mprotect(page, 4096, libc::PROT_READ | libc::PROT_WRITE), 0);
+            *place = function;
+            assert_eq!(libc::mprotect(page, 4096, libc::PROT_READ), 0);
+        }
     }
 
     pub fn allreduce(&self, data: &mut [u8], kind: i32, operator: i32) -> Ended {
@@ -162,4 +194,16 @@ impl Collective {
             )
         })
     }
+}
+
+/// What `/proc/self/maps` says of this address.
+pub fn mapping(address: usize) -> Option<String> {
+    let maps = std::fs::read_to_string("/proc/self/maps").expect("Linux has it");
+    let line = maps.lines().find(|line| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let (start, end) = range.expect("a line of the table");
+        let number = |text| usize::from_str_radix(text, 16).expect("a hexadecimal number");
+        (number(start)..number(end)).contains(&address)
+    });
+    line.map(str::to_owned)
 }

@@ -5,7 +5,7 @@ mod common;
 #[allow(clippy::duplicate_mod)]
 mod hooked;
 #[path = "../../agent/tests/ranks/mod.rs"]
-#[allow(dead_code, clippy::duplicate_mod)]
+#[allow(clippy::duplicate_mod)]
 mod ranks;
 
 use hooked::in_own_process;

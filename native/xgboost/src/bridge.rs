@@ -163,6 +163,16 @@ impl Bridge {
         self.shared.in_place.lock().contains(&(rank, incarnation))
     }
 
+    /// What its logs use, and may use; others may share it.
+    pub(crate) fn room(&self) -> Arc<rejoin_agent::logs::Budget> {
+        self.shared.budget.room.clone()
+    }
+
+    /// Moves logs to disk, as far as there are more than there may be in memory.
+    pub(crate) fn make_room(&self) {
+        self.command(Command::MakeRoom);
+    }
+
     fn command(&self, command: Command) {
         tell(&self.commands, &self.waker, command);
     }

@@ -32,6 +32,7 @@ mod kernel;
 #[allow(unsafe_code)]
 mod loaded;
 mod phase_log;
+mod plane;
 mod seat;
 mod shared;
 mod sources;
@@ -42,4 +43,5 @@ mod topology;
 mod worker_socket;
 
 pub use bridge::{Bridge, BridgeConfig, InPlace};
+pub use plane::{HookUse, Plane};
 pub use topology::WireVariant;

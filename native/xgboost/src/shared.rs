@@ -50,6 +50,8 @@ pub(crate) enum Command {
     /// Logs that were held may go.
     Unhold(Member),
     Faults(Vec<FaultRule>),
+    /// Others whose logs share the budget need memory.
+    MakeRoom,
     Communicator {
         member: Member,
         variant: WireVariant,

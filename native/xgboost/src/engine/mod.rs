@@ -192,6 +192,11 @@ impl Engine {
                 let all: Vec<Rank> = self.seats.iter().map(|seat| seat.rank).collect();
                 all.into_iter().for_each(|rank| self.make_all_busy(rank));
             }
+            Command::MakeRoom => {
+                if let Some(rank) = self.seats.first().map(|seat| seat.rank) {
+                    self.spill_excess(rank);
+                }
+            }
             Command::Communicator { member, variant, reply } => {
                 // Nobody there to hear it means that the trainer's thread is gone.
                 let _ = reply.send(self.communicator(member, variant));

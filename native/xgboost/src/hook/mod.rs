@@ -8,7 +8,10 @@
 //!
 //! What XGBoost sends without these four (the sketch from 3.3 on) goes over the bridge's channels, in the same job.
 
+#![cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), allow(dead_code))]
+
 mod arguments;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod calls;
 mod library;
 mod route;
@@ -20,8 +23,18 @@ pub use route::{Collectives, Routed, Served};
 ///
 /// # Errors
 /// What was unexpected; then no library was changed by this call.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub fn install() -> Result<(), String> {
     let functions = calls::functions();
     crate::loaded::pin_own(functions[0])?;
     slots::swap("xgboost", functions)
+}
+
+/// On this architecture it isn't known how C++ methods are called.
+///
+/// # Errors
+/// Always.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub fn install() -> Result<(), String> {
+    Err(format!("the hook isn't made for {}", std::env::consts::ARCH))
 }

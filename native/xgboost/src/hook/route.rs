@@ -256,3 +256,117 @@ fn words<'a>(span: Span) -> &'a mut [i64] {
         length => unsafe { std::slice::from_raw_parts_mut(span.address as *mut i64, length) },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Doubles what it is given; fails where it is told to.
+    struct Double {
+        panics: bool,
+        given_up: Arc<Mutex<Vec<Error>>>,
+    }
+
+    impl Double {
+        fn double(&self, data: &mut [u8]) -> Result<(), Error> {
+            assert!(!self.panics, "no way");
+            data.iter_mut().for_each(|byte| *byte *= 2);
+            Ok(())
+        }
+    }
+
+    impl Collectives for Double {
+        fn allreduce(&self, _: Element, _: Reduction, data: &mut [u8]) -> Result<(), Error> {
+            self.double(data)
+        }
+        fn broadcast(&self, data: &mut [u8], _: Rank) -> Result<(), Error> {
+            self.double(data)
+        }
+        fn allgather(&self, data: &mut [u8]) -> Result<(), Error> {
+            self.double(data)
+        }
+        fn allgather_v(&self, _: &[u8], _: &[u64], received: &mut [u8]) -> Result<(), Error> {
+            self.double(received)
+        }
+        fn give_up(&self, error: Error) {
+            self.given_up.lock().push(error);
+        }
+    }
+
+    fn rank(panics: bool) -> (Arc<Routed>, Arc<Mutex<Vec<Error>>>) {
+        let given_up = Arc::new(Mutex::default());
+        (Routed::new(Rank(0), 2, Arc::new(Double { panics, given_up: given_up.clone() })), given_up)
+    }
+
+    fn span<T>(data: &mut [T]) -> Span {
+        Span { length: data.len(), address: data.as_mut_ptr() as usize }
+    }
+
+    /// A broadcast of one byte; what became of it.
+    fn broadcast() -> (bool, u8) {
+        let mut data = [3];
+        let call = Call::Broadcast { data: span(&mut data), root: 1 };
+        (serve(|| call), data[0])
+    }
+
+    #[test]
+    fn only_a_ranks_own_thread_is_served_and_only_until_it_retires() {
+        let (routed, _) = rank(false);
+        assert_eq!(broadcast(), (false, 3));
+        routed.begin();
+        assert_eq!(broadcast(), (true, 6));
+        assert_eq!(std::thread::spawn(broadcast).join().unwrap(), (false, 3));
+        assert_eq!(routed.served(), Served { calls: 1, bytes: 1 });
+        std::thread::scope(|scope| scope.spawn(|| routed.retire()).join().unwrap());
+        assert_eq!(broadcast(), (false, 3));
+        assert_eq!(routed.served(), Served { calls: 1, bytes: 1 });
+    }
+
+    #[test]
+    fn a_call_that_panics_gives_the_rank_up_before_the_original_is_called() {
+        let (routed, given_up) = rank(true);
+        routed.begin();
+        assert_eq!(broadcast(), (false, 3));
+        let given_up = given_up.lock();
+        assert_eq!(given_up.iter().map(|error| error.code).collect::<Vec<_>>(), [Code::Internal]);
+        assert!(given_up[0].message.contains("has panicked: no way"), "{}", given_up[0].message);
+        assert_eq!(routed.served(), Served::default());
+    }
+
+    #[test]
+    fn calls_that_ask_no_other_rank_are_left_to_the_original() {
+        let (routed, given_up) = rank(true);
+        routed.begin();
+        let (mut data, mut sizes, mut offsets, mut room) = ([0u8; 16], [8i64, 8], [0i64; 3], [0u8; 16]);
+        let mut wrong = vec![
+            // Half precision, long double, a code that there isn't; bits of floats; an unknown operator; half an element.
+            Call::Allreduce { data: span(&mut data), element: 0, operator: 2 },
+            Call::Allreduce { data: span(&mut data), element: 3, operator: 2 },
+            Call::Allreduce { data: span(&mut data), element: 12, operator: 2 },
+            Call::Allreduce { data: span(&mut data), element: 2, operator: 3 },
+            Call::Allreduce { data: span(&mut data), element: 2, operator: 6 },
+            Call::Allreduce { data: span(&mut data[..15]), element: 2, operator: 2 },
+            Call::Allreduce { data: span(&mut data[..0]), element: 2, operator: 2 },
+            Call::Broadcast { data: span(&mut data[..0]), root: 0 },
+            Call::Broadcast { data: span(&mut data), root: 2 },
+            Call::Broadcast { data: span(&mut data), root: -1 },
+            Call::Allgather { data: span(&mut data[..1]) },
+        ];
+        let whole = (span(&mut data[..8]), span(&mut sizes), span(&mut offsets), span(&mut room));
+        let mut gather = |(data, sizes, offsets, received)| {
+            wrong.push(Call::AllgatherV { data, sizes, offsets, received });
+        };
+        gather((span(&mut data[..7]), whole.1, whole.2, whole.3));
+        gather((whole.0, span(&mut sizes[..1]), whole.2, whole.3));
+        gather((whole.0, whole.1, span(&mut offsets[..2]), whole.3));
+        gather((whole.0, whole.1, whole.2, span(&mut room[..15])));
+        let mut without_bytes = [8i64, 0];
+        gather((whole.0, span(&mut without_bytes), whole.2, whole.3));
+        let mut negative = [8i64, -8];
+        gather((whole.0, span(&mut negative), whole.2, whole.3));
+        for call in wrong {
+            assert!(!serve(|| call), "{call:?}");
+        }
+        assert!(given_up.lock().is_empty());
+    }
+}

@@ -143,8 +143,12 @@ impl Process {
         let MemberId { rank, incarnation } = member;
         let variant = if has_context(recipe.release) { WireVariant::From33 } else { WireVariant::Until32 };
         let arguments = self.plane.communicator(rank, incarnation, variant).expect("a way in");
-        xgboost.init(&arguments).expect("init");
-        let trained = train(xgboost, recipe, rank.0, (start.version.0, &model), |round, model| {
+        // It fails for a rank that is struck as soon as it has entered boot.
+        let begun = xgboost.init(&arguments);
+        let train = |boundary: &mut dyn FnMut(u32, &[u8]) -> Result<(), String>| {
+            begun.and_then(|()| train(xgboost, recipe, rank.0, (start.version.0, &model), boundary))
+        };
+        let trained = train(&mut |round, model| {
             let model = Bytes::copy_from_slice(model);
             let taken = checkpoint(start.lineage, Version(round), round, &model, round == ROUNDS);
             let mark = PhaseMark { round, checkpoint: taken.digest };

@@ -14,7 +14,7 @@ use rejoin_agent::logs::Logged;
 use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
-use rejoin_protocol::error::Error;
+use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::hook::Hook;
@@ -144,15 +144,24 @@ impl Plane {
     /// has agreed on it, this thread's collectives are the engine's.
     ///
     /// # Errors
-    /// As [`Bridge::communicator`].
+    /// As [`Bridge::communicator`]; `Incompatible` when an XGBoost was loaded meanwhile that can't be hooked.
     pub fn communicator(
         &self,
         rank: Rank,
         incarnation: Incarnation,
         variant: WireVariant,
     ) -> Result<Vec<(String, String)>, Error> {
+        let hooked = self.hooked(rank, incarnation);
+        if hooked.is_some() {
+            // Another XGBoost may have been loaded since the join, and be the one that is used.
+            hook::install().map_err(|reason| {
+                let text =
+                    format!("rank {rank}: the job has agreed on the hook, which isn't possible any more: {reason}");
+                Error::new(Code::Incompatible, text)
+            })?;
+        }
         let arguments = self.bridge.communicator(rank, incarnation, variant)?;
-        if let Some(Hooked { operations, world }) = self.hooked(rank, incarnation) {
+        if let Some(Hooked { operations, world }) = hooked {
             self.bridge.hook(rank, incarnation, world, operations);
         }
         Ok(arguments)

@@ -6,7 +6,7 @@ mod common;
 #[allow(clippy::duplicate_mod)]
 mod hooked;
 #[path = "../../agent/tests/ranks/mod.rs"]
-#[allow(dead_code, clippy::duplicate_mod)]
+#[allow(clippy::duplicate_mod)]
 mod ranks;
 
 use bytes::Bytes;
@@ -143,12 +143,7 @@ impl Process {
         let MemberId { rank, incarnation } = member;
         let variant = if has_context(recipe.release) { WireVariant::From33 } else { WireVariant::Until32 };
         let arguments = self.plane.communicator(rank, incarnation, variant).expect("a way in");
-        // It fails for a rank that is struck as soon as it has entered boot.
-        let begun = xgboost.init(&arguments);
-        let train = |boundary: &mut dyn FnMut(u32, &[u8]) -> Result<(), String>| {
-            begun.and_then(|()| train(xgboost, recipe, rank.0, (start.version.0, &model), boundary))
-        };
-        let trained = train(&mut |round, model| {
+        let boundary = |round: u32, model: &[u8]| {
             let model = Bytes::copy_from_slice(model);
             let taken = checkpoint(start.lineage, Version(round), round, &model, round == ROUNDS);
             let mark = PhaseMark { round, checkpoint: taken.digest };
@@ -158,7 +153,10 @@ impl Process {
             entered.map_err(|error| error.to_string())?;
             self.agent.entered(member, taken, None);
             Ok(())
-        });
+        };
+        // It fails for a rank that is struck as soon as it has entered boot.
+        let begun = xgboost.init(&arguments);
+        let trained = begun.and_then(|()| train(xgboost, recipe, rank.0, (start.version.0, &model), boundary));
         let shut = xgboost.finalize();
         let ended = trained.and_then(|model| {
             shut?;

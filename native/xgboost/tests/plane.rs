@@ -284,6 +284,9 @@ fn deaths_at_any_moment_of_either_side_change_nothing() {
                 vec![(1, 0, entering(1, 0))],
                 vec![(0, 0, entering(2, 3))],
                 vec![(2, 0, Moment::Completed { phase: version(2), seqno: 1 })],
+                vec![(0, 0, Moment::Sent { phase: version(1), seqno: 2, bytes: 1 })],
+                // All have the first result when somebody is at the fourth call.
+                vec![(1, 0, entering(2, 3)), (1, 1, Moment::Replayed { phase: version(2), seqno: 0 })],
                 vec![(1, 0, Moment::Entering { phase: Phase::Boot, seqno: 1 })],
                 vec![(1, 0, bytes(version(2), 0))],
                 vec![(2, 0, bytes(version(1), 3_000))],
@@ -304,6 +307,34 @@ fn deaths_at_any_moment_of_either_side_change_nothing() {
             }
         }
     });
+}
+
+#[test]
+fn two_jobs_one_of_which_has_deaths_and_a_stock_training_at_once_disturb_nobody() {
+    with_each_release(
+        "two_jobs_one_of_which_has_deaths_and_a_stock_training_at_once_disturb_nobody",
+        |xgboost, release| {
+            let (hist, approx) = (Recipe { release, method: "hist" }, Recipe { release, method: "approx" });
+            let plain = stock(xgboost, hist, 2);
+            let alone = [(hist, 3), (approx, 2)]
+                .map(|(recipe, world)| job(xgboost, recipe, (world, world), HookUse::IfPossible, &[]).0);
+            for _ in 0..5 {
+                std::thread::scope(|scope| {
+                    let beside = scope.spawn(|| stock(xgboost, hist, 2));
+                    let deaths = [
+                        (1, 0, Moment::Entering { phase: version(1), seqno: 1 }),
+                        (0, 0, Moment::Bytes { phase: version(2), bytes: 0 }),
+                        (1, 1, Moment::Completed { phase: version(2), seqno: 2 }),
+                    ];
+                    let killed = scope.spawn(move || job(xgboost, hist, (3, 3), HookUse::IfPossible, &deaths).0);
+                    let quiet = job(xgboost, approx, (2, 2), HookUse::IfPossible, &[]).0;
+                    assert!(quiet == alone[1], "{release}: the job without deaths has another model");
+                    assert!(killed.join().expect("no panics") == alone[0], "{release}: the job with deaths");
+                    assert!(beside.join().expect("no panics") == plain, "{release}: the stock training");
+                });
+            }
+        },
+    );
 }
 
 #[test]

@@ -20,6 +20,8 @@ step() {
 }
 
 step "native: units, state machines, simulator, links, bridge"
+# Some of them load the real XGBoost.
+gradle --no-daemon --quiet xgboostLibraries >"$reports/xgboost.log" 2>&1 || cat "$reports/xgboost.log"
 [ "$long" = long ] && export REJOIN_TIMES=${REJOIN_TIMES:-10}
 cargo test --workspace --locked --no-fail-fast >"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u

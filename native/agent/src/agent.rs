@@ -7,10 +7,9 @@ use crate::store::{digest, Supplier};
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rejoin_protocol::collective::Invitation;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::host::Start;
+use rejoin_protocol::host::{Offer, Start};
 use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version, UNMADE};
 use rejoin_transport::{JobId, Keys, PortRange, Secret};
 use std::net::{IpAddr, SocketAddr};
@@ -114,7 +113,7 @@ impl Agent {
         });
         let writer = writer.transpose()?;
         let address = control.address();
-        plane.attach(Box::new(shared.reports()));
+        plane.attach(Arc::new(shared.reports()));
         let thread = std::thread::Builder::new()
             .name("rejoin-control".into())
             .spawn(move || control.run())
@@ -133,23 +132,24 @@ impl Agent {
     /// `Fenced` when the seat belongs to a newer attempt, `MembersMissing`, `TrackerUnreachable`, `Incompatible`, the
     /// job's own error, or `TimedOut` after `at_most`. The rank has no seat then.
     pub fn join(&self, rank: Rank, attempt: Attempt, terms: String, at_most: Duration) -> Result<Joined, Error> {
-        self.join_sharing(rank, attempt, terms, None, at_most)
+        self.join_offering(rank, attempt, terms, Offer::default(), at_most)
     }
 
-    /// The same for a rank that shares memory with those of its host, for its collectives.
+    /// The same for a rank that offers something to the others: memory that it shares with those of its host, or that its
+    /// training library's collectives can be taken over.
     ///
     /// # Errors
-    /// As [`Agent::join`].
-    pub fn join_sharing(
+    /// As [`Agent::join`]; `Incompatible` too where the job has agreed on what this one can't.
+    pub fn join_offering(
         &self,
         rank: Rank,
         attempt: Attempt,
         terms: String,
-        board: Option<Invitation>,
+        offer: Offer,
         at_most: Duration,
     ) -> Result<Joined, Error> {
         let wait = Waiting::new();
-        self.shared.command(Command::Join { rank, attempt, terms, board, wait: wait.clone() });
+        self.shared.command(Command::Join { rank, attempt, terms, offer, wait: wait.clone() });
         wait.wait(at_most, || {
             let error = Error::new(
                 Code::TimedOut,
@@ -291,11 +291,6 @@ impl Agent {
     /// A fact for the story.
     pub fn happened(&self, event: Event) {
         self.shared.command(Command::Happened(event));
-    }
-
-    /// What is known of tracker and membership, for errors that say who was waited for.
-    pub(crate) fn situation(&self) -> String {
-        self.shared.situation()
     }
 
     /// Ends the job: what this member has found can't be mended by trying again.

@@ -1,12 +1,12 @@
 //! Which data links the ranks of this agent should have, and which ones stand.
 //!
-//! Between two living ranks of different agents there is one link; the lower rank makes it. Between ranks of one agent
-//! there is none.
+//! Between two living ranks of different agents there is one link for each lane that is needed; the lower rank makes them. Between
+//! ranks of one agent there is none.
 
 use crate::agent::MemberId;
 use mio::Token;
 use rejoin_protocol::host::Peer;
-use rejoin_protocol::ids::{AgentId, Incarnation, Lineage, Rank};
+use rejoin_protocol::ids::{AgentId, Incarnation, Lane, Lineage, Rank};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -37,26 +37,60 @@ enum State {
     Up,
 }
 
+/// All wanted links of one rank.
+type OfMember = BTreeMap<(Rank, Lane), Wanted>;
+
 /// All wanted links of the ranks of this agent.
 #[derive(Default)]
 pub(crate) struct DataLinks {
-    members: BTreeMap<MemberId, (Lineage, BTreeMap<Rank, Wanted>)>,
+    members: BTreeMap<MemberId, (Lineage, OfMember)>,
+}
+
+/// A link that this side has to try now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Due {
+    pub(crate) member: MemberId,
+    pub(crate) peer: Rank,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) lane: Lane,
+    pub(crate) address: SocketAddr,
+}
+
+/// What a link was that broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Broke {
+    /// Not the wanted one, or known to be broken.
+    Unwanted,
+    /// The first of those between its two ranks: the tracker is told.
+    First,
+    /// Another one between the same two is down already: the tracker knows.
+    Another,
 }
 
 impl DataLinks {
     /// The living peers of a member changed. Links that stand and are still wanted stay.
-    pub(crate) fn want(&mut self, member: MemberId, lineage: Lineage, peers: &[Peer], own: AgentId, now: Instant) {
+    pub(crate) fn want(
+        &mut self,
+        member: MemberId,
+        lineage: Lineage,
+        peers: &[Peer],
+        lanes: &[Lane],
+        own: AgentId,
+        now: Instant,
+    ) {
         self.members.retain(|other, _| other.rank != member.rank || *other == member);
         let (was, wanted) = self.members.entry(member).or_insert_with(|| (lineage, BTreeMap::new()));
         if *was != lineage {
             *was = lineage;
             wanted.clear();
         }
-        wanted
-            .retain(|rank, there| peers.iter().any(|peer| peer.rank == *rank && peer.incarnation == there.incarnation));
-        for peer in peers {
+        wanted.retain(|(rank, lane), there| {
+            let lives = |peer: &Peer| peer.rank == *rank && peer.incarnation == there.incarnation;
+            lanes.contains(lane) && peers.iter().any(lives)
+        });
+        for (peer, lane) in peers.iter().flat_map(|peer| lanes.iter().map(move |lane| (peer, *lane))) {
             let local = peer.at.agent == own;
-            wanted.entry(peer.rank).or_insert_with(|| Wanted {
+            wanted.entry((peer.rank, lane)).or_insert_with(|| Wanted {
                 incarnation: peer.incarnation,
                 address: peer.at.address,
                 local,
@@ -72,12 +106,13 @@ impl DataLinks {
     }
 
     /// The links that this side has to try now.
-    pub(crate) fn due(&self, now: Instant) -> Vec<(MemberId, Rank, Incarnation, SocketAddr)> {
+    pub(crate) fn due(&self, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         for (member, (_, wanted)) in &self.members {
-            for (rank, link) in wanted {
-                if member.rank < *rank && matches!(link.state, State::Down(at) if at <= now) {
-                    due.push((*member, *rank, link.incarnation, link.address));
+            for ((peer, lane), Wanted { incarnation, address, state, .. }) in wanted {
+                if member.rank < *peer && matches!(state, State::Down(at) if *at <= now) {
+                    let (member, peer, incarnation, lane, address) = (*member, *peer, *incarnation, *lane, *address);
+                    due.push(Due { member, peer, incarnation, lane, address });
                 }
             }
         }
@@ -88,23 +123,23 @@ impl DataLinks {
     pub(crate) fn next_try(&self) -> Option<Instant> {
         let wanted = self.members.iter().flat_map(|(member, (_, wanted))| wanted.iter().map(move |w| (member, w)));
         wanted
-            .filter_map(|(member, (rank, link))| match link.state {
-                State::Down(at) if member.rank < *rank => Some(at),
+            .filter_map(|(member, ((peer, _), link))| match link.state {
+                State::Down(at) if member.rank < *peer => Some(at),
                 _ => None,
             })
             .min()
     }
 
     /// A try is on its way.
-    pub(crate) fn making(&mut self, member: MemberId, peer: Rank, token: Token) {
-        if let Some(link) = self.find(member, peer) {
+    pub(crate) fn making(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token) {
+        if let Some(link) = self.find(member, peer, lane) {
             link.state = State::Making(token);
         }
     }
 
     /// A link stands. False when nobody wants it (any more).
-    pub(crate) fn up(&mut self, member: MemberId, peer: Rank, incarnation: Incarnation) -> bool {
-        match self.find(member, peer) {
+    pub(crate) fn up(&mut self, member: MemberId, peer: Rank, incarnation: Incarnation, lane: Lane) -> bool {
+        match self.find(member, peer, lane) {
             Some(link) if link.incarnation == incarnation && !link.local => {
                 link.state = State::Up;
                 link.tries = 0;
@@ -114,31 +149,57 @@ impl DataLinks {
         }
     }
 
-    /// A try failed. After [`TRIES`] of them in a row: true, tell the tracker.
-    pub(crate) fn try_failed(&mut self, member: MemberId, peer: Rank, token: Token, now: Instant) -> bool {
-        let Some(link) = self.find(member, peer) else { return false };
+    /// A try failed. After [`TRIES`] of them in a row: true, tell the tracker. It is told of the first lane that is down.
+    pub(crate) fn try_failed(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) -> bool {
+        let is_first = self.down(member, peer).all(|down| down >= lane);
+        let Some(link) = self.find(member, peer, lane) else { return false };
         if link.state != State::Making(token) {
             return false;
         }
         link.tries += 1;
         let pause = PAUSE.saturating_mul(1 << link.tries.min(10)).min(PAUSE_LIMIT);
         link.state = State::Down(now + pause);
-        link.tries.is_multiple_of(TRIES)
+        is_first && link.tries.is_multiple_of(TRIES)
     }
 
-    /// A standing link broke. False when it was not the wanted one.
-    pub(crate) fn broke(&mut self, member: MemberId, peer: Rank, incarnation: Incarnation, now: Instant) -> bool {
-        match self.find(member, peer) {
+    /// A standing link broke.
+    pub(crate) fn broke(
+        &mut self,
+        member: MemberId,
+        peer: Rank,
+        incarnation: Incarnation,
+        lane: Lane,
+        now: Instant,
+    ) -> Broke {
+        let is_first = self.down(member, peer).next().is_none();
+        match self.find(member, peer, lane) {
             Some(link) if link.incarnation == incarnation && link.state == State::Up && !link.local => {
                 link.state = State::Down(now);
-                true
+                if is_first {
+                    Broke::First
+                } else {
+                    Broke::Another
+                }
             }
-            _ => false,
+            _ => Broke::Unwanted,
         }
     }
 
+    /// The lanes to a peer that have no link now.
+    fn down(&self, member: MemberId, peer: Rank) -> impl Iterator<Item = Lane> + '_ {
+        let wanted = self.members.get(&member).into_iter().flat_map(|(_, wanted)| wanted);
+        wanted.filter(move |((rank, _), link)| *rank == peer && link.state != State::Up).map(|((_, lane), _)| *lane)
+    }
+
     /// Whether an incoming link fits: `Ok`, or the reason why not and whether to try again.
-    pub(crate) fn fits(&self, rank: Rank, own: Incarnation, peer: Rank, theirs: Incarnation) -> Result<(), Misfit> {
+    pub(crate) fn fits(
+        &self,
+        rank: Rank,
+        own: Incarnation,
+        peer: Rank,
+        theirs: Incarnation,
+        lane: Lane,
+    ) -> Result<(), Misfit> {
         let member = MemberId { rank, incarnation: own };
         let Some((_, wanted)) = self.members.get(&member) else {
             let newest = self.members.keys().filter(|m| m.rank == rank).map(|m| m.incarnation).max();
@@ -149,18 +210,20 @@ impl DataLinks {
                 _ => Err(Misfit::NotYet(format!("rank {rank} incarnation {own} isn't known here yet"))),
             };
         };
-        match wanted.get(&peer) {
+        match wanted.get(&(peer, lane)) {
             Some(link) if link.incarnation == theirs => Ok(()),
             Some(link) if link.incarnation > theirs => Err(Misfit::Outdated(format!(
                 "rank {peer} is at incarnation {}; incarnation {theirs} is fenced",
                 link.incarnation
             ))),
-            _ => Err(Misfit::NotYet(format!("rank {peer} incarnation {theirs} isn't in this side's view yet"))),
+            _ => Err(Misfit::NotYet(format!(
+                "rank {peer} incarnation {theirs} isn't in this side's view yet, or a link for {lane} isn't needed"
+            ))),
         }
     }
 
-    fn find(&mut self, member: MemberId, peer: Rank) -> Option<&mut Wanted> {
-        self.members.get_mut(&member)?.1.get_mut(&peer)
+    fn find(&mut self, member: MemberId, peer: Rank, lane: Lane) -> Option<&mut Wanted> {
+        self.members.get_mut(&member)?.1.get_mut(&(peer, lane))
     }
 }
 
@@ -177,6 +240,10 @@ pub(crate) enum Misfit {
 mod tests {
     use super::*;
     use rejoin_protocol::view::AgentAddress;
+
+    const CHANNELS: Lane = Lane::Channels;
+    const ONE: &[Lane] = &[CHANNELS];
+    const BOTH: &[Lane] = &[CHANNELS, Lane::Collectives];
 
     fn peer(rank: u32, incarnation: u32, agent: u64) -> Peer {
         let address = "127.0.0.1:9".parse().unwrap();
@@ -195,30 +262,39 @@ mod tests {
     fn the_lower_rank_makes_the_link_and_ranks_of_one_agent_need_none() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2), peer(2, 0, 3), peer(3, 0, 1)], AgentId(1), now);
-        let due: Vec<_> = links.due(now).into_iter().map(|(_, rank, _, _)| rank.0).collect();
+        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2), peer(2, 0, 3), peer(3, 0, 1)], ONE, AgentId(1), now);
+        let due: Vec<_> = links.due(now).into_iter().map(|due| due.peer.0).collect();
         assert_eq!(due, [2]);
     }
 
     #[test]
     fn an_older_incarnation_is_refused_for_good_and_a_newer_one_asked_to_try_again() {
         let mut links = DataLinks::default();
-        links.want(member(1, 0), Lineage(0), &[peer(0, 3, 2)], AgentId(1), Instant::now());
-        assert_eq!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(3)), Ok(()));
-        assert!(matches!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(2)), Err(Misfit::Outdated(_))));
-        assert!(matches!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(4)), Err(Misfit::NotYet(_))));
-        assert!(matches!(links.fits(Rank(1), Incarnation(1), Rank(0), Incarnation(3)), Err(Misfit::NotYet(_))));
+        links.want(member(1, 0), Lineage(0), &[peer(0, 3, 2)], ONE, AgentId(1), Instant::now());
+        assert_eq!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(3), CHANNELS), Ok(()));
+        assert!(matches!(
+            links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(2), CHANNELS),
+            Err(Misfit::Outdated(_))
+        ));
+        assert!(matches!(
+            links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(4), CHANNELS),
+            Err(Misfit::NotYet(_))
+        ));
+        assert!(matches!(
+            links.fits(Rank(1), Incarnation(1), Rank(0), Incarnation(3), CHANNELS),
+            Err(Misfit::NotYet(_))
+        ));
     }
 
     #[test]
     fn a_peers_next_incarnation_gets_a_new_link_while_the_others_stay() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2), peer(2, 0, 3)], AgentId(1), now);
-        assert!(links.up(member(0, 0), Rank(1), Incarnation(0)));
-        assert!(links.up(member(0, 0), Rank(2), Incarnation(0)));
-        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 4), peer(2, 0, 3)], AgentId(1), now);
-        let due: Vec<_> = links.due(now).into_iter().map(|(_, rank, incarnation, _)| (rank.0, incarnation.0)).collect();
+        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2), peer(2, 0, 3)], ONE, AgentId(1), now);
+        assert!(links.up(member(0, 0), Rank(1), Incarnation(0), CHANNELS));
+        assert!(links.up(member(0, 0), Rank(2), Incarnation(0), CHANNELS));
+        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 4), peer(2, 0, 3)], ONE, AgentId(1), now);
+        let due: Vec<_> = links.due(now).into_iter().map(|due| (due.peer.0, due.incarnation.0)).collect();
         assert_eq!(due, [(1, 1)]);
     }
 
@@ -226,10 +302,41 @@ mod tests {
     fn the_tracker_is_told_after_a_row_of_failed_tries() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2)], AgentId(1), now);
+        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2)], ONE, AgentId(1), now);
         for try_number in 1..=TRIES {
-            links.making(member(0, 0), Rank(1), Token(5));
-            assert_eq!(links.try_failed(member(0, 0), Rank(1), Token(5), now), try_number == TRIES);
+            links.making(member(0, 0), Rank(1), CHANNELS, Token(5));
+            assert_eq!(links.try_failed(member(0, 0), Rank(1), CHANNELS, Token(5), now), try_number == TRIES);
         }
+    }
+
+    #[test]
+    fn each_lane_has_a_link_of_its_own_and_the_tracker_is_told_of_two_that_break_together_once() {
+        let now = Instant::now();
+        let (own, mut links) = (member(0, 0), DataLinks::default());
+        links.want(own, Lineage(0), &[peer(1, 0, 2)], BOTH, AgentId(1), now);
+        let due: Vec<_> = links.due(now).into_iter().map(|due| due.lane).collect();
+        assert_eq!(due, BOTH);
+        for lane in BOTH {
+            assert!(links.up(own, Rank(1), Incarnation(0), *lane));
+        }
+        let mut broke = |lane| links.broke(own, Rank(1), Incarnation(0), lane, now);
+        assert_eq!(broke(Lane::Collectives), Broke::First);
+        assert_eq!(broke(Lane::Collectives), Broke::Unwanted);
+        assert_eq!(broke(CHANNELS), Broke::Another);
+        for try_number in 1..=TRIES {
+            for (lane, is_told) in [(CHANNELS, try_number == TRIES), (Lane::Collectives, false)] {
+                links.making(own, Rank(1), lane, Token(5));
+                assert_eq!(links.try_failed(own, Rank(1), lane, Token(5), now), is_told);
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_for_a_lane_that_this_side_does_not_need_yet_is_asked_to_try_again() {
+        let mut links = DataLinks::default();
+        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2)], ONE, AgentId(1), Instant::now());
+        let fits = |lane| links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(0), lane);
+        assert_eq!(fits(CHANNELS), Ok(()));
+        assert!(matches!(fits(Lane::Collectives), Err(Misfit::NotYet(_))));
     }
 }

@@ -6,8 +6,10 @@ use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
+use std::sync::Arc;
 
 /// Another rank that is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,15 +36,26 @@ pub struct PlaneUsage {
 /// Carries bytes between the ranks' workers. Called from the agent's control thread: every call returns at once.
 pub trait DataPlane: Send + Sync {
     /// The agent has started; `agent` is how the plane reports.
-    fn attach(&self, agent: Box<dyn AgentReports>);
+    fn attach(&self, agent: Arc<dyn AgentReports>);
     /// A new incarnation of a rank has its seat: whatever older ones had here is dropped, their workers are freed.
     fn seated(&self, rank: Rank, incarnation: Incarnation);
-    /// The incarnation starts: boot, then this version.
-    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version);
+    /// For which lanes two ranks need a link each, in a job that has agreed on the hook, or has not
+    /// ([`rejoin_protocol::hook`]).
+    fn lanes(&self, hooked: bool) -> &'static [Lane];
+    /// The incarnation starts: boot, then where the start says.
+    fn start(&self, rank: Rank, world: u32, start: &Start);
     /// All other living ranks, after every change. Links to others are dropped by the plane.
     fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>);
-    /// A link to a living peer stands: mutually proven, nonblocking, nothing sent yet. It replaces an older one.
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link);
+    /// A link to a living peer stands: mutually proven, nonblocking, nothing sent yet. It replaces an older one of its lane.
+    fn link(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        lane: Lane,
+        link: Link,
+    );
     /// The incarnation is over: its worker is freed.
     fn free(&self, rank: Rank, incarnation: Incarnation, error: Error);
     /// A rank is missing: the incarnation's channels drop nothing from now on. Returns the oldest version of which every
@@ -88,6 +101,8 @@ pub trait DataPlane: Send + Sync {
 pub trait AgentReports: Send + Sync {
     /// What a log line about a rank begins with: job, rank, generation, version.
     fn prefix(&self, rank: Rank) -> String;
+    /// What is known of tracker and membership, for errors that say who was waited for.
+    fn situation(&self) -> String;
     /// The link to a living peer broke; the agent has it made anew.
     fn link_down(
         &self,
@@ -95,6 +110,7 @@ pub trait AgentReports: Send + Sync {
         incarnation: Incarnation,
         peer: Rank,
         peer_incarnation: Incarnation,
+        lane: Lane,
         reason: String,
     );
     /// Frames of collectives were lost with a link, under this attempt. May be told again.

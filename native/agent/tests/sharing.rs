@@ -8,7 +8,8 @@ use rejoin_agent::protocol::collective::Invitation;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_agent::protocol::host::{Offer, Start};
+use rejoin_agent::protocol::ids::{Incarnation, Lane, Rank, Version};
 use rejoin_agent::protocol::tracker::Input;
 use rejoin_agent::transport::Link;
 use rejoin_agent::{Agent, AgentReports, DataPlane, PlanePeer, PlaneUsage};
@@ -18,11 +19,14 @@ use std::sync::Arc;
 struct Silent;
 
 impl DataPlane for Silent {
-    fn attach(&self, _: Box<dyn AgentReports>) {}
+    fn attach(&self, _: Arc<dyn AgentReports>) {}
     fn seated(&self, _: Rank, _: Incarnation) {}
-    fn start(&self, _: Rank, _: Incarnation, _: u32, _: Lineage, _: Version) {}
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Collectives]
+    }
+    fn start(&self, _: Rank, _: u32, _: &Start) {}
     fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
-    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Link) {}
+    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
     fn free(&self, _: Rank, _: Incarnation, _: Error) {}
     fn hold(&self, _: Rank, _: Incarnation) -> Version {
         Version(0)
@@ -42,7 +46,8 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
     std::thread::scope(|scope| {
         // As a process of another namespace under the same host name would tell it.
         let board = Invitation { process: u32::MAX >> 1, descriptor: 3, nonce: 1, area_bytes: 4096 };
-        let join = move || other.join_sharing(Rank(2), attempt(0), "collectives 1; ".into(), Some(board), LIMIT);
+        let offer = Offer { board: Some(board), ..Offer::default() };
+        let join = move || other.join_offering(Rank(2), attempt(0), "collectives 1; ".into(), offer.clone(), LIMIT);
         let joins = scope.spawn(join);
         for rank in 0..2 {
             let ranks = &ranks;

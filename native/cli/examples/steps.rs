@@ -8,7 +8,8 @@ use bytes::Bytes;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_agent::protocol::host::Start;
+use rejoin_agent::protocol::ids::{Incarnation, Lane, Rank, Version};
 use rejoin_agent::transport::Link;
 use rejoin_agent::{checkpoint, digest, Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
 use std::sync::Arc;
@@ -18,11 +19,14 @@ use std::time::Duration;
 struct Silent;
 
 impl DataPlane for Silent {
-    fn attach(&self, _: Box<dyn AgentReports>) {}
+    fn attach(&self, _: Arc<dyn AgentReports>) {}
     fn seated(&self, _: Rank, _: Incarnation) {}
-    fn start(&self, _: Rank, _: Incarnation, _: u32, _: Lineage, _: Version) {}
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Channels]
+    }
+    fn start(&self, _: Rank, _: u32, _: &Start) {}
     fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
-    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Link) {}
+    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
     fn free(&self, _: Rank, _: Incarnation, _: Error) {}
     fn hold(&self, _: Rank, _: Incarnation) -> Version {
         Version(0)

@@ -101,6 +101,48 @@ macro_rules! floats {
 }
 floats!(f16 bf16 f32 f64);
 
+/// C++'s own operators, as XGBoost uses them: they don't look for NaNs.
+struct PlainSum;
+struct StdMin;
+struct StdMax;
+/// The same with the operands exchanged: the other one comes first.
+struct Exchanged<O>(core::marker::PhantomData<O>);
+
+macro_rules! plain_floats {
+    ($($t:ident)*) => {$(
+        impl Operator<$t> for PlainSum { #[inline(always)] fn apply(a: $t, b: $t) -> $t { a + b } }
+        impl Operator<$t> for StdMin { #[inline(always)] fn apply(a: $t, b: $t) -> $t { if b < a { b } else { a } } }
+        impl Operator<$t> for StdMax { #[inline(always)] fn apply(a: $t, b: $t) -> $t { if a < b { b } else { a } } }
+    )*};
+}
+plain_floats!(f32 f64);
+
+impl<T, O: Operator<T>> Operator<T> for Exchanged<O> {
+    #[inline(always)]
+    fn apply(a: T, b: T) -> T {
+        O::apply(b, a)
+    }
+}
+
+/// The loops of C++'s operators for this pair, where they differ from ours. `exchanged`: the accumulator is the second operand.
+pub(crate) fn plain_loops(reduction: Reduction, element: Element, exchanged: bool) -> Result<Loops, Unfit> {
+    fn of<T: Pod, O: Operator<T>>(exchanged: bool) -> Loops {
+        match exchanged {
+            false => Loops { fold: fold::<T, O>, combine: combine::<T, O> },
+            true => Loops { fold: fold::<T, Exchanged<O>>, combine: combine::<T, Exchanged<O>> },
+        }
+    }
+    match (element, reduction) {
+        (Element::F32, Reduction::Sum) => Ok(of::<f32, PlainSum>(exchanged)),
+        (Element::F32, Reduction::Min) => Ok(of::<f32, StdMin>(exchanged)),
+        (Element::F32, Reduction::Max) => Ok(of::<f32, StdMax>(exchanged)),
+        (Element::F64, Reduction::Sum) => Ok(of::<f64, PlainSum>(exchanged)),
+        (Element::F64, Reduction::Min) => Ok(of::<f64, StdMin>(exchanged)),
+        (Element::F64, Reduction::Max) => Ok(of::<f64, StdMax>(exchanged)),
+        _ => loops(reduction, element),
+    }
+}
+
 /// The loops for this pair.
 pub(crate) fn loops(reduction: Reduction, element: Element) -> Result<Loops, Unfit> {
     fn of<T: Pod, O: Operator<T>>() -> Loops {

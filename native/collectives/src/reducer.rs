@@ -38,6 +38,19 @@ impl<'f> Reducer<'f> {
         Ok(Reducer { element_bytes: element.size(), way: Way::Known(fold::loops(reduction, element)?) })
     }
 
+    /// What XGBoost's own collective does to `count` elements in a world of so many ranks, for use with
+    /// [`Order::Ring`](crate::Order::Ring): C++'s `+`, `std::min` and `std::max` on f32 and f64. They give the first operand
+    /// for zeros of either sign and for whatever compares with a NaN, and leave a NaN's sign and payload to the processor
+    /// (of two NaNs that meet in a sum, either may remain). The accumulator is the first operand, but where there are fewer
+    /// elements than ranks it is the second. Everything else is as [`Reducer::new`] has it.
+    ///
+    /// # Errors
+    /// [`Unfit`] when the reduction isn't defined for the element.
+    pub fn of_xgboost(reduction: Reduction, element: Element, count: usize, world: usize) -> Result<Self, Unfit> {
+        let loops = fold::plain_loops(reduction, element, count < world)?;
+        Ok(Reducer { element_bytes: element.size(), way: Way::Known(loops) })
+    }
+
     /// The caller's function over elements of `element_bytes` bytes (more than 0): `fold(accumulator, other)` puts
     /// accumulator ∘ other into the accumulator, for one or more elements at a time. It need be neither commutative nor
     /// associative: it is called in the order of [`crate::Order`], left to right, and for each element at one rank only.

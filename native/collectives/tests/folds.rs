@@ -194,3 +194,33 @@ fn what_is_no_slot_is_refused() {
     slot[..8].copy_from_slice(&5u64.to_le_bytes());
     assert!(objects.unpack(&slot).is_err());
 }
+
+#[test]
+fn xgboosts_operators_keep_the_first_operand_where_numbers_have_no_order() {
+    let bits = |reduction, count, left: f32, right: f32| {
+        let reducer = Reducer::of_xgboost(reduction, Element::F32, count, 4).unwrap();
+        let mut accumulator = left.to_ne_bytes();
+        reducer.fold(&mut accumulator, &right.to_ne_bytes()).unwrap();
+        let mut out = [0; 4];
+        reducer.combine(&mut out, &left.to_ne_bytes(), &right.to_ne_bytes()).unwrap();
+        assert_eq!(accumulator, out);
+        u32::from_ne_bytes(out)
+    };
+    let odd_nan = f32::from_bits(0xffc0_1234);
+    for (left, right) in [(0.0, -0.0), (-0.0, 0.0), (odd_nan, 1.0), (1.0, odd_nan)] {
+        for reduction in [Reduction::Min, Reduction::Max] {
+            // With fewer elements than ranks the accumulator is the second operand.
+            assert_eq!(bits(reduction, 4, left, right), left.to_bits());
+            assert_eq!(bits(reduction, 3, left, right), right.to_bits());
+        }
+    }
+    for count in [3, 4] {
+        assert_eq!(bits(Reduction::Sum, count, odd_nan, 1.0), odd_nan.to_bits());
+        assert_eq!(bits(Reduction::Sum, count, 1.0, odd_nan), odd_nan.to_bits());
+        assert_eq!(bits(Reduction::Sum, count, 1.5, 2.5), 4.0f32.to_bits());
+        assert_eq!(bits(Reduction::Min, count, 1.5, -2.5), (-2.5f32).to_bits());
+        assert_eq!(bits(Reduction::Max, count, 1.5, -2.5), 1.5f32.to_bits());
+    }
+    assert!(Reducer::of_xgboost(Reduction::Xor, Element::F32, 4, 4).is_err());
+    assert!(Reducer::of_xgboost(Reduction::Xor, Element::U32, 4, 4).is_ok());
+}

@@ -1,4 +1,4 @@
-//! The agent's native methods. An agent here is the control side and the XGBoost bridge together.
+//! The agent's native methods. An agent here is the control side and XGBoost's plane together.
 
 use crate::convert::{texts, Texts};
 use crate::failure::Failure;
@@ -8,10 +8,10 @@ use crate::tracker::{job, ports, secret};
 use jni::objects::{JByteArray, JClass};
 use jni::sys::{jboolean, jlong};
 use jni::Env;
-use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::transport::Secret;
 use rejoin_agent::{Agent, AgentConfig};
-use rejoin_xgboost::{Bridge, BridgeConfig, InPlace};
+use rejoin_xgboost::{BridgeConfig, HookUse, InPlace, Plane};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// One process's part in one job.
 pub(crate) struct AgentEntry {
     pub(crate) agent: Agent,
-    pub(crate) bridge: Arc<Bridge>,
+    pub(crate) plane: Arc<Plane>,
 }
 
 pub(crate) static AGENTS: Table<AgentEntry> = Table::new("agent");
@@ -39,7 +39,7 @@ pub(crate) fn control(settings: &mut Settings, secret: Secret) -> Result<AgentCo
     })
 }
 
-fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, BridgeConfig), Error> {
+fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, BridgeConfig, HookUse), Error> {
     let agent = control(settings, secret)?;
     let bytes = "a number of bytes";
     let bridge = BridgeConfig {
@@ -52,7 +52,15 @@ fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, Bridg
         },
         ..BridgeConfig::default()
     };
-    Ok((agent, bridge))
+    let hook = match settings.or("hook", "auto or off", "auto".to_string())?.as_str() {
+        "auto" => HookUse::IfPossible,
+        "off" => HookUse::Never,
+        other => {
+            let text = format!("the setting hook of an agent is {other:?}; expected auto or off");
+            return Err(Error::new(Code::BadArgument, text));
+        }
+    };
+    Ok((agent, bridge, hook))
 }
 
 pub(crate) fn open<'l>(
@@ -62,11 +70,11 @@ pub(crate) fn open<'l>(
     key: JByteArray<'l>,
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("agent", texts(env, &settings)?)?;
-    let (agent, bridge) = config(&mut settings, secret(env, &key)?)?;
+    let (agent, bridge, hook) = config(&mut settings, secret(env, &key)?)?;
     settings.done()?;
-    let bridge = Bridge::start(bridge)?;
-    let agent = Agent::start(agent, bridge.clone())?;
-    Ok(AGENTS.add(AgentEntry { agent, bridge }))
+    let plane = Plane::start(bridge, hook)?;
+    let agent = Agent::start(agent, plane.clone())?;
+    Ok(AGENTS.add(AgentEntry { agent, plane }))
 }
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<jboolean, Failure> {

@@ -119,6 +119,7 @@ fn from_event(event: Event) -> Vec<String> {
         Event::LinkBroken { rank, peer, reason } => {
             Fact::new("link.broken").with("rank", rank).with("peer", peer).with("reason", reason)
         }
+        Event::HookAgreed { hooked, reason } => Fact::new("hook.agreed").with("hooked", hooked).with("reason", reason),
         Event::SharingEnded { rank, peer, reason } => {
             Fact::new("sharing.ended").with("rank", rank).with("peer", peer).with("reason", reason)
         }

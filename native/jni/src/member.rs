@@ -54,7 +54,7 @@ impl MemberEntry {
         let known = self
             .id()
             .ok()
-            .and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.bridge.failure(id.rank, id.incarnation)));
+            .and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.plane.failure(id.rank, id.incarnation)));
         known.unwrap_or(error)
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn join<'l>(
     let agent = AGENTS.find(agent)?;
     let rank = Rank(unsigned("rank", rank)?);
     let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
-    let way = match agent.agent.join(rank, attempt, text(env, &terms)?, at_most(millis))? {
+    let way = match agent.plane.join(&agent.agent, rank, attempt, text(env, &terms)?, at_most(millis))? {
         Joined::Start { start, world, bytes } => Way::Train { start, world, bytes },
         Joined::Over { .. } => Way::Over,
     };
@@ -122,6 +122,7 @@ pub(crate) fn start<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Resu
                 ("version", start.version.to_string()),
                 ("round", round.to_string()),
                 ("complete", complete.to_string()),
+                ("hooked", start.hooked.to_string()),
             ]
             .into_iter()
             .flat_map(|(key, value)| [key.to_string(), value])
@@ -165,7 +166,7 @@ pub(crate) fn communicator<'l>(
         }
     };
     let id = member.id()?;
-    let arguments = member.agent.bridge.communicator(id.rank, id.incarnation, variant).map_err(|e| member.better(e))?;
+    let arguments = member.agent.plane.communicator(id.rank, id.incarnation, variant).map_err(|e| member.better(e))?;
     let flat: Vec<String> = arguments.into_iter().flat_map(|(key, value)| [key, value]).collect();
     to_texts(env, &flat)
 }
@@ -193,7 +194,7 @@ pub(crate) fn enter<'l>(
     let mark = PhaseMark { round, checkpoint: checkpoint.digest };
     // The bytes are in the store before any other rank can learn that this one has entered the version.
     member.agent.agent.store(id, checkpoint, model)?;
-    let entered = member.agent.bridge.enter(id.rank, id.incarnation, Phase::Version(version), mark);
+    let entered = member.agent.plane.enter(id.rank, id.incarnation, Phase::Version(version), mark);
     entered.map_err(|error| member.better(error))?;
     member.agent.agent.entered(id, checkpoint, local);
     Ok(())
@@ -202,7 +203,7 @@ pub(crate) fn enter<'l>(
 pub(crate) fn sent<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let member = MEMBERS.find(member)?;
     let id = member.id()?;
-    let sent = member.agent.bridge.sent(id.rank, id.incarnation).map_err(|error| member.better(error))?;
+    let sent = member.agent.plane.sent(id.rank, id.incarnation).map_err(|error| member.better(error))?;
     Ok(jlong::try_from(sent).unwrap_or(jlong::MAX))
 }
 
@@ -220,6 +221,7 @@ pub(crate) fn finish<'l>(
     let id = member.id()?;
     let model = bytes(env, &model)?.unwrap_or_default();
     let result = bytes(env, &result)?.map(Bytes::from);
+    member.agent.plane.ends(id.rank, id.incarnation).map_err(|error| member.better(error))?;
     member.agent.agent.finish(id, unsigned("rounds", rounds)?, digest(&model), result, at_most(millis))?;
     Ok(())
 }
@@ -244,7 +246,7 @@ pub(crate) fn free<'l>(
 pub(crate) fn failure<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<Texts<'l>, Failure> {
     let member = MEMBERS.find(member)?;
     let known = match member.id() {
-        Ok(id) => member.agent.agent.failure(id).or_else(|| member.agent.bridge.failure(id.rank, id.incarnation)),
+        Ok(id) => member.agent.agent.failure(id).or_else(|| member.agent.plane.failure(id.rank, id.incarnation)),
         Err(_) => None,
     };
     match known {
@@ -263,7 +265,7 @@ pub(crate) fn close<'l>(
     let failure = failure_of(optional_text(env, &code)?, text(env, &message)?)?;
     if let Some(member) = MEMBERS.remove(member) {
         if let Ok(id) = member.id() {
-            member.agent.bridge.retire(id.rank, id.incarnation);
+            member.agent.plane.retire(id.rank, id.incarnation);
             member.agent.agent.leave(id, failure);
         }
     }

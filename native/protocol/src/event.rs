@@ -162,6 +162,13 @@ pub enum Event {
         /** What was seen. */
         reason: String,
     },
+    /// Before anybody starts: whether the ranks' training library's collectives are taken over, at all ranks or at none.
+    HookAgreed {
+        /** They are. */
+        hooked: bool,
+        /** Why, in words. */
+        reason: String,
+    },
     /// Ranks of one host go over links from now on, because one can't open the memory that another one shares.
     SharingEnded {
         /** Who tried. */

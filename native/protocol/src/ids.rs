@@ -154,6 +154,24 @@ impl fmt::Display for Position {
     }
 }
 
+/// What a data link between two ranks carries. Between the same two there may be a link for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Lane {
+    /// The channels of XGBoost's bridge.
+    Channels,
+    /// Collectives.
+    Collectives,
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Lane::Channels => "channels",
+            Lane::Collectives => "collectives",
+        })
+    }
+}
+
 /// Which part of a job's byte streams: before the first version, or within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Phase {

@@ -20,6 +20,7 @@ pub mod diary;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod hook;
 pub mod host;
 pub mod ids;
 pub mod member;

@@ -1,8 +1,8 @@
 //! One rank's task in one process: from its join to its end.
 
-use crate::collective::{Extent, Invitation};
+use crate::collective::Extent;
 use crate::error::{Code, Error};
-use crate::host::Start;
+use crate::host::{Offer, Start};
 use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
 use crate::message::{Newcomer, RankState};
 use alloc::format;
@@ -83,14 +83,14 @@ pub struct Member {
     pub stage: Stage,
     /// The checkpoint that is being fetched for it. A new plan may ask for another one meanwhile; what comes is held.
     pub asked: Option<Checkpoint>,
-    /// The memory that it shares with ranks of the same host.
-    pub board: Option<Invitation>,
+    /// What it offers to the others.
+    pub offer: Offer,
 }
 
 impl Member {
     /// A task that asks for its rank's seat.
-    pub fn joining(rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>, since: Millis) -> Self {
-        Member { rank, attempt, terms, incarnation: None, stage: Stage::Joining { since }, asked: None, board }
+    pub fn joining(rank: Rank, attempt: Attempt, terms: String, offer: Offer, since: Millis) -> Self {
+        Member { rank, attempt, terms, incarnation: None, stage: Stage::Joining { since }, asked: None, offer }
     }
 
     /// Its progress, if it was started and the job isn't over for it.

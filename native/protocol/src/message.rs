@@ -4,6 +4,7 @@ use crate::collective::{Extent, Invitation};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
+use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Position, Rank, Version};
 use crate::view::View;
 use alloc::boxed::Box;
@@ -32,6 +33,8 @@ pub enum AgentMessage {
         attempt: Attempt,
         /// What this incarnation can do and assumes; must be equal for all of a job.
         terms: String,
+        /// Whether its training library's collectives can be taken over.
+        hook: Hook,
     },
     /// Answer to a view: what the agent's ranks do and what the agent holds.
     Standing(Standing),
@@ -204,6 +207,8 @@ pub struct RankStanding {
     pub results: Vec<Extent>,
     /// Where ranks of the same host find the memory that this one shares; `None` if it shares none.
     pub board: Option<Invitation>,
+    /// Whether its training library's collectives can be taken over, as it said in its join.
+    pub hook: Hook,
 }
 
 /// How far an incarnation is.
@@ -311,6 +316,8 @@ pub struct Plan {
     pub holders: Vec<AgentId>,
     /// The decision in words.
     pub reason: String,
+    /// Whether the ranks' training library's collectives are taken over, once that was agreed ([`crate::hook`]).
+    pub hooked: Option<bool>,
 }
 
 /// One newcomer's part of a plan.

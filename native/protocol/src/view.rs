@@ -53,6 +53,8 @@ pub struct View {
     pub has_begun: bool,
     /// What all incarnations agree on, once the first has joined.
     pub terms: Option<String>,
+    /// Whether the ranks' training library's collectives are taken over, once that was agreed ([`crate::hook`]).
+    pub hooked: Option<bool>,
     /// One seat per rank, in rank order.
     pub seats: Vec<Seat>,
     /// Every agent that is connected to the tracker, whether it hosts a rank or only holds things.

@@ -110,6 +110,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
         branches: Vec::new(),
         has_begun: true,
         terms: None,
+        hooked: None,
         lineage: Lineage(0),
         seats: vec![seat(Some(1)), seat(Some(2)), seat(Some(3)), seat(None)],
         agents: vec![address(1, "a"), address(2, "b"), address(3, "b")],
@@ -130,6 +131,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
         table,
         holders: Vec::new(),
         reason: String::new(),
+        hooked: None,
     };
     let plan = Plan::derive(&whole, &view, AgentId(3), "b");
     let phase = plan.phase(version(0)).unwrap();

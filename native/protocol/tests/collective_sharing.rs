@@ -47,6 +47,7 @@ fn plan_of(hosts: [&str; 3], table: Vec<RankStanding>, number: u32) -> Plan {
         branches: Vec::new(),
         has_begun: true,
         terms: None,
+        hooked: None,
         seats: seats.collect(),
         agents: agents.collect(),
     };
@@ -57,6 +58,7 @@ fn plan_of(hosts: [&str; 3], table: Vec<RankStanding>, number: u32) -> Plan {
         table,
         holders: Vec::new(),
         reason: String::new(),
+        hooked: None,
     };
     Plan::derive(&plan, &view, AgentId(0), "here")
 }
@@ -171,11 +173,12 @@ fn a_board_that_can_not_be_opened_ends_sharing_for_good_and_is_told_with_who_and
 
 #[test]
 fn an_agent_tells_the_board_of_each_rank_from_its_first_standing_on() {
-    use rejoin_protocol::host::Input;
+    use rejoin_protocol::host::{Input, Offer};
     use rejoin_protocol::message::TrackerMessage;
     let mut desk = host_support::Desk::connected();
     let attempt = host_support::attempt(0);
-    desk.input(Input::Join { rank: Rank(1), attempt, terms: "terms".into(), board: board(5) });
+    let offer = Offer { board: board(5), ..Offer::default() };
+    desk.input(Input::Join { rank: Rank(1), attempt, terms: "terms".into(), offer });
     desk.told(TrackerMessage::Seated { rank: Rank(1), attempt, incarnation: Incarnation(0) });
     let outputs = desk.told(TrackerMessage::View(host_support::view(1, &[Some(0), Some(0)], false)));
     let standing = host_support::standing(&outputs).expect("a standing");

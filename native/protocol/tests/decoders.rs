@@ -8,6 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rejoin_protocol::collective::{Extent, Invitation};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
 use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
@@ -162,6 +163,7 @@ fn standing() -> impl Strategy<Value = Standing> {
             oldest: Version(oldest),
             results,
             board,
+            hook: if oldest % 2 == 0 { Hook::Possible } else { Hook::Impossible("no symbol".into()) },
         },
     );
     (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4)).prop_map(|(generation, ranks, held)| Standing {
@@ -227,6 +229,7 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
                 lineage: Lineage(branches.len() as u32),
                 branches: branches.into_iter().map(Version).collect(),
                 has_begun: terms.is_some(),
+                hooked: terms.as_ref().map(|terms| terms.len() > 3),
                 terms,
                 seats,
                 agents,
@@ -238,6 +241,7 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
             newcomers: Vec::new(),
             table: standing.ranks,
             holders: holders.into_iter().map(AgentId).collect(),
+            hooked: (reason.len() > 2).then_some(true),
             reason,
         },
     );

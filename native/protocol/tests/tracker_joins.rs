@@ -46,7 +46,8 @@ fn other_terms_than_the_first_ones_are_refused_with_both_texts() {
     desk.register(1);
     desk.joins(1, 0, attempt(0));
     let (rank, terms) = (Rank(1), "others".to_string());
-    let outputs = desk.says(1, AgentMessage::Join { rank, attempt: attempt(0), terms }).to_vec();
+    let outputs =
+        desk.says(1, AgentMessage::Join { rank, attempt: attempt(0), terms, hook: Default::default() }).to_vec();
     let [TrackerMessage::JoinRefused { error, .. }] = sent(&outputs, 1)[..] else { panic!("{outputs:?}") };
     assert_eq!(error.code, Code::Incompatible);
     assert!(error.message.contains("`terms`") && error.message.contains("`others`"), "{error}");

@@ -29,6 +29,7 @@ fn former(number: u32, seats: &[Option<u32>], branches: &[u32]) -> View {
         branches: branches.iter().copied().map(Version).collect(),
         has_begun: true,
         terms: Some("terms".into()),
+        hooked: None,
         seats: seats.iter().enumerate().map(seat).collect(),
         agents: (1..=seats.len()).map(|agent| address(agent as u64)).collect(),
     }

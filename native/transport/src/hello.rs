@@ -1,6 +1,6 @@
 //! What the initiator of a link says about itself, inside the handshake.
 
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Rank};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lane, Rank};
 use serde::{Deserialize, Serialize};
 
 /// What a link is for.
@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 pub enum Purpose {
     /// An agent's link to the tracker: control messages. Always encrypted.
     Tracker,
-    /// Channels between two living ranks.
+    /// Channels or collectives between two living ranks.
     Data {
+        /// Which of the two.
+        lane: Lane,
         /// The initiator's rank.
         rank: Rank,
         /// Its incarnation.

@@ -12,7 +12,8 @@ use rejoin_agent::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
@@ -68,9 +69,9 @@ impl Default for BridgeConfig {
 /// XGBoost's `Communicator.init`, [`enter`](Self::enter) at each boundary of versions, and [`retire`](Self::retire)
 /// after `Communicator.shutdown` or when its task ends in whatever way.
 pub struct Bridge {
-    shared: Arc<Shared>,
-    commands: Sender<Command>,
-    waker: Arc<Waker>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) commands: Sender<Command>,
+    pub(crate) waker: Arc<Waker>,
 }
 
 impl Bridge {
@@ -144,6 +145,9 @@ impl Bridge {
     /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for its peers, until a newer
     /// incarnation is seated or the agent is over.
     pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
+        if let Some(routed) = self.shared.routed.lock().get(&(rank, incarnation)) {
+            routed.retire();
+        }
         self.command(Command::Retire((rank, incarnation)));
     }
 
@@ -159,18 +163,33 @@ impl Bridge {
         self.shared.in_place.lock().contains(&(rank, incarnation))
     }
 
+    /// What its logs use, and may use; others may share it.
+    pub(crate) fn room(&self) -> Arc<rejoin_agent::logs::Budget> {
+        self.shared.budget.room.clone()
+    }
+
+    /// Moves logs to disk, as far as there are more than there may be in memory.
+    pub(crate) fn make_room(&self) {
+        self.command(Command::MakeRoom);
+    }
+
     fn command(&self, command: Command) {
-        // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
-        if self.commands.send(command).is_ok() {
-            if let Err(cause) = self.waker.wake() {
-                log::error!("the bridge's thread can't be woken: {cause}");
-            }
-        }
+        tell(&self.commands, &self.waker, command);
     }
 
     fn gone(&self, (rank, incarnation): Member) -> Error {
         self.failure(rank, incarnation)
             .unwrap_or_else(|| Error::new(Code::BadState, format!("rank {rank}: the bridge to XGBoost is closed")))
+    }
+}
+
+/// Asks the thread for something.
+pub(crate) fn tell(commands: &Sender<Command>, waker: &Waker, command: Command) {
+    // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
+    if commands.send(command).is_ok() {
+        if let Err(cause) = waker.wake() {
+            log::error!("the bridge's thread can't be woken: {cause}");
+        }
     }
 }
 
@@ -187,15 +206,20 @@ fn died(shared: &Shared) {
 }
 
 impl DataPlane for Bridge {
-    fn attach(&self, agent: Box<dyn AgentReports>) {
-        *self.shared.reports.lock() = Some(Arc::from(agent));
+    fn attach(&self, agent: Arc<dyn AgentReports>) {
+        *self.shared.reports.lock() = Some(agent);
     }
 
     fn seated(&self, rank: Rank, incarnation: Incarnation) {
         self.command(Command::Seated((rank, incarnation)));
     }
 
-    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Channels]
+    }
+
+    fn start(&self, rank: Rank, world: u32, start: &Start) {
+        let Start { incarnation, lineage, version, .. } = *start;
         let mut holds = self.shared.holds.lock();
         holds.entry((rank, incarnation)).or_default().oldest = version;
         drop(holds);
@@ -206,7 +230,15 @@ impl DataPlane for Bridge {
         self.command(Command::Peers { member: (rank, incarnation), peers });
     }
 
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link) {
+    fn link(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        _: Lane,
+        link: Link,
+    ) {
         let member = (rank, incarnation);
         self.command(Command::Link { member, peer, peer_incarnation, link: Box::new(link) });
     }

@@ -25,8 +25,14 @@ mod dialogue;
 mod engine;
 mod faults;
 #[allow(unsafe_code)]
+pub mod hook;
+mod hooked;
+#[allow(unsafe_code)]
 mod kernel;
+#[allow(unsafe_code)]
+mod loaded;
 mod phase_log;
+mod plane;
 mod seat;
 mod shared;
 mod sources;
@@ -37,4 +43,5 @@ mod topology;
 mod worker_socket;
 
 pub use bridge::{Bridge, BridgeConfig, InPlace};
+pub use plane::{HookUse, Plane};
 pub use topology::WireVariant;

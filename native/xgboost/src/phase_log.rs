@@ -29,7 +29,7 @@ const IDLE_BYTES: u64 = 64 << 20;
 /// What all logs of an agent may use, and buffers that are used again.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    room: logs::Budget,
+    pub(crate) room: Arc<logs::Budget>,
     pub(crate) chunks: Chunks,
 }
 
@@ -38,7 +38,7 @@ impl Budget {
     pub(crate) fn new(folder: PathBuf, memory_bytes: u64, disk_bytes: u64) -> Self {
         let chunks = Chunks::new(IDLE_BYTES.min(memory_bytes / 4));
         let limits = LogLimits { memory_bytes, disk_bytes, folder };
-        Budget { room: logs::Budget::new(limits, SETTINGS), chunks }
+        Budget { room: Arc::new(logs::Budget::new(limits, SETTINGS)), chunks }
     }
 
     /// Bytes in memory, the most they ever were, bytes on disk.

@@ -1,5 +1,6 @@
 //! What the bridge's thread and its callers both see.
 
+use crate::hook::Routed;
 use crate::phase_log::Budget;
 use crate::seat::Goal;
 use crossbeam::channel::{Receiver, Sender};
@@ -40,9 +41,17 @@ pub(crate) enum Command {
         member: Member,
         error: Error,
     },
+    /// As `Free`, by the worker's own thread, which waits for nothing of XGBoost's. Answered when its connections are reset.
+    GiveUp {
+        member: Member,
+        error: Error,
+        reply: Sender<()>,
+    },
     /// Logs that were held may go.
     Unhold(Member),
     Faults(Vec<FaultRule>),
+    /// Others whose logs share the budget need memory.
+    MakeRoom,
     Communicator {
         member: Member,
         variant: WireVariant,
@@ -76,14 +85,16 @@ pub(crate) struct Shared {
     pub(crate) holds: Mutex<HashMap<Member, Hold>>,
     /// Incarnations whose workers' calls are served in place.
     pub(crate) in_place: Mutex<HashSet<Member>>,
+    /// Incarnations whose worker's collectives are served by the hook.
+    pub(crate) routed: Mutex<HashMap<Member, Arc<Routed>>>,
     /// Ranks that the thread serves, so that they can be told if it dies.
     pub(crate) members: Mutex<Vec<Member>>,
 }
 
 impl Shared {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        let (reports, failures, holds, in_place, members) = Default::default();
-        Shared { budget, reports, failures, holds, in_place, members }
+        let (reports, failures, holds, in_place, routed, members) = Default::default();
+        Shared { budget, reports, failures, holds, in_place, routed, members }
     }
 
     /// The agent, as long as there is one.

@@ -29,6 +29,17 @@ impl<'f> Folding<'f> {
         Ok(Folding { element: element.name().into(), reduction: name, known: Some(reduction), reducer })
     }
 
+    /// A known reduction as XGBoost's own collective has it ([`Reducer::of_xgboost`]), of `count` elements in a world of so many
+    /// ranks. To be used in ring order.
+    ///
+    /// # Errors
+    /// `BadArgument` for a reduction that the element doesn't have.
+    pub fn of_xgboost(element: Element, reduction: Reduction, count: usize, world: usize) -> Result<Self, Error> {
+        let reducer = Reducer::of_xgboost(reduction, element, count, world)
+            .map_err(|unfit| Error::new(Code::BadArgument, unfit.to_string()))?;
+        Ok(Folding { reducer, ..Folding::known(element, reduction)? })
+    }
+
     /// The caller's own function over elements of `element_bytes` bytes: `fold(accumulator, other)` puts accumulator ∘ other
     /// into the accumulator, for one or more elements at a time (both slices have the same length, without alignment). It is
     /// called from left to right in the order of the ranks, for each element at one rank only, and has to give the same bytes

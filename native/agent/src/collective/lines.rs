@@ -8,7 +8,7 @@ use mio::{Interest, Poll, Token};
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
 use rejoin_protocol::collective::Place;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Generation, Incarnation, Rank};
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, Rank};
 use rejoin_protocol::wire::{Header, Kind};
 use rejoin_transport::Link;
 use std::sync::Arc;
@@ -300,7 +300,7 @@ impl Lines {
             let (Some(attempt), Some(theirs)) = (line.cut, line.incarnation) else { continue };
             let MemberId { rank: own, incarnation } = self.member;
             if std::mem::take(&mut cut.link_is_down) {
-                agent.link_down(own, incarnation, cut.rank, theirs, cut.reason.clone());
+                agent.link_down(own, incarnation, cut.rank, theirs, Lane::Collectives, cut.reason.clone());
             }
             agent.interrupted(own, incarnation, cut.rank, attempt, cut.reason.clone());
         }

@@ -1,13 +1,15 @@
 //! Rejoin's own collectives over an agent's links: they survive the death of any rank.
 //!
 //! - [`Process`] is the agent of this process with everything that its ranks' collectives need; [`Process::join`] gives a
-//!   [`Communicator`], one for each rank.
+//!   [`Communicator`], one for each rank. Where a trainer counts its versions itself, and its agent's plane is more than this one,
+//!   [`Operations`] on a [`CollectivePlane`] are the same collectives.
 //! - The caller's thread moves the bytes itself: [`exchange`] drives a step machine over the [`lines`] to the other ranks, or,
 //!   where all ranks are on one host, [`shared_exchange`] one on the boards of their [`memory`]. The plan says which ([`way`]).
 //! - A [`seat`] is what the caller's thread shares with the agent's control thread, which freezes it, brings plans and links,
 //!   and serves its results to others *while the owner computes* ([`plane`]).
 
 mod call_log;
+mod calls;
 mod communicator;
 mod exchange;
 mod folding;
@@ -16,6 +18,7 @@ mod lines;
 mod memory;
 mod mismatch;
 mod notes;
+mod operations;
 mod options;
 mod plane;
 mod process;
@@ -27,8 +30,11 @@ mod shared_result;
 mod way;
 
 pub use call_log::TellCall;
-pub use communicator::{Communicator, Prepare};
+pub use calls::Prepare;
+pub use communicator::Communicator;
 pub use folding::Folding;
+pub use operations::Operations;
 pub use options::{Boot, Limits, Options, Typed};
+pub use plane::CollectivePlane;
 pub use process::{Process, Settings};
 pub use shared_result::Shared;

@@ -1,6 +1,7 @@
 //! Notes of how a rank spends its time, where a job asks for them: what a timeline is drawn from.
 
-use crate::agent::{Agent, MemberId};
+use crate::agent::MemberId;
+use crate::plane::AgentReports;
 use rejoin_protocol::diary::{Activity, Diary};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Phase, Rank};
@@ -43,7 +44,7 @@ impl Notes {
     }
 
     /// Tells of what is finished. `at` is where the rank is.
-    pub(super) fn tell(&mut self, agent: &Agent, member: MemberId, at: impl FnOnce() -> (Phase, u32)) {
+    pub(super) fn tell(&mut self, agent: &dyn AgentReports, member: MemberId, at: impl FnOnce() -> (Phase, u32)) {
         let Some((diary, began)) = &mut self.0 else { return };
         let now = began.elapsed().as_micros() as u64;
         let Some(first) = diary.take(now) else { return };

@@ -1,50 +1,71 @@
 //! The collectives' side of an agent: what the control thread tells is brought to the seats, and seats' results are served.
 
+use super::memory::AREA_BYTES;
 use super::seat::{Seat, State};
 use crate::agent::MemberId;
-use crate::logs::{Budget, LogLimits, Logged};
+use crate::logs::{Budget, Logged};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
-use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_transport::shm::Segment;
 use rejoin_transport::Link;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
-/// All ranks of one process.
-pub(super) struct CollectivePlane {
+/// The collectives of all ranks of one process: the agent's plane, or a part of it.
+pub struct CollectivePlane {
     seats: Mutex<BTreeMap<MemberId, Arc<Seat>>>,
-    agent: OnceLock<Box<dyn AgentReports>>,
+    agent: OnceLock<Arc<dyn AgentReports>>,
     rules: Mutex<Vec<FaultRule>>,
     has_rules: AtomicBool,
     /// What ranks of this process share, by nonce.
     segments: Mutex<BTreeMap<u64, Weak<Segment>>>,
     /// What the logs of all ranks may use.
     budget: Arc<Budget>,
+    /// Has others who keep logs under this budget make room.
+    relief: Option<Box<Relief>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
 }
 
-/// Which settings the limits of logs come from.
-const LOG_SETTINGS: &str =
-    "--log-memory, --log-disk and --spill of `rejoin run`, else log_memory, log_disk and spill where \
-                            the process is started";
+/// Asks somebody else to make room in the budget that is shared with him. Returns at once.
+pub type Relief = dyn Fn() + Send + Sync;
 
 impl CollectivePlane {
-    pub(super) fn new(logs: LogLimits) -> Self {
+    /// Whose logs have this budget to themselves.
+    pub fn new(budget: Budget) -> Self {
+        CollectivePlane::sharing(Arc::new(budget), None)
+    }
+
+    /// Whose logs share a budget with other ones. `relief` asks those to make room.
+    pub fn sharing(budget: Arc<Budget>, relief: Option<Box<Relief>>) -> Self {
         CollectivePlane {
             seats: Mutex::default(),
             agent: OnceLock::new(),
             rules: Mutex::default(),
             has_rules: AtomicBool::new(false),
             segments: Mutex::default(),
-            budget: Arc::new(Budget::new(logs, LOG_SETTINGS)),
+            budget,
+            relief,
             spilling: Mutex::new(()),
+        }
+    }
+
+    /// Memory that a rank that is about to join shares with others of its host: its join tells them where it is. `None` when there
+    /// is none to be had: then all go over links.
+    pub fn offer(&self, rank: Rank) -> Option<Arc<Segment>> {
+        match Segment::new(AREA_BYTES) {
+            Ok(segment) => Some(self.share(segment)),
+            Err(error) => {
+                log::warn!("rank {rank} shares no memory with others: {error}");
+                None
+            }
         }
     }
 
@@ -81,10 +102,20 @@ impl CollectivePlane {
                 }
             }
         }
-        match self.budget.excess() {
-            0 => Ok(()),
+        match (self.budget.excess(), &self.relief) {
+            (0, _) => Ok(()),
+            (_, Some(relief)) if self.own_memory() <= self.budget.memory_limit() => {
+                // It isn't these logs that are too much.
+                relief();
+                Ok(())
+            }
             _ => Err(self.budget.books_alone()),
         }
+    }
+
+    /// Bytes of memory that the logs of this plane take.
+    fn own_memory(&self) -> u64 {
+        self.everybody().iter().map(|seat| seat.lock().results.memory()).sum()
     }
 
     pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
@@ -92,7 +123,7 @@ impl CollectivePlane {
     }
 
     /// A rank of this process is going to share this.
-    pub(super) fn share(&self, segment: Segment) -> Arc<Segment> {
+    fn share(&self, segment: Segment) -> Arc<Segment> {
         let segment = Arc::new(segment);
         let mut segments = self.segments.lock();
         segments.retain(|_, segment| segment.strong_count() > 0);
@@ -123,8 +154,8 @@ impl CollectivePlane {
         Some(rules.remove(found))
     }
 
-    /// The lowest number of sent bytes that a rule waits for in a collective.
-    pub(super) fn awaited_byte(&self, member: MemberId, phase: Phase, seqno: u32) -> Option<u64> {
+    /// The lowest number of sent bytes that a rule waits for in a collective, before which `left` bytes were sent in its phase.
+    pub(super) fn awaited_byte(&self, member: MemberId, phase: Phase, seqno: u32, left: u64) -> Option<u64> {
         if !self.has_rules.load(Ordering::Relaxed) {
             return None;
         }
@@ -134,6 +165,7 @@ impl CollectivePlane {
         });
         mine.filter_map(|rule| match rule.moment {
             Moment::Sent { phase: p, seqno: s, bytes } if (p, s) == (phase, seqno) => Some(bytes),
+            Moment::Bytes { phase: p, bytes } if p == phase => Some(bytes.saturating_sub(left)),
             _ => None,
         })
         .min()
@@ -178,7 +210,7 @@ impl CollectivePlane {
 }
 
 impl DataPlane for CollectivePlane {
-    fn attach(&self, agent: Box<dyn AgentReports>) {
+    fn attach(&self, agent: Arc<dyn AgentReports>) {
         // An agent attaches itself once.
         let _ = self.agent.set(agent);
     }
@@ -201,7 +233,12 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn start(&self, rank: Rank, incarnation: Incarnation, world: u32, lineage: Lineage, version: Version) {
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Collectives]
+    }
+
+    fn start(&self, rank: Rank, world: u32, start: &Start) {
+        let Start { incarnation, lineage, version, .. } = *start;
         let member = MemberId { rank, incarnation };
         match Seat::new(member, world, lineage, version, self.budget.clone()) {
             Ok(seat) => drop(self.seats.lock().insert(member, Arc::new(seat))),
@@ -220,7 +257,7 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, link: Link) {
+    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, _: Lane, link: Link) {
         if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
             seat.lock().mail.push((peer, theirs, link));
             seat.changed();
@@ -299,6 +336,7 @@ impl DataPlane for CollectivePlane {
                 rule.moment,
                 Moment::Entering { .. }
                     | Moment::Sent { .. }
+                    | Moment::Bytes { .. }
                     | Moment::Completed { .. }
                     | Moment::Replayed { .. }
                     | Moment::Replaying

@@ -1,21 +1,27 @@
 //! The agent of a process whose ranks make collectives.
 
 use super::call_log::{CallLog, TellCall};
+use super::calls::{Calls, Choices};
 use super::communicator::Communicator;
-use super::memory::{Memory, AREA_BYTES};
+use super::memory::Memory;
 use super::notes::Notes;
 use super::options::Limits;
 use super::plane::CollectivePlane;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
 use crate::durable::Durable;
 use crate::launched;
-use crate::logs::LogLimits;
+use crate::logs::{Budget, LogLimits};
 use crate::plane::{DataPlane, PlaneUsage};
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::host::Offer;
 use rejoin_protocol::ids::{Attempt, Rank};
-use rejoin_transport::shm::Segment;
 use std::sync::Arc;
+
+/// Which settings the limits of logs come from.
+const LOG_SETTINGS: &str =
+    "--log-memory, --log-disk and --spill of `rejoin run`, else log_memory, log_disk and spill where \
+                            the process is started";
 
 /// What a process may choose.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +58,7 @@ impl Process {
     /// # Errors
     /// As [`Agent::start_durable`].
     pub fn start_with(config: AgentConfig, settings: Settings) -> Result<Process, Error> {
-        let plane = Arc::new(CollectivePlane::new(settings.logs));
+        let plane = Arc::new(CollectivePlane::new(Budget::new(settings.logs, LOG_SETTINGS)));
         let agent = Arc::new(Agent::start_durable(config, plane.clone(), settings.durable)?);
         let (calls, shares_memory) = (CallLog::default(), launched::shares_memory());
         Ok(Process { agent, plane, details: false, calls, shares_memory })
@@ -103,9 +109,10 @@ impl Process {
         terms: &str,
         limits: Limits,
     ) -> Result<Option<Communicator>, Error> {
-        let segment = self.segment(rank);
+        let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
         let board = segment.as_ref().map(|segment| segment.invitation());
-        let joined = self.agent.join_sharing(rank, attempt, format!("collectives 1; {terms}"), board, limits.join)?;
+        let offer = Offer { board, ..Offer::default() };
+        let joined = self.agent.join_offering(rank, attempt, format!("collectives 1; {terms}"), offer, limits.join)?;
         let (start, bytes) = match joined {
             Joined::Over { .. } => return Ok(None),
             Joined::Start { start, bytes, .. } => (start, bytes),
@@ -120,31 +127,8 @@ impl Process {
             self.agent.leave(member, Some(error.clone()));
             return Err(error);
         };
-        Communicator::start(
-            self.agent.clone(),
-            self.plane.clone(),
-            seat,
-            Memory::new(member, segment),
-            start,
-            bytes,
-            limits,
-            Notes::new(self.details),
-            self.calls.clone(),
-        )
-        .map(Some)
-    }
-
-    /// The memory that a rank shares. Without it all go over links.
-    fn segment(&self, rank: Rank) -> Option<Arc<Segment>> {
-        if !self.shares_memory {
-            return None;
-        }
-        match Segment::new(AREA_BYTES) {
-            Ok(segment) => Some(self.plane.share(segment)),
-            Err(error) => {
-                log::warn!("rank {rank} shares no memory with others: {error}");
-                None
-            }
-        }
+        let choices = Choices { at_most: limits.call, notes: Notes::new(self.details), log: self.calls.clone() };
+        let calls = Calls::new(self.plane.clone(), seat, Memory::new(member, segment), choices)?;
+        Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, limits)))
     }
 }

@@ -61,6 +61,11 @@ impl Results {
         }
     }
 
+    /// Bytes of memory that the log takes.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory
+    }
+
     /// Makes the budget know all of it.
     pub(super) fn tell(&mut self) {
         match self.memory > self.told {

@@ -24,7 +24,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, Input};
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Millis, Rank};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, Millis, Rank};
 use rejoin_transport::{Keys, Link, Listener};
 use results::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -51,7 +51,7 @@ enum Role {
     /// Accepted; who it is isn't known yet.
     Unknown,
     /// A data link that this side makes.
-    Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation },
+    Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation, lane: Lane },
     /// A newcomer elsewhere fetches from here.
     Serving(Box<Serve>),
     /// A newcomer here fetches a stripe from there.

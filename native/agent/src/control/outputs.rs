@@ -3,15 +3,15 @@
 use super::{Command, Control, MemberState};
 use crate::agent::{Joined, MemberId};
 use crate::fetch::Gathering;
+use crate::links::Broke;
 use crate::plane::PlanePeer;
 use crate::strike;
 use crate::waiting::Waiting;
-use rejoin_protocol::collective::Invitation;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
-use rejoin_protocol::host::{Input, Output, Peer, Start};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank};
+use rejoin_protocol::host::{Input, Offer, Output, Peer, Start};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineage, Rank};
 use rejoin_protocol::message::{AgentMessage, RESULT_PART_LIMIT};
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ impl Control {
     /// A command of a task's thread or of the plane.
     pub(super) fn obey(&mut self, command: Command) {
         match command {
-            Command::Join { rank, attempt, terms, board, wait } => self.join(rank, attempt, terms, board, wait),
+            Command::Join { rank, attempt, terms, offer, wait } => self.join(rank, attempt, terms, offer, wait),
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
             Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
                 self.moment(rank, incarnation, Moment::Checkpointing { version: checkpoint.version });
@@ -55,8 +55,8 @@ impl Control {
                 log::error!("{} {error}", self.shared.prefix_of(rank));
                 self.handle(Some(Input::Broken { rank, incarnation, error }));
             }
-            Command::LinkDown { member, peer, peer_incarnation, reason } => {
-                self.link_down(member, peer, peer_incarnation, reason);
+            Command::LinkDown { member, peer, peer_incarnation, lane, reason } => {
+                self.link_down(member, peer, peer_incarnation, lane, reason);
             }
             Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason } => {
                 self.handle(Some(Input::Interrupted { rank, incarnation, peer, generation, reason }));
@@ -112,7 +112,7 @@ impl Control {
         })
     }
 
-    fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>, wait: Waiting<Joined>) {
+    fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, offer: Offer, wait: Waiting<Joined>) {
         if let Some(older) = self.members.get_mut(&rank).and_then(|member| member.joining.take()) {
             older.answer(Err(Error::new(
                 Code::Fenced,
@@ -139,7 +139,7 @@ impl Control {
                 copying.answer(Err(error));
             }
         }
-        self.handle(Some(Input::Join { rank, attempt, terms, board }));
+        self.handle(Some(Input::Join { rank, attempt, terms, offer }));
     }
 
     /// The task doesn't want its seat any more. Nothing happens when its join has returned.
@@ -159,9 +159,12 @@ impl Control {
         self.shared.command(Command::Leave { member: MemberId { rank, incarnation }, failure });
     }
 
-    fn link_down(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, reason: String) {
-        if self.links.broke(member, peer, theirs, Instant::now()) {
-            log::warn!("{} link to rank {peer} broke: {reason}", self.shared.prefix_of(member.rank));
+    fn link_down(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, lane: Lane, reason: String) {
+        let broke = self.links.broke(member, peer, theirs, lane, Instant::now());
+        if broke != Broke::Unwanted {
+            log::warn!("{} link to rank {peer} for {lane} broke: {reason}", self.shared.prefix_of(member.rank));
+        }
+        if broke == Broke::First {
             let MemberId { rank, incarnation } = member;
             self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
         }
@@ -248,7 +251,7 @@ impl Control {
         let bytes = start.checkpoint.as_ref().and_then(|checkpoint| self.shared.store.find(checkpoint));
         let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
         self.shared.progress(MemberId { rank, incarnation }, start.version, round);
-        self.plane.start(rank, incarnation, world, start.lineage, start.version);
+        self.plane.start(rank, world, &start);
         log::info!("{} starts at version {} (round {round})", self.shared.prefix_of(rank), start.version);
         let joining = self.members.get_mut(&rank).filter(|m| m.attempt == attempt).and_then(|m| m.joining.take());
         if let Some(wait) = joining {
@@ -265,7 +268,8 @@ impl Control {
 
     fn peers(&mut self, rank: Rank, incarnation: Incarnation, lineage: Lineage, peers: &[Peer]) {
         let member = MemberId { rank, incarnation };
-        self.links.want(member, lineage, peers, self.agent, Instant::now());
+        let hooked = self.host.view().is_some_and(|view| view.hooked == Some(true));
+        self.links.want(member, lineage, peers, self.plane.lanes(hooked), self.agent, Instant::now());
         let planes = peers
             .iter()
             .map(|peer| PlanePeer {

@@ -4,13 +4,13 @@ use super::{Command, Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
 use crate::agent::MemberId;
 use crate::copies::{Copy, Said};
 use crate::fetch::{self, Next, Progress};
-use crate::links::Misfit;
+use crate::links::{Due, Misfit};
 use mio::{Interest, Token};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
-use rejoin_protocol::ids::{Checkpoint, Incarnation, Rank};
+use rejoin_protocol::ids::{Checkpoint, Incarnation, Lane, Rank};
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::Kind;
 use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
@@ -102,33 +102,42 @@ impl Control {
     }
 
     pub(super) fn make_due_links(&mut self, now: Instant) {
-        for (member, peer, incarnation, address) in self.links.due(now) {
+        for Due { member, peer, incarnation, lane, address } in self.links.due(now) {
             let generation = self.host.view().map(|view| view.generation).unwrap_or_default();
             let purpose = Purpose::Data {
+                lane,
                 rank: member.rank,
                 incarnation: member.incarnation,
                 peer,
                 peer_incarnation: incarnation,
                 generation,
             };
-            let role = Role::Making { member, peer, peer_incarnation: incarnation };
+            let role = Role::Making { member, peer, peer_incarnation: incarnation, lane };
             match self.connect(address, purpose, role) {
                 Ok(token) => {
-                    self.links.making(member, peer, token);
+                    self.links.making(member, peer, lane, token);
                     self.serve_connection(token);
                 }
                 Err((reason, _)) => {
                     let token = Token(0);
-                    self.links.making(member, peer, token);
-                    self.link_try_failed(member, peer, incarnation, token, reason);
+                    self.links.making(member, peer, lane, token);
+                    self.link_try_failed(member, peer, incarnation, lane, token, reason);
                 }
             }
         }
     }
 
-    fn link_try_failed(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, token: Token, reason: String) {
-        log::debug!("{} link to rank {peer}: {reason}", self.shared.prefix_of(member.rank));
-        if self.links.try_failed(member, peer, token, Instant::now()) {
+    fn link_try_failed(
+        &mut self,
+        member: MemberId,
+        peer: Rank,
+        theirs: Incarnation,
+        lane: Lane,
+        token: Token,
+        reason: String,
+    ) {
+        log::debug!("{} link to rank {peer} for {lane}: {reason}", self.shared.prefix_of(member.rank));
+        if self.links.try_failed(member, peer, lane, token, Instant::now()) {
             let MemberId { rank, incarnation } = member;
             let reason = format!("many tries failed, the last: {reason}");
             self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
@@ -426,11 +435,11 @@ impl Control {
                 connection.link.admit();
             }
             // Seen from the other side: its rank is our peer.
-            Purpose::Data { rank: peer, incarnation: theirs, peer: rank, peer_incarnation: own, .. } => {
-                match self.links.fits(rank, own, peer, theirs) {
+            Purpose::Data { rank: peer, incarnation: theirs, peer: rank, peer_incarnation: own, lane, .. } => {
+                match self.links.fits(rank, own, peer, theirs, lane) {
                     Ok(()) => {
                         connection.link.admit();
-                        self.hand_over(token, MemberId { rank, incarnation: own }, peer, theirs);
+                        self.hand_over(token, MemberId { rank, incarnation: own }, peer, theirs, lane);
                     }
                     Err(Misfit::NotYet(reason)) => {
                         connection.link.refuse(Error::new(Code::TimedOut, format!("not yet: {reason}")));
@@ -453,9 +462,9 @@ impl Control {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         connection.established = true;
         match &connection.role {
-            Role::Making { member, peer, peer_incarnation } => {
-                let (member, peer, theirs) = (*member, *peer, *peer_incarnation);
-                self.hand_over(token, member, peer, theirs);
+            Role::Making { member, peer, peer_incarnation, lane } => {
+                let (member, peer, theirs, lane) = (*member, *peer, *peer_incarnation, *lane);
+                self.hand_over(token, member, peer, theirs, lane);
             }
             Role::Fetching(member, number) => {
                 let request = self.gatherings.get(member).and_then(|gathering| gathering.request(*number));
@@ -471,13 +480,13 @@ impl Control {
     }
 
     /// Gives a data link that stands to the plane.
-    fn hand_over(&mut self, token: Token, member: MemberId, peer: Rank, theirs: Incarnation) {
+    fn hand_over(&mut self, token: Token, member: MemberId, peer: Rank, theirs: Incarnation, lane: Lane) {
         let Some(mut connection) = self.remove(token) else { return };
         if let Err(cause) = connection.link.flush() {
             log::debug!("{} link to rank {peer}: {cause}", self.shared.prefix_of(member.rank));
         }
-        if self.links.up(member, peer, theirs) {
-            self.plane.link(member.rank, member.incarnation, peer, theirs, connection.link);
+        if self.links.up(member, peer, theirs, lane) {
+            self.plane.link(member.rank, member.incarnation, peer, theirs, lane, connection.link);
         }
     }
 
@@ -497,8 +506,8 @@ impl Control {
         let Some(connection) = self.remove(token) else { return };
         match connection.role {
             Role::Unknown | Role::Serving(_) => {}
-            Role::Making { member, peer, peer_incarnation } => {
-                self.link_try_failed(member, peer, peer_incarnation, token, reason)
+            Role::Making { member, peer, peer_incarnation, lane } => {
+                self.link_try_failed(member, peer, peer_incarnation, lane, token, reason)
             }
             Role::Copying(copy) => {
                 log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), copy.checkpoint.version);

@@ -9,11 +9,12 @@ use bytes::Bytes;
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::Waker;
 use parking_lot::Mutex;
-use rejoin_protocol::collective::{self, Extent, Invitation};
+use rejoin_protocol::collective::{self, Extent};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Rank, Version};
+use rejoin_protocol::host::Offer;
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lane, Rank, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ pub(crate) enum Command {
         rank: Rank,
         attempt: Attempt,
         terms: String,
-        board: Option<Invitation>,
+        offer: Offer,
         wait: Waiting<Joined>,
     },
     CancelJoin {
@@ -62,6 +63,7 @@ pub(crate) enum Command {
         member: MemberId,
         peer: Rank,
         peer_incarnation: Incarnation,
+        lane: Lane,
         reason: String,
     },
     Interrupted {
@@ -257,15 +259,21 @@ impl AgentReports for Reports {
         self.0.prefix_of(rank)
     }
 
+    fn situation(&self) -> String {
+        self.0.situation()
+    }
+
     fn link_down(
         &self,
         rank: Rank,
         incarnation: Incarnation,
         peer: Rank,
         peer_incarnation: Incarnation,
+        lane: Lane,
         reason: String,
     ) {
-        self.0.command(Command::LinkDown { member: MemberId { rank, incarnation }, peer, peer_incarnation, reason });
+        let member = MemberId { rank, incarnation };
+        self.0.command(Command::LinkDown { member, peer, peer_incarnation, lane, reason });
     }
 
     fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {

@@ -7,7 +7,8 @@ use parking_lot::{Condvar, Mutex};
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::ids::{Attempt, Incarnation, Lineage, Rank, Version};
+use rejoin_agent::protocol::host::Start;
+use rejoin_agent::protocol::ids::{Attempt, Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, Link, PortRange, Secret};
@@ -36,7 +37,7 @@ struct Remembered {
 #[derive(Clone, Default)]
 pub struct TestPlane {
     remembered: Arc<(Mutex<Remembered>, Condvar)>,
-    reports: Arc<Mutex<Option<Box<dyn AgentReports>>>>,
+    reports: Arc<Mutex<Option<Arc<dyn AgentReports>>>>,
 }
 
 impl TestPlane {
@@ -83,6 +84,7 @@ impl TestPlane {
             Incarnation(incarnation),
             Rank(peer),
             Incarnation(peer_incarnation),
+            Lane::Channels,
             "cut by the test".into(),
         );
     }
@@ -93,13 +95,24 @@ impl TestPlane {
 }
 
 impl DataPlane for TestPlane {
-    fn attach(&self, agent: Box<dyn AgentReports>) {
+    fn attach(&self, agent: Arc<dyn AgentReports>) {
         *self.reports.lock() = Some(agent);
     }
     fn seated(&self, _: Rank, _: Incarnation) {}
-    fn start(&self, _: Rank, _: Incarnation, _: u32, _: Lineage, _: Version) {}
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Channels]
+    }
+    fn start(&self, _: Rank, _: u32, _: &Start) {}
     fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation, link: Link) {
+    fn link(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        _: Lane,
+        link: Link,
+    ) {
         self.change(|remembered| {
             remembered.links.insert((rank, peer), (incarnation, peer_incarnation, Some(link)));
         });

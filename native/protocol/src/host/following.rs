@@ -170,6 +170,7 @@ impl Host {
     fn take_plan(&mut self, plan: Plan) {
         let Some(view) = self.view.as_mut().filter(|view| view.generation == plan.generation) else { return };
         view.lineage = plan.lineage;
+        view.hooked = plan.hooked.or(view.hooked);
         if let Some(first) = plan.newcomers.first() {
             // A plan that begins a lineage comes after its view.
             view.branches.resize(plan.lineage.0 as usize, first.version);
@@ -265,7 +266,8 @@ impl Host {
     /// The task's join returns.
     pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, source: String, millis: u64) {
         let Newcomer { rank, incarnation, version, checkpoint, own, local, .. } = newcomer;
-        let start = Start { incarnation, lineage, version, checkpoint, own, local };
+        let hooked = self.view.as_ref().is_some_and(|view| view.hooked == Some(true));
+        let start = Start { incarnation, lineage, version, checkpoint, own, local, hooked };
         let Some(member) = self.member(rank, incarnation) else { return };
         let attempt = member.attempt;
         member.stage = Stage::Running(Running::new(start.clone()));

@@ -12,6 +12,7 @@ use crate::collective::{self, Extent, Invitation};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
+use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version};
 use crate::member::Member;
 use crate::message::{AgentMessage, Timing, TrackerMessage};
@@ -62,8 +63,8 @@ pub enum Input {
         attempt: Attempt,
         /** What it assumes. */
         terms: String,
-        /** The memory that it shares with ranks of the same host, for its collectives. */
-        board: Option<Invitation>,
+        /** What it offers to the others. */
+        offer: Offer,
     },
     /// A fetch asked for by `Output::Fetch` is done; the bytes are in the store and their digest was verified.
     Fetched {
@@ -204,6 +205,15 @@ pub enum Input {
     Wake,
 }
 
+/// What a rank that joins offers to the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// The memory that it shares with ranks of the same host, for its collectives.
+    pub board: Option<Invitation>,
+    /// Whether its training library's collectives can be taken over.
+    pub hook: Hook,
+}
+
 /// What a newcomer starts from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
@@ -219,6 +229,8 @@ pub struct Start {
     pub own: Option<Checkpoint>,
     /// What only this rank had.
     pub local: Option<Vec<u8>>,
+    /// Whether the training library's collectives are taken over, at all ranks.
+    pub hooked: bool,
 }
 
 /// A rank to be linked with.
@@ -455,7 +467,7 @@ impl Host {
             Input::TrackerUp => self.tracker_up(),
             Input::TrackerDown { reason } => self.tracker_down(reason),
             Input::Tracker(message) => self.follow(message),
-            Input::Join { rank, attempt, terms, board } => self.join(rank, attempt, terms, board),
+            Input::Join { rank, attempt, terms, offer } => self.join(rank, attempt, terms, offer),
             Input::Fetched { rank, incarnation, source, millis } => self.fetched(rank, incarnation, source, millis),
             Input::FetchFailed { rank, incarnation, reason } => self.fetch_failed(rank, incarnation, reason),
             Input::Entered { rank, incarnation, checkpoint, local } => {

@@ -1,7 +1,6 @@
 //! What the tasks of this process do: join, take checkpoints, finish, end.
 
-use super::{Host, Local, Output};
-use crate::collective::Invitation;
+use super::{Host, Local, Offer, Output};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{Attempt, Checkpoint, Incarnation, Millis, Position, Rank, Version};
@@ -17,7 +16,7 @@ const FETCH_TRIES: u32 = 5;
 const FETCH_PAUSE_MILLIS: u64 = 100;
 
 impl Host {
-    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, board: Option<Invitation>) {
+    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, offer: Offer) {
         if let Some(outcome) = self.ended.clone() {
             self.outputs.push_back(Output::Over { rank, attempt, outcome });
             return;
@@ -35,8 +34,8 @@ impl Host {
             // Asked again: the caller of the first time is gone.
             self.members.remove(index);
         }
-        self.members.push(Member::joining(rank, attempt, terms.clone(), board, self.now));
-        self.send(AgentMessage::Join { rank, attempt, terms });
+        self.members.push(Member::joining(rank, attempt, terms.clone(), offer.clone(), self.now));
+        self.send(AgentMessage::Join { rank, attempt, terms, hook: offer.hook });
     }
 
     pub(super) fn refuse_join_when_closed(&mut self, rank: Rank, attempt: Attempt) {

@@ -57,9 +57,9 @@ impl Host {
     }
 
     fn tell_again(&mut self, member: Member) {
-        let Member { rank, attempt, terms, incarnation, stage, .. } = member;
+        let Member { rank, attempt, terms, incarnation, stage, offer, .. } = member;
         if let Stage::Joining { .. } = stage {
-            self.send(AgentMessage::Join { rank, attempt, terms });
+            self.send(AgentMessage::Join { rank, attempt, terms, hook: offer.hook });
             return;
         }
         let Some(incarnation) = incarnation else { return };
@@ -80,7 +80,8 @@ impl Host {
                 state: member.state()?,
                 oldest,
                 results: member.running().map(|running| running.results.clone()).unwrap_or_default(),
-                board: member.board,
+                board: member.offer.board,
+                hook: member.offer.hook.clone(),
             })
         });
         let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();

@@ -4,6 +4,7 @@ use super::seats::{outdated, Death};
 use super::{Output, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
+use crate::hook::{self, Hook};
 use crate::ids::{AgentId, Attempt, Generation, Incarnation, Millis, Position, Rank, Version};
 use crate::message::TrackerMessage;
 use crate::plan::list;
@@ -41,22 +42,22 @@ impl Tracker {
         self.seat(rank).is_some_and(|seat| seat.is(incarnation) && seat.agent == agent)
     }
 
-    pub(super) fn join(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String) {
+    pub(super) fn join(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String, hook: Hook) {
         if let Some(over) = self.over.clone() {
             self.send(agent, TrackerMessage::Ended(over));
             return;
         }
-        if self.joins_later(agent, rank, attempt, &terms) {
+        if self.joins_later(agent, rank, attempt, &terms, &hook) {
             return;
         }
-        if let Err(error) = self.admit(agent, rank, attempt, terms) {
+        if let Err(error) = self.admit(agent, rank, attempt, terms, hook) {
             let reason = error.message.clone();
             self.send(agent, TrackerMessage::JoinRefused { rank, attempt, error });
             self.event(Event::RankRefused { rank, attempt, reason });
         }
     }
 
-    fn admit(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String) -> Result<(), Error> {
+    fn admit(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String, hook: Hook) -> Result<(), Error> {
         let world = self.config.world;
         let Some(seat) = self.seat(rank) else {
             return Err(Error::new(
@@ -73,6 +74,7 @@ impl Tracker {
                 ),
             ));
         }
+        hook::fits(rank, &hook, self.hooked)?;
         if seat.state != State::Vacant {
             if seat.attempt == attempt && seat.agent == agent {
                 self.seat_again(agent, rank);
@@ -99,6 +101,9 @@ impl Tracker {
         }
         self.terms.get_or_insert(terms);
         self.give_seat(agent, rank, attempt);
+        if let Some(seat) = self.seat_mut(rank) {
+            seat.hook = hook;
+        }
         Ok(())
     }
 

@@ -165,6 +165,8 @@ pub struct Tracker {
     links: BTreeMap<u64, AgentId>,
     seats: Vec<SeatRecord>,
     terms: Option<String>,
+    /// Whether training libraries' collectives are taken over; for the life of the job once it was agreed.
+    hooked: Option<bool>,
     /// Why the next view is due.
     changed: Option<String>,
     /// Agents whose standing for the present generation is still out.
@@ -214,6 +216,7 @@ impl Tracker {
             links: BTreeMap::new(),
             seats,
             terms: None,
+            hooked: None,
             changed: None,
             missing_standings: BTreeSet::new(),
             planned_before: false,
@@ -313,7 +316,7 @@ impl Tracker {
         match message {
             AgentMessage::Register(_) => {}
             AgentMessage::Heartbeat { sequence, ranks } => self.heartbeat(agent, sequence, &ranks),
-            AgentMessage::Join { rank, attempt, terms } => self.join(agent, rank, attempt, terms),
+            AgentMessage::Join { rank, attempt, terms, hook } => self.join(agent, rank, attempt, terms, hook),
             AgentMessage::Standing(standing) => self.standing(agent, standing),
             AgentMessage::Local { rank, incarnation, at, bytes } => self.local(rank, incarnation, at, bytes),
             AgentMessage::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),

@@ -2,6 +2,7 @@
 
 use super::{State, Tracker};
 use crate::event::Event;
+use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use crate::message::{Newcomer, Plan, RankStanding, RankState, Standing, TrackerMessage};
 use crate::plan::{decide, Decision, Member, Situation};
@@ -47,6 +48,7 @@ impl Tracker {
             branches: self.chain.branches().to_vec(),
             has_begun: self.planned_before || self.forgotten().is_some(),
             terms: self.terms.clone(),
+            hooked: self.hooked,
             seats: self.seats.iter().map(|seat| seat.told()).collect(),
             agents: agents.collect(),
         }
@@ -99,6 +101,7 @@ impl Tracker {
         }
         if let Some(seat) = self.seat_mut(told.rank) {
             seat.board = told.board;
+            seat.hook.clone_from(&told.hook);
         }
         let lineage = self.chain.lineage();
         match told.state {
@@ -172,6 +175,7 @@ impl Tracker {
                 if branch {
                     self.branch(version, &reason);
                 }
+                self.agree_about_the_hook();
                 let starting = !members.iter().any(|member| matches!(member, Member::Living { .. }));
                 self.set_ceiling(version, starting);
                 let plan = self.make_plan(version, checkpoint, holders, reason);
@@ -197,9 +201,22 @@ impl Tracker {
         }
         let (lineage, table) = (self.lineage(), self.table());
         let (newcomers, holders) = (Vec::new(), Vec::new());
-        let plan = Plan { generation: self.generation, lineage, newcomers, table, holders, reason };
+        let (generation, hooked) = (self.generation, self.hooked);
+        let plan = Plan { generation, lineage, newcomers, table, holders, reason, hooked };
         self.last_plan = Some(plan.clone());
         self.send_all(&TrackerMessage::Plan(plan));
+    }
+
+    /// The first plan decides, with what all ranks have said.
+    fn agree_about_the_hook(&mut self) {
+        if self.hooked.is_some() {
+            return;
+        }
+        let (hooked, reason) = hook::agree(self.seats.iter().map(|seat| &seat.hook));
+        self.hooked = Some(hooked);
+        if let Some(reason) = reason {
+            self.event(Event::HookAgreed { hooked, reason });
+        }
     }
 
     fn branch(&mut self, version: Version, reason: &str) {
@@ -252,7 +269,8 @@ impl Tracker {
             newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local });
             seat.state = State::Planned { at: version, round, oldest: version };
         }
-        Plan { generation: self.generation, lineage: self.lineage(), newcomers, table, holders, reason }
+        let (generation, lineage, hooked) = (self.generation, self.lineage(), self.hooked);
+        Plan { generation, lineage, newcomers, table, holders, reason, hooked }
     }
 
     /// What every agent that can be asked holds.
@@ -280,7 +298,8 @@ impl Tracker {
             let results = seat.results.clone();
             let (incarnation, attempt) = (seat.incarnation?, seat.attempt);
             let board = seat.board.filter(|_| self.shares_memory);
-            Some(RankStanding { rank, incarnation, attempt, state, oldest, results, board })
+            let hook = seat.hook.clone();
+            Some(RankStanding { rank, incarnation, attempt, state, oldest, results, board, hook })
         });
         all.collect()
     }

@@ -2,6 +2,7 @@
 
 use crate::collective::{Extent, Invitation};
 use crate::error::{Code, Error};
+use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
 use crate::view::{Seat, SeatState};
 use alloc::collections::BTreeMap;
@@ -58,6 +59,8 @@ pub(super) struct SeatRecord {
     pub(super) results: Vec<Extent>,
     /// The memory that it shares, as of the last standing.
     pub(super) board: Option<Invitation>,
+    /// Whether its training library's collectives can be taken over, as it said last.
+    pub(super) hook: Hook,
     /// What only this rank has, by version; `None` if it never had anything.
     pub(super) locals: Option<BTreeMap<Position, Vec<u8>>>,
 }
@@ -79,6 +82,7 @@ impl SeatRecord {
             deaths: Vec::new(),
             results: Vec::new(),
             board: None,
+            hook: Hook::Unasked,
             locals: None,
         }
     }

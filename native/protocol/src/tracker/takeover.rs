@@ -13,6 +13,7 @@ use super::agents::AgentRecord;
 use super::{Output, SeatRecord, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
+use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank, Version};
 use crate::message::{RankStanding, RankState};
 use crate::plan::Chain;
@@ -32,8 +33,8 @@ pub(super) struct Takeover {
     joins: Vec<Join>,
 }
 
-/// An agent asks for a seat of this rank, for this try, which came with these terms.
-pub(super) type Join = (AgentId, Rank, Attempt, String);
+/// An agent asks for a seat of this rank, for this try, which came with these terms, and can hook or not.
+pub(super) type Join = (AgentId, Rank, Attempt, String, Hook);
 
 /// Each life of the tracker numbers incarnations from a place of its own on: the one before may have given numbers that
 /// nobody who lives has heard of.
@@ -66,6 +67,8 @@ impl Tracker {
             if self.terms.is_none() {
                 self.terms.clone_from(&view.terms);
             }
+            // What was agreed was agreed for the life of the job: no two views say different things.
+            self.hooked = self.hooked.or(view.hooked);
             takeover.newest = Some(view);
         }
         for told in ranks {
@@ -78,6 +81,7 @@ impl Tracker {
             (seat.attempt, seat.was_here, seat.agent, seat.waits_since) = (told.attempt, true, agent, now);
             seat.results.clone_from(&told.results);
             seat.board = told.board;
+            seat.hook.clone_from(&told.hook);
             seat.state = match told.state {
                 RankState::Fresh => State::Fresh,
                 // One that has reported its end does so again.
@@ -125,10 +129,17 @@ impl Tracker {
     }
 
     /// A seat is asked for while the job is being taken over: later. True when it was put off.
-    pub(super) fn joins_later(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: &str) -> bool {
+    pub(super) fn joins_later(
+        &mut self,
+        agent: AgentId,
+        rank: Rank,
+        attempt: Attempt,
+        terms: &str,
+        hook: &Hook,
+    ) -> bool {
         let Some(takeover) = self.takeover.as_mut() else { return false };
-        takeover.joins.retain(|(other, its, older, _)| (*other, *its, *older) != (agent, rank, attempt));
-        takeover.joins.push((agent, rank, attempt, terms.into()));
+        takeover.joins.retain(|(other, its, older, ..)| (*other, *its, *older) != (agent, rank, attempt));
+        takeover.joins.push((agent, rank, attempt, terms.into(), hook.clone()));
         true
     }
 
@@ -214,12 +225,12 @@ impl Tracker {
         }
         self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
         // The newest try of each rank gets the seat, and the others are refused.
-        joins.sort_by_key(|(_, _, attempt, _)| core::cmp::Reverse(*attempt));
+        joins.sort_by_key(|(_, _, attempt, ..)| core::cmp::Reverse(*attempt));
         let is_there = |(agent, ..): &Join| self.agents.get(agent).is_some_and(AgentRecord::counts);
         let (here, late): (Vec<Join>, Vec<Join>) = joins.into_iter().partition(is_there);
         self.late_joins = late;
-        for (agent, rank, attempt, terms) in here {
-            self.join(agent, rank, attempt, terms);
+        for (agent, rank, attempt, terms, hook) in here {
+            self.join(agent, rank, attempt, terms, hook);
         }
     }
 
@@ -228,8 +239,8 @@ impl Tracker {
         let (here, late) = core::mem::take(&mut self.late_joins).into_iter().partition(|(late, ..)| *late == agent);
         self.late_joins = late;
         let here: Vec<Join> = here;
-        for (agent, rank, attempt, terms) in here {
-            self.join(agent, rank, attempt, terms);
+        for (agent, rank, attempt, terms, hook) in here {
+            self.join(agent, rank, attempt, terms, hook);
         }
     }
 
@@ -254,6 +265,7 @@ impl Tracker {
         if self.knows_nothing && !is_known && (view.has_begun || view.seats.iter().any(|seat| seat.planned)) {
             self.chain = Chain::of(view.branches.clone());
             self.planned_before = true;
+            self.hooked = self.hooked.or(view.hooked);
         }
     }
 

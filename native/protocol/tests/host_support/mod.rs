@@ -54,6 +54,7 @@ pub fn view(number: u32, seats: &[Option<u32>], planned: bool) -> View {
         branches: Vec::new(),
         has_begun: true,
         terms: None,
+        hooked: None,
         lineage: Lineage(0),
         seats: seats.collect(),
         agents: (1..=4).map(address).collect(),
@@ -80,6 +81,7 @@ pub fn plan(number: u32, newcomers: Vec<Newcomer>, holders: &[u64]) -> Plan {
         table: Vec::new(),
         holders: holders.iter().copied().map(AgentId).collect(),
         reason: "because".into(),
+        hooked: None,
     }
 }
 
@@ -125,7 +127,12 @@ impl Desk {
     }
 
     pub fn join(&mut self, rank: u32, task: u32) -> Vec<Output> {
-        self.input(Input::Join { rank: Rank(rank), attempt: attempt(task), terms: "terms".into(), board: None })
+        self.input(Input::Join {
+            rank: Rank(rank),
+            attempt: attempt(task),
+            terms: "terms".into(),
+            offer: Default::default(),
+        })
     }
 
     /// Rank 0 has a seat and a view with all three ranks.

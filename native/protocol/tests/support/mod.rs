@@ -3,6 +3,7 @@
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
+use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version,
 };
@@ -61,6 +62,7 @@ pub fn stands(rank: u32, incarnation: u32, state: RankState) -> RankStanding {
         oldest: Version(oldest),
         results: Vec::new(),
         board: None,
+        hook: Hook::Unasked,
     }
 }
 
@@ -153,7 +155,11 @@ impl Desk {
     }
 
     pub fn joins(&mut self, link: u64, rank: u32, attempt: Attempt) -> Vec<Output> {
-        self.says(link, AgentMessage::Join { rank: Rank(rank), attempt, terms: "terms".into() }).to_vec()
+        self.joins_with(link, rank, attempt, Hook::Unasked)
+    }
+
+    pub fn joins_with(&mut self, link: u64, rank: u32, attempt: Attempt, hook: Hook) -> Vec<Output> {
+        self.says(link, AgentMessage::Join { rank: Rank(rank), attempt, terms: "terms".into(), hook }).to_vec()
     }
 
     /// Answers the newest view.

@@ -242,7 +242,7 @@ impl Process {
                     rank,
                     attempt,
                     terms: "the same for all".into(),
-                    board: None,
+                    offer: Default::default(),
                 });
             }
             Input::Wake => {

@@ -94,7 +94,10 @@ impl World {
 
     pub(super) fn task_joins(&mut self, process: ProcessId, rank: Rank, attempt: Attempt) {
         if self.processes.get(&process).is_some_and(|there| there.tasks.contains_key(&(rank, attempt))) {
-            self.control(process, HostInput::Join { rank, attempt, terms: "the same for all".into(), board: None });
+            self.control(
+                process,
+                HostInput::Join { rank, attempt, terms: "the same for all".into(), offer: Default::default() },
+            );
         }
     }
 

@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use mio::net::TcpStream;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_protocol::wire::{Header, Kind};
 use rejoin_transport::{Flushed, Hello, JobId, Keys, Link, LinkError, Listener, PortRange, Purpose, Received, Secret};
 use std::io::{ErrorKind, Read, Write};
@@ -17,6 +17,7 @@ pub fn keys() -> Keys {
 
 pub fn hello(encrypt: bool) -> Hello {
     let purpose = Purpose::Data {
+        lane: Lane::Channels,
         rank: Rank(2),
         incarnation: Incarnation(1),
         peer: Rank(0),

@@ -85,6 +85,11 @@ impl Xgboost {
     }
 
     pub fn matrix(&self, data: &[f32], rows: usize, columns: usize, label: &[f32]) -> Matrix<'_> {
+        self.try_matrix(data, rows, columns, label).expect("a matrix")
+    }
+
+    /// Ranks talk to each other while it is made.
+    pub fn try_matrix(&self, data: &[f32], rows: usize, columns: usize, label: &[f32]) -> Result<Matrix<'_>, String> {
         let mut handle: Handle = null_mut();
         call!(
             self,
@@ -95,8 +100,8 @@ impl Xgboost {
             columns as u64,
             f32::NAN,
             &mut handle
-        )
-        .expect("a matrix");
+        )?;
+        let matrix = Matrix { library: self, handle };
         call!(
             self,
             b"XGDMatrixSetFloatInfo",
@@ -105,9 +110,8 @@ impl Xgboost {
             c"label".as_ptr(),
             label.as_ptr(),
             label.len() as u64
-        )
-        .expect("labels");
-        Matrix { library: self, handle }
+        )?;
+        Ok(matrix)
     }
 
     pub fn booster(&self, matrix: &Matrix<'_>, parameters: &[(&str, &str)], model: Option<&[u8]>) -> Booster<'_> {

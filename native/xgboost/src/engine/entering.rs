@@ -143,11 +143,13 @@ impl crate::seat::Seat {
     /// channel has no connection.
     fn rest(&mut self, goal: Goal) -> Result<Option<bool>, Error> {
         let rank = self.rank;
+        // XGBoost's init may return before this engine has seen its last byte; with the hook nothing else follows in boot.
+        let absent = self.door.as_ref().and_then(|door| door.bootstrap.as_ref()).map(|_| false);
         let Some(training) = &mut self.training else { return Ok(None) };
         let mut own = None;
         for peer in training.neighbours(rank) {
             let Some(channel) = training.channel(peer) else { return Ok(None) };
-            let Some(worker) = &mut channel.worker else { return Ok(None) };
+            let Some(worker) = &mut channel.worker else { return Ok(absent) };
             let unknown = |cause| {
                 Error::new(
                     Code::Io,

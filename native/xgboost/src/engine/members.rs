@@ -9,7 +9,7 @@ use crate::story::Story;
 use mio::Interest;
 use rejoin_agent::PlanePeer;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_transport::Link;
 use std::time::Instant;
 
@@ -42,6 +42,7 @@ impl Engine {
         let mut seat = self.seats.swap_remove(index);
         self.shared.members.lock().retain(|(other, _)| *other != rank);
         self.shared.in_place.lock().remove(&(rank, old));
+        self.shared.routed.lock().remove(&(rank, old));
         self.close_door(&mut seat);
         for mut channel in seat.training.into_iter().flat_map(|training| training.channels) {
             self.drop_road(&mut channel);
@@ -188,12 +189,23 @@ impl Engine {
     pub(super) fn dig_grave(&mut self, rank: Rank) {
         let due = Instant::now() + self.config.free_delay;
         let Some(seat) = self.seat(rank) else { return };
+        let member = (rank, seat.incarnation);
         let bootstrap = seat.door.as_mut().and_then(|door| door.bootstrap.take());
         let channels = seat.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
         if bootstrap.is_some() || !sockets.is_empty() {
-            self.graves.push(Grave { due, sockets, bootstrap });
+            self.graves.push(Grave { member, due, sockets, bootstrap });
         }
+    }
+
+    /// The incarnation is over, and its worker's own thread says so: it waits for nothing of XGBoost's, so that the connections
+    /// can be reset at once.
+    pub(super) fn give_up(&mut self, member: Member, error: Error) {
+        self.free(member, error);
+        let (now, later) = std::mem::take(&mut self.graves).into_iter().partition(|grave| grave.member == member);
+        self.graves = later;
+        let now: Vec<Grave> = now;
+        now.into_iter().for_each(|grave| self.bury(grave));
     }
 
     pub(super) fn retire(&mut self, member: Member) {
@@ -251,7 +263,7 @@ impl Engine {
         reason: String,
     ) {
         if let Some(agent) = self.shared.agent() {
-            agent.link_down(member.0, member.1, peer, peer_incarnation, reason);
+            agent.link_down(member.0, member.1, peer, peer_incarnation, Lane::Channels, reason);
         }
     }
 }

@@ -36,6 +36,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Sockets of a worker that is being freed, until they are reset.
 struct Grave {
+    member: Member,
     due: Instant,
     sockets: Vec<WorkerSocket>,
     bootstrap: Option<Bootstrap>,
@@ -191,11 +192,21 @@ impl Engine {
                 let all: Vec<Rank> = self.seats.iter().map(|seat| seat.rank).collect();
                 all.into_iter().for_each(|rank| self.make_all_busy(rank));
             }
+            Command::MakeRoom => {
+                if let Some(rank) = self.seats.first().map(|seat| seat.rank) {
+                    self.spill_excess(rank);
+                }
+            }
             Command::Communicator { member, variant, reply } => {
                 // Nobody there to hear it means that the trainer's thread is gone.
                 let _ = reply.send(self.communicator(member, variant));
             }
             Command::Wait { member, goal, reply } => self.ask_to_wait(member, goal, reply),
+            Command::GiveUp { member, error, reply } => {
+                self.give_up(member, error);
+                // Nobody there to hear it means that the trainer's thread is gone.
+                let _ = reply.send(());
+            }
             Command::Retire(member) => self.retire(member),
             Command::Close => self.over = true,
         }

@@ -120,7 +120,7 @@ impl Engine {
     }
 
     /// Moves the oldest logs to disk when they have outgrown the memory.
-    fn spill_excess(&mut self, rank: Rank) {
+    pub(super) fn spill_excess(&mut self, rank: Rank) {
         loop {
             let excess = self.shared.budget.excess();
             if excess == 0 {

@@ -6,6 +6,7 @@
 use super::slots::{self, Swap};
 use super::TapState;
 use crate::engine::{Engine, Moved};
+use crate::loaded::pin_own;
 use crate::phase_log::Budget;
 use crate::shared::Member;
 use libc::{c_int, c_void, nfds_t, pollfd, size_t, ssize_t, POLLIN, POLLOUT};
@@ -50,7 +51,7 @@ pub(crate) fn install() -> Result<(), String> {
         Swap { name: "poll", original: libc::poll as *const () as usize, ours: poll as *const () as usize },
         Swap { name: "close", original: libc::close as *const () as usize, ours: close as *const () as usize },
     ];
-    slots::pin(send as *const () as usize)?;
+    pin_own(send as *const () as usize)?;
     match slots::swap("xgboost", &swaps)? {
         0 => Err("no library with \"xgboost\" in its name is loaded".into()),
         _ => Ok(()),

@@ -1,7 +1,8 @@
 //! The slots through which a loaded library calls functions of the C library (ELF's relocations of kind "jump slot" and
 //! "global data": System V ABI, chapter 5; glibc's `dl_iterate_phdr`).
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use crate::loaded::{libraries, protect, Library};
+use std::ffi::{c_char, CStr};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// A function that is to be called instead, and the one of the C library.
@@ -14,13 +15,9 @@ pub(crate) struct Swap {
 /// A library's slots for all of the functions.
 #[derive(Debug)]
 struct Found {
-    library: String,
+    library: Library,
     /// By function, in the order of the swaps; a function may have several slots.
     slots: Vec<Vec<usize>>,
-    /// Addresses of the library's code: a slot that wasn't used yet points to a stub there.
-    code: Vec<std::ops::Range<usize>>,
-    /// Made read-only by the loader.
-    sealed: Vec<std::ops::Range<usize>>,
 }
 
 #[repr(C)]
@@ -42,7 +39,6 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
-const PT_GNU_RELRO: u32 = 0x6474_e552;
 
 /// Kinds of relocations that hold a function's address: global data, jump slot.
 #[cfg(target_arch = "x86_64")]
@@ -58,54 +54,22 @@ const KINDS: [u32; 0] = [];
 /// # Errors
 /// What was unexpected; then nothing was changed in the library that it is about.
 pub(crate) fn swap(word: &str, swaps: &[Swap]) -> Result<usize, String> {
-    let mut search = Search { word, swaps, found: Vec::new() };
-    // SAFETY: the callback is given the pointer that stands here, for the length of the call.
-    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
-    let found = std::mem::take(&mut search.found);
+    // SAFETY: XGBoost's library is in use by those who ask, and stays loaded meanwhile.
+    let found: Vec<Found> = libraries(word).into_iter().filter_map(|library| unsafe { read(library, swaps) }).collect();
     for library in &found {
         library.swap(swaps)?;
     }
     Ok(found.len())
 }
 
-struct Search<'a> {
-    word: &'a str,
-    swaps: &'a [Swap],
-    found: Vec<Found>,
-}
-
-unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: libc::size_t, search: *mut c_void) -> c_int {
-    // SAFETY: the loader gives a valid description for the length of this call; `search` is what `swap` has given.
-    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search<'_>>()) };
-    if info.dlpi_name.is_null() {
-        return 0;
-    }
-    // SAFETY: the loader's names end with a zero.
-    let name = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy();
-    let file = name.rsplit('/').next().unwrap_or_default();
-    if file.contains(search.word) && file.contains(".so") {
-        // SAFETY: the library is loaded while the loader calls us.
-        if let Some(found) = unsafe { read(info, name.into_owned(), search.swaps) } {
-            search.found.push(found);
-        }
-    }
-    0
-}
-
 /// # Safety
-/// `info` describes a library that is loaded and stays so.
-unsafe fn read(info: &libc::dl_phdr_info, library: String, swaps: &[Swap]) -> Option<Found> {
-    let base = info.dlpi_addr as usize;
-    // SAFETY: the loader gives that many headers.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum as usize) };
-    let range = |header: &libc::Elf64_Phdr| {
-        let start = base + header.p_vaddr as usize;
-        start..start + header.p_memsz as usize
-    };
-    let of_kind = |kind: u32| headers.iter().filter(move |header| header.p_type == kind);
-    let code = of_kind(libc::PT_LOAD).filter(|header| header.p_flags & libc::PF_X != 0).map(range).collect();
-    let sealed = of_kind(PT_GNU_RELRO).map(range).collect();
-    let mut entry = range(of_kind(libc::PT_DYNAMIC).next()?).start as *const Dynamic;
+/// The library is loaded and stays so.
+unsafe fn read(library: Library, swaps: &[Swap]) -> Option<Found> {
+    let base = library.base;
+    if library.dynamic == 0 {
+        return None;
+    }
+    let mut entry = library.dynamic as *const Dynamic;
     let (mut strings, mut symbols, mut tables) = (0, 0, [(0, 0), (0, 0)]);
     // SAFETY: a dynamic section ends with an entry of tag 0.
     while let Some(Dynamic { tag, value }) = Some(unsafe { &*entry }).filter(|entry| entry.tag != 0) {
@@ -144,7 +108,7 @@ unsafe fn read(info: &libc::dl_phdr_info, library: String, swaps: &[Swap]) -> Op
             }
         }
     }
-    Some(Found { library, slots, code, sealed })
+    Some(Found { library, slots })
 }
 
 impl Found {
@@ -154,12 +118,12 @@ impl Found {
             unsafe { &*(*slot as *const AtomicUsize) }.load(SeqCst)
         };
         for (slots, swap) in self.slots.iter().zip(swaps) {
-            let (name, library) = (swap.name, &self.library);
+            let (name, library) = (swap.name, self.library.text());
             if slots.is_empty() {
                 return Err(format!("{library} doesn't call {name} through a slot"));
             }
             for value in slots.iter().map(holds) {
-                let is_stub = self.code.iter().any(|code| code.contains(&value));
+                let is_stub = self.library.code.iter().any(|code| code.contains(&value));
                 if value != swap.original && value != swap.ours && !is_stub {
                     return Err(format!(
                         "the slot of {library} for {name} holds an unknown function: it is hooked by others"
@@ -169,10 +133,10 @@ impl Found {
         }
         for (slots, swap) in self.slots.iter().zip(swaps) {
             for slot in slots.iter().filter(|slot| holds(slot) != swap.ours) {
-                let sealed = self.sealed.iter().any(|sealed| sealed.contains(slot));
+                let sealed = self.library.is_sealed(*slot);
                 if sealed {
                     protect(*slot, libc::PROT_READ | libc::PROT_WRITE).map_err(|cause| {
-                        format!("the slot of {} for {} can't be written: {cause}", self.library, swap.name)
+                        format!("the slot of {} for {} can't be written: {cause}", self.library.text(), swap.name)
                     })?;
                 }
                 // SAFETY: as above; both functions have the same signature, so whoever calls finds what he expects.
@@ -185,43 +149,4 @@ impl Found {
         }
         Ok(())
     }
-}
-
-fn protect(slot: usize, how: c_int) -> std::io::Result<()> {
-    // SAFETY: the page exists, since the slot is in it.
-    let result = unsafe {
-        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-        libc::mprotect((slot / page * page) as *mut c_void, page, how)
-    };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(std::io::Error::last_os_error())
-    }
-}
-
-/// Keeps the library that `function` is in loaded for the life of the process: slots point into it.
-pub(crate) fn pin(function: usize) -> Result<(), String> {
-    // SAFETY: dladdr fills the structure; dlopen is given the name that the loader itself has for the library.
-    unsafe {
-        let mut info: libc::Dl_info = std::mem::zeroed();
-        if libc::dladdr(function as *const c_void, &mut info) == 0 || info.dli_fname.is_null() {
-            return Err("the loader doesn't know where Rejoin's own functions are".into());
-        }
-        let flags = libc::RTLD_NOW | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
-        if libc::dlopen(info.dli_fname, flags).is_null() && !is_program(info.dli_fname) {
-            let name = CStr::from_ptr(info.dli_fname).to_string_lossy().into_owned();
-            return Err(format!("{name} can't be kept loaded"));
-        }
-    }
-    Ok(())
-}
-
-/// A program (a test, a launcher) is never unloaded, and can't be opened.
-fn is_program(name: *const c_char) -> bool {
-    // SAFETY: the loader's names end with a zero.
-    let name = unsafe { CStr::from_ptr(name) };
-    let own = std::env::args_os().next().unwrap_or_default();
-    name.to_bytes() == own.as_encoded_bytes()
-        || std::env::current_exe().is_ok_and(|path| path.as_os_str().as_encoded_bytes() == name.to_bytes())
 }

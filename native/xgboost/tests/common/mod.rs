@@ -12,7 +12,8 @@ use rejoin_protocol::collective::{self, Fetch};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_transport::{Hello, JobId, Keys, Link, Listener, PortRange, Purpose, Received, Secret};
 use rejoin_xgboost::{Bridge, BridgeConfig, InPlace};
 use std::collections::HashMap;
@@ -76,7 +77,10 @@ impl AgentReports for Pen {
     fn prefix(&self, rank: Rank) -> String {
         format!("[job test rank {rank} gen 1.1 version 0 round 0]")
     }
-    fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, reason: String) {
+    fn situation(&self) -> String {
+        "nothing is known".into()
+    }
+    fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, _: Lane, reason: String) {
         self.0.add(Report::LinkDown { rank, peer, reason });
     }
     fn interrupted(&self, _: Rank, _: Incarnation, _: Rank, _: Generation, _: String) {
@@ -130,7 +134,7 @@ impl Agent {
         }
         let bridge = Bridge::start(config).expect("a bridge can be started");
         let notes = Arc::new(Notebook::default());
-        bridge.attach(Box::new(Pen(notes.clone())));
+        bridge.attach(Arc::new(Pen(notes.clone())));
         Agent { bridge, notes }
     }
 }
@@ -213,7 +217,10 @@ impl World {
     pub fn start(&mut self, rank: u32, version: u32) {
         let place = self.place(rank).clone();
         let bridge = &self.agents[place.agent].bridge;
-        DataPlane::start(&**bridge, Rank(rank), place.incarnation, self.size(), self.lineage, Version(version));
+        let (incarnation, lineage) = (place.incarnation, self.lineage);
+        let (checkpoint, own, local) = (None, None, None);
+        let start = Start { incarnation, lineage, version: Version(version), checkpoint, own, local, hooked: false };
+        DataPlane::start(&**bridge, Rank(rank), self.size(), &start);
         self.tell_peers();
         for peer in (0..self.size()).filter(|peer| *peer != rank) {
             let alive = self.ranks[peer as usize].as_ref();
@@ -243,8 +250,15 @@ impl World {
     pub fn link(&self, a: u32, b: u32) {
         let (one, other) = (self.place(a), self.place(b));
         let (left, right) = links(Rank(a), one.incarnation, Rank(b), other.incarnation);
-        self.agents[one.agent].bridge.link(Rank(a), one.incarnation, Rank(b), other.incarnation, left);
-        self.agents[other.agent].bridge.link(Rank(b), other.incarnation, Rank(a), one.incarnation, right);
+        self.agents[one.agent].bridge.link(Rank(a), one.incarnation, Rank(b), other.incarnation, Lane::Channels, left);
+        self.agents[other.agent].bridge.link(
+            Rank(b),
+            other.incarnation,
+            Rank(a),
+            one.incarnation,
+            Lane::Channels,
+            right,
+        );
     }
 
     /// The rank is lost; its process lives on.
@@ -285,7 +299,7 @@ fn links(rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Inc
     let mut listener =
         Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), PortRange::EPHEMERAL, "ports").expect("loopback has a port");
     let generation = Generation { epoch: 1, number: 1 };
-    let purpose = Purpose::Data { rank, incarnation, peer, peer_incarnation, generation };
+    let purpose = Purpose::Data { lane: Lane::Channels, rank, incarnation, peer, peer_incarnation, generation };
     let hello = Hello { agent: AgentId(1), purpose, encrypt: false };
     let mut left = Link::connect(listener.address(), &keys, hello).expect("loopback is reachable");
     let _ = listener.socket();

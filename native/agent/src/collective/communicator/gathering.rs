@@ -1,12 +1,13 @@
 //! Broadcast, allgather and barrier: nothing is folded.
 
-use super::running::{Input, Prepare};
-use super::{count, plain, site, Communicator};
+use super::{site, Communicator};
+use crate::collective::calls::{count, moving, plain};
+use crate::collective::calls::{Input, Prepare};
 use crate::collective::options::{Boot, Options, Typed};
 use crate::collective::shape::Shape;
 use bytes::Bytes;
 use rejoin_collectives::Element;
-use rejoin_protocol::collective::{Call, Operation};
+use rejoin_protocol::collective::Operation;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Rank;
 use std::panic::Location;
@@ -103,14 +104,13 @@ impl Communicator {
             &options,
         )?;
         let lengths: Vec<usize> = lengths.into_iter().map(|length| length as usize).collect();
-        let call = Call {
-            operation: Operation::AllgatherUnequal,
-            element: element.name().into(),
-            count: count(lengths.iter().sum(), element)?,
-            reduction: "".into(),
-            root: None,
-            site: site(&options),
-        };
+        let call = moving(
+            Operation::AllgatherUnequal,
+            element.name(),
+            count(lengths.iter().sum(), element)?,
+            None,
+            site(&options),
+        );
         let shape = Shape::Parts { part_bytes: lengths.clone() };
         let options = match options.boot {
             // Two results, so two names.
@@ -136,14 +136,7 @@ impl Communicator {
     /// As [`Communicator::allreduce`].
     #[track_caller]
     pub fn barrier_with(&mut self, options: &Options) -> Result<(), Error> {
-        let call = Call {
-            operation: Operation::Barrier,
-            element: "".into(),
-            count: 0,
-            reduction: "".into(),
-            root: None,
-            site: site(options),
-        };
+        let call = moving(Operation::Barrier, "", 0, None, site(options));
         self.run(&call, options, Shape::Barrier, &plain(), Input::Ready(&[])).map(drop)
     }
 
@@ -162,14 +155,8 @@ impl Communicator {
                 format!("a broadcast of rank {root} was asked for in a world of {} ranks", self.world()),
             ));
         }
-        let call = Call {
-            operation: Operation::Broadcast,
-            element: element.name().into(),
-            count: count(buffer.len(), element)?,
-            reduction: "".into(),
-            root: Some(root),
-            site: site(options),
-        };
+        let call =
+            moving(Operation::Broadcast, element.name(), count(buffer.len(), element)?, Some(root), site(options));
         let shape = Shape::Broadcast { bytes: buffer.len(), root: root.0 as usize };
         let is_root = self.rank() == root;
         let is_whole = is_root && prepare.is_none();
@@ -207,14 +194,7 @@ impl Communicator {
                 ),
             ));
         }
-        let call = Call {
-            operation: Operation::Allgather,
-            element: element.name().into(),
-            count: count(length, element)?,
-            reduction: "".into(),
-            root: None,
-            site: site(options),
-        };
+        let call = moving(Operation::Allgather, element.name(), count(length, element)?, None, site(options));
         let result = self.run(&call, options, Shape::Allgather { part_bytes: length }, &plain(), input)?;
         output.copy_from_slice(&result);
         Ok(())

@@ -1,7 +1,7 @@
 //! Calls over bytes whose input a function fills when it is needed: never when the result is a recorded one.
 
-use super::running::{Input, Prepare};
 use super::{site, Communicator};
+use crate::collective::calls::{Input, Prepare};
 use crate::collective::folding::Folding;
 use crate::collective::options::Options;
 use rejoin_collectives::{Element, Reduction};

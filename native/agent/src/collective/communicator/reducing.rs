@@ -1,7 +1,7 @@
 //! Allreduce and reduce-scatter.
 
-use super::running::Input;
 use super::{site, Communicator};
+use crate::collective::calls::Input;
 use crate::collective::folding::Folding;
 use crate::collective::options::{Options, Typed};
 use crate::collective::shape::Shape;

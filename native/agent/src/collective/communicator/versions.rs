@@ -5,10 +5,10 @@ use crate::agent::{digested_checkpoint, lazy_checkpoint};
 use crate::collective::options::Options;
 use crate::store::digest;
 use bytes::Bytes;
-use rejoin_protocol::collective::{frame::Expected, sharing, Place, Site};
+use rejoin_protocol::collective::Site;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::Moment;
-use rejoin_protocol::ids::{Checkpoint, Phase, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Rank, Version};
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ impl Communicator {
     /// What this incarnation starts from: the version, and the model of that version's checkpoint; `None` at version 0.
     pub fn load(&mut self) -> Result<(Version, Option<Bytes>), Error> {
         self.usable()?;
-        self.moment(|moment| *moment == Moment::Loading)?;
+        self.calls.moment(|moment| *moment == Moment::Loading)?;
         Ok((self.start.version, self.model.clone()))
     }
 
@@ -39,7 +39,7 @@ impl Communicator {
     pub fn checkpoint_at(&mut self, model: &[u8], site: Site) -> Result<Version, Error> {
         self.meet(site)?;
         let length = model.len();
-        self.calls.step(self.seat.member, self.version(), format_args!("checkpoint({length} bytes)"));
+        self.calls.log.step(self.member(), self.version(), format_args!("checkpoint({length} bytes)"));
         let taken = self.take_checkpoint(model);
         taken.map_err(|error| self.fails(error))
     }
@@ -69,10 +69,10 @@ impl Communicator {
         site: Site,
     ) -> Result<Version, Error> {
         self.meet(site)?;
-        self.calls.step(self.seat.member, self.version(), "checkpoint(lazy)");
+        self.calls.log.step(self.member(), self.version(), "checkpoint(lazy)");
         let next = self.next_version();
         let taken = lazy_checkpoint(self.start.lineage, next, next.0);
-        let stored = self.agent.store_lazy(self.seat.member, taken, Arc::new(supplier));
+        let stored = self.agent.store_lazy(self.member(), taken, Arc::new(supplier));
         stored.and_then(|()| self.enter(taken)).map_err(|error| self.fails(error))
     }
 
@@ -94,13 +94,13 @@ impl Communicator {
     pub fn checkpoint_with_own_at(&mut self, model: &[u8], own: &[u8], site: Site) -> Result<Version, Error> {
         self.meet(site)?;
         let what = format_args!("checkpoint({} bytes, {} own)", model.len(), own.len()).to_string();
-        self.calls.step(self.seat.member, self.version(), what);
+        self.calls.log.step(self.member(), self.version(), what);
         let taken = self.take_with_own(model, own);
         taken.map_err(|error| self.fails(error))
     }
 
     fn take_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
-        let member = self.seat.member;
+        let member = self.member();
         let ((taken, model), (mine, own)) = (self.copied(model), self.copied(own));
         let taken = Checkpoint { has_own: true, ..taken };
         let mine = Checkpoint { owner: Some(member.rank), ..mine };
@@ -109,7 +109,7 @@ impl Communicator {
         // Nobody may be able to go on to a version that this rank could not come back to.
         self.agent.spread(member, mine, self.limits.call)?;
         let version = self.enter(taken)?;
-        self.agent.keep(member, mine, self.seat.world);
+        self.agent.keep(member, mine, self.world());
         Ok(version)
     }
 
@@ -125,7 +125,7 @@ impl Communicator {
     /// A version ends only when it is certain that all ranks have entered it.
     fn meet(&mut self, site: Site) -> Result<(), Error> {
         self.usable()?;
-        if self.seat.lock().participant.needs_barrier() {
+        if self.calls.needs_barrier() {
             self.barrier_with(&Options { site: Some(site), ..Options::default() })?;
         }
         Ok(())
@@ -144,24 +144,17 @@ impl Communicator {
 
     fn take_checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
         let (taken, model) = self.copied(model);
-        self.agent.store(self.seat.member, taken, model)?;
+        self.agent.store(self.member(), taken, model)?;
         self.enter(taken)
     }
 
     /// The version that a stored checkpoint begins.
     fn enter(&mut self, taken: Checkpoint) -> Result<Version, Error> {
-        let member = self.seat.member;
-        {
-            let mut state = self.seat.lock();
-            if let Some(error) = &state.error {
-                return Err(error.clone());
-            }
-            // Under one lock with the command, so that a standing has both or neither.
-            state.participant.enter(taken.version)?;
-            self.agent.entered(member, taken, None);
-        }
+        let member = self.member();
+        let agent = &self.agent;
+        self.calls.enter(taken.version, || agent.entered(member, taken, None))?;
         if member.rank == Rank(0) {
-            self.agent.keep(member, taken, self.seat.world);
+            self.agent.keep(member, taken, self.world());
         }
         Ok(taken.version)
     }
@@ -173,17 +166,17 @@ impl Communicator {
     /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
     pub fn finish(mut self, model: &[u8]) -> Result<(), Error> {
         self.usable()?;
-        self.calls.step(self.seat.member, self.version(), "finish");
-        let ended = self.end_calls();
+        self.calls.log.step(self.member(), self.version(), "finish");
+        let ended = self.calls.end();
         ended.map_err(|error| self.fails(error))?;
         let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
         let rounds = self.version().0;
         if !self.agent.is_kept_within(self.limits.finish) {
             log::warn!("rank {} ends while a durable checkpoint is still being written", self.rank());
         }
-        self.notes.end();
-        self.tell_notes();
-        let ended = self.agent.finish(self.seat.member, rounds, digest(model), result, self.limits.finish);
+        self.calls.notes.end();
+        self.calls.tell_notes();
+        let ended = self.agent.finish(self.member(), rounds, digest(model), result, self.limits.finish);
         self.finished = ended.is_ok();
         ended.map(drop).map_err(|error| self.fails(error))
     }
@@ -191,32 +184,10 @@ impl Communicator {
     /// This rank's task has failed for this reason, and gives its seat back. Where the code says that trying again would fail
     /// the same way, the job ends with it; otherwise the rank may be started again.
     pub fn abandon(mut self, error: Error) {
-        let failed = self.failed.take();
-        let error = failed.unwrap_or(error);
+        let error = self.calls.take_failure().unwrap_or(error);
         if error.code.will_repeat() {
-            self.agent.broken(self.seat.member, error.clone());
+            self.agent.broken(self.member(), error.clone());
         }
-        self.failed = Some(error);
-    }
-
-    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, on the board and by a frame of a
-    /// place that no call has, and those who begin one under a later plan by the plan.
-    fn end_calls(&mut self) -> Result<(), Error> {
-        let mut state = self.seat.lock();
-        if let Some(error) = &state.error {
-            return Err(error.clone());
-        }
-        state.participant.end()?;
-        let lineage = self.start.lineage;
-        let phase = Phase::Version(Version(state.participant.version().0 + 1));
-        self.lines.refresh(&mut state, &self.plane, &self.poll)?;
-        if let Some(attempt) = state.participant.attempt() {
-            let place = Place { lineage, phase, seqno: 0 };
-            let expected = Expected { attempt, place, digest: 0 };
-            self.memory.say_goodbye(&sharing::identity(&expected));
-            self.lines.begin(expected);
-            self.lines.say_goodbye();
-        }
-        Ok(())
+        self.calls.failed_with(error);
     }
 }

@@ -141,6 +141,15 @@ public final class Agent implements AutoCloseable {
       return set("inplace", Boolean.toString(inPlace));
     }
 
+    /**
+     * Whether XGBoost's collectives may be served by Rejoin's own (the default), where the loaded
+     * XGBoost of every rank allows it: all ranks of a job do it, or none. XGBoost's native library
+     * has to be loaded before {@link Agent#join}.
+     */
+    public Settings hook(boolean hook) {
+      return set("hook", hook ? "auto" : "off");
+    }
+
     private Settings set(String key, String value) {
       values.put(key, value);
       return this;

@@ -61,9 +61,9 @@ public final class Member implements AutoCloseable {
   }
 
   /**
-   * How many bytes the worker has sent in this version, to all its peers together. Exact: a rank
-   * that repeats the version counts the same. Its peers may be ahead; no XGBoost call may be in
-   * progress.
+   * How many bytes the worker has sent in this version, to all its peers together, and of results
+   * that it was given by hooked calls. Exact: a rank that repeats the version counts the same. Its
+   * peers may be ahead; no XGBoost call may be in progress.
    */
   public long sent() {
     return Native.memberSent(open());
@@ -158,6 +158,11 @@ public final class Member implements AutoCloseable {
     /** The job has ended well already: the task has nothing to do. */
     public boolean over() {
       return Boolean.parseBoolean(values.get("over"));
+    }
+
+    /** Whether XGBoost's collectives are served by Rejoin's own, at all ranks of the job. */
+    public boolean hooked() {
+      return Boolean.parseBoolean(values.get("hooked"));
     }
 
     private int number(String key) {

@@ -38,6 +38,11 @@ public final class TrainingEvent {
     /** A link between living ranks broke: rank, peer, reason. */
     LINK_BROKEN("link.broken"),
     /**
+     * Whether XGBoost's collectives are served by Rejoin's own, at all ranks or at none: hooked,
+     * reason.
+     */
+    HOOK_AGREED("hook.agreed"),
+    /**
      * Ranks of one host go over links from now on, since memory can't be shared: rank, peer,
      * reason.
      */

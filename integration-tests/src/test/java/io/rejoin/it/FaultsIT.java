@@ -53,6 +53,15 @@ class FaultsIT {
             });
   }
 
+  @TestFactory
+  Stream<DynamicTest> the_main_faults_are_survived_through_the_bridge() {
+    return FaultCase.main().stream()
+        .map(
+            one ->
+                DynamicTest.dynamicTest(
+                    one.name(), () -> check(Recipe.BINARY, Variation.BRIDGE, one)));
+  }
+
   static void check(Recipe recipe, FaultCase fault) throws Exception {
     check(recipe, Variation.DEFAULT, fault);
   }

@@ -15,6 +15,8 @@ enum Variation {
   ENCRYPTED(Map.of("spark.rejoin.encrypt", "true")),
   /** XGBoost's bytes go through its sockets. */
   SOCKETS(Map.of("spark.rejoin.inplace", "false")),
+  /** XGBoost's collectives go through the bridge. */
+  BRIDGE(Map.of("spark.rejoin.hook", "off")),
   /** The input is stored in the checkpoint directory. */
   CHECKPOINTED(Map.of("spark.rejoin.input", "checkpoint")),
   /** The input is read again from its source. */
@@ -82,6 +84,13 @@ enum Variation {
         run.events().stream()
             .filter(event -> event.kind() == io.rejoin.TrainingEvent.Kind.USAGE)
             .anyMatch(event -> event.number("spilled_bytes") > 0);
-    return this == SPILLING && !spilled ? "no byte of the logs went to disk" : null;
+    if (this == SPILLING && !spilled) {
+      return "no byte of the logs went to disk";
+    }
+    boolean hooked =
+        run.events().stream()
+            .filter(event -> event.kind() == io.rejoin.TrainingEvent.Kind.HOOK_AGREED)
+            .anyMatch(event -> Boolean.parseBoolean(event.text("hooked")));
+    return hooked == (this == BRIDGE) ? "XGBoost's collectives went the other way" : null;
   }
 }

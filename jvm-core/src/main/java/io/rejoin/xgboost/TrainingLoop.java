@@ -31,6 +31,7 @@ public final class TrainingLoop {
     this.spec = spec;
     this.version = XgboostVersion.loaded();
     XgboostMembers.check(version);
+    XgboostVersion.load();
   }
 
   /**

@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.List;
 import java.util.Properties;
 import ml.dmlc.xgboost4j.java.Booster;
+import org.slf4j.LoggerFactory;
 
 /** Which XGBoost is on the class path, how it speaks, and what may be assumed of it. */
 public final class XgboostVersion {
@@ -43,6 +44,19 @@ public final class XgboostVersion {
           RejoinException.Code.INCOMPATIBLE, "XGBoost4J's version can't be read from its jar", e);
     }
     return of(properties.getProperty("version", ""));
+  }
+
+  /**
+   * Loads XGBoost's native library, which is looked at before a rank joins. Where it can't be
+   * loaded so, it is by the first call, and nothing of it is hooked.
+   */
+  static void load() {
+    try {
+      Class.forName("ml.dmlc.xgboost4j.java.XGBoostJNI", true, Booster.class.getClassLoader());
+    } catch (ClassNotFoundException e) {
+      LoggerFactory.getLogger(XgboostVersion.class)
+          .info("XGBoost4J's native library isn't loaded before its first use: {}", e.toString());
+    }
   }
 
   /** A version by its name, for instance 3.4.0. */

@@ -134,7 +134,8 @@ final class Fit<M extends Model<M>> {
               .trackerTimeout(settings.trackerMillis())
               .logs(settings.logMemoryBytes(), settings.logDiskBytes())
               .encrypt(settings.encrypt())
-              .inPlace(settings.inPlace());
+              .inPlace(settings.inPlace())
+              .hook(settings.hook());
       GangTask task = new GangTask(job, secret, agentSettings, spec, settings);
       GangRdd gang =
           new GangRdd(

@@ -16,6 +16,7 @@ final class Narration implements Consumer<TrainingEvent> {
   private long logBytes;
   private long spilledBytes;
   private long checkpointBytes;
+  private String way = "";
 
   Narration(String job) {
     this.job = job;
@@ -87,6 +88,13 @@ final class Narration implements Consumer<TrainingEvent> {
             event.text("version"),
             event.text("reason"));
         break;
+      case HOOK_AGREED:
+        way =
+            Boolean.parseBoolean(event.text("hooked"))
+                ? "XGBoost's collectives are served by Rejoin's (" + event.text("reason") + ")"
+                : "XGBoost's collectives go through the bridge (" + event.text("reason") + ")";
+        LOG.info("job {}: {}", job, way);
+        break;
       case LINK_BROKEN:
       case STRANGER_REFUSED:
       case FAULT_FIRED:
@@ -103,13 +111,14 @@ final class Narration implements Consumer<TrainingEvent> {
         LOG.info(
             "job {}: ended with model {} after {} deaths; the most that one executor held: logs of"
                 + " {} bytes in memory (spark.rejoin.log.memory) and {} on disk"
-                + " (spark.rejoin.log.disk), checkpoints of {} bytes",
+                + " (spark.rejoin.log.disk), checkpoints of {} bytes{}",
             job,
             event.text("digest"),
             event.text("deaths"),
             logBytes,
             spilledBytes,
-            checkpointBytes);
+            checkpointBytes,
+            way.isEmpty() ? "" : "; " + way);
         break;
       case JOB_FAILED:
         LOG.error("job {}: failed: {}: {}", job, event.text("code"), event.text("message"));

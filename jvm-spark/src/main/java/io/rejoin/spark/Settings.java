@@ -33,6 +33,7 @@ final class Settings {
   private final long logDiskBytes;
   private final boolean encrypt;
   private final boolean inPlace;
+  private final boolean hook;
   private final String logLevel;
 
   private Settings(Reader reader) {
@@ -52,6 +53,7 @@ final class Settings {
     logDiskBytes = reader.bytes("log.disk", "16g");
     encrypt = reader.flag("encrypt", reader.encryptedNetwork());
     inPlace = reader.flag("inplace", true);
+    hook = reader.choice("hook", "auto", "off").equals("auto");
     logLevel = reader.level("log.level", "warn");
     reader.refuseUnknown();
     if (lostMillis < 2 * heartbeatMillis) {
@@ -146,6 +148,10 @@ final class Settings {
 
   boolean inPlace() {
     return inPlace;
+  }
+
+  boolean hook() {
+    return hook;
   }
 
   String logLevel() {
@@ -252,6 +258,15 @@ final class Settings {
         throw bad(key, value, "true or false");
       }
       return Boolean.parseBoolean(value);
+    }
+
+    /** One of two, of which the first is the default. */
+    String choice(String key, String first, String second) {
+      String value = text(key, first);
+      if (!value.equals(first) && !value.equals(second)) {
+        throw bad(key, value, first + " or " + second);
+      }
+      return value;
     }
 
     String level(String key, String otherwise) {

@@ -1,19 +1,19 @@
 //! Fault rules whose moments are in this rank's calls.
 
-use super::Communicator;
+use super::Calls;
 use rejoin_protocol::collective::Place;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use std::time::Duration;
 
-impl Communicator {
+impl Calls {
     /// At which byte a fault rule waits.
     pub(super) fn awaited_byte(&self, place: Place) -> Option<u64> {
-        self.plane.awaited_byte(self.seat.member, place.phase, place.seqno)
+        self.plane.awaited_byte(self.seat.member, place.phase, place.seqno, self.left_in(place.phase))
     }
 
     /// Does what fault rules want at this moment.
-    pub(super) fn moment(&mut self, is_now: impl Fn(&Moment) -> bool) -> Result<(), Error> {
+    pub(in crate::collective) fn moment(&mut self, is_now: impl Fn(&Moment) -> bool) -> Result<(), Error> {
         while let Some(rule) = self.plane.due(self.seat.member, &is_now) {
             self.strike(&rule)?;
         }

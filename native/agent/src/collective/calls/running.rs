@@ -1,12 +1,11 @@
 //! One collective, from its call to its result.
 
-use super::Communicator;
+use super::Calls;
 use crate::agent::MemberId;
 use crate::collective::exchange::{sleep, Exchange, Went};
 use crate::collective::lines::Trouble;
 use crate::collective::memory::Unopened;
 use crate::collective::mismatch::explain;
-use crate::collective::options::{Boot, Options};
 use crate::collective::shape::Shape;
 use crate::collective::shared_exchange::SharedExchange;
 use crate::collective::way::{Tools, Way};
@@ -23,7 +22,7 @@ use std::time::{Duration, Instant};
 const OPEN_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a call gives to a collective.
-pub(super) enum Input<'a> {
+pub(in crate::collective) enum Input<'a> {
     /// Bytes that are there.
     Ready(&'a [u8]),
     /// Bytes that are there once the function has filled them. It isn't called when the result is a recorded one.
@@ -41,18 +40,20 @@ struct Under {
     result: BytesMut,
 }
 
-impl Communicator {
-    /// One collective, from its call to its result.
-    pub(super) fn run(
+impl Calls {
+    /// One collective, from its call to its result. A boot collective's has a key.
+    ///
+    /// # Errors
+    /// `BadState` after a failure; otherwise it is one.
+    pub(in crate::collective) fn run(
         &mut self,
         call: &Call,
-        options: &Options,
+        key: Option<BootKey>,
         shape: Shape,
         reducer: &Reducer<'_>,
         input: Input<'_>,
     ) -> Result<Bytes, Error> {
         self.usable()?;
-        let key = self.boot_key(call, &options.boot)?;
         self.notes.exchanging();
         let result = self.try_run(call, key, shape, reducer, input);
         self.notes.computing();
@@ -69,9 +70,9 @@ impl Communicator {
         mut input: Input<'_>,
     ) -> Result<Bytes, Error> {
         let began = Instant::now();
-        let deadline = began + self.limits.call;
+        let deadline = began + self.at_most;
         let signature = call.signature(key.as_ref());
-        self.calls.call(self.seat.member, || self.position(), key.as_ref(), call);
+        self.log.call(self.seat.member, || self.position(), key.as_ref(), call);
         let place = self.seat.lock().participant.begin(call, key)?;
         let Place { phase, seqno, .. } = place;
         self.moment(|moment| *moment == Moment::Entering { phase, seqno })?;
@@ -84,6 +85,7 @@ impl Communicator {
                 Next::Replayed(result) => {
                     let Place { phase, seqno, .. } = place;
                     self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
+                    self.has_run = false;
                     self.notes.replaying();
                     if let Some(under) = under.take() {
                         self.seat.lock().give_back(under.result);
@@ -145,6 +147,7 @@ impl Communicator {
                         Went::Done => {
                             let Some(now) = under.take() else { continue };
                             if let Some(result) = self.done(now)? {
+                                self.has_run = true;
                                 return Ok(result);
                             }
                         }
@@ -176,9 +179,13 @@ impl Communicator {
                         Went::Sent => {
                             let sent = now.way.sent();
                             let Place { phase, seqno, .. } = place;
-                            self.moment(|moment| {
-                                matches!(moment, Moment::Sent { phase: p, seqno: s, bytes }
-                                    if *p == phase && *s == seqno && *bytes <= sent)
+                            let left = self.left_in(phase) + sent;
+                            self.moment(|moment| match moment {
+                                Moment::Sent { phase: p, seqno: s, bytes } => {
+                                    *p == phase && *s == seqno && *bytes <= sent
+                                }
+                                Moment::Bytes { phase: p, bytes } => *p == phase && *bytes <= left,
+                                _ => false,
                             })?;
                         }
                     }
@@ -226,8 +233,8 @@ impl Communicator {
         Way::Links(schedule, exchange)
     }
 
-    pub(super) fn tell_notes(&mut self) {
-        let (agent, seat) = (&self.agent, &self.seat);
+    pub(in crate::collective) fn tell_notes(&mut self) {
+        let (Some(agent), seat) = (self.plane.agent(), &self.seat) else { return };
         self.notes.tell(agent, seat.member, || {
             let state = seat.lock();
             (Phase::Version(state.participant.version()), state.participant.seqno())
@@ -238,6 +245,14 @@ impl Communicator {
     fn position(&self) -> (Version, u32) {
         let state = self.seat.lock();
         (state.participant.version(), state.participant.seqno())
+    }
+
+    /// Bytes that collectives of this phase have sent before the one that is under way.
+    pub(super) fn left_in(&self, phase: Phase) -> u64 {
+        match self.left {
+            (of, bytes) if of == phase => bytes,
+            _ => 0,
+        }
     }
 
     /// What the call has to do now.
@@ -259,6 +274,7 @@ impl Communicator {
 
     /// The whole result is here; `None` when the attempt was over before it was.
     fn done(&mut self, under: Under) -> Result<Option<Bytes>, Error> {
+        let sent = under.way.sent();
         let result = under.result.freeze();
         {
             let mut state = self.seat.lock();
@@ -272,26 +288,9 @@ impl Communicator {
         }
         self.plane.make_room(&self.seat)?;
         let Place { phase, seqno, .. } = under.place;
+        self.left = (phase, self.left_in(phase) + sent);
         self.moment(|moment| *moment == Moment::Completed { phase, seqno })?;
         Ok(Some(result))
-    }
-
-    fn boot_key(&mut self, call: &Call, boot: &Boot) -> Result<Option<BootKey>, Error> {
-        let (name, named) = match boot {
-            Boot::No => return Ok(None),
-            Boot::BySite => (call.to_string(), false),
-            Boot::Named(name) => (name.clone(), true),
-        };
-        let used = self.boot_used.entry(name.clone()).or_default();
-        if named && *used > 0 {
-            return Err(Error::new(
-                Code::BadArgument,
-                format!("the boot key `{name}` was used before by this incarnation; every collective needs its own"),
-            ));
-        }
-        let occurrence = *used;
-        *used += 1;
-        Ok(Some(BootKey { name, occurrence }))
     }
 
     fn late(&self, call: &Call, place: Place, began: Instant, reason: &str) -> Error {
@@ -301,7 +300,7 @@ impl Communicator {
                 "rank {} called {call} as {place} and waited {} s, which is the limit, for {reason}; {}",
                 self.rank(),
                 began.elapsed().as_secs(),
-                self.agent.situation()
+                self.plane.agent().map_or(String::new(), |agent| agent.situation())
             ),
         )
     }

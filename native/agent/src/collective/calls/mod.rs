@@ -1,0 +1,205 @@
+//! One rank's collectives as its own thread makes them, whoever counts its versions: a [`Communicator`](super::Communicator), or
+//! a trainer by its [`Operations`](super::Operations). [`running`] is what happens in each of them.
+
+mod moments;
+mod running;
+
+pub(super) use running::Input;
+pub use running::Prepare;
+
+use super::call_log::CallLog;
+use super::lines::Lines;
+use super::memory::Memory;
+use super::notes::Notes;
+use super::plane::CollectivePlane;
+use super::seat::Seat;
+use super::shape::Shapes;
+use mio::Poll;
+use rejoin_collectives::{Element, Reducer};
+use rejoin_protocol::collective::{frame::Expected, sharing, Call, Operation, Place, Site};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::{Phase, Rank, Version};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the owner of a rank's calls may choose.
+pub(super) struct Choices {
+    /// How long one call may take.
+    pub(super) at_most: Duration,
+    pub(super) notes: Notes,
+    pub(super) log: CallLog,
+}
+
+/// The collectives of one rank in one incarnation. They belong to one thread at a time.
+pub(super) struct Calls {
+    pub(super) plane: Arc<CollectivePlane>,
+    pub(super) seat: Arc<Seat>,
+    pub(super) notes: Notes,
+    pub(super) log: CallLog,
+    poll: Poll,
+    lines: Lines,
+    memory: Memory,
+    at_most: Duration,
+    shapes: Shapes,
+    scratch: Vec<u8>,
+    failed: Option<Error>,
+    /// Whether the last call had to be run: its result wasn't a recorded one.
+    pub(super) has_run: bool,
+    /// Bytes that collectives of this phase have sent, for fault rules.
+    left: (Phase, u64),
+}
+
+impl Calls {
+    /// # Errors
+    /// `BadState` when somebody makes this incarnation's calls already.
+    pub(super) fn new(
+        plane: Arc<CollectivePlane>,
+        seat: Arc<Seat>,
+        memory: Memory,
+        choices: Choices,
+    ) -> Result<Calls, Error> {
+        let member = seat.member;
+        let Some(poll) = seat.take_poll() else {
+            let text = format!("rank {}'s collectives belong to somebody already", member.rank);
+            return Err(Error::new(Code::BadState, text));
+        };
+        let Choices { at_most, notes, log } = choices;
+        Ok(Calls {
+            lines: Lines::new(member, seat.world),
+            shapes: Shapes::new(member.rank.0 as usize, seat.world as usize),
+            plane,
+            seat,
+            notes,
+            log,
+            poll,
+            memory,
+            at_most,
+            scratch: Vec::new(),
+            failed: None,
+            has_run: false,
+            left: (Phase::Boot, 0),
+        })
+    }
+
+    pub(super) fn rank(&self) -> Rank {
+        self.seat.member.rank
+    }
+
+    pub(super) fn world(&self) -> u32 {
+        self.seat.world
+    }
+
+    /// The version that this rank is in.
+    pub(super) fn version(&self) -> Version {
+        self.seat.lock().participant.version()
+    }
+
+    /// # Errors
+    /// `BadState` after a failure.
+    pub(super) fn usable(&self) -> Result<(), Error> {
+        match &self.failed {
+            Some(error) => Err(Error::new(
+                Code::BadState,
+                format!("rank {}'s communicator is of no more use since a call failed: {error}", self.rank()),
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes that a call has failed, and ends the job where trying again would fail again.
+    pub(super) fn fails(&mut self, error: Error) -> Error {
+        let mut state = self.seat.lock();
+        if error.code != Code::Mismatch {
+            // After a mismatch the other rank asks what was called.
+            state.participant.give_up();
+        }
+        let told = state.error.is_some();
+        drop(state);
+        if !told && matches!(error.code, Code::Mismatch | Code::OutOfSpace | Code::Internal | Code::TrainingFailed) {
+            if let Some(agent) = self.plane.agent() {
+                agent.broken(self.seat.member.rank, self.seat.member.incarnation, error.clone());
+            }
+        }
+        self.failed = Some(error.clone());
+        error
+    }
+
+    /// Why a call has failed, to be kept by somebody else.
+    pub(super) fn take_failure(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+
+    /// It was abandoned by its owner for this reason.
+    pub(super) fn failed_with(&mut self, error: Error) {
+        self.failed = Some(error);
+    }
+
+    /// Whether a barrier has to be made before this version may end: it may only when it is certain that all ranks have entered
+    /// it.
+    pub(super) fn needs_barrier(&self) -> bool {
+        self.seat.lock().participant.needs_barrier()
+    }
+
+    /// Ends the version, and begins the next one. `entered` tells others of it, under one lock with the books, so that a standing
+    /// has both or neither.
+    ///
+    /// # Errors
+    /// `Mismatch` when this incarnation has made fewer collectives of the version than were made before; why its calls end.
+    pub(super) fn enter(&mut self, version: Version, entered: impl FnOnce()) -> Result<(), Error> {
+        let mut state = self.seat.lock();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        state.participant.enter(version)?;
+        entered();
+        Ok(())
+    }
+
+    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, on the board and by a frame of a
+    /// place that no call has, and those who begin one under a later plan by the plan.
+    ///
+    /// # Errors
+    /// As [`Calls::enter`].
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        let mut state = self.seat.lock();
+        if let Some(error) = &state.error {
+            return Err(error.clone());
+        }
+        state.participant.end()?;
+        let lineage = self.seat.lineage;
+        let phase = Phase::Version(Version(state.participant.version().0 + 1));
+        self.lines.refresh(&mut state, &self.plane, &self.poll)?;
+        if let Some(attempt) = state.participant.attempt() {
+            let place = Place { lineage, phase, seqno: 0 };
+            let expected = Expected { attempt, place, digest: 0 };
+            self.memory.say_goodbye(&sharing::identity(&expected));
+            self.lines.begin(expected);
+            self.lines.say_goodbye();
+        }
+        Ok(())
+    }
+}
+
+/// Nothing is folded: bytes only.
+pub(super) fn plain() -> Reducer<'static> {
+    Reducer::custom(1, |_, _| Ok(()))
+}
+
+/// How many elements these bytes are.
+///
+/// # Errors
+/// `BadArgument` when they aren't whole ones.
+pub(super) fn count(length: usize, element: Element) -> Result<u64, Error> {
+    if length.is_multiple_of(element.size()) {
+        return Ok((length / element.size()) as u64);
+    }
+    Err(Error::new(
+        Code::BadArgument,
+        format!("a buffer of {length} bytes isn't a whole number of {element} of {} bytes each", element.size()),
+    ))
+}
+
+/// A call in which nothing is reduced.
+pub(super) fn moving(operation: Operation, element: &'static str, count: u64, root: Option<Rank>, site: Site) -> Call {
+    Call { operation, element: element.into(), count, reduction: "".into(), root, site }
+}

@@ -1,0 +1,286 @@
+//! One rank's collectives under a trainer that counts its versions itself: it says when a phase ends, and takes and keeps its own
+//! checkpoints.
+
+use super::call_log::CallLog;
+use super::calls::{count, moving, plain, Calls, Choices, Input};
+use super::folding::Folding;
+use super::memory::Memory;
+use super::notes::Notes;
+use super::plane::CollectivePlane;
+use super::shape::Shape;
+use crate::agent::MemberId;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rejoin_collectives::{Element, Order, Reducer, Reduction};
+use rejoin_protocol::collective::{BootKey, Call, Operation, Site};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Rank, Version};
+use rejoin_transport::shm::Segment;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
+///
+/// It begins in boot: results of boot are kept for the life of the job, and are found again by how often was called before. All
+/// ranks, and all incarnations of a rank, make the same calls in the same order in boot and in each version. Elements are folded in
+/// XGBoost's ring order.
+///
+/// Every call either gives all ranks the same result or fails. A call that fails leaves the caller's buffers as they were, and
+/// further calls are refused with `BadState`: the rank has to be started again, as its next incarnation.
+pub struct Operations {
+    trainer: Arc<str>,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    calls: Calls,
+    /// How many boot collectives were called; `None` once a version was entered.
+    boot: Option<u32>,
+    /// Bytes of the results of this phase.
+    result_bytes: u64,
+    /// How a restarted rank catches up, until it is told.
+    story: Option<Story>,
+}
+
+/// What is counted for [`Event::CaughtUp`].
+struct Story {
+    since: Instant,
+    replayed_bytes: u64,
+    /// The first round of the version that it started in, and of the one that it is in.
+    rounds: Option<(u32, u32)>,
+}
+
+impl Operations {
+    /// The collectives of an incarnation that was started, with the memory that it offered in its join. `trainer` is who calls, for errors; the same at all ranks. A call, and
+    /// with it the wait for a lost rank to come back, may take at most so long.
+    ///
+    /// # Errors
+    /// `Fenced` when the incarnation isn't there (any more), `BadState` when somebody has its collectives already.
+    pub fn open(
+        plane: &Arc<CollectivePlane>,
+        member: MemberId,
+        offered: Option<Arc<Segment>>,
+        trainer: &str,
+        at_most: Duration,
+    ) -> Result<Operations, Error> {
+        let Some(seat) = plane.seat(member) else {
+            let MemberId { rank, incarnation } = member;
+            let text =
+                format!("rank {rank} incarnation {incarnation} has no collectives here; it wasn't started, or is over");
+            return Err(Error::new(Code::Fenced, text));
+        };
+        let memory = Memory::new(member, offered);
+        let choices = Choices { at_most, notes: Notes::new(false), log: CallLog::default() };
+        let calls = Calls::new(plane.clone(), seat, memory, choices)?;
+        let story = Story { since: Instant::now(), replayed_bytes: 0, rounds: None };
+        let story = (member.incarnation.0 > 0).then_some(story);
+        let inner = Inner { calls, boot: Some(0), result_bytes: 0, story };
+        Ok(Operations { trainer: trainer.into(), inner: Mutex::new(inner) })
+    }
+
+    /// Every element becomes the reduction of all ranks' elements at its place, with XGBoost's operators.
+    ///
+    /// # Errors
+    /// `BadArgument` when the bytes aren't whole elements, or the element doesn't have the reduction; `Mismatch` when ranks make
+    /// different calls; `TimedOut` after the limit; `Fenced`; the job's own error.
+    pub fn allreduce(&self, element: Element, reduction: Reduction, data: &mut [u8]) -> Result<(), Error> {
+        let (count, order) = (count(data.len(), element)?, Order::Ring);
+        let mut inner = self.inner.lock();
+        let world = inner.calls.world() as usize;
+        let folding = Folding::of_xgboost(element, reduction, count as usize, world)?;
+        let call = Call {
+            operation: Operation::Allreduce,
+            element: folding.element.clone(),
+            count,
+            reduction: folding.name(order),
+            root: None,
+            site: self.site(),
+        };
+        let shape =
+            Shape::Allreduce { count: count as usize, element_bytes: folding.element_bytes(), order, once: false };
+        let result = inner.run(&self.trainer, &call, shape, &folding.reducer, data)?;
+        data.copy_from_slice(&result);
+        Ok(())
+    }
+
+    /// All ranks get the root's bytes.
+    ///
+    /// # Errors
+    /// As [`Operations::allreduce`]; `BadArgument` when there is no such rank.
+    pub fn broadcast(&self, data: &mut [u8], root: Rank) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        let (own, world) = (inner.calls.rank(), inner.calls.world());
+        if root.0 >= world {
+            let text = format!("a broadcast of rank {root} was asked for in a world of {world} ranks");
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        let call = self.moving(Operation::Broadcast, data.len(), Some(root))?;
+        let shape = Shape::Broadcast { bytes: data.len(), root: root.0 as usize };
+        let is_root = own == root;
+        let result = inner.run(&self.trainer, &call, shape, &plain(), if is_root { &*data } else { &[] })?;
+        if !is_root {
+            data.copy_from_slice(&result);
+        }
+        Ok(())
+    }
+
+    /// All ranks get what each has, in rank order. All parts have one length; a rank's own part lies where it belongs.
+    ///
+    /// # Errors
+    /// As [`Operations::allreduce`]; `BadArgument` when the bytes can't be divided so.
+    pub fn allgather(&self, data: &mut [u8]) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        let (own, world) = (inner.calls.rank().0 as usize, inner.calls.world() as usize);
+        if !data.len().is_multiple_of(world) {
+            let text =
+                format!("an allgather among {world} ranks was given {} bytes; all parts have one length", data.len());
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        let part_bytes = data.len() / world;
+        let call = self.moving(Operation::Allgather, part_bytes, None)?;
+        let input = &data[own * part_bytes..(own + 1) * part_bytes];
+        let result = inner.run(&self.trainer, &call, Shape::Allgather { part_bytes }, &plain(), input)?;
+        data.copy_from_slice(&result);
+        Ok(())
+    }
+
+    /// All ranks get what each has, in rank order; `sizes` says how many bytes each has, the same at all ranks.
+    ///
+    /// # Errors
+    /// As [`Operations::allreduce`]; `BadArgument` when the sizes aren't those of all ranks, of `own` and of `received`.
+    pub fn allgather_v(&self, own: &[u8], sizes: &[u64], received: &mut [u8]) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        let (rank, world) = (inner.calls.rank().0 as usize, inner.calls.world() as usize);
+        let all = sizes.iter().try_fold(0u64, |sum, size| sum.checked_add(*size));
+        let fits = sizes.len() == world && sizes.get(rank) == Some(&(own.len() as u64));
+        if !fits || all != Some(received.len() as u64) {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!(
+                    "rank {rank} of {world} was to gather {} bytes of its own as one of {sizes:?} into {} bytes; expected \
+                     a size for each rank, its own among them, and room for all",
+                    own.len(),
+                    received.len()
+                ),
+            ));
+        }
+        let call = self.moving(Operation::AllgatherUnequal, received.len(), None)?;
+        let shape = Shape::Parts { part_bytes: sizes.iter().map(|size| *size as usize).collect() };
+        let result = inner.run(&self.trainer, &call, shape, &plain(), own)?;
+        received.copy_from_slice(&result);
+        Ok(())
+    }
+
+    /// Ends the phase: after boot the version begins that this incarnation was started at, and after a version the next one, whose
+    /// first round is this. A barrier is made where no collective of the version has shown that all ranks have entered it.
+    ///
+    /// # Errors
+    /// `Mismatch` when this incarnation has made fewer collectives of the version than were made before; `BadState` for another
+    /// version; otherwise as [`Operations::allreduce`].
+    pub fn enter(&self, version: Version, round: u32) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        inner.calls.usable()?;
+        let is_first = inner.boot.is_some();
+        let expected = Version(inner.calls.version().0 + u32::from(!is_first));
+        if version != expected {
+            let rank = inner.calls.rank();
+            let text = format!("rank {rank} was to enter version {version}, but version {expected} comes next");
+            return Err(Error::new(Code::BadState, text));
+        }
+        inner.result_bytes = 0;
+        if is_first {
+            inner.boot = None;
+            inner.is_at(round);
+            return Ok(());
+        }
+        if inner.calls.needs_barrier() {
+            let call = moving(Operation::Barrier, "", 0, None, self.site());
+            inner.run(&self.trainer, &call, Shape::Barrier, &plain(), &[])?;
+            inner.result_bytes = 0;
+        }
+        let entered = inner.calls.enter(version, || ());
+        inner.is_at(round);
+        entered.map_err(|error| inner.calls.fails(error))
+    }
+
+    /// This rank makes no more calls. Whoever waits for one of them is told so. Its results stay for those who need them.
+    ///
+    /// # Errors
+    /// As [`Operations::enter`].
+    pub fn end(&self) -> Result<(), Error> {
+        let mut inner = self.inner.lock();
+        inner.calls.usable()?;
+        let ended = inner.calls.end();
+        ended.map_err(|error| inner.calls.fails(error))
+    }
+
+    /// Bytes of the results that this phase has had so far. An incarnation that repeats the phase counts the same.
+    pub fn result_bytes(&self) -> u64 {
+        self.inner.lock().result_bytes
+    }
+
+    fn site(&self) -> Site {
+        Site::Named(self.trainer.clone())
+    }
+
+    fn moving(&self, operation: Operation, bytes: usize, root: Option<Rank>) -> Result<Call, Error> {
+        Ok(moving(operation, Element::U8.name(), count(bytes, Element::U8)?, root, self.site()))
+    }
+}
+
+impl Inner {
+    fn run(
+        &mut self,
+        trainer: &str,
+        call: &Call,
+        shape: Shape,
+        reducer: &Reducer<'_>,
+        input: &[u8],
+    ) -> Result<Bytes, Error> {
+        let key = self.boot.as_mut().map(|called| {
+            let occurrence = *called;
+            *called += 1;
+            BootKey { name: trainer.into(), occurrence }
+        });
+        let result = self.calls.run(call, key, shape, reducer, Input::Ready(input))?;
+        self.result_bytes += result.len() as u64;
+        match &mut self.story {
+            Some(story) if !self.calls.has_run => story.replayed_bytes += result.len() as u64,
+            Some(_) => self.has_caught_up(),
+            None => {}
+        }
+        Ok(result)
+    }
+
+    fn is_at(&mut self, round: u32) {
+        if let Some(story) = &mut self.story {
+            let (first, _) = *story.rounds.get_or_insert((round, round));
+            story.rounds = Some((first, round));
+        }
+    }
+
+    /// Nobody had the result of the last call before.
+    fn has_caught_up(&mut self) {
+        let Some(Story { since, replayed_bytes, rounds }) = self.story.take() else { return };
+        let MemberId { rank, incarnation } = self.calls.seat.member;
+        let has_begun = rounds.is_some() && self.calls.seat.lock().participant.seqno() > 1;
+        let whole = rounds.map_or(0, |(first, now)| now.saturating_sub(first));
+        if let Some(agent) = self.calls.plane.agent() {
+            agent.happened(Event::CaughtUp {
+                rank,
+                incarnation,
+                replayed_in: replayed_bytes,
+                regenerated: 0,
+                rounds_again: whole + u32::from(has_begun),
+                millis: since.elapsed().as_millis() as u64,
+            });
+        }
+    }
+}
+
+impl std::fmt::Debug for Operations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Operations({})", self.trainer)
+    }
+}

@@ -1,0 +1,353 @@
+//! Collectives under a trainer that counts its versions itself: values in XGBoost's ring order, deaths at chosen moments, calls that
+//! differ.
+
+mod ranks;
+
+use bytes::Bytes;
+use ranks::{attempt, Ranks, LIMIT};
+use rejoin_agent::collective::{CollectivePlane, Operations};
+use rejoin_agent::collectives::{Element, Order, Reduction};
+use rejoin_agent::logs::{Budget, LogLimits};
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
+use rejoin_agent::protocol::host::{Offer, Start};
+use rejoin_agent::protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Told};
+use std::sync::Arc;
+use std::time::Duration;
+
+const VERSIONS: u32 = 4;
+const COUNT: usize = 1000;
+
+/// One process.
+#[derive(Clone)]
+struct Process {
+    agent: Arc<Agent>,
+    plane: Arc<CollectivePlane>,
+    shares_memory: bool,
+}
+
+/// One rank in it.
+struct Trainer {
+    process: Process,
+    member: MemberId,
+    start: Start,
+    model: Vec<u8>,
+    world: u32,
+    operations: Operations,
+}
+
+impl Process {
+    fn new(ranks: &Ranks, executor: &str, shares_memory: bool) -> Self {
+        let plane = Arc::new(CollectivePlane::new(Budget::new(LogLimits::default(), "the test's")));
+        let agent = Arc::new(Agent::start(ranks.config(executor), plane.clone()).unwrap());
+        Process { agent, plane, shares_memory }
+    }
+
+    fn join(&self, rank: u32, task: u32) -> Trainer {
+        let segment = if self.shares_memory { self.plane.offer(Rank(rank)) } else { None };
+        let board = segment.as_ref().map(|segment| segment.invitation());
+        let offer = Offer { board, ..Offer::default() };
+        let joined = self.agent.join_offering(Rank(rank), attempt(task), "terms".into(), offer, LIMIT).unwrap();
+        let Joined::Start { start, world, bytes } = joined else { panic!("the job isn't over") };
+        let member = MemberId { rank: Rank(rank), incarnation: start.incarnation };
+        let operations = Operations::open(&self.plane, member, segment, "the trainer", LIMIT).unwrap();
+        let model = bytes.unwrap_or_default().to_vec();
+        Trainer { process: self.clone(), member, start, model, world, operations }
+    }
+}
+
+/// Sums of these depend on the order.
+fn value(rank: u32, at: usize, salt: u32) -> f32 {
+    [1e7, 1.0, 1e-3, 3e4, 0.5][(rank as usize + at) % 5] * (1.0 + rank as f32 * 0.37 + at as f32 * 1e-4 + salt as f32)
+}
+
+fn values(rank: u32, salt: u32) -> Vec<f32> {
+    (0..COUNT).map(|at| value(rank, at, salt)).collect()
+}
+
+/// The sum in ring order.
+fn by_hand(world: u32, count: usize, salt: u32) -> Vec<f32> {
+    let mut sum = vec![0.0; count];
+    for first in 0..world {
+        let segment = Order::Ring.segment(first as usize, count, world as usize);
+        for at in segment {
+            let begin = if count < world as usize { 0 } else { first };
+            let ranks = (0..world).map(|step| (begin + step) % world);
+            sum[at] = ranks.map(|rank| value(rank, at, salt)).reduce(|sum, value| value + sum).unwrap();
+        }
+    }
+    sum
+}
+
+impl Trainer {
+    fn allreduce(&self, salt: u32, count: usize) -> Result<Vec<f32>, Error> {
+        let mut sum = values(self.member.rank.0, salt);
+        sum.truncate(count);
+        self.operations.allreduce(Element::F32, Reduction::Sum, bytemuck::cast_slice_mut(&mut sum))?;
+        assert_eq!(sum, by_hand(self.world, count, salt), "sum of {count} in rank {}", self.member.rank);
+        Ok(sum)
+    }
+
+    /// Enters a version as the bridge's callers do: the model first, and what is told of it last.
+    fn enter(&mut self, version: u32) -> Result<(), Error> {
+        let model = Bytes::copy_from_slice(&self.model);
+        let taken = checkpoint(self.start.lineage, Version(version), version, &model, false);
+        self.process.agent.store(self.member, taken, model)?;
+        self.operations.enter(Version(version), version)?;
+        self.process.agent.entered(self.member, taken, None);
+        Ok(())
+    }
+
+    /// Boot with four calls; in each version a sum, a short sum, a maximum, a broadcast, two gathers. Version 2 has broadcasts alone.
+    fn train(&mut self) -> Result<(), Error> {
+        let (own, world) = (self.member.rank.0, self.world);
+        let boot = self.allreduce(77, COUNT)?;
+        self.allreduce(78, 1)?;
+        self.broadcast(3, 40)?;
+        self.gather(5)?;
+        assert_eq!(self.operations.result_bytes(), 4 * COUNT as u64 + 4 + 40 + 4 * 5 * u64::from(world));
+        self.enter(self.start.version.0)?;
+        for version in self.start.version.0..VERSIONS {
+            if version == 2 {
+                (0..world).try_for_each(|root| self.broadcast(root, 300))?;
+            } else {
+                let sum = self.allreduce(version, COUNT)?;
+                self.allreduce(version, 2)?;
+                let mut most = values(own, version);
+                self.operations.allreduce(Element::F32, Reduction::Max, bytemuck::cast_slice_mut(&mut most))?;
+                self.broadcast(version % world, 2000)?;
+                self.gather(64)?;
+                self.gather_v()?;
+                self.model.extend_from_slice(&sum[17].to_le_bytes());
+                self.model.extend_from_slice(&most[23].to_le_bytes());
+            }
+            self.model.extend_from_slice(&boot[version as usize].to_le_bytes());
+            self.enter(version + 1)?;
+        }
+        self.operations.end()
+    }
+
+    fn broadcast(&self, root: u32, bytes: usize) -> Result<(), Error> {
+        let root = root % self.world;
+        let own = self.member.rank.0;
+        let mut data = vec![if own == root { root as u8 + 7 } else { 0 }; bytes];
+        self.operations.broadcast(&mut data, Rank(root))?;
+        assert_eq!(data, vec![root as u8 + 7; bytes]);
+        Ok(())
+    }
+
+    fn gather(&self, part: usize) -> Result<(), Error> {
+        let (own, world) = (self.member.rank.0 as usize, self.world);
+        let mut all = vec![0u32; part * world as usize];
+        all[own * part..(own + 1) * part].fill(own as u32 + 100);
+        self.operations.allgather(bytemuck::cast_slice_mut(&mut all))?;
+        let expected: Vec<u32> = (0..world).flat_map(|rank| vec![rank + 100; part]).collect();
+        assert_eq!(all, expected);
+        Ok(())
+    }
+
+    fn gather_v(&self) -> Result<(), Error> {
+        let part = |rank: u32| vec![rank as u8 + 1; rank as usize * 13];
+        let sizes: Vec<u64> = (0..self.world).map(|rank| part(rank).len() as u64).collect();
+        let mut all = vec![0; sizes.iter().sum::<u64>() as usize];
+        self.operations.allgather_v(&part(self.member.rank.0), &sizes, &mut all)?;
+        assert_eq!(all, (0..self.world).flat_map(part).collect::<Vec<u8>>());
+        Ok(())
+    }
+
+    fn finish(self) -> Vec<u8> {
+        let result = (self.member.rank == Rank(0)).then(|| Bytes::copy_from_slice(&self.model));
+        self.process.agent.finish(self.member, VERSIONS, digest(&self.model), result, LIMIT).unwrap();
+        self.model
+    }
+}
+
+fn model(world: u32) -> Vec<u8> {
+    let boot = by_hand(world, COUNT, 77);
+    let mut model = Vec::new();
+    for version in 0..VERSIONS {
+        if version != 2 {
+            let sum = by_hand(world, COUNT, version);
+            let most = (0..world).map(|rank| value(rank, 23, version)).fold(f32::MIN, f32::max);
+            model.extend_from_slice(&sum[17].to_le_bytes());
+            model.extend_from_slice(&most.to_le_bytes());
+        }
+        model.extend_from_slice(&boot[version as usize].to_le_bytes());
+    }
+    model
+}
+
+/// Who dies: rank, incarnation, moment.
+type Died = (u32, u32, Moment);
+
+/// Runs a job to its end, in which these die and come back: in the same process where several live together, else in a new one.
+fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) -> Ranks {
+    let rules = deaths.iter().enumerate().map(|(id, (rank, incarnation, moment))| FaultRule {
+        id: id as u32,
+        rank: Rank(*rank),
+        incarnation: Some(Incarnation(*incarnation)),
+        moment: *moment,
+        action: Action::Throw,
+    });
+    let what = format!("{world} ranks, {together} in a process, shared memory: {shares_memory}, {deaths:?}");
+    let all = Ranks::with_rules(world, together, rules.collect());
+    let ranks = &all;
+    let executor = |rank: u32| rank as usize / together;
+    let first = |process: usize| Process::new(ranks, &(process * together).to_string(), shares_memory);
+    let processes: Vec<Process> = (0..=executor(world - 1)).map(first).collect();
+    let live = |rank: u32| {
+        let mut process = processes[executor(rank)].clone();
+        for task in 0.. {
+            let mut trainer = process.join(rank, task);
+            match trainer.train() {
+                Ok(()) => return trainer.finish(),
+                Err(error) => {
+                    assert!(error.code == Code::Io && error.message.contains("fault rule"), "{rank}: {error}");
+                    if together == 1 {
+                        process.agent.end();
+                        process = Process::new(ranks, &format!("{rank}-{}", task + 1), shares_memory);
+                    } else {
+                        process.agent.leave(trainer.member, Some(error));
+                    }
+                }
+            }
+        }
+        unreachable!("tries don't end");
+    };
+    let models: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let live = &live;
+        let threads: Vec<_> = (0..world).map(|rank| scope.spawn(move || live(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
+    });
+    assert_eq!(models, vec![model(world); world as usize], "{what}");
+    ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
+    while let Ok(Some(told)) = ranks.tracker.poll(Duration::ZERO) {
+        if let Told::Event(event) = told {
+            ranks.seen.lock().push(event);
+        }
+    }
+    let seen = ranks.seen.lock();
+    let fired = seen.iter().filter(|event| matches!(event, Event::FaultFired { .. })).count();
+    assert_eq!(fired, deaths.len(), "{what}: every rule has fired");
+    drop(seen);
+    all
+}
+
+fn survives(deaths: &[Died]) {
+    for together in [1, 2, 4] {
+        for shares_memory in [true, false] {
+            run(4, together, shares_memory, deaths);
+        }
+    }
+}
+
+fn version(version: u32) -> Phase {
+    Phase::Version(Version(version))
+}
+
+#[test]
+fn every_call_gives_every_rank_its_value_in_ring_order() {
+    for world in [1, 2, 3, 5] {
+        for (together, shares_memory) in [(1, true), (1, false), (2, true), (5, false), (5, true)] {
+            run(world, together, shares_memory, &[]);
+        }
+    }
+}
+
+#[test]
+fn a_rank_dies_at_each_call_of_a_version_and_finds_its_way_back() {
+    for seqno in 0..6 {
+        run(4, 1, seqno % 2 == 0, &[(seqno % 4, 0, Moment::Entering { phase: version(1), seqno })]);
+        run(4, 2, seqno % 2 == 1, &[(seqno % 4, 0, Moment::Completed { phase: version(1), seqno })]);
+    }
+}
+
+#[test]
+fn a_rank_dies_in_boot_and_the_others_stay_as_they_are() {
+    survives(&[(1, 0, Moment::Entering { phase: Phase::Boot, seqno: 0 })]);
+    survives(&[(2, 0, Moment::Completed { phase: Phase::Boot, seqno: 2 })]);
+    survives(&[
+        (2, 0, Moment::Entering { phase: Phase::Boot, seqno: 3 }),
+        (2, 1, Moment::Entering { phase: version(3), seqno: 1 }),
+    ]);
+}
+
+#[test]
+fn a_rank_dies_after_so_many_bytes_of_a_phase_over_all_its_calls() {
+    // The sum alone sends 3 quarters of 4,000 bytes to the others, and 3 quarters of that back, whatever the way.
+    for bytes in [0, 100, 4_500, 9_000] {
+        survives(&[(3, 0, Moment::Bytes { phase: version(1), bytes })]);
+    }
+    survives(&[(0, 0, Moment::Bytes { phase: Phase::Boot, bytes: 1_000 })]);
+}
+
+#[test]
+fn a_rank_dies_in_the_barrier_that_ends_a_version_of_broadcasts() {
+    survives(&[(1, 0, Moment::Entering { phase: version(2), seqno: 4 })]);
+    survives(&[(1, 0, Moment::Completed { phase: version(2), seqno: 4 })]);
+}
+
+#[test]
+fn a_rank_dies_again_while_it_is_given_what_it_had() {
+    let replayed = |seqno| Moment::Replayed { phase: version(1), seqno };
+    survives(&[(2, 0, Moment::Entering { phase: version(1), seqno: 5 }), (2, 1, replayed(1)), (2, 2, replayed(3))]);
+}
+
+#[test]
+fn a_rank_that_has_caught_up_tells_so_once_with_what_was_replayed_to_it() {
+    let ranks = run(3, 1, true, &[(1, 0, Moment::Entering { phase: version(1), seqno: 5 })]);
+    let seen = ranks.seen.lock();
+    let told: Vec<&Event> = seen.iter().filter(|event| matches!(event, Event::CaughtUp { .. })).collect();
+    let [Event::CaughtUp { rank: Rank(1), replayed_in, rounds_again, .. }] = told[..] else { panic!("{told:?}") };
+    // Boot, and at least the calls of version 1 that all had to begin before the fifth.
+    assert!(*replayed_in > 3 * 4 * COUNT as u64 && *rounds_again <= 1, "{told:?}");
+}
+
+#[test]
+fn calls_that_differ_are_both_named_and_nothing_is_handed_out() {
+    let ranks = &Ranks::new(2, 1);
+    std::thread::scope(|scope| {
+        for rank in 0..2 {
+            scope.spawn(move || {
+                let mut trainer = Process::new(ranks, &rank.to_string(), true).join(rank, 0);
+                trainer.enter(0).unwrap();
+                let mut data = vec![1u8; 40 + 4 * rank as usize];
+                let before = data.clone();
+                let error = trainer.operations.allreduce(Element::F32, Reduction::Sum, &mut data).unwrap_err();
+                assert_eq!(error.code, Code::Mismatch, "{error}");
+                for call in
+                    ["allreduce(10 f32, sum in ring order)", "allreduce(11 f32, sum in ring order)", "the trainer"]
+                {
+                    assert!(error.message.contains(call), "{call} isn't in: {error}");
+                }
+                assert_eq!(data, before);
+                assert_eq!(trainer.operations.broadcast(&mut data, Rank(0)).unwrap_err().code, Code::BadState);
+            });
+        }
+    });
+}
+
+#[test]
+fn what_can_not_be_right_is_refused_before_anything_is_sent() {
+    let ranks = &Ranks::new(1, 1);
+    let mut trainer = Process::new(ranks, "0", false).join(0, 0);
+    let operations = &trainer.operations;
+    let codes = [
+        operations.allreduce(Element::F32, Reduction::Sum, &mut [0; 7]),
+        operations.allreduce(Element::F32, Reduction::And, &mut [0; 8]),
+        operations.broadcast(&mut [0], Rank(1)),
+        operations.allgather_v(&[0; 3], &[2], &mut [0; 2]),
+        operations.allgather_v(&[0; 2], &[2], &mut [0; 3]),
+        operations.allgather_v(&[0; 2], &[2, 0], &mut [0; 2]),
+    ];
+    assert_eq!(codes.map(|result| result.unwrap_err().code), [Code::BadArgument; 6]);
+    assert_eq!(operations.enter(Version(1), 1).unwrap_err().code, Code::BadState);
+    let again = Operations::open(&trainer.process.plane, trainer.member, None, "another", LIMIT).unwrap_err();
+    assert_eq!(again.code, Code::BadState);
+    trainer.enter(0).unwrap();
+    assert_eq!(trainer.operations.enter(Version(2), 2).unwrap_err().code, Code::BadState);
+    let nobody = MemberId { rank: Rank(3), ..trainer.member };
+    assert_eq!(Operations::open(&trainer.process.plane, nobody, None, "x", LIMIT).unwrap_err().code, Code::Fenced);
+}

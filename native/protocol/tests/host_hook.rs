@@ -1,0 +1,51 @@
+//! What an agent tells and keeps of the agreement about the hook.
+
+mod host_support;
+
+use host_support::*;
+use rejoin_protocol::hook::Hook;
+use rejoin_protocol::host::{Input, Offer, Output};
+use rejoin_protocol::ids::Rank;
+use rejoin_protocol::message::{AgentMessage, Plan, TrackerMessage};
+
+fn joins(desk: &mut Desk, hook: Hook) -> Vec<Output> {
+    let offer = Offer { hook, ..Offer::default() };
+    desk.input(Input::Join { rank: Rank(0), attempt: attempt(0), terms: "terms".into(), offer })
+}
+
+#[test]
+fn what_a_rank_can_is_told_with_its_join_on_every_connection_and_with_its_standing() {
+    let mut desk = Desk::connected();
+    let can = |outputs: &[Output]| {
+        outputs.iter().any(|o| matches!(o, Output::Send(AgentMessage::Join { hook: Hook::Possible, .. })))
+    };
+    let outputs = joins(&mut desk, Hook::Possible);
+    assert!(can(&outputs), "{outputs:?}");
+    desk.input(Input::TrackerDown { reason: "reset".into() });
+    let outputs = desk.input(Input::TrackerUp);
+    assert!(can(&outputs), "{outputs:?}");
+    desk.told(TrackerMessage::Seated { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
+    let outputs = desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
+    assert_eq!(standing(&outputs).expect("a standing").ranks[0].hook, Hook::Possible);
+}
+
+#[test]
+fn a_rank_hears_what_was_agreed_with_its_start_and_its_agent_tells_it_to_a_tracker_that_comes_back() {
+    for agreed in [Some(true), Some(false), None] {
+        let mut desk = Desk::connected();
+        joins(&mut desk, Hook::Possible);
+        desk.told(TrackerMessage::Seated { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
+        desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
+        let first = plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[]);
+        let outputs = desk.told(TrackerMessage::Plan(Plan { hooked: agreed, ..first }));
+        let Output::Start { start, .. } = &outputs[0] else { panic!("{outputs:?}") };
+        assert_eq!(start.hooked, agreed == Some(true));
+        desk.input(Input::TrackerDown { reason: "reset".into() });
+        let outputs = desk.input(Input::TrackerUp);
+        let told = outputs.iter().find_map(|output| match output {
+            Output::Send(AgentMessage::Register(registration)) => registration.view.as_ref().map(|view| view.hooked),
+            _ => None,
+        });
+        assert_eq!(told, Some(agreed));
+    }
+}

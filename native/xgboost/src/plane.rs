@@ -1,0 +1,406 @@
+//! What carries the bytes of an agent whose ranks train with XGBoost: the bridge, and beside it, in a job that has agreed on the hook,
+//! the engine's collectives.
+//!
+//! Both have the same phases. A rank enters a version in its collectives first: where nothing of a version went over the channels,
+//! it is they who show that all ranks have entered it. What a rank that comes back is given again, each of the two brings by itself.
+
+use crate::bridge::{Bridge, BridgeConfig};
+use crate::hook;
+use crate::topology::WireVariant;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rejoin_agent::collective::{CollectivePlane, Operations};
+use rejoin_agent::logs::Logged;
+use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
+use rejoin_protocol::channel::PhaseMark;
+use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::hook::Hook;
+use rejoin_protocol::host::{Offer, Start};
+use rejoin_protocol::ids::{Attempt, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
+use rejoin_transport::Link;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+/// What errors call the trainer, and the boot cache its calls.
+const TRAINER: &str = "XGBoost";
+
+/// Whether XGBoost's collectives are taken over, where all ranks of a job can do so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookUse {
+    /// Wherever the loaded libraries allow it.
+    IfPossible,
+    /// Never.
+    Never,
+}
+
+/// The data plane of an agent whose ranks train with XGBoost, and the calls of their trainers' threads.
+///
+/// A trainer's thread calls [`join`](Self::join), then [`communicator`](Self::communicator) before XGBoost's `Communicator.init`,
+/// [`enter`](Self::enter) at each boundary of versions, [`ends`](Self::ends) after the last one, and [`retire`](Self::retire) when its
+/// task ends in whatever way.
+pub struct Plane {
+    bridge: Arc<Bridge>,
+    collectives: Arc<CollectivePlane>,
+    hook: HookUse,
+    /// How long a hooked call may wait for its peers.
+    at_most: Duration,
+    hooked: Mutex<BTreeMap<MemberId, Hooked>>,
+    rules: Mutex<Rules>,
+    own: Weak<Plane>,
+}
+
+/// One incarnation whose collectives are taken over.
+#[derive(Clone)]
+struct Hooked {
+    operations: Arc<Operations>,
+    world: u32,
+}
+
+/// Both sides watch for the same moments, and each rule strikes once.
+#[derive(Default)]
+struct Rules {
+    all: Vec<FaultRule>,
+    struck: BTreeSet<u32>,
+}
+
+impl Plane {
+    /// Starts the bridge and its thread.
+    ///
+    /// # Errors
+    /// As [`Bridge::start`].
+    pub fn start(config: BridgeConfig, hook: HookUse) -> Result<Arc<Plane>, Error> {
+        let at_most = config.worker_timeout;
+        let bridge = Bridge::start(config)?;
+        let relieved = Arc::downgrade(&bridge);
+        let relief = move || {
+            if let Some(bridge) = relieved.upgrade() {
+                bridge.make_room();
+            }
+        };
+        let collectives = Arc::new(CollectivePlane::sharing(bridge.room(), Some(Box::new(relief))));
+        Ok(Arc::new_cyclic(|own| Plane {
+            bridge,
+            collectives,
+            hook,
+            at_most,
+            hooked: Mutex::default(),
+            rules: Mutex::default(),
+            own: own.clone(),
+        }))
+    }
+
+    /// The bridge.
+    pub fn bridge(&self) -> &Arc<Bridge> {
+        &self.bridge
+    }
+
+    /// Whether this process's XGBoost can have its collectives taken over. XGBoost has to be loaded.
+    fn can(&self) -> Hook {
+        match self.hook {
+            HookUse::Never => Hook::Impossible("the settings forbid it".into()),
+            HookUse::IfPossible => hook::install().map_or_else(Hook::Impossible, |()| Hook::Possible),
+        }
+    }
+
+    /// [`Agent::join`] of the agent that has this plane; it also says whether XGBoost's collectives can be taken over in this process,
+    /// for which XGBoost has to be loaded, and makes ready for it where the job agrees ([`Start::hooked`]).
+    ///
+    /// # Errors
+    /// As [`Agent::join_offering`].
+    pub fn join(
+        &self,
+        agent: &Agent,
+        rank: Rank,
+        attempt: Attempt,
+        terms: String,
+        at_most: Duration,
+    ) -> Result<Joined, Error> {
+        let hook = self.can();
+        let memory = if hook == Hook::Possible { self.collectives.offer(rank) } else { None };
+        let board = memory.as_ref().map(|memory| memory.invitation());
+        let joined = agent.join_offering(rank, attempt, terms, Offer { board, hook }, at_most)?;
+        if let Joined::Start { start: Start { incarnation, hooked: true, .. }, world, .. } = &joined {
+            let member = MemberId { rank, incarnation: *incarnation };
+            match Operations::open(&self.collectives, member, memory, TRAINER, self.at_most) {
+                Ok(operations) => {
+                    let hooked = Hooked { operations: Arc::new(operations), world: *world };
+                    self.hooked.lock().insert(member, hooked);
+                }
+                Err(error) => {
+                    let error = agent.failure(member).unwrap_or(error);
+                    agent.leave(member, Some(error.clone()));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(joined)
+    }
+
+    /// Opens XGBoost's way in for a worker, whose thread this is, and enters boot ([`Bridge::communicator`]). From now on, if the job
+    /// has agreed on it, this thread's collectives are the engine's.
+    ///
+    /// # Errors
+    /// As [`Bridge::communicator`]; `Incompatible` when an XGBoost was loaded meanwhile that can't be hooked.
+    pub fn communicator(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        variant: WireVariant,
+    ) -> Result<Vec<(String, String)>, Error> {
+        let hooked = self.hooked(rank, incarnation);
+        if hooked.is_some() {
+            // Another XGBoost may have been loaded since the join, and be the one that is used.
+            hook::install().map_err(|reason| {
+                let text =
+                    format!("rank {rank}: the job has agreed on the hook, which isn't possible any more: {reason}");
+                Error::new(Code::Incompatible, text)
+            })?;
+        }
+        let arguments = self.bridge.communicator(rank, incarnation, variant)?;
+        if let Some(Hooked { operations, world }) = hooked {
+            self.bridge.hook(rank, incarnation, world, operations);
+        }
+        Ok(arguments)
+    }
+
+    /// Ends the worker's phase and enters the next one, in the engine's collectives as well as in the bridge.
+    ///
+    /// # Errors
+    /// As [`Operations::enter`] and [`Bridge::enter`]. After an error the incarnation is of no more use.
+    pub fn enter(&self, rank: Rank, incarnation: Incarnation, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
+        if let (Phase::Version(version), Some(Hooked { operations, .. })) = (phase, self.hooked(rank, incarnation)) {
+            operations.enter(version, mark.round)?;
+        }
+        self.bridge.enter(rank, incarnation, phase, mark)
+    }
+
+    /// How many bytes the worker has sent in its phase ([`Bridge::sent`]), and those of the results that it was given by hooked calls:
+    /// what the phase adds to the logs. An incarnation that repeats the phase counts the same.
+    ///
+    /// # Errors
+    /// As [`Bridge::sent`].
+    pub fn sent(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
+        let results = self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.result_bytes());
+        Ok(self.bridge.sent(rank, incarnation)? + results)
+    }
+
+    /// The worker has made its last collective: whoever waits for another one of it is told so. What it has stays for others.
+    ///
+    /// # Errors
+    /// As [`Operations::end`].
+    pub fn ends(&self, rank: Rank, incarnation: Incarnation) -> Result<(), Error> {
+        self.hooked(rank, incarnation).map_or(Ok(()), |hooked| hooked.operations.end())
+    }
+
+    /// [`Bridge::retire`].
+    pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
+        self.bridge.retire(rank, incarnation);
+    }
+
+    /// [`Bridge::failure`].
+    pub fn failure(&self, rank: Rank, incarnation: Incarnation) -> Option<Error> {
+        self.bridge.failure(rank, incarnation)
+    }
+
+    fn hooked(&self, rank: Rank, incarnation: Incarnation) -> Option<Hooked> {
+        self.hooked.lock().get(&MemberId { rank, incarnation }).cloned()
+    }
+
+    /// Forgets incarnations of a rank.
+    fn forget(&self, rank: Rank, is_gone: impl Fn(Incarnation) -> bool) {
+        self.hooked.lock().retain(|member, _| member.rank != rank || !is_gone(member.incarnation));
+    }
+
+    /// Rules that haven't struck yet go to both sides.
+    fn tell_rules(&self) {
+        let rules = {
+            let rules = self.rules.lock();
+            let left = rules.all.iter().filter(|rule| !rules.struck.contains(&rule.id));
+            left.cloned().collect::<Vec<_>>()
+        };
+        self.bridge.faults(rules.clone());
+        self.collectives.faults(rules);
+    }
+}
+
+impl DataPlane for Plane {
+    fn attach(&self, agent: Arc<dyn AgentReports>) {
+        let plane = self.own.clone();
+        self.bridge.attach(Arc::new(Reports { agent: agent.clone(), plane: plane.clone(), is_bridge: true }));
+        self.collectives.attach(Arc::new(Reports { agent, plane, is_bridge: false }));
+    }
+
+    fn lanes(&self, hooked: bool) -> &'static [Lane] {
+        if hooked {
+            &[Lane::Channels, Lane::Collectives]
+        } else {
+            &[Lane::Channels]
+        }
+    }
+
+    fn seated(&self, rank: Rank, incarnation: Incarnation) {
+        self.collectives.seated(rank, incarnation);
+        self.bridge.seated(rank, incarnation);
+        self.forget(rank, |older| older < incarnation);
+    }
+
+    fn start(&self, rank: Rank, world: u32, start: &Start) {
+        if start.hooked {
+            self.collectives.start(rank, world, start);
+        }
+        self.bridge.start(rank, world, start);
+    }
+
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>) {
+        self.collectives.peers(rank, incarnation, peers.clone());
+        self.bridge.peers(rank, incarnation, peers);
+    }
+
+    fn link(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        lane: Lane,
+        link: Link,
+    ) {
+        match lane {
+            Lane::Channels => self.bridge.link(rank, incarnation, peer, peer_incarnation, lane, link),
+            Lane::Collectives => self.collectives.link(rank, incarnation, peer, peer_incarnation, lane, link),
+        }
+    }
+
+    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+        // The bridge first: a hooked call that ends with this asks it for a way back to XGBoost.
+        self.bridge.free(rank, incarnation, error.clone());
+        self.collectives.free(rank, incarnation, error);
+        self.forget(rank, |gone| gone == incarnation);
+    }
+
+    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
+        self.bridge.hold(rank, incarnation).max(self.collectives.hold(rank, incarnation))
+    }
+
+    fn freeze(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
+        self.collectives.freeze(rank, incarnation, generation)
+    }
+
+    fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {
+        self.collectives.plan(rank, incarnation, plan);
+    }
+
+    fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>> {
+        self.collectives.results(lineage, phase, from, to)
+    }
+
+    fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
+        self.collectives.fetched(rank, incarnation, fetch, seqno, entry);
+    }
+
+    fn signature(&self, rank: Rank, place: &Place) -> Option<Signature> {
+        self.collectives.signature(rank, place)
+    }
+
+    fn told(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: &Place, call: Option<Signature>) {
+        self.collectives.told(rank, incarnation, peer, place, call);
+    }
+
+    fn release(&self, rank: Rank, incarnation: Incarnation) {
+        self.collectives.release(rank, incarnation);
+        self.bridge.release(rank, incarnation);
+    }
+
+    fn faults(&self, rules: Vec<FaultRule>) {
+        self.rules.lock().all = rules;
+        self.tell_rules();
+    }
+
+    fn usage(&self) -> PlaneUsage {
+        // One budget counts both.
+        self.bridge.usage()
+    }
+
+    fn is_full(&self) -> bool {
+        self.collectives.is_full()
+    }
+
+    fn close(&self) {
+        self.collectives.close();
+        self.bridge.close();
+        self.hooked.lock().clear();
+    }
+}
+
+/// What one side tells the agent.
+struct Reports {
+    agent: Arc<dyn AgentReports>,
+    plane: Weak<Plane>,
+    is_bridge: bool,
+}
+
+impl AgentReports for Reports {
+    fn prefix(&self, rank: Rank) -> String {
+        self.agent.prefix(rank)
+    }
+
+    fn situation(&self) -> String {
+        self.agent.situation()
+    }
+
+    fn link_down(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        peer_incarnation: Incarnation,
+        lane: Lane,
+        reason: String,
+    ) {
+        self.agent.link_down(rank, incarnation, peer, peer_incarnation, lane, reason);
+    }
+
+    fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
+        self.agent.interrupted(rank, incarnation, peer, generation, reason);
+    }
+
+    fn cannot_share(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
+        self.agent.cannot_share(rank, incarnation, peer, generation, reason);
+    }
+
+    fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: Fetch) {
+        self.agent.fetch(rank, incarnation, fetch);
+    }
+
+    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: Place) {
+        self.agent.ask(rank, incarnation, peer, place);
+    }
+
+    fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+        self.agent.broken(rank, incarnation, error);
+    }
+
+    fn happened(&self, event: Event) {
+        if let (Event::CaughtUp { rank, incarnation, .. }, true) = (&event, self.is_bridge) {
+            // Of a hooked rank the channels carry too little to know it by; its collectives tell it.
+            if self.plane.upgrade().is_some_and(|plane| plane.hooked(*rank, *incarnation).is_some()) {
+                return;
+            }
+        }
+        self.agent.happened(event);
+    }
+
+    fn strike(&self, rule: FaultRule) {
+        if let Some(plane) = self.plane.upgrade() {
+            if !plane.rules.lock().struck.insert(rule.id) {
+                return;
+            }
+            plane.tell_rules();
+        }
+        self.agent.strike(rule);
+    }
+}

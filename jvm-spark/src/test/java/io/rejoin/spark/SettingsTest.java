@@ -54,6 +54,7 @@ class SettingsTest {
         refused("spark.rejoin.lost.after", "250ms").contains("twice spark.rejoin.heartbeat"));
     assertTrue(refused("spark.rejoin.agent.ports", "all").contains("40000-40100"));
     assertTrue(refused("spark.rejoin.encrypt", "maybe").contains("true or false"));
+    assertTrue(refused("spark.rejoin.hook", "on").contains("auto or off"));
   }
 
   @Test

@@ -90,10 +90,10 @@ impl Engine {
 
     pub(super) fn link(&mut self, member: Member, peer: Rank, peer_incarnation: Incarnation, mut link: Link) {
         let (rank, _) = member;
-        let Some(seat) = self.member(member).filter(|seat| seat.failure.is_none()) else {
-            return link.reset();
-        };
-        if seat.training.is_none() {
+        let Some(seat) = self.member(member) else { return link.reset() };
+        // One whose rank has failed is kept as well, though it is of no use: a peer would only make it anew, again and again, for as
+        // long as nobody but this rank's own thread knows that it has failed.
+        if seat.failure.is_some() || seat.training.is_none() {
             seat.early_links.retain(|(other, _, _)| *other != peer);
             return seat.early_links.push((peer, peer_incarnation, link));
         }

@@ -208,14 +208,11 @@ impl State {
         }
     }
 
-    /// Keeps the memory of a result to be used again, as far as little of the process's memory for logs goes into that.
+    /// Keeps the memory of a result to be used again.
     fn keep(&mut self, result: Bytes) {
-        let has_room = (self.idle + result.len()) as u64 <= self.results.idle_limit();
-        if self.pool.len() < POOL && result.len() >= WORTH_KEEPING && has_room {
-            // A result that is being served, or that another rank of this process shares, is freed by its last owner.
-            if let Ok(buffer) = result.try_into_mut() {
-                self.give_back(buffer);
-            }
+        // A result that is being served, or that another rank of this process shares, is freed by its last owner.
+        if let Ok(buffer) = result.try_into_mut() {
+            self.give_back(buffer);
         }
     }
 
@@ -230,9 +227,10 @@ impl State {
         buffer
     }
 
-    /// A buffer that was not needed after all.
+    /// A buffer that isn't needed any more: kept to be used again, if there is room for all that it can hold.
     pub(super) fn give_back(&mut self, buffer: BytesMut) {
-        if self.pool.len() < POOL && buffer.capacity() >= WORTH_KEEPING {
+        let has_room = (self.idle + buffer.capacity()) as u64 <= self.results.idle_limit();
+        if self.pool.len() < POOL && buffer.capacity() >= WORTH_KEEPING && has_room {
             self.idle += buffer.capacity();
             self.pool.push(buffer);
         }

@@ -155,6 +155,8 @@ impl Allreduce for EngineRanks {
     }
 
     fn prepare(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
+        // Who still holds a result when the log drops it keeps its memory from being used again.
+        self.last = None;
         if self.in_place {
             output.copy_from_slice(input);
         }

@@ -19,7 +19,9 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.locks.LockSupport;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -127,6 +129,25 @@ class BadSurroundingsIT {
           .says(Code.BAD_ARGUMENT, range, agent, "wider");
     }
     Refusal.nextFitWorks(local());
+  }
+
+  @Test
+  void a_driver_that_hears_late_of_tasks_without_a_port_still_ends_the_job_with_the_setting()
+      throws Exception {
+    RunFacts slow =
+        new RunFacts() {
+          @Override
+          protected void taskFailed(int stage, int again, int rank, int attempt, String reason) {
+            // Spark's bus tells one listener after the other, and this one comes before the gang's.
+            LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(700));
+          }
+        };
+    try (ServerSocket taken = new ServerSocket(0, 1, LOOPBACK)) {
+      String range = taken.getLocalPort() + "-" + taken.getLocalPort();
+      String agent = "spark.rejoin.agent.ports";
+      Refusal.withAtMost(3, run(local()).setting(agent, range), slow)
+          .says(Code.BAD_ARGUMENT, range, agent, "wider");
+    }
   }
 
   @Test

@@ -33,7 +33,11 @@ record Refusal(Exception error, double seconds) {
 
   /** The same where so many tasks may be tried again. */
   static Refusal withAtMost(int retries, RejoinRun run) {
-    RunFacts facts = new RunFacts();
+    return withAtMost(retries, run, new RunFacts());
+  }
+
+  /** The same, with the caller's own counts. */
+  static Refusal withAtMost(int retries, RejoinRun run, RunFacts facts) {
     long start = System.nanoTime();
     Exception error =
         assertThrows(

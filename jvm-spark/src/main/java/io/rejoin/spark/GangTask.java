@@ -83,7 +83,7 @@ final class GangTask implements Serializable {
                   context.isInterrupted() ? Optional.of("Spark ended its task") : Optional.empty());
     } catch (RejoinException e) {
       if (e.code().willRepeat()) {
-        awaitTheEnd(context);
+        awaitTheEnd(context, System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS));
       }
       throw e;
     }
@@ -93,34 +93,49 @@ final class GangTask implements Serializable {
    * The tracker knows of a failure that will repeat, and the driver is about to end the job. If the
    * task failed before that, Spark would try it again for nothing.
    */
-  private static void awaitTheEnd(TaskContext context) {
-    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
-    while (!context.isInterrupted() && System.nanoTime() < deadline) {
-      try {
-        Thread.sleep(POLL_MILLIS);
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-        return;
-      }
+  private static void awaitTheEnd(TaskContext context, long deadline) {
+    while (!isOver(context, deadline)) {
+      pause();
+    }
+  }
+
+  private static boolean isOver(TaskContext context, long deadline) {
+    return context.isInterrupted()
+        || Thread.currentThread().isInterrupted()
+        || System.nanoTime() >= deadline;
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(POLL_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
     }
   }
 
   /**
    * A range of ports that doesn't suffice at the very start won't do so later. After a death it
-   * may: what died, or is frozen, may hold its port for a moment.
+   * may: what died, or is frozen, may hold its port for a moment. So a later try waits for a port,
+   * for as long as the driver may need to hear (on Spark's bus) of a first try that failed, and to
+   * end the job: it would use up Spark's tries for nothing otherwise.
    */
   private Agent agent(String executor, Agent.Settings settings, TaskContext context) {
-    try {
-      return Agents.of(job, executor, secret, settings);
-    } catch (RejoinException e) {
-      if (context.stageAttemptNumber() > 0 || context.attemptNumber() > 0) {
-        if (e.code().willRepeat()) {
-          // The driver hears of the first try's failure on Spark's bus, and ends the job.
-          awaitTheEnd(context);
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
+    while (true) {
+      try {
+        return Agents.of(job, executor, secret, settings);
+      } catch (RejoinException e) {
+        if (context.stageAttemptNumber() == 0 && context.attemptNumber() == 0) {
+          throw Settings.portsAreTaken("agent.ports", agentPorts, e);
         }
-        throw e;
+        if (e.code().willRepeat()) {
+          awaitTheEnd(context, deadline);
+        }
+        if (e.code() != RejoinException.Code.IO || isOver(context, deadline)) {
+          throw e;
+        }
       }
-      throw Settings.portsAreTaken("agent.ports", agentPorts, e);
+      pause();
     }
   }
 

@@ -114,8 +114,8 @@ class ModesIT {
     SparkSession spark = spark();
     RejoinRun roomy = run(spark, 40).setting("spark.rejoin.checkpoint.rounds", "0");
     String expected = train("with room for all logs", roomy).digest();
-    // The logs of two rounds fit, those of four don't.
-    String memory = "1m";
+    // The logs of two rounds fit, those of four don't: a round's results are about 160 KB.
+    String memory = "512k";
     RejoinRun rare =
         run(spark, 40)
             .setting("spark.rejoin.checkpoint.rounds", "40")

@@ -8,4 +8,8 @@ set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build/bench
 export JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dbench=${BENCH:-} -Dpairs=${PAIRS:-9} -Donly=${ONLY:-} -Drounds=${ROUNDS:-0}"
-exec integration-tests/run.sh spark35-xgb340 io.rejoin.it.bench.Bench
+# On hosts in namespaces (rejoin-bench network) the driver is on the first.
+hosts=${REJOIN_BENCH_HOSTS:-}
+where=()
+[ -n "$hosts" ] && where=(ip netns exec "${hosts%%=*}")
+exec "${where[@]}" integration-tests/run.sh spark35-xgb340 io.rejoin.it.bench.Bench

@@ -35,6 +35,7 @@ public final class JavaProcess implements AutoCloseable {
   private final Map<String, String> properties = new LinkedHashMap<>();
   private final Map<String, String> environment = new LinkedHashMap<>();
   private final List<String> command = new ArrayList<>();
+  private final List<String> starter = new ArrayList<>();
   private String memory = "256m";
   private boolean interruptible;
   private Process process;
@@ -79,6 +80,12 @@ public final class JavaProcess implements AutoCloseable {
     return this;
   }
 
+  /** It is started by this command, which is given its own as further arguments and becomes it. */
+  public JavaProcess startedBy(List<String> starter) {
+    this.starter.addAll(starter);
+    return this;
+  }
+
   /** Starts it; both its outputs go to {@code log}. */
   public JavaProcess start(Path log) throws IOException {
     return start(log, ProcessBuilder.Redirect.appendTo(log.toFile()));
@@ -91,7 +98,7 @@ public final class JavaProcess implements AutoCloseable {
 
   private JavaProcess start(Path log, ProcessBuilder.Redirect output) throws IOException {
     this.log = log;
-    List<String> line = new ArrayList<>();
+    List<String> line = new ArrayList<>(starter);
     if (interruptible) {
       line.addAll(List.of("env", "--default-signal=INT"));
     }

@@ -17,7 +17,6 @@ import java.util.function.Consumer;
  * plays the framework, too: {@link #again} is a retry.
  */
 final class Cast implements AutoCloseable {
-  private static final String HERE = "127.0.0.1";
   private static final long CANCEL_SECONDS = 30;
 
   private final JobId job = JobId.random();
@@ -30,13 +29,26 @@ final class Cast implements AutoCloseable {
 
   /** A job that has not begun. {@code listener} is told of each event. */
   Cast(Shape shape, int checkpointRounds, Faults faults, Consumer<TrainingEvent> listener) {
+    this(Host.HERE, shape, checkpointRounds, true, faults, listener);
+  }
+
+  /** The same with its tracker on one of several hosts, with the hook (if possible) or without. */
+  Cast(
+      Host here,
+      Shape shape,
+      int checkpointRounds,
+      boolean hook,
+      Faults faults,
+      Consumer<TrainingEvent> listener) {
     this.shape = shape;
     this.checkpointRounds = checkpointRounds;
     tracker =
         Tracker.open(
-            job, secret, new Tracker.Settings(shape.world(), HERE).encrypt(false).faults(faults));
+            job,
+            secret,
+            new Tracker.Settings(shape.world(), here.address()).encrypt(false).faults(faults));
     timeline = Timeline.of(tracker, listener);
-    settings = new Agent.Settings(tracker.address()).encrypt(false);
+    settings = new Agent.Settings(tracker.address()).encrypt(false).hook(hook);
   }
 
   /** Starts these ranks in this process. */
@@ -52,7 +64,15 @@ final class Cast implements AutoCloseable {
   private CompletableFuture<Serializable> start(
       WorkerProcess process, List<Integer> ranks, int attempt) {
     return process.ask(
-        new RejoinWork(job, secret, settings, shape, checkpointRounds, ranks, attempt));
+        new RejoinWork(
+            job,
+            secret,
+            settings,
+            process.host().address(),
+            shape,
+            checkpointRounds,
+            ranks,
+            attempt));
   }
 
   /** Ends the job; its ranks end with an error. */

@@ -60,7 +60,12 @@ record Figure(
   }
 
   boolean met() {
-    return (peer.length > 0 ? quantile(ratios(), 0.5) : quantile(ours, 0.5)) <= bar;
+    return (peer.length > 0 ? ratio() : quantile(ours, 0.5)) <= bar;
+  }
+
+  /** The median of the ratios. */
+  double ratio() {
+    return quantile(ratios(), 0.5);
   }
 
   /**
@@ -137,7 +142,9 @@ record Figure(
   /** For people. */
   String line() {
     StringBuilder text = new StringBuilder();
-    text.append(String.format(Locale.ROOT, "  %-44s %10.1f %s", config, quantile(ours, 0.5), unit));
+    double middle = quantile(ours, 0.5);
+    String form = middle < 10 ? "  %-44s %10.3f %s" : "  %-44s %10.1f %s";
+    text.append(String.format(Locale.ROOT, form, config, middle, unit));
     if (peer.length > 0) {
       double[] ratios = ratios();
       text.append(

@@ -27,6 +27,7 @@ final class RejoinWork implements Work {
   private final JobId job;
   private final Secret secret;
   private final Agent.Settings settings;
+  private final String address;
   private final Shape shape;
   private final int checkpointRounds;
   private final ArrayList<Integer> ranks;
@@ -39,6 +40,7 @@ final class RejoinWork implements Work {
       JobId job,
       Secret secret,
       Agent.Settings settings,
+      String address,
       Shape shape,
       int checkpointRounds,
       List<Integer> ranks,
@@ -46,6 +48,7 @@ final class RejoinWork implements Work {
     this.job = job;
     this.secret = secret;
     this.settings = settings;
+    this.address = address;
     this.shape = shape;
     this.checkpointRounds = checkpointRounds;
     this.ranks = new ArrayList<>(ranks);
@@ -74,7 +77,7 @@ final class RejoinWork implements Work {
     Agent.Settings here =
         settings
             .copy()
-            .place(name, "127.0.0.1", "localhost")
+            .place(name, address, address)
             .spillDirectory(System.getProperty("java.io.tmpdir"));
     try (Agent agent = Agent.open(job, secret, here)) {
       List<Future<Moments>> running = new ArrayList<>();

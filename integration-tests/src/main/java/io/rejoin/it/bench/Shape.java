@@ -14,17 +14,23 @@ import ml.dmlc.xgboost4j.java.XGBoostError;
  *
  * @param rows over all ranks
  * @param columns features of a row
+ * @param depth of a tree
  * @param world ranks
  * @param rounds trees
  */
-record Shape(int rows, int columns, int world, int rounds) implements Serializable {
+record Shape(int rows, int columns, int depth, int world, int rounds) implements Serializable {
   static final int DEPTH = 6;
+
+  /** With trees of the usual depth. */
+  Shape(int rows, int columns, int world, int rounds) {
+    this(rows, columns, DEPTH, world, rounds);
+  }
 
   /** XGBoost's parameters. */
   Map<String, Object> parameters() {
     Map<String, Object> map = new LinkedHashMap<>();
     map.put("objective", "binary:logistic");
-    map.put("max_depth", DEPTH);
+    map.put("max_depth", depth);
     map.put("eta", 0.2);
     map.put("nthread", 1);
     map.put("verbosity", 1);
@@ -59,6 +65,7 @@ record Shape(int rows, int columns, int world, int rounds) implements Serializab
 
   @Override
   public String toString() {
-    return rows / 1000 + "k x " + columns + ", " + world + " ranks";
+    String deep = depth == DEPTH ? "" : ", depth " + depth;
+    return rows / 1000 + "k x " + columns + deep + ", " + world + " ranks";
   }
 }

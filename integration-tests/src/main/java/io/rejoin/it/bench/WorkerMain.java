@@ -8,7 +8,6 @@ import java.io.ObjectOutputStream;
 import java.io.PrintWriter;
 import java.io.Serializable;
 import java.io.StringWriter;
-import java.net.InetAddress;
 import java.net.Socket;
 
 /**
@@ -27,9 +26,9 @@ public final class WorkerMain {
   /** What came of it: a result, or a text that says what was thrown. */
   record Answer(int number, Serializable result, String thrown) implements Serializable {}
 
-  /** The first argument is the parent's port. */
+  /** The arguments are the parent's address and port. */
   public static void main(String[] arguments) throws IOException, ClassNotFoundException {
-    Socket socket = new Socket(InetAddress.getLoopbackAddress(), Integer.parseInt(arguments[0]));
+    Socket socket = new Socket(arguments[0], Integer.parseInt(arguments[1]));
     socket.setTcpNoDelay(true);
     new DataOutputStream(socket.getOutputStream()).writeUTF(System.getenv(TOKEN));
     ObjectOutputStream out = new ObjectOutputStream(socket.getOutputStream());

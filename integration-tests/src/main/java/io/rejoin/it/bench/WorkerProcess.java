@@ -7,7 +7,6 @@ import java.io.IOException;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.Serializable;
-import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.Map;
@@ -24,6 +23,7 @@ final class WorkerProcess implements AutoCloseable {
   private static final int START_MILLIS = 60_000;
 
   private final String name;
+  private final Host host;
   private final JavaProcess process;
   private final Socket socket;
   private final ObjectOutputStream out;
@@ -31,8 +31,10 @@ final class WorkerProcess implements AutoCloseable {
   private final Map<Integer, CompletableFuture<Serializable>> open = new ConcurrentHashMap<>();
   private final CompletableFuture<Long> ended = new CompletableFuture<>();
 
-  private WorkerProcess(String name, JavaProcess process, Socket socket) throws IOException {
+  private WorkerProcess(String name, Host host, JavaProcess process, Socket socket)
+      throws IOException {
     this.name = name;
+    this.host = host;
     this.process = process;
     this.socket = socket;
     this.out = new ObjectOutputStream(socket.getOutputStream());
@@ -47,11 +49,25 @@ final class WorkerProcess implements AutoCloseable {
   static WorkerProcess start(
       String name, WorkDirectory work, String memory, Map<String, String> properties)
       throws IOException {
+    return start(name, Host.HERE, Host.HERE, work, memory, properties);
+  }
+
+  /** The same on one of several hosts; {@code here} is the one that we are on. */
+  static WorkerProcess start(
+      String name,
+      Host here,
+      Host host,
+      WorkDirectory work,
+      String memory,
+      Map<String, String> properties)
+      throws IOException {
     String token = UUID.randomUUID().toString();
-    try (ServerSocket door = new ServerSocket(0, 16, InetAddress.getLoopbackAddress())) {
+    try (ServerSocket door = new ServerSocket(0, 16, here.inet())) {
       door.setSoTimeout(START_MILLIS);
+      String port = Integer.toString(door.getLocalPort());
       JavaProcess process =
-          new JavaProcess(name, WorkerMain.class, Integer.toString(door.getLocalPort()))
+          new JavaProcess(name, WorkerMain.class, here.address(), port)
+              .startedBy(host.starter())
               .memory(memory)
               .environment(WorkerMain.TOKEN, token)
               // As Spark's tasks have it with nthread = 1.
@@ -64,7 +80,7 @@ final class WorkerProcess implements AutoCloseable {
         socket.setSoTimeout(START_MILLIS);
         if (new DataInputStream(socket.getInputStream()).readUTF().equals(token)) {
           socket.setSoTimeout(0);
-          return new WorkerProcess(name, process, socket);
+          return new WorkerProcess(name, host, process, socket);
         }
         socket.close();
       }
@@ -104,6 +120,11 @@ final class WorkerProcess implements AutoCloseable {
       Thread.currentThread().interrupt();
       throw new IllegalStateException("interrupted while waiting for a worker", interrupted);
     }
+  }
+
+  /** Where it is. */
+  Host host() {
+    return host;
   }
 
   /** Its process number. */

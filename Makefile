@@ -38,11 +38,13 @@ bench-collectives:
 	@$${CARGO_TARGET_DIR:-target}/release/rejoin-bench engine --repetitions $${PAIRS:-9}
 	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
 
-# Allreduce among ranks on 4 hosts (network namespaces) with 1 Gbit/s and 1 ms between them, Gloo beside it. Needs root.
-bench-network:
+# Allreduce among ranks on 4 hosts (network namespaces) with 1 Gbit/s and 1 ms between them, Gloo beside it; then XGBoost on 2 of them,
+# the stock collective beside it. Needs root.
+bench-network: build
 	@cargo build --release --locked -p rejoin-bench
 	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 \
 	  -- $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
+	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BENCH=training $$bench network --hosts 2 -- scripts/bench.sh
 
 # The C library, its header and pkg-config file, and the launcher.
 PREFIX ?= /usr/local

@@ -40,7 +40,7 @@ pub(super) struct Entered {
     pub(super) base: u64,
     /// What the others have to have done in the last collective, which nobody here has looked at.
     pub(super) uncompared: Option<Identity>,
-    /// How to wait for the others. Made once: it asks the system how many cores there are.
+    /// How to wait for the others, as the last waits were.
     pub(super) patience: Patience,
 }
 

@@ -12,7 +12,7 @@ use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Rank};
-use rejoin_transport::shm::{Group, Patience};
+use rejoin_transport::shm::Group;
 use std::time::{Duration, Instant};
 
 /// Longest sleep for another rank's post, which ends it. What else may have changed is looked at after it.
@@ -25,7 +25,6 @@ pub(super) struct SharedExchange {
     machine: SharedMachine,
     expected: Expected,
     result_bytes: usize,
-    patience: Patience,
     stop_at: Option<u64>,
     /// Others have gone on to a later attempt: nothing that is read counts any more.
     is_over: bool,
@@ -45,14 +44,7 @@ impl SharedExchange {
         let mut machine =
             SharedMachine::new(shape, sharing::identity(&expected), entered.base).after(entered.uncompared);
         machine.stop_at(stop_at);
-        Some(SharedExchange {
-            machine,
-            expected,
-            result_bytes,
-            patience: entered.patience.clone(),
-            stop_at,
-            is_over: false,
-        })
+        Some(SharedExchange { machine, expected, result_bytes, stop_at, is_over: false })
     }
 
     pub(super) fn attempt(&self) -> Generation {
@@ -99,6 +91,7 @@ impl SharedExchange {
                     // Whatever was read, or seen to be wrong, may be of a later attempt.
                     _ if !entered.group.is_current() => self.is_over = true,
                     Ok(true) => {
+                        entered.patience.reset();
                         if self.machine.last_beat() > entered.base {
                             entered.base = self.machine.last_beat();
                             entered.uncompared = self.machine.uncompared();
@@ -120,14 +113,14 @@ impl SharedExchange {
                     return Went::Sent;
                 }
                 if self.machine.progress() > before {
-                    self.patience.reset();
+                    entered.patience.reset();
                 }
             }
             if seat.changes() != seen {
                 return Went::Changed;
             }
-            if !self.is_over && !self.patience.is_long() {
-                self.patience.pause();
+            if !self.is_over && !entered.patience.is_long() {
+                entered.patience.pause();
                 continue;
             }
             let now = Instant::now();
@@ -142,16 +135,29 @@ impl SharedExchange {
             if lines.has_to_tell(now) {
                 return Went::Changed;
             }
-            let whom = self.machine.waits_for(&entered.group).filter(|_| !self.is_over);
-            notes.waiting(|| whom.map(|(peer, _)| peer));
             let left = deadline - now;
-            match whom {
-                Some((peer, beat)) => entered.group.sleep(peer, beat, left.min(NAP)),
-                None => {
+            match self.rest(&entered.group) {
+                Rest::Nothing => {}
+                Rest::UntilPosted(peer, beat) => {
+                    notes.waiting(|| Some(peer));
+                    entered.group.sleep(peer, beat, left.min(NAP));
+                }
+                Rest::UntilChanged => {
+                    notes.waiting(|| None);
                     sleep(seat, poll, left, || seat.changes() != seen);
                 }
             }
             notes.exchanging();
+        }
+    }
+
+    /// What there is to sleep for.
+    fn rest(&self, group: &Group) -> Rest {
+        match self.machine.waits_for(group) {
+            _ if self.is_over => Rest::UntilChanged,
+            Some((peer, beat)) => Rest::UntilPosted(peer, beat),
+            // The last one has posted since it was looked for: nobody will tell of that again.
+            None => Rest::Nothing,
         }
     }
 
@@ -175,6 +181,17 @@ impl SharedExchange {
     }
 }
 
+/// How a rank waits that has no more patience.
+#[derive(Debug, PartialEq, Eq)]
+enum Rest {
+    /// It doesn't: it can go on.
+    Nothing,
+    /// For this rank's post of this beat.
+    UntilPosted(usize, u64),
+    /// For a later attempt.
+    UntilChanged,
+}
+
 /// What a rank that is waited for has told with its end. Before it ended it may have posted, meanwhile, all that it was waited for: that
 /// is seen by now, and then its end is of no concern here.
 fn unless_posted<T>(
@@ -191,27 +208,55 @@ mod tests {
     use super::*;
     use rejoin_collectives::shared::{first_beat, Shape, SharedCall};
     use rejoin_collectives::{Element, Reduction, Seat};
+    use rejoin_protocol::collective::Place;
+    use rejoin_protocol::ids::{Lineage, Phase};
     use rejoin_transport::shm::{PeerSegment, Segment};
     use std::sync::Arc;
 
-    #[test]
-    fn a_rank_that_posts_and_ends_while_it_is_looked_at_has_made_the_call() {
+    /// Two ranks of one host, and a barrier of each.
+    fn barriers() -> [(Group, SharedExchange); 2] {
         let segments: Vec<Arc<Segment>> = (0..2).map(|_| Arc::new(Segment::new(4096).unwrap())).collect();
         let peers: Vec<PeerSegment> = segments.iter().cloned().map(PeerSegment::Here).collect();
-        let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
-        let [mut own, mut its] = [0, 1].map(|rank| Group::enter(rank, segments[rank].clone(), peers.clone(), 1));
-        let barrier = |rank| {
+        [0, 1].map(|rank| {
+            let group = Group::enter(rank, segments[rank].clone(), peers.clone(), 1);
             let shape = Shape::new(Seat::new(rank, 2), SharedCall::Barrier, 1, 4096, false).unwrap();
-            SharedMachine::new(shape, [1; 64], first_beat(1))
-        };
-        let (mut waiting, mut other) = (barrier(0), barrier(1));
+            let attempt = Generation { epoch: 1, number: 1 };
+            let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
+            let exchange = SharedExchange {
+                machine: SharedMachine::new(shape, [1; 64], first_beat(1)),
+                expected: Expected { attempt, place, digest: 0 },
+                result_bytes: 0,
+                stop_at: None,
+                is_over: false,
+            };
+            (group, exchange)
+        })
+    }
+
+    #[test]
+    fn a_rank_whose_peer_has_posted_while_it_was_looked_for_does_not_go_to_sleep() {
+        let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+        let [(mut own, mut waiting), (mut its, mut other)] = barriers();
+        assert_eq!(waiting.machine.advance(&mut own, &[], &mut [], &reducer), Ok(false));
+        assert_eq!(waiting.rest(&own), Rest::UntilPosted(1, first_beat(1) + 1));
+        assert_eq!(other.machine.advance(&mut its, &[], &mut [], &reducer), Ok(true));
+        assert_eq!(waiting.rest(&own), Rest::Nothing);
+        waiting.is_over = true;
+        assert_eq!(waiting.rest(&own), Rest::UntilChanged, "what was posted is of a later attempt");
+    }
+
+    #[test]
+    fn a_rank_that_posts_and_ends_while_it_is_looked_at_has_made_the_call() {
+        let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+        let [(mut own, mut waiting), (mut its, mut other)] = barriers();
+        let (waiting, other) = (&mut waiting.machine, &mut other.machine);
         assert_eq!(waiting.advance(&mut own, &[], &mut [], &reducer), Ok(false));
-        assert_eq!(unless_posted(&waiting, &own, 1, || Some("its end")), Some("its end"));
+        assert_eq!(unless_posted(waiting, &own, 1, || Some("its end")), Some("its end"));
         let ends = || {
             assert_eq!(other.advance(&mut its, &[], &mut [], &reducer), Ok(true));
             Some("its end")
         };
-        assert_eq!(unless_posted(&waiting, &own, 1, ends), None);
+        assert_eq!(unless_posted(waiting, &own, 1, ends), None);
         assert_eq!(waiting.advance(&mut own, &[], &mut [], &reducer), Ok(true));
     }
 }

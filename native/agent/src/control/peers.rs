@@ -12,15 +12,15 @@ use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::ids::{Checkpoint, Incarnation, Rank};
 use rejoin_protocol::view::AgentAddress;
-use rejoin_protocol::wire::Kind;
+use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::net::SocketAddr;
 use std::time::Instant;
 
 /// What was there of a stripe.
 enum Stripe {
-    /// Some of its bytes; there may be more.
-    Read,
+    /// So many of its bytes; there may be more.
+    Read(usize),
     /// Nothing more now, or its connection has ended.
     Over,
     /// A message comes next.
@@ -183,91 +183,120 @@ impl Control {
         Some(connection)
     }
 
-    /// Reads and writes what is there.
+    /// Reads and writes what is there, at most as much as may be moved in one turn.
     pub(super) fn serve_connection(&mut self, token: Token) {
-        while let Some(connection) = self.connections.get_mut(&token) {
-            if let Role::Serving(serve) = &mut connection.role {
-                if let Err(cause) = serve.pump(&mut connection.link) {
-                    return self.end(token, cause.to_string());
-                }
-            } else if let Role::Copying(copy) = &mut connection.role {
-                if let Err(cause) = copy.pump(&mut connection.link, Instant::now()) {
-                    return self.end(token, cause.to_string());
-                }
-            } else if let Err(cause) = connection.link.flush() {
-                return self.end(token, cause.to_string());
+        let mut moved = 0;
+        while moved < self.turn_bytes {
+            match self.step(token) {
+                Some(bytes) => moved += bytes,
+                None => return,
             }
-            if matches!(connection.role, Role::Results(_)) && connection.established && self.plane.is_full() {
-                if !self.results_paused.contains(&token) {
-                    self.results_paused.push(token);
-                }
-                return;
+        }
+        self.unfinished.insert(token);
+    }
+
+    /// Writes a little and reads a little: so many bytes. `None` when nothing more can be done before an event comes, or ever.
+    fn step(&mut self, token: Token) -> Option<usize> {
+        let connection = self.connections.get_mut(&token)?;
+        let written = match &mut connection.role {
+            Role::Serving(serve) => serve.pump(&mut connection.link),
+            Role::Copying(copy) => copy.pump(&mut connection.link, Instant::now()),
+            _ => connection.link.flush().map(|_| false),
+        };
+        match written {
+            Ok(true) => Some(fetch::WINDOW + self.read(token).unwrap_or(0)),
+            Ok(false) => self.read(token),
+            Err(cause) => {
+                self.end(token, cause.to_string());
+                None
             }
-            if let (Role::Fetching(member, number), true) = (&connection.role, connection.established) {
-                let (member, number) = (*member, *number);
-                match self.read_stripe(token, member, number) {
-                    Stripe::Read => continue,
-                    Stripe::Over => return,
+        }
+    }
+
+    /// Reads a frame or a part of one: so many bytes. `None` when there is nothing to be read, or the connection is of no more use.
+    fn read(&mut self, token: Token) -> Option<usize> {
+        let connection = self.connections.get_mut(&token)?;
+        if connection.established {
+            match connection.role {
+                Role::Results(_) if self.plane.is_full() => {
+                    if !self.results_paused.contains(&token) {
+                        self.results_paused.push(token);
+                    }
+                    return None;
+                }
+                Role::Fetching(member, number) => match self.read_stripe(token, member, number) {
+                    Stripe::Read(bytes) => return Some(bytes),
+                    Stripe::Over => return None,
                     Stripe::Message => {}
+                },
+                _ => {}
+            }
+        }
+        let connection = self.connections.get_mut(&token)?;
+        match connection.link.receive() {
+            Ok(Received::Pending) => return None,
+            Ok(Received::Hello(hello)) => self.judge(token, hello),
+            Ok(Received::Established) => self.established(token),
+            Ok(Received::Refused(error)) => self.end(token, format!("refused: {}", error.message)),
+            Ok(Received::Frame(header, payload)) => {
+                self.take(token, header, &payload);
+                return Some(HEADER_BYTES + payload.len());
+            }
+            Err(cause) => {
+                if let (Role::Unknown, LinkError::Stranger(_) | LinkError::Incompatible(_)) = (&connection.role, &cause)
+                {
+                    let address = connection.link.peer_address().to_string();
+                    self.stranger(address, cause.to_string());
+                }
+                self.end(token, cause.to_string());
+            }
+        }
+        Some(0)
+    }
+
+    /// A frame that has come.
+    fn take(&mut self, token: Token, header: Header, payload: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        match &mut connection.role {
+            Role::Serving(serve) if header.kind == Kind::Control => {
+                match serve.request(payload, &self.shared.store, &*self.plane, &mut connection.link) {
+                    Ok(None) => {}
+                    Ok(Some(wanted)) => self.make(wanted),
+                    Err(error) => return self.end(token, error.message),
+                }
+                self.asked_to_serve();
+            }
+            Role::Serving(serve) => match serve.keep(header, payload, &self.shared.store, &mut connection.link) {
+                Ok(None) => {}
+                Ok(Some(kept)) => self.handle(Some(Input::Kept(kept))),
+                Err(reason) => self.end(token, reason),
+            },
+            Role::Copying(copy) => match copy.take(header, payload, Instant::now()) {
+                Ok(Said::Send) => {}
+                Ok(said) => self.copied(token, &said),
+                Err(reason) => self.end(token, reason),
+            },
+            Role::Fetching(member, number) => {
+                let (member, number) = (*member, *number);
+                match self.gatherings.get_mut(&member) {
+                    Some(gathering) => {
+                        let progress = gathering.told(number, header.kind, payload, Instant::now());
+                        self.gathered(token, member, progress);
+                    }
+                    None => drop(self.remove(token)),
                 }
             }
-            let Some(connection) = self.connections.get_mut(&token) else { return };
-            match connection.link.receive() {
-                Ok(Received::Pending) => return,
-                Ok(Received::Hello(hello)) => self.judge(token, hello),
-                Ok(Received::Established) => self.established(token),
-                Ok(Received::Refused(error)) => return self.end(token, format!("refused: {}", error.message)),
-                Ok(Received::Frame(header, payload)) => match &mut connection.role {
-                    Role::Serving(serve) if header.kind == Kind::Control => {
-                        match serve.request(&payload, &self.shared.store, &*self.plane, &mut connection.link) {
-                            Ok(None) => {}
-                            Ok(Some(wanted)) => self.make(wanted),
-                            Err(error) => return self.end(token, error.message),
-                        }
-                        self.asked_to_serve();
-                    }
-                    Role::Serving(serve) => {
-                        match serve.keep(header, &payload, &self.shared.store, &mut connection.link) {
-                            Ok(None) => {}
-                            Ok(Some(kept)) => self.handle(Some(Input::Kept(kept))),
-                            Err(reason) => return self.end(token, reason),
-                        }
-                    }
-                    Role::Copying(copy) => match copy.take(header, &payload, Instant::now()) {
-                        Ok(Said::Send) => {}
-                        Ok(said) => return self.copied(token, &said),
-                        Err(reason) => return self.end(token, reason),
-                    },
-                    Role::Fetching(member, number) => {
-                        let (member, number) = (*member, *number);
-                        let Some(gathering) = self.gatherings.get_mut(&member) else {
-                            return drop(self.remove(token));
-                        };
-                        let progress = gathering.told(number, header.kind, &payload, Instant::now());
-                        if self.gathered(token, member, progress) {
-                            return;
-                        }
-                    }
-                    Role::Results(results) => match results.take(header, &payload, &*self.plane, Instant::now()) {
-                        Ok(false) => {}
-                        Ok(true) => return drop(self.remove(token)),
-                        Err(reason) => return self.end(token, reason),
-                    },
-                    Role::Asking(question) => {
-                        question.answered(&payload, &*self.plane);
-                        return drop(self.remove(token));
-                    }
-                    _ => return self.end(token, format!("unexpected frame of kind {:?}", header.kind)),
-                },
-                Err(cause) => {
-                    if let (Role::Unknown, LinkError::Stranger(_) | LinkError::Incompatible(_)) =
-                        (&connection.role, &cause)
-                    {
-                        let address = connection.link.peer_address().to_string();
-                        self.stranger(address, cause.to_string());
-                    }
-                    return self.end(token, cause.to_string());
-                }
+            Role::Results(results) => match results.take(header, payload, &*self.plane, Instant::now()) {
+                Ok(false) => {}
+                Ok(true) => drop(self.remove(token)),
+                Err(reason) => self.end(token, reason),
+            },
+            Role::Asking(question) => {
+                question.answered(payload, &*self.plane);
+                drop(self.remove(token));
+            }
+            Role::Unknown | Role::Making { .. } => {
+                self.end(token, format!("unexpected frame of kind {:?}", header.kind));
             }
         }
     }
@@ -292,11 +321,8 @@ impl Control {
             Ok(0) => Stripe::Over,
             Ok(count) => {
                 let progress = gathering.came(number, count, Instant::now());
-                if self.gathered(token, member, progress) {
-                    Stripe::Over
-                } else {
-                    Stripe::Read
-                }
+                self.gathered(token, member, progress);
+                Stripe::Read(count)
             }
             Err(reason) => {
                 self.end(token, reason);
@@ -305,10 +331,10 @@ impl Control {
         }
     }
 
-    /// What became of a stripe. True when its connection is of no more use.
-    fn gathered(&mut self, token: Token, member: MemberId, progress: Progress) -> bool {
+    /// What became of a stripe.
+    fn gathered(&mut self, token: Token, member: MemberId, progress: Progress) {
         match progress {
-            Progress::Wait => return false,
+            Progress::Wait => {}
             Progress::Failed(reason) => self.end(token, reason),
             Progress::Brought => {
                 self.remove(token);
@@ -319,7 +345,6 @@ impl Control {
                 self.fetched(member, bytes);
             }
         }
-        true
     }
 
     /// Has an own model held by another process too.

@@ -294,7 +294,7 @@ impl Control {
         let usage = self.plane.usage();
         self.handle(Some(Input::Happened(Event::Usage {
             agent: self.agent,
-            log_bytes: usage.log_bytes,
+            log_bytes: usage.log_bytes + usage.idle_bytes,
             spilled_bytes: usage.spilled_bytes,
             checkpoint_bytes: self.shared.store.bytes(),
             log_bytes_peak: usage.log_bytes_peak,

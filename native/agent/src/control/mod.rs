@@ -3,8 +3,11 @@
 //! It drives [`Host`] and does what that asks for. It never calls into the JVM and never moves bulk data in one go, so
 //! that a heartbeat is never late because of somebody's work: in each turn every connection moves at most [`TURN_BYTES`].
 
+mod connections;
+mod data_links;
+mod gatherings;
+mod giving;
 mod outputs;
-mod peers;
 mod results;
 mod shared;
 #[cfg(test)]

@@ -1,31 +1,19 @@
-//! Connections with other agents: accepted and made, for data links and for fetches.
+//! Connections with other agents: accepted and made, and what comes over them handed on to whom it is for.
 
-use super::{Command, Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
+use super::gatherings::Stripe;
+use super::{Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
 use crate::agent::MemberId;
-use crate::copies::{Copy, Said};
-use crate::fetch::{self, Next, Progress};
+use crate::copies::Said;
+use crate::fetch;
 use crate::links::Misfit;
 use mio::{Interest, Token};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
-use rejoin_protocol::ids::{Checkpoint, Incarnation, Rank};
-use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::net::SocketAddr;
 use std::time::Instant;
-
-/// What was there of a stripe.
-enum Stripe {
-    /// So many of its bytes; there may be more.
-    Read(usize),
-    /// Nothing more now, or its connection has ended.
-    Over,
-    /// A message comes next.
-    Message,
-}
 
 impl Control {
     pub(super) fn accept(&mut self) {
@@ -98,82 +86,6 @@ impl Control {
                 self.has_run_out(&cause);
                 Err((cause.to_string(), role))
             }
-        }
-    }
-
-    pub(super) fn make_due_links(&mut self, now: Instant) {
-        for (member, peer, incarnation, address) in self.links.due(now) {
-            let generation = self.host.view().map(|view| view.generation).unwrap_or_default();
-            let purpose = Purpose::Data {
-                rank: member.rank,
-                incarnation: member.incarnation,
-                peer,
-                peer_incarnation: incarnation,
-                generation,
-            };
-            let role = Role::Making { member, peer, peer_incarnation: incarnation };
-            match self.connect(address, purpose, role) {
-                Ok(token) => {
-                    self.links.making(member, peer, token);
-                    self.serve_connection(token);
-                }
-                Err((reason, _)) => {
-                    let token = Token(0);
-                    self.links.making(member, peer, token);
-                    self.link_try_failed(member, peer, incarnation, token, reason);
-                }
-            }
-        }
-    }
-
-    fn link_try_failed(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, token: Token, reason: String) {
-        log::debug!("{} link to rank {peer}: {reason}", self.shared.prefix_of(member.rank));
-        if self.links.try_failed(member, peer, token, Instant::now()) {
-            let MemberId { rank, incarnation } = member;
-            let reason = format!("many tries failed, the last: {reason}");
-            self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
-        }
-    }
-
-    /// Asks whoever is to be asked next for parts of a member's checkpoint, or gives up.
-    pub(super) fn go_on_gathering(&mut self, member: MemberId) {
-        while let Some(gathering) = self.gatherings.get_mut(&member) {
-            let (number, holder) = match gathering.next(Instant::now()) {
-                Next::Ask(number, holder) => (number, holder),
-                Next::Wait => return,
-                Next::Failed => {
-                    let reason = gathering.failure().message;
-                    self.gatherings.remove(&member);
-                    let MemberId { rank, incarnation } = member;
-                    return self.handle(Some(Input::FetchFailed { rank, incarnation, reason }));
-                }
-            };
-            match self.connect(holder.address, Purpose::Fetch, Role::Fetching(member, number)) {
-                Ok(token) => self.serve_connection(token),
-                Err((reason, _)) => {
-                    if let Some(gathering) = self.gatherings.get_mut(&member) {
-                        gathering.failed(number, &reason);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Drops the fetches of a member that is over.
-    pub(super) fn drop_fetches(&mut self, member: MemberId) {
-        self.gatherings.remove(&member);
-        let gone: Vec<Token> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| match &connection.role {
-                Role::Fetching(whose, _) => *whose == member,
-                Role::Results(results) => results.member == member,
-                _ => false,
-            })
-            .map(|(token, _)| *token)
-            .collect();
-        for token in gone {
-            self.remove(token);
         }
     }
 
@@ -301,131 +213,6 @@ impl Control {
         }
     }
 
-    /// Brings bytes of a checkpoint to where they belong.
-    fn read_stripe(&mut self, token: Token, member: MemberId, number: u32) -> Stripe {
-        let (Some(connection), Some(gathering)) = (self.connections.get_mut(&token), self.gatherings.get_mut(&member))
-        else {
-            self.remove(token);
-            return Stripe::Over;
-        };
-        let read = match connection.link.next_header() {
-            Ok(None) => return Stripe::Over,
-            Ok(Some(header)) if header.kind != Kind::Bulk => return Stripe::Message,
-            Ok(Some(header)) => match gathering.room(number, &header) {
-                Ok(room) => connection.link.read_payload(room).map_err(|cause| cause.to_string()),
-                Err(reason) => Err(reason),
-            },
-            Err(cause) => Err(cause.to_string()),
-        };
-        match read {
-            Ok(0) => Stripe::Over,
-            Ok(count) => {
-                let progress = gathering.came(number, count, Instant::now());
-                self.gathered(token, member, progress);
-                Stripe::Read(count)
-            }
-            Err(reason) => {
-                self.end(token, reason);
-                Stripe::Over
-            }
-        }
-    }
-
-    /// What became of a stripe.
-    fn gathered(&mut self, token: Token, member: MemberId, progress: Progress) {
-        match progress {
-            Progress::Wait => {}
-            Progress::Failed(reason) => self.end(token, reason),
-            Progress::Brought => {
-                self.remove(token);
-                self.go_on_gathering(member);
-            }
-            Progress::Done(bytes) => {
-                self.remove(token);
-                self.fetched(member, bytes);
-            }
-        }
-    }
-
-    /// Has an own model held by another process too.
-    pub(super) fn copy(&mut self, checkpoint: Checkpoint, to: &AgentAddress) {
-        let agent = to.agent;
-        // The answer comes through the queue: the host may be in the middle of telling.
-        let empty = (checkpoint.length == 0).then(bytes::Bytes::new);
-        let Some(bytes) = self.shared.store.find(&checkpoint).or(empty) else {
-            return self.shared.command(Command::CopyFailed { checkpoint, agent });
-        };
-        let role = Role::Copying(Box::new(Copy::new(checkpoint, agent, bytes)));
-        match self.connect(to.address, Purpose::Fetch, role) {
-            Ok(token) => self.serve_connection(token),
-            Err((reason, _)) => {
-                log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), checkpoint.version);
-                self.shared.command(Command::CopyFailed { checkpoint, agent });
-            }
-        }
-    }
-
-    /// The other process has said what became of a copy.
-    fn copied(&mut self, token: Token, said: &Said) {
-        let Some(Connection { role: Role::Copying(copy), .. }) = self.remove(token) else { return };
-        let (checkpoint, agent) = (copy.checkpoint, copy.to);
-        match (said, checkpoint.owner) {
-            (Said::Differs, Some(rank)) => {
-                let text = format!(
-                    "rank {rank}'s own model of version {} has other bytes than it had before (digest {:032x} now); training \
-                     is not deterministic",
-                    checkpoint.version, checkpoint.digest
-                );
-                let incarnation = self.members.get(&rank).and_then(|member| member.incarnation).unwrap_or_default();
-                let error = Error::new(Code::Mismatch, text);
-                self.handle(Some(Input::Broken { rank, incarnation, error }));
-            }
-            _ => self.handle(Some(Input::Copied { checkpoint, agent })),
-        }
-    }
-
-    /// Has a checkpoint made or read, on a thread of its own: this one has heartbeats to send.
-    fn make(&mut self, wanted: Checkpoint) {
-        if !self.making.insert(wanted) {
-            return;
-        }
-        let shared = self.shared.clone();
-        let thread = std::thread::Builder::new().name("rejoin-supplier".into()).spawn(move || {
-            let made = shared.store.make(&wanted);
-            shared.command(Command::Made { asked: wanted, made });
-        });
-        if let Err(cause) = thread {
-            let made = Err(Error::new(Code::Io, format!("no thread for a supplier can be started: {cause}")));
-            self.shared.command(Command::Made { asked: wanted, made });
-        }
-    }
-
-    /// It is made, or can't be: whoever asked for it is served, or asks somebody else.
-    pub(super) fn made(&mut self, asked: Checkpoint, made: &Result<(Checkpoint, bytes::Bytes), Error>) {
-        self.making.remove(&asked);
-        if let Err(error) = made {
-            log::error!("{} checkpoint {} can't be given: {error}", self.shared.prefix(), asked.version);
-        }
-        let mut serving = Vec::new();
-        for (token, connection) in &mut self.connections {
-            if let Role::Serving(serve) = &mut connection.role {
-                serve.made(&asked, made);
-                serving.push(*token);
-            }
-        }
-        for token in serving {
-            self.serve_connection(token);
-        }
-    }
-
-    /// The moment before the first byte goes out, for each rank that this process hosts.
-    fn asked_to_serve(&mut self) {
-        let hosted: Vec<_> = self.members.iter().filter_map(|(rank, m)| Some((*rank, m.incarnation?))).collect();
-        for (rank, incarnation) in hosted {
-            self.moment(rank, incarnation, Moment::Serving);
-        }
-    }
-
     /// Told and logged once; further ones are only counted, so that a port scanner can't fill a disk.
     fn stranger(&mut self, address: String, reason: String) {
         self.strangers += 1;
@@ -495,30 +282,8 @@ impl Control {
         }
     }
 
-    /// Gives a data link that stands to the plane.
-    fn hand_over(&mut self, token: Token, member: MemberId, peer: Rank, theirs: Incarnation) {
-        let Some(mut connection) = self.remove(token) else { return };
-        if let Err(cause) = connection.link.flush() {
-            log::debug!("{} link to rank {peer}: {cause}", self.shared.prefix_of(member.rank));
-        }
-        if self.links.up(member, peer, theirs) {
-            self.plane.link(member.rank, member.incarnation, peer, theirs, connection.link);
-        }
-    }
-
-    fn fetched(&mut self, member: MemberId, bytes: bytes::Bytes) {
-        let Some(gathering) = self.gatherings.remove(&member) else { return };
-        let MemberId { rank, incarnation } = member;
-        let millis = gathering.began.elapsed().as_millis() as u64;
-        let source = gathering.source(self.agent);
-        match self.shared.store.put(gathering.checkpoint, bytes) {
-            Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, source, millis })),
-            Err(error) => self.handle(Some(Input::Broken { rank, incarnation, error })),
-        }
-    }
-
     /// A connection is of no more use.
-    fn end(&mut self, token: Token, reason: String) {
+    pub(super) fn end(&mut self, token: Token, reason: String) {
         let Some(connection) = self.remove(token) else { return };
         match connection.role {
             Role::Unknown | Role::Serving(_) => {}

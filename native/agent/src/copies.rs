@@ -4,7 +4,7 @@ use crate::fetch::{Reply, Request, SLICE, WINDOW};
 use bytes::Bytes;
 use rejoin_protocol::ids::{AgentId, Checkpoint, Phase};
 use rejoin_protocol::wire::{self, Header, Kind};
-use rejoin_transport::{Link, LinkError};
+use rejoin_transport::{Flushed, Link, LinkError};
 use std::time::Instant;
 
 /// The sending side, on the control thread in small steps.
@@ -55,33 +55,30 @@ impl Copy {
         }
     }
 
-    /// Queues and sends what fits; call again when the link is writable.
+    /// Queues and sends at most a window. True when all of that is gone and more could follow at once; otherwise call again when
+    /// the link is writable.
     ///
     /// # Errors
     /// The link's, which is then of no more use.
-    pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) -> Result<(), LinkError> {
-        loop {
-            while self.is_wanted && !self.is_whole && link.queued_bytes() < WINDOW {
-                let end = (self.sent + SLICE).min(self.bytes.len());
-                let Checkpoint { version, lineage, digest, .. } = self.checkpoint;
-                let header = Header {
-                    kind: Kind::Bulk,
-                    phase: Phase::Version(version),
-                    lineage,
-                    offset: self.sent as u64,
-                    digest: digest as u64,
-                    ..Header::control(0)
-                };
-                link.send(header, self.bytes.slice(self.sent..end));
-                self.sent = end;
-                // A model without bytes is one empty frame.
-                self.is_whole = end == self.bytes.len();
-                self.heard = now;
-            }
-            match link.flush()? {
-                rejoin_transport::Flushed::Done if self.is_wanted && !self.is_whole => continue,
-                _ => return Ok(()),
-            }
+    pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) -> Result<bool, LinkError> {
+        while self.is_wanted && !self.is_whole && link.queued_bytes() < WINDOW {
+            let end = (self.sent + SLICE).min(self.bytes.len());
+            let Checkpoint { version, lineage, digest, .. } = self.checkpoint;
+            let header = Header {
+                kind: Kind::Bulk,
+                phase: Phase::Version(version),
+                lineage,
+                offset: self.sent as u64,
+                digest: digest as u64,
+                ..Header::control(0)
+            };
+            link.send(header, self.bytes.slice(self.sent..end));
+            self.sent = end;
+            // A model without bytes is one empty frame.
+            self.is_whole = end == self.bytes.len();
+            self.heard = now;
         }
+        let is_gone = link.flush()? == Flushed::Done;
+        Ok(is_gone && self.is_wanted && !self.is_whole)
     }
 }

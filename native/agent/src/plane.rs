@@ -27,7 +27,9 @@ pub struct PlanePeer {
 pub struct PlaneUsage {
     /// Logs in memory.
     pub log_bytes: u64,
-    /// The most they ever were.
+    /// Memory of dropped logs that waits to be used again.
+    pub idle_bytes: u64,
+    /// The most that both ever were together.
     pub log_bytes_peak: u64,
     /// Logs on disk.
     pub spilled_bytes: u64,

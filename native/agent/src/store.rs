@@ -176,14 +176,15 @@ impl CheckpointStore {
         }
     }
 
-    /// Bytes held in memory in all.
+    /// Bytes of memory in all: what is held, and what waits to be used again.
     pub fn bytes(&self) -> u64 {
+        let spare = self.spare.lock().capacity() as u64;
         let held = self.held.lock();
         let made = held.values().filter_map(|(_, held)| match held {
             Held::Made(bytes) => Some(bytes.len() as u64),
             Held::Lazy(_) => None,
         });
-        made.sum()
+        made.sum::<u64>() + spare
     }
 
     /// Drops everything.
@@ -256,6 +257,23 @@ mod tests {
         let (elsewhere, _) = store.copy(&model);
         assert_ne!(elsewhere.as_ptr(), place);
         assert_eq!(&again[..], &vec![8; 100_000][..], "a reader's bytes stay");
+    }
+
+    #[test]
+    fn memory_that_waits_to_be_used_again_is_counted_until_it_is_given_up() {
+        let store = CheckpointStore::default();
+        let model = vec![7; 100_000];
+        let (copy, _) = store.copy(&model);
+        store.put(checkpoint(&model), copy).unwrap();
+        assert_eq!(store.bytes(), 100_000);
+        store.forget(Lineage(0), Version(3));
+        assert!(store.bytes() >= 100_000, "{} bytes wait", store.bytes());
+        let (copy, _) = store.copy(&model);
+        store.put(checkpoint(&model), copy).unwrap();
+        assert_eq!(store.bytes(), 100_000, "it is used again");
+        store.forget(Lineage(0), Version(3));
+        store.clear();
+        assert_eq!(store.bytes(), 0);
     }
 
     #[test]

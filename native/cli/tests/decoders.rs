@@ -1,5 +1,7 @@
 //! What people and files give to `rejoin`: any text is read or refused with words, and nothing panics.
 
+#[path = "../../../fuzz/kept.rs"]
+mod kept;
 #[allow(dead_code)]
 #[path = "../src/record.rs"]
 mod record;
@@ -90,11 +92,8 @@ fn record() -> impl Strategy<Value = Record> {
 
 #[test]
 fn the_kept_corpus_of_the_event_logs_target_runs_through() {
-    let folder: std::path::PathBuf =
-        [env!("CARGO_MANIFEST_DIR"), "..", "..", "fuzz", "corpus", "event_log"].iter().collect();
     let mut read = 0;
-    for file in std::fs::read_dir(folder).unwrap() {
-        let bytes = std::fs::read(file.unwrap().path()).unwrap();
+    for bytes in kept::inputs("event_log") {
         if let Ok(record) = serde_json::from_slice::<Record>(&bytes) {
             let text = serde_json::to_string(&record).unwrap();
             assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);

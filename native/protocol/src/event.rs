@@ -241,13 +241,13 @@ pub enum Event {
     Usage {
         /** Who. */
         agent: AgentId,
-        /** Logs in memory. */
+        /** Logs in memory, with the memory of dropped ones that waits to be used again. */
         log_bytes: u64,
         /** Logs on disk. */
         spilled_bytes: u64,
-        /** Checkpoints. */
+        /** Checkpoints in memory, with the memory of a dropped one that waits to be used again. */
         checkpoint_bytes: u64,
-        /** The most that logs in memory ever were. */
+        /** The most that logs in memory ever were, counted in the same way. */
         log_bytes_peak: u64,
     },
     /// The end was reached by everybody.

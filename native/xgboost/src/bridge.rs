@@ -268,7 +268,8 @@ impl DataPlane for Bridge {
 
     fn usage(&self) -> PlaneUsage {
         let (log_bytes, log_bytes_peak, spilled_bytes) = self.shared.budget.used();
-        PlaneUsage { log_bytes, log_bytes_peak, spilled_bytes }
+        // Logs here are pieces of what came, and no memory of theirs is kept; collectives with the same budget keep theirs.
+        PlaneUsage { log_bytes, idle_bytes: self.shared.budget.room.idle(), log_bytes_peak, spilled_bytes }
     }
 
     fn close(&self) {

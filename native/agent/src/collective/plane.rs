@@ -351,7 +351,7 @@ impl DataPlane for CollectivePlane {
 
     fn usage(&self) -> PlaneUsage {
         let (log_bytes, log_bytes_peak, spilled_bytes) = self.budget.used();
-        PlaneUsage { log_bytes, log_bytes_peak, spilled_bytes }
+        PlaneUsage { log_bytes, idle_bytes: self.budget.idle(), log_bytes_peak, spilled_bytes }
     }
 
     fn is_full(&self) -> bool {

@@ -22,13 +22,16 @@ pub(super) struct Results {
     /// How much of it the budget knows. Ranks of one process would disturb each other if each small call changed a number that
     /// all of them read.
     told: u64,
+    /// Bytes of buffers that wait to be used again, and how many of them the budget knows.
+    idle: u64,
+    idle_told: u64,
     /// A file for each phase, so that the disk is free again as the phases are dropped. The results in it keep it.
     files: Vec<(Phase, Weak<SpillFile>)>,
 }
 
 impl Results {
     pub(super) fn new(budget: Arc<Budget>) -> Self {
-        Results { budget, memory: 0, told: 0, files: Vec::new() }
+        Results { budget, memory: 0, told: 0, idle: 0, idle_told: 0, files: Vec::new() }
     }
 
     /// Bytes of memory that a result in the log takes.
@@ -66,7 +69,35 @@ impl Results {
         self.memory
     }
 
-    /// Makes the budget know all of it.
+    /// Whether there is room for a buffer of so many bytes among those that wait to be used again. Then it counts as one from now on.
+    pub(super) fn may_wait(&mut self, bytes: u64) -> bool {
+        let has_room = self.idle + bytes <= self.budget.memory_limit() / 4;
+        if has_room {
+            self.idle += bytes;
+            if self.idle - self.idle_told.min(self.idle) >= self.step() {
+                self.tell_idle();
+            }
+        }
+        has_room
+    }
+
+    /// A buffer of so many bytes is used again.
+    pub(super) fn waits_no_more(&mut self, bytes: u64) {
+        self.idle -= bytes;
+        if self.idle_told - self.idle.min(self.idle_told) >= self.step() {
+            self.tell_idle();
+        }
+    }
+
+    fn tell_idle(&mut self) {
+        match self.idle > self.idle_told {
+            true => self.budget.take_idle(self.idle - self.idle_told),
+            false => self.budget.give_idle(self.idle_told - self.idle),
+        }
+        self.idle_told = self.idle;
+    }
+
+    /// Makes the budget know all that is in the log.
     pub(super) fn tell(&mut self) {
         match self.memory > self.told {
             true => self.budget.take_memory(self.memory - self.told),
@@ -83,11 +114,6 @@ impl Results {
     /// Whether memory is won when this result goes to disk.
     pub(super) fn is_worth_it(&self, result: &Bytes) -> bool {
         result.len() >= WORTH_IT
-    }
-
-    /// Most bytes of buffers that wait to be used again.
-    pub(super) fn idle_limit(&self) -> u64 {
-        self.budget.memory_limit() / 4
     }
 
     /// The file for results of a phase.
@@ -109,5 +135,42 @@ impl Results {
 impl Drop for Results {
     fn drop(&mut self) {
         self.budget.give_memory(self.told);
+        self.budget.give_idle(self.idle_told);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::LogLimits;
+
+    #[test]
+    fn buffers_that_wait_to_be_used_again_keep_to_their_limit_and_are_counted_over_all_ranks() {
+        let limits = LogLimits { memory_bytes: 4 << 20, ..LogLimits::default() };
+        let budget = Arc::new(Budget::new(limits, "settings"));
+        let (mut one, mut other) = (Results::new(budget.clone()), Results::new(budget.clone()));
+        assert!(one.may_wait(768 << 10) && !one.may_wait(512 << 10), "a quarter of the memory may wait");
+        assert!(other.may_wait(1 << 20));
+        assert_eq!(budget.idle(), 1792 << 10);
+        other.waits_no_more(1 << 20);
+        assert_eq!(budget.idle(), 768 << 10);
+        budget.take_memory(100);
+        assert_eq!(budget.used(), (100, 1792 << 10, 0), "the most was when both had some");
+        drop(one);
+        assert_eq!(budget.idle(), 0);
+    }
+
+    #[test]
+    fn what_the_budget_is_not_told_of_is_a_step_at_most() {
+        let budget = Arc::new(Budget::new(LogLimits::default(), "settings"));
+        let mut results = Results::new(budget.clone());
+        for count in (1..100).chain((0..99).rev()) {
+            match 5000 * count > results.idle {
+                true => assert!(results.may_wait(5000)),
+                false => results.waits_no_more(5000),
+            }
+            assert_eq!(results.idle, 5000 * count);
+            assert!(results.idle.abs_diff(budget.idle()) < STEP);
+        }
     }
 }

@@ -51,8 +51,6 @@ pub(super) struct State {
     /// What a peer has called, as asked for.
     pub(super) told: Option<(Rank, Place, Option<Signature>)>,
     pool: Vec<BytesMut>,
-    /// Bytes in the pool.
-    idle: usize,
 }
 
 impl Seat {
@@ -75,7 +73,6 @@ impl Seat {
             error: None,
             told: None,
             pool: Vec::new(),
-            idle: 0,
         };
         Ok(Seat {
             member,
@@ -222,16 +219,15 @@ impl State {
         let found = if length < WORTH_KEEPING { None } else { self.pool.iter().rposition(fits) };
         let Some(index) = found else { return BytesMut::zeroed(length) };
         let mut buffer = self.pool.swap_remove(index);
-        self.idle -= buffer.capacity();
+        self.results.waits_no_more(buffer.capacity() as u64);
         buffer.resize(length, 0);
         buffer
     }
 
     /// A buffer that isn't needed any more: kept to be used again, if there is room for all that it can hold.
     pub(super) fn give_back(&mut self, buffer: BytesMut) {
-        let has_room = (self.idle + buffer.capacity()) as u64 <= self.results.idle_limit();
-        if self.pool.len() < POOL && buffer.capacity() >= WORTH_KEEPING && has_room {
-            self.idle += buffer.capacity();
+        let capacity = buffer.capacity();
+        if self.pool.len() < POOL && capacity >= WORTH_KEEPING && self.results.may_wait(capacity as u64) {
             self.pool.push(buffer);
         }
     }

@@ -1,12 +1,17 @@
 //! The control thread of an agent: tracker link, heartbeats, listener, fetches, and the making of data links.
 //!
 //! It drives [`Host`] and does what that asks for. It never calls into the JVM and never moves bulk data in one go, so
-//! that a heartbeat is never late because of somebody's work.
+//! that a heartbeat is never late because of somebody's work: in each turn every connection moves at most [`TURN_BYTES`].
 
+mod connections;
+mod data_links;
+mod gatherings;
+mod giving;
 mod outputs;
-mod peers;
 mod results;
 mod shared;
+#[cfg(test)]
+mod tests;
 mod tracker_link;
 
 pub(crate) use shared::{Command, Shared};
@@ -43,6 +48,8 @@ const USAGE: Duration = Duration::from_secs(2);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How often is looked whether there are descriptors again: no event tells.
 const LOOK_FOR_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// What one connection may move before everybody else has had a turn: half a millisecond, while a fast sender's model takes seconds.
+const TURN_BYTES: usize = 2 << 20;
 /// Handshakes under way at once; further strangers wait in the listener's queue.
 const HANDSHAKES_LIMIT: usize = 256;
 
@@ -104,6 +111,9 @@ pub(crate) struct Control {
     tracker_next: Option<Instant>,
     connections: HashMap<Token, Connection>,
     next_token: usize,
+    /// Connections that had moved as much as they may in one turn. No event tells that they can go on.
+    unfinished: BTreeSet<Token>,
+    turn_bytes: usize,
     links: DataLinks,
     /// Checkpoints that come for ranks here.
     gatherings: BTreeMap<MemberId, Gathering>,
@@ -172,6 +182,8 @@ impl Control {
             tracker_next: None,
             connections: HashMap::new(),
             next_token: FIRST_LINK,
+            unfinished: BTreeSet::new(),
+            turn_bytes: TURN_BYTES,
             links: DataLinks::default(),
             gatherings: BTreeMap::new(),
             results_again: Vec::new(),
@@ -205,26 +217,32 @@ impl Control {
             self.connect_tracker();
         }
         while self.over.is_none() {
-            let timeout = self.timeout();
-            if let Err(cause) = self.poll.poll(&mut events, Some(timeout)) {
-                if cause.kind() != std::io::ErrorKind::Interrupted {
-                    self.over = Some(format!("the control thread's poll failed: {cause}"));
-                    break;
-                }
-            }
-            let tokens: Vec<Token> = events.iter().map(|event| event.token()).collect();
-            for token in tokens {
-                match token {
-                    WAKER => {}
-                    LISTENER => self.accept(),
-                    TRACKER => self.serve_tracker(),
-                    token => self.serve_connection(token),
-                }
-            }
-            self.take_commands();
-            self.keep_time();
+            self.turn(&mut events);
         }
         self.finish();
+    }
+
+    /// Waits until there is something to be done, and does of it what can be done without making others wait.
+    fn turn(&mut self, events: &mut Events) {
+        let timeout = if self.unfinished.is_empty() { self.timeout() } else { Duration::ZERO };
+        if let Err(cause) = self.poll.poll(events, Some(timeout)) {
+            if cause.kind() != std::io::ErrorKind::Interrupted {
+                self.over = Some(format!("the control thread's poll failed: {cause}"));
+                return;
+            }
+        }
+        let mut ready = std::mem::take(&mut self.unfinished);
+        ready.extend(events.iter().map(|event| event.token()));
+        for token in ready {
+            match token {
+                WAKER => {}
+                LISTENER => self.accept(),
+                TRACKER => self.serve_tracker(),
+                token => self.serve_connection(token),
+            }
+        }
+        self.take_commands();
+        self.keep_time();
     }
 
     fn timeout(&self) -> Duration {
@@ -279,7 +297,7 @@ impl Control {
         let usage = self.plane.usage();
         self.handle(Some(Input::Happened(Event::Usage {
             agent: self.agent,
-            log_bytes: usage.log_bytes,
+            log_bytes: usage.log_bytes + usage.idle_bytes,
             spilled_bytes: usage.spilled_bytes,
             checkpoint_bytes: self.shared.store.bytes(),
             log_bytes_peak: usage.log_bytes_peak,

@@ -9,7 +9,7 @@ use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::{Checkpoint, Lineage, Phase};
 use rejoin_protocol::wire::{self, Header, Kind};
-use rejoin_transport::{Link, LinkError};
+use rejoin_transport::{Flushed, Link, LinkError};
 use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
@@ -138,25 +138,20 @@ impl Serve {
         }
     }
 
-    /// Queues and sends what fits; call again when the link is writable.
+    /// Queues and sends at most a window. True when all of that is gone and more could follow at once; otherwise call again when
+    /// the link is writable.
     ///
     /// # Errors
     /// The link's, which is then of no more use.
-    pub(crate) fn pump(&mut self, link: &mut Link) -> Result<(), LinkError> {
-        loop {
-            while link.queued_bytes() < WINDOW {
-                let Some(part) = self.parts.front_mut().filter(|part| part.awaits.is_none()) else { break };
-                if part.push(link)? {
-                    self.parts.pop_front();
-                }
-            }
-            match link.flush()? {
-                rejoin_transport::Flushed::Done if self.parts.front().is_some_and(|part| part.awaits.is_none()) => {
-                    continue
-                }
-                _ => return Ok(()),
+    pub(crate) fn pump(&mut self, link: &mut Link) -> Result<bool, LinkError> {
+        while link.queued_bytes() < WINDOW {
+            let Some(part) = self.parts.front_mut().filter(|part| part.awaits.is_none()) else { break };
+            if part.push(link)? {
+                self.parts.pop_front();
             }
         }
+        let is_gone = link.flush()? == Flushed::Done;
+        Ok(is_gone && self.parts.front().is_some_and(|part| part.awaits.is_none()))
     }
 }
 

@@ -32,19 +32,25 @@ pub struct Budget {
     settings: &'static str,
     memory: AtomicU64,
     memory_peak: AtomicU64,
+    idle: AtomicU64,
     disk: AtomicU64,
 }
 
 impl Budget {
     /// Nothing used yet. `settings` names what a user has to change.
     pub fn new(limits: LogLimits, settings: &'static str) -> Self {
-        let (memory, memory_peak, disk) = Default::default();
-        Budget { limits, settings, memory, memory_peak, disk }
+        let (memory, memory_peak, idle, disk) = Default::default();
+        Budget { limits, settings, memory, memory_peak, idle, disk }
     }
 
-    /// Bytes in memory, the most they ever were, bytes on disk.
+    /// Bytes in memory, the most that they and the idle ones ever were, bytes on disk.
     pub fn used(&self) -> (u64, u64, u64) {
         (self.memory.load(Relaxed), self.memory_peak.load(Relaxed), self.disk.load(Relaxed))
+    }
+
+    /// Bytes of memory that waits to be used again by logs. They come on top of those in use.
+    pub fn idle(&self) -> u64 {
+        self.idle.load(Relaxed)
     }
 
     /// Most bytes in memory.
@@ -65,14 +71,29 @@ impl Budget {
     /// So many bytes more are in memory.
     pub fn take_memory(&self, bytes: u64) {
         let now = self.memory.fetch_add(bytes, Relaxed) + bytes;
-        if now > self.memory_peak.load(Relaxed) {
-            self.memory_peak.fetch_max(now, Relaxed);
+        self.is_in_use(now + self.idle());
+    }
+
+    fn is_in_use(&self, bytes: u64) {
+        if bytes > self.memory_peak.load(Relaxed) {
+            self.memory_peak.fetch_max(bytes, Relaxed);
         }
     }
 
     /// So many bytes fewer are in memory.
     pub fn give_memory(&self, bytes: u64) {
         self.memory.fetch_sub(bytes, Relaxed);
+    }
+
+    /// So many bytes more are idle.
+    pub fn take_idle(&self, bytes: u64) {
+        let now = self.idle.fetch_add(bytes, Relaxed) + bytes;
+        self.is_in_use(now + self.memory.load(Relaxed));
+    }
+
+    /// So many bytes fewer are idle.
+    pub fn give_idle(&self, bytes: u64) {
+        self.idle.fetch_sub(bytes, Relaxed);
     }
 
     /// So many bytes more are about to be on disk.

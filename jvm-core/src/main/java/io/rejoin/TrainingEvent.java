@@ -61,7 +61,7 @@ public final class TrainingEvent {
     RANK_FINISHED("rank.finished"),
     /**
      * Memory and disk at an agent: agent, log_bytes, spilled_bytes, checkpoint_bytes,
-     * log_bytes_peak.
+     * log_bytes_peak; memory that waits to be used again counts.
      */
     USAGE("usage"),
     /** The end was reached by everybody: digest, deaths. */

@@ -1,0 +1,356 @@
+//! Connections with other agents: accepted and made, and what comes over them handed on to whom it is for.
+
+use super::gatherings::Stripe;
+use super::{Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
+use crate::agent::MemberId;
+use crate::copies::Said;
+use crate::fetch;
+use crate::links::Misfit;
+use mio::{Interest, Token};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::host::Input;
+use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
+use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
+use std::net::SocketAddr;
+use std::time::Instant;
+
+impl Control {
+    pub(super) fn accept(&mut self) {
+        while self.connections.values().filter(|c| !c.established).count() < HANDSHAKES_LIMIT {
+            match self.listener.accept() {
+                Ok(Some((stream, _))) => {
+                    self.is_starved = false;
+                    match Link::accept(stream, &self.keys) {
+                        Ok(link) => match self.add(link, Role::Unknown) {
+                            Ok(token) => self.serve_connection(token),
+                            Err((reason, _)) => log::warn!("{} {reason}", self.shared.prefix()),
+                        },
+                        Err(cause) => log::warn!("{} a connection can't be served: {cause}", self.shared.prefix()),
+                    }
+                }
+                Ok(None) => {
+                    self.is_starved = false;
+                    return;
+                }
+                Err(cause) => {
+                    // Whoever is there waits in the listener's queue, and is looked for again a little later.
+                    if !self.has_run_out(&cause) {
+                        log::warn!("{} the listener failed: {cause}", self.shared.prefix());
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether this process has no descriptors left. Told once, until there are some again: nobody but its owner can help.
+    pub(super) fn has_run_out(&mut self, cause: &std::io::Error) -> bool {
+        let has_run_out = matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+        if has_run_out && !std::mem::replace(&mut self.is_starved, true) {
+            log::error!(
+                "{} no connection can be accepted or made: {cause}. Who needs one with this process waits until it has closed \
+                 files, or its limit (ulimit -n) is raised",
+                self.shared.prefix()
+            );
+        }
+        has_run_out
+    }
+
+    #[allow(clippy::result_large_err)] // the role goes back to its owner, once, on a rare path
+    fn add(&mut self, mut link: Link, role: Role) -> Result<Token, (String, Role)> {
+        let token = Token(self.next_token);
+        self.next_token += 1;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        if let Err(cause) = self.poll.registry().register(link.socket(), token, interest) {
+            return Err((format!("a connection can't be watched: {cause}"), role));
+        }
+        self.connections.insert(token, Connection { link, role, began: Instant::now(), established: false });
+        Ok(token)
+    }
+
+    #[allow(clippy::result_large_err)] // as above
+    pub(super) fn connect(
+        &mut self,
+        address: SocketAddr,
+        purpose: Purpose,
+        role: Role,
+    ) -> Result<Token, (String, Role)> {
+        let hello = Hello { agent: self.agent, purpose, encrypt: self.keys.encrypt };
+        match Link::connect(address, &self.keys, hello) {
+            Ok(link) => {
+                self.is_starved = false;
+                self.add(link, role)
+            }
+            Err(cause) => {
+                self.has_run_out(&cause);
+                Err((cause.to_string(), role))
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, token: Token) -> Option<Connection> {
+        let mut connection = self.connections.remove(&token)?;
+        let _ = self.poll.registry().deregister(connection.link.socket());
+        Some(connection)
+    }
+
+    /// Reads and writes what is there, at most as much as may be moved in one turn.
+    pub(super) fn serve_connection(&mut self, token: Token) {
+        let mut moved = 0;
+        while moved < self.turn_bytes {
+            match self.step(token) {
+                Some(bytes) => moved += bytes,
+                None => return,
+            }
+        }
+        self.unfinished.insert(token);
+    }
+
+    /// Writes a little and reads a little: so many bytes. `None` when nothing more can be done before an event comes, or ever.
+    fn step(&mut self, token: Token) -> Option<usize> {
+        let connection = self.connections.get_mut(&token)?;
+        let written = match &mut connection.role {
+            Role::Serving(serve) => serve.pump(&mut connection.link),
+            Role::Copying(copy) => copy.pump(&mut connection.link, Instant::now()),
+            _ => connection.link.flush().map(|_| false),
+        };
+        match written {
+            Ok(true) => Some(fetch::WINDOW + self.read(token).unwrap_or(0)),
+            Ok(false) => self.read(token),
+            Err(cause) => {
+                self.end(token, cause.to_string());
+                None
+            }
+        }
+    }
+
+    /// Reads a frame or a part of one: so many bytes. `None` when there is nothing to be read, or the connection is of no more use.
+    fn read(&mut self, token: Token) -> Option<usize> {
+        let connection = self.connections.get_mut(&token)?;
+        if connection.established {
+            match connection.role {
+                Role::Results(_) if self.plane.is_full() => {
+                    if !self.results_paused.contains(&token) {
+                        self.results_paused.push(token);
+                    }
+                    return None;
+                }
+                Role::Fetching(member, number) => match self.read_stripe(token, member, number) {
+                    Stripe::Read(bytes) => return Some(bytes),
+                    Stripe::Over => return None,
+                    Stripe::Message => {}
+                },
+                _ => {}
+            }
+        }
+        let connection = self.connections.get_mut(&token)?;
+        match connection.link.receive() {
+            Ok(Received::Pending) => return None,
+            Ok(Received::Hello(hello)) => self.judge(token, hello),
+            Ok(Received::Established) => self.established(token),
+            Ok(Received::Refused(error)) => self.end(token, format!("refused: {}", error.message)),
+            Ok(Received::Frame(header, payload)) => {
+                self.take(token, header, &payload);
+                return Some(HEADER_BYTES + payload.len());
+            }
+            Err(cause) => {
+                if let (Role::Unknown, LinkError::Stranger(_) | LinkError::Incompatible(_)) = (&connection.role, &cause)
+                {
+                    let address = connection.link.peer_address().to_string();
+                    self.stranger(address, cause.to_string());
+                }
+                self.end(token, cause.to_string());
+            }
+        }
+        Some(0)
+    }
+
+    /// A frame that has come.
+    fn take(&mut self, token: Token, header: Header, payload: &[u8]) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        match &mut connection.role {
+            Role::Serving(serve) if header.kind == Kind::Control => {
+                match serve.request(payload, &self.shared.store, &*self.plane, &mut connection.link) {
+                    Ok(None) => {}
+                    Ok(Some(wanted)) => self.make(wanted),
+                    Err(error) => return self.end(token, error.message),
+                }
+                self.asked_to_serve();
+            }
+            Role::Serving(serve) => match serve.keep(header, payload, &self.shared.store, &mut connection.link) {
+                Ok(None) => {}
+                Ok(Some(kept)) => self.handle(Some(Input::Kept(kept))),
+                Err(reason) => self.end(token, reason),
+            },
+            Role::Copying(copy) => match copy.take(header, payload, Instant::now()) {
+                Ok(Said::Send) => {}
+                Ok(said) => self.copied(token, &said),
+                Err(reason) => self.end(token, reason),
+            },
+            Role::Fetching(member, number) => {
+                let (member, number) = (*member, *number);
+                match self.gatherings.get_mut(&member) {
+                    Some(gathering) => {
+                        let progress = gathering.told(number, header.kind, payload, Instant::now());
+                        self.gathered(token, member, progress);
+                    }
+                    None => drop(self.remove(token)),
+                }
+            }
+            Role::Results(results) => match results.take(header, payload, &*self.plane, Instant::now()) {
+                Ok(false) => {}
+                Ok(true) => drop(self.remove(token)),
+                Err(reason) => self.end(token, reason),
+            },
+            Role::Asking(question) => {
+                question.answered(payload, &*self.plane);
+                drop(self.remove(token));
+            }
+            Role::Unknown | Role::Making { .. } => {
+                self.end(token, format!("unexpected frame of kind {:?}", header.kind));
+            }
+        }
+    }
+
+    /// Told and logged once; further ones are only counted, so that a port scanner can't fill a disk.
+    fn stranger(&mut self, address: String, reason: String) {
+        self.strangers += 1;
+        if self.strangers == 1 {
+            log::warn!("{} turned away {address}: {reason} (further ones are only counted)", self.shared.prefix());
+            self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
+        }
+    }
+
+    /// One who knows the secret, but is too late: each is told.
+    fn outdated(&mut self, address: String, reason: String) {
+        log::warn!("{} turned away {address}: {reason}", self.shared.prefix());
+        self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
+    }
+
+    /// An authenticated agent says what it wants.
+    fn judge(&mut self, token: Token, hello: Hello) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        match hello.purpose {
+            Purpose::Fetch => {
+                connection.role = Role::Serving(Box::default());
+                connection.established = true;
+                connection.link.admit();
+            }
+            // Seen from the other side: its rank is our peer.
+            Purpose::Data { rank: peer, incarnation: theirs, peer: rank, peer_incarnation: own, lane, .. } => {
+                match self.links.fits(rank, own, peer, theirs, lane) {
+                    Ok(()) => {
+                        connection.link.admit();
+                        self.hand_over(token, MemberId { rank, incarnation: own }, peer, theirs, lane);
+                    }
+                    Err(Misfit::NotYet(reason)) => {
+                        connection.link.refuse(Error::new(Code::TimedOut, format!("not yet: {reason}")));
+                    }
+                    Err(Misfit::Outdated(reason)) => {
+                        connection.link.refuse(Error::new(Code::Fenced, reason.clone()));
+                        let address = connection.link.peer_address().to_string();
+                        self.outdated(address, reason);
+                    }
+                }
+            }
+            Purpose::Tracker => connection.link.refuse(Error::new(
+                Code::BadArgument,
+                "an agent was connected to as if it were the tracker; the tracker's address is wrong",
+            )),
+        }
+    }
+
+    fn established(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        connection.established = true;
+        match &connection.role {
+            Role::Making { member, peer, peer_incarnation, lane } => {
+                let (member, peer, theirs, lane) = (*member, *peer, *peer_incarnation, *lane);
+                self.hand_over(token, member, peer, theirs, lane);
+            }
+            Role::Fetching(member, number) => {
+                let request = self.gatherings.get(member).and_then(|gathering| gathering.request(*number));
+                if let Some(request) = request {
+                    connection.link.send_message(&request);
+                }
+            }
+            Role::Copying(copy) => copy.ask(&mut connection.link),
+            Role::Results(results) => results.ask(&mut connection.link),
+            Role::Asking(question) => question.ask(&mut connection.link),
+            Role::Unknown | Role::Serving(_) => {}
+        }
+    }
+
+    /// A connection is of no more use.
+    pub(super) fn end(&mut self, token: Token, reason: String) {
+        let Some(connection) = self.remove(token) else { return };
+        match connection.role {
+            Role::Unknown | Role::Serving(_) => {}
+            Role::Making { member, peer, peer_incarnation, lane } => {
+                self.link_try_failed(member, peer, peer_incarnation, lane, token, reason)
+            }
+            Role::Copying(copy) => {
+                log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), copy.checkpoint.version);
+                let (checkpoint, agent) = (copy.checkpoint, copy.to);
+                self.handle(Some(Input::CopyFailed { checkpoint, agent }));
+            }
+            Role::Fetching(member, number) => {
+                log::warn!("{} fetch: {reason}", self.shared.prefix_of(member.rank));
+                if let Some(gathering) = self.gatherings.get_mut(&member) {
+                    gathering.failed(number, &reason);
+                }
+                self.go_on_gathering(member);
+            }
+            Role::Results(mut results) => {
+                log::debug!("{} fetch of results: {reason}", self.shared.prefix_of(results.member.rank));
+                results.failed(&reason);
+                self.go_on_fetching(results);
+            }
+            Role::Asking(question) => question.unanswered(&*self.plane),
+        }
+    }
+
+    pub(super) fn connection_deadlines(&mut self, now: Instant) {
+        for connection in self.connections.values_mut() {
+            if let Role::Serving(serve) = &mut connection.role {
+                serve.tell_coming(&mut connection.link, now);
+                // A link that has failed is found so when its end is read.
+                let _ = connection.link.flush();
+            }
+        }
+        let is_late = |heard: Instant| now > heard + fetch::PATIENCE;
+        let late: Vec<(Token, String)> = self
+            .connections
+            .iter()
+            .filter_map(|(token, connection)| match &connection.role {
+                Role::Fetching(member, number)
+                    if self
+                        .gatherings
+                        .get(member)
+                        .and_then(|gathering| gathering.heard(*number))
+                        .is_some_and(is_late) =>
+                {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                Role::Copying(copy) if now > copy.heard + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                Role::Results(results) if now > results.heard + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                Role::Asking(_) if now > connection.began + fetch::PATIENCE => {
+                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
+                }
+                _ if !connection.established && now > connection.began + HANDSHAKE => {
+                    Some((*token, format!("no handshake within {} s", HANDSHAKE.as_secs())))
+                }
+                _ => None,
+            })
+            .collect();
+        for (token, reason) in late {
+            self.end(token, reason);
+        }
+        self.accept();
+    }
+}

@@ -1,0 +1,121 @@
+//! Checkpoints that come for ranks here, from those who hold them.
+
+use super::{Control, Role};
+use crate::agent::MemberId;
+use crate::fetch::{Next, Progress};
+use mio::Token;
+use rejoin_protocol::host::Input;
+use rejoin_protocol::wire::Kind;
+use rejoin_transport::Purpose;
+use std::time::Instant;
+
+/// What was there of a stripe.
+pub(super) enum Stripe {
+    /// So many of its bytes; there may be more.
+    Read(usize),
+    /// Nothing more now, or its connection has ended.
+    Over,
+    /// A message comes next.
+    Message,
+}
+
+impl Control {
+    /// Asks whoever is to be asked next for parts of a member's checkpoint, or gives up.
+    pub(super) fn go_on_gathering(&mut self, member: MemberId) {
+        while let Some(gathering) = self.gatherings.get_mut(&member) {
+            let (number, holder) = match gathering.next(Instant::now()) {
+                Next::Ask(number, holder) => (number, holder),
+                Next::Wait => return,
+                Next::Failed => {
+                    let reason = gathering.failure().message;
+                    self.gatherings.remove(&member);
+                    let MemberId { rank, incarnation } = member;
+                    return self.handle(Some(Input::FetchFailed { rank, incarnation, reason }));
+                }
+            };
+            match self.connect(holder.address, Purpose::Fetch, Role::Fetching(member, number)) {
+                Ok(token) => self.serve_connection(token),
+                Err((reason, _)) => {
+                    if let Some(gathering) = self.gatherings.get_mut(&member) {
+                        gathering.failed(number, &reason);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drops the fetches of a member that is over.
+    pub(super) fn drop_fetches(&mut self, member: MemberId) {
+        self.gatherings.remove(&member);
+        let gone: Vec<Token> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| match &connection.role {
+                Role::Fetching(whose, _) => *whose == member,
+                Role::Results(results) => results.member == member,
+                _ => false,
+            })
+            .map(|(token, _)| *token)
+            .collect();
+        for token in gone {
+            self.remove(token);
+        }
+    }
+
+    /// Brings bytes of a checkpoint to where they belong.
+    pub(super) fn read_stripe(&mut self, token: Token, member: MemberId, number: u32) -> Stripe {
+        let (Some(connection), Some(gathering)) = (self.connections.get_mut(&token), self.gatherings.get_mut(&member))
+        else {
+            self.remove(token);
+            return Stripe::Over;
+        };
+        let read = match connection.link.next_header() {
+            Ok(None) => return Stripe::Over,
+            Ok(Some(header)) if header.kind != Kind::Bulk => return Stripe::Message,
+            Ok(Some(header)) => match gathering.room(number, &header) {
+                Ok(room) => connection.link.read_payload(room).map_err(|cause| cause.to_string()),
+                Err(reason) => Err(reason),
+            },
+            Err(cause) => Err(cause.to_string()),
+        };
+        match read {
+            Ok(0) => Stripe::Over,
+            Ok(count) => {
+                let progress = gathering.came(number, count, Instant::now());
+                self.gathered(token, member, progress);
+                Stripe::Read(count)
+            }
+            Err(reason) => {
+                self.end(token, reason);
+                Stripe::Over
+            }
+        }
+    }
+
+    /// What became of a stripe.
+    pub(super) fn gathered(&mut self, token: Token, member: MemberId, progress: Progress) {
+        match progress {
+            Progress::Wait => {}
+            Progress::Failed(reason) => self.end(token, reason),
+            Progress::Brought => {
+                self.remove(token);
+                self.go_on_gathering(member);
+            }
+            Progress::Done(bytes) => {
+                self.remove(token);
+                self.fetched(member, bytes);
+            }
+        }
+    }
+
+    fn fetched(&mut self, member: MemberId, bytes: bytes::Bytes) {
+        let Some(gathering) = self.gatherings.remove(&member) else { return };
+        let MemberId { rank, incarnation } = member;
+        let millis = gathering.began.elapsed().as_millis() as u64;
+        let source = gathering.source(self.agent);
+        match self.shared.store.put(gathering.checkpoint, bytes) {
+            Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, source, millis })),
+            Err(error) => self.handle(Some(Input::Broken { rank, incarnation, error })),
+        }
+    }
+}

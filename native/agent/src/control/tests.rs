@@ -1,0 +1,124 @@
+//! Turns of the control thread, one by one, with real sockets and without its thread.
+
+use super::*;
+use crate::fetch::Request;
+use crate::plane::{AgentReports, PlanePeer, PlaneUsage};
+use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::host::Start;
+use rejoin_protocol::ids::{Lane, Lineage, Phase, Version};
+use rejoin_protocol::view::AgentAddress;
+use rejoin_protocol::wire::{self, Header, Kind};
+use rejoin_transport::{Flushed, JobId, PortRange, Purpose, Received, Secret};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Longest wait: reached only when something is broken.
+const LIMIT: Duration = Duration::from_secs(20);
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const FRAME_BYTES: usize = 4 << 10;
+
+/// Ranks without anything to send.
+struct NoPlane;
+
+impl DataPlane for NoPlane {
+    fn attach(&self, _: Arc<dyn AgentReports>) {}
+    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        &[Lane::Channels]
+    }
+    fn start(&self, _: Rank, _: u32, _: &Start) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
+    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
+    fn hold(&self, _: Rank, _: Incarnation) -> Version {
+        Version(0)
+    }
+    fn release(&self, _: Rank, _: Incarnation) {}
+    fn faults(&self, _: Vec<FaultRule>) {}
+    fn usage(&self) -> PlaneUsage {
+        PlaneUsage::default()
+    }
+    fn close(&self) {}
+}
+
+fn keys() -> Keys {
+    Keys { job: JobId([7; 16]), secret: Secret::new([9; 32]), encrypt: false }
+}
+
+fn control() -> Control {
+    let config = AgentConfig {
+        job: keys().job,
+        secret: keys().secret,
+        encrypt: false,
+        executor: "executor".into(),
+        listen: LOCALHOST,
+        ports: PortRange::EPHEMERAL,
+        host: "localhost".into(),
+        tracker: SocketAddr::new(LOCALHOST, 1),
+        tracker_millis: 60_000,
+    };
+    Control::new(&config, keys(), Arc::new(NoPlane), Vec::new()).unwrap().0
+}
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + LIMIT;
+    while Instant::now() < deadline {
+        if let Some(found) = found() {
+            return found;
+        }
+    }
+    panic!("never happened: {what}");
+}
+
+/// A newcomer's control thread that has asked a holder for this model, and the holder's link.
+fn asked(control: &mut Control, events: &mut Events, model: &[u8]) -> (Checkpoint, Link) {
+    let listener = Listener::bind(LOCALHOST, PortRange::EPHEMERAL, "test").unwrap();
+    let checkpoint = crate::agent::checkpoint(Lineage(0), Version(3), 3, model, false);
+    let holder = AgentAddress { agent: AgentId(8), host: "localhost".into(), address: listener.address() };
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation(1) };
+    let gathering = Gathering::new(member, checkpoint, vec![holder], "localhost", Instant::now());
+    control.gatherings.insert(member, gathering);
+    control.go_on_gathering(member);
+    let stream = until("the newcomer connects", || listener.accept().unwrap()).0;
+    let mut link = Link::accept(stream, &keys()).unwrap();
+    until("the newcomer asks", || {
+        // Both ends stand in this one thread: neither may wait for the other.
+        control.unfinished.insert(WAKER);
+        control.turn(events);
+        link.flush().unwrap();
+        match link.receive().unwrap() {
+            Received::Hello(hello) => {
+                assert_eq!(hello.purpose, Purpose::Fetch);
+                link.admit();
+                None
+            }
+            Received::Frame(_, payload) => wire::decode::<Request>(&payload).ok(),
+            _ => None,
+        }
+    });
+    (checkpoint, link)
+}
+
+#[test]
+fn a_fast_senders_stripe_is_read_over_many_turns_so_that_heartbeats_are_answered_between_them() {
+    const TURNS: usize = 16;
+    let model: Vec<u8> = (0..2 * TURNS * FRAME_BYTES).map(|place| (place * 7 + place / 256) as u8).collect();
+    let (mut control, mut events) = (control(), Events::with_capacity(16));
+    control.turn_bytes = model.len() / TURNS;
+    let (checkpoint, mut holder) = asked(&mut control, &mut events, &model);
+    // All of it lies in the kernel before the newcomer reads: no sender can be faster.
+    for (index, bytes) in model.chunks(FRAME_BYTES).enumerate() {
+        let phase = Phase::Version(checkpoint.version);
+        let offset = (index * FRAME_BYTES) as u64;
+        let header = Header { kind: Kind::Bulk, phase, offset, digest: checkpoint.digest as u64, ..Header::control(0) };
+        holder.send(header, Bytes::copy_from_slice(bytes));
+    }
+    until("the kernel takes it", || (holder.flush().unwrap() == Flushed::Done).then_some(()));
+    let mut turns = 0;
+    let brought = until("the model is here", || {
+        control.turn(&mut events);
+        turns += 1;
+        control.shared.store.find(&checkpoint)
+    });
+    assert_eq!(brought, model);
+    assert!(turns >= TURNS, "all was read in {turns} turns");
+}

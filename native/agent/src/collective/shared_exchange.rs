@@ -6,7 +6,7 @@ use super::memory::Entered;
 use super::seat::Seat;
 use super::shape::Shape;
 use super::way::Tools;
-use rejoin_collectives::shared::{SharedError, SharedMachine};
+use rejoin_collectives::shared::{Boards, SharedError, SharedMachine};
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
@@ -29,6 +29,8 @@ pub(super) struct SharedExchange {
     stop_at: Option<u64>,
     /// Others have gone on to a later attempt: nothing that is read counts any more.
     is_over: bool,
+    /// What others have shown of their inputs, once it is done.
+    heard: Vec<(Rank, u64)>,
 }
 
 impl SharedExchange {
@@ -52,6 +54,7 @@ impl SharedExchange {
             patience: entered.patience.clone(),
             stop_at,
             is_over: false,
+            heard: Vec::new(),
         })
     }
 
@@ -65,6 +68,11 @@ impl SharedExchange {
 
     pub(super) fn sent(&self) -> u64 {
         self.machine.sent()
+    }
+
+    /// What others have shown of their inputs; nothing before it is done, and where nobody promises anything.
+    pub(super) fn heard(&self) -> &[(Rank, u64)] {
+        &self.heard
     }
 
     /// Who is waited for, and what is known of them.
@@ -94,7 +102,15 @@ impl SharedExchange {
         loop {
             if !self.is_over {
                 let before = self.machine.progress();
-                match self.machine.advance(&mut entered.group, input, result, reducer) {
+                let advanced = self.machine.advance(&mut entered.group, input, result, reducer);
+                if let (Ok(true), true) = (&advanced, self.expected.inputs != 0) {
+                    let Entered { group, .. } = entered;
+                    let last = self.machine.last_beat();
+                    let shown =
+                        self.machine.givers().filter_map(|peer| Some((Rank(peer as u32), shown(group, peer, last)?)));
+                    self.heard = shown.collect();
+                }
+                match advanced {
                     Ok(false) => {}
                     // Whatever was read, or seen to be wrong, may be of a later attempt.
                     _ if !entered.group.is_current() => self.is_over = true,
@@ -173,6 +189,11 @@ impl SharedExchange {
         }
         None
     }
+}
+
+/// What a rank shows of its inputs in the area of a beat.
+fn shown(group: &Group, peer: usize, beat: u64) -> Option<u64> {
+    sharing::inputs(group.area(peer, beat).first_chunk()?).ok()
 }
 
 /// What a rank that is waited for has told with its end. Before it ended it may have posted, meanwhile, all that it was waited for: that

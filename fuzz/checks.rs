@@ -51,9 +51,10 @@ pub fn identity(bytes: &[u8]) {
     let Some(Ok(header)) = theirs.first_chunk().map(Header::decode) else {
         panic!("a place was read in {theirs:02x?}")
     };
-    let expected = Expected { attempt: header.attempt, place, digest: header.digest };
+    let expected = Expected { attempt: header.attempt, place, digest: header.digest, inputs: header.inputs };
     assert_eq!(sharing::judge(theirs, &expected), Ok(Verdict::Mine));
     let own = sharing::identity(&expected);
+    assert_eq!(sharing::inputs(theirs), Ok(header.inputs));
     assert_eq!(sharing::judge(&own, &expected), Ok(Verdict::Mine));
     let other = Expected { digest: !expected.digest, ..expected };
     assert_eq!(sharing::judge(theirs, &other), Ok(Verdict::Mismatch(place)));

@@ -2,7 +2,7 @@
 
 use crate::logs::Logged;
 use bytes::Bytes;
-use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
+use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -68,6 +68,11 @@ pub trait DataPlane: Send + Sync {
     /// A view came: from now until its plan the incarnation finishes no collective. Returns what it holds of them; nothing
     /// for a plane without collectives. Called right before [`DataPlane::hold`].
     fn freeze(&self, _rank: Rank, _incarnation: Incarnation, _generation: Generation) -> Vec<Extent> {
+        Vec::new()
+    }
+    /// What the incarnation has heard of other ranks' inputs, for a plane with collectives. Called right after
+    /// [`DataPlane::freeze`].
+    fn heard(&self, _rank: Rank, _incarnation: Incarnation) -> Vec<Heard> {
         Vec::new()
     }
     /// The plan, for a plane with collectives.

@@ -305,6 +305,112 @@ fn a_rank_that_has_caught_up_tells_so_once_with_what_was_replayed_to_it() {
     assert!(*replayed_in > 3 * 4 * COUNT as u64 && *rounds_again <= 1, "{told:?}");
 }
 
+/// Runs a job in which a rank dies before the fifth call of version 0, and its next life gives something else to a call: to this one of
+/// version 0, or to that of boot. How each rank's last life ended.
+fn forgetting(dying: u32, forgotten: Option<u32>, together: usize, shares_memory: bool) -> Vec<Result<(), Error>> {
+    let entering = Moment::Entering { phase: version(0), seqno: 4 };
+    let (rank, incarnation, action) = (Rank(dying), Some(Incarnation(0)), Action::Throw);
+    let all = Ranks::with_rules(3, together, vec![FaultRule { id: 0, rank, incarnation, moment: entering, action }]);
+    let ranks = &all;
+    let give = |trainer: &Trainer, phase: Option<u32>, salt: u32| {
+        let forgets = trainer.member.incarnation.0 > 0 && phase == forgotten;
+        let given = values(trainer.member.rank.0, if forgets { salt + 1000 } else { salt });
+        let mut sum = given.clone();
+        let ended = trainer.operations.allreduce(Element::F32, Reduction::Sum, bytemuck::cast_slice_mut(&mut sum));
+        let expected = if ended.is_ok() { by_hand(3, COUNT, salt) } else { given };
+        assert_eq!(sum, expected, "{ended:?}");
+        ended
+    };
+    let train = |trainer: &mut Trainer| {
+        give(trainer, None, 77)?;
+        trainer.enter(0)?;
+        (0..6).try_for_each(|seqno| give(trainer, Some(seqno), seqno))
+    };
+    let processes: Vec<Process> = (0..3 / together)
+        .map(|process| Process::new(ranks, &(process * together).to_string(), shares_memory))
+        .collect();
+    let live = |rank: u32| {
+        let mut process = processes[rank as usize / together].clone();
+        for task in 0.. {
+            let mut trainer = process.join(rank, task);
+            match train(&mut trainer) {
+                Err(error) if error.message.contains("fault rule") => {
+                    if together == 1 {
+                        process.agent.end();
+                        process = Process::new(ranks, &format!("{rank}-{}", task + 1), shares_memory);
+                    } else {
+                        process.agent.leave(trainer.member, Some(error));
+                    }
+                }
+                ended => return ended,
+            }
+        }
+        unreachable!("tries don't end");
+    };
+    std::thread::scope(|scope| {
+        let live = &live;
+        let threads: Vec<_> = (0..3).map(|rank| scope.spawn(move || live(rank))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
+    })
+}
+
+#[test]
+fn a_rank_that_does_not_repeat_itself_ends_the_job_before_anybody_gets_what_it_gives_now() {
+    for shares_memory in [true, false] {
+        for together in [1, 3] {
+            for (dying, forgotten) in [(1, Some(2)), (0, Some(0)), (2, None)] {
+                let ended = forgetting(dying, forgotten, together, shares_memory);
+                let what =
+                    format!("rank {dying}, call {forgotten:?}, {together} in a process, memory: {shares_memory}");
+                for (rank, ended) in ended.iter().enumerate() {
+                    let error = ended.as_ref().expect_err("the job ends with an error");
+                    assert_eq!(error.code, Code::Mismatch, "{what}, at rank {rank}: {error}");
+                    let who = format!("rank {dying} did not repeat itself: as incarnation 1 it called");
+                    assert!(error.message.contains(&who), "`{who}` isn't in: {what}, at rank {rank}: {error}");
+                    // That it entered call 4 says that the others have finished call 2; they may not have finished call 3.
+                    let places: Vec<String> = match forgotten {
+                        Some(_) => (2..4).map(in_version).collect(),
+                        None => {
+                            vec!["as collective 0 of boot, and has given 4000 bytes to 1 collectives of boot".into()]
+                        }
+                    };
+                    let is_said = places.iter().any(|place| error.message.contains(place));
+                    assert!(is_said, "none of {places:?} is in: {what}, at rank {rank}: {error}");
+                }
+            }
+        }
+    }
+}
+
+fn in_version(seqno: u32) -> String {
+    let (bytes, calls) = (4000 * (seqno + 1), seqno + 1);
+    format!("as collective {seqno} of version 0 (from round 0 on), and has given {bytes} bytes to {calls} collectives")
+}
+
+#[test]
+fn ranks_that_repeat_themselves_are_never_accused_whenever_they_die() {
+    let mut state = 20_261_122u64;
+    let mut roll = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    for turn in 0..12 {
+        let mut deaths: Vec<Died> = Vec::new();
+        for incarnation in 0..1 + roll(2) as u32 {
+            let rank = if incarnation == 0 { roll(4) as u32 } else { deaths[0].0 };
+            let phase = if incarnation == 0 { 1 } else { 3 };
+            let (phase, seqno) = (version(phase), roll(6) as u32);
+            let moment = match roll(3) {
+                0 => Moment::Entering { phase, seqno },
+                1 => Moment::Completed { phase, seqno },
+                _ => Moment::Bytes { phase, bytes: roll(6_000) },
+            };
+            deaths.push((rank, incarnation, moment));
+        }
+        run(4, [1, 2, 4][turn % 3], turn % 2 == 0, &deaths);
+    }
+}
+
 #[test]
 fn calls_that_differ_are_both_named_and_nothing_is_handed_out() {
     let ranks = &Ranks::new(2, 1);

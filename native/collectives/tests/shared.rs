@@ -1,7 +1,7 @@
 //! Collectives on boards against the reference, whoever goes on when.
 
 use proptest::prelude::*;
-use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedError, SharedMachine};
+use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedError, SharedMachine, COMMON_BYTES};
 use rejoin_collectives::{reference, Element, Order, Reducer, Reduction, Seat};
 
 /// One rank's board: the last beat posted, and two areas.
@@ -193,6 +193,46 @@ fn a_rank_that_does_something_else_is_named_and_nothing_of_it_is_used() {
     let mut view = View { rank: 0, boards: &mut world.boards };
     let error = first.advance(&mut view, &[0; 8], &mut result[..8], &reducer).unwrap_err();
     assert_eq!(error, SharedError::Mismatch { rank: 1, theirs: [2; 64] });
+}
+
+#[test]
+fn what_follows_the_common_bytes_is_each_ranks_own_and_can_be_read_when_it_is_done() {
+    let base = first_beat(1);
+    let mut boards = vec![Board { posted: base, areas: [vec![0; 256], vec![0; 256]] }; 3];
+    let reducer = Reducer::custom(1, |_, _| Ok(()));
+    let identity = |rank: usize| {
+        let mut identity = [9; 64];
+        identity[COMMON_BYTES..].fill(rank as u8 + 50);
+        identity
+    };
+    for (call, givers) in [
+        (SharedCall::Barrier, [vec![1, 2], vec![0, 2], vec![0, 1]]),
+        (SharedCall::Broadcast { root: 1, bytes: 3 }, [vec![1], vec![], vec![1]]),
+    ] {
+        let base = boards[0].posted;
+        let bytes = if call == SharedCall::Barrier { 0 } else { 3 };
+        let mut machines: Vec<SharedMachine> = (0..3)
+            .map(|rank| {
+                let shape = Shape::new(Seat::new(rank, 3), call.clone(), 1, 256, false).unwrap();
+                SharedMachine::new(shape, identity(rank), base)
+            })
+            .collect();
+        let mut done = [false; 3];
+        while done != [true; 3] {
+            for rank in 0..3 {
+                let input = if rank == 1 { vec![7; bytes] } else { Vec::new() };
+                let mut view = View { rank, boards: &mut boards };
+                let machine = &mut machines[rank];
+                done[rank] = machine.advance(&mut view, &input, &mut vec![0; bytes], &reducer).unwrap();
+                if done[rank] {
+                    assert_eq!(machine.givers().collect::<Vec<_>>(), givers[rank]);
+                    for giver in machine.givers() {
+                        assert_eq!(view.area(giver, machine.last_beat())[..64], identity(giver));
+                    }
+                }
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One rank's task in one process: from its join to its end.
 
-use crate::collective::Extent;
+use crate::collective::{Extent, Heard};
 use crate::error::{Code, Error};
 use crate::host::{Offer, Start};
 use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
@@ -66,6 +66,8 @@ pub struct Running {
     pub oldest: Version,
     /// Which results of collectives it holds, as told when the newest view came.
     pub results: Vec<Extent>,
+    /// What it has heard of other ranks' inputs, as told then too.
+    pub heard: Vec<Heard>,
 }
 
 /// One task of one rank.
@@ -127,7 +129,7 @@ impl Running {
     pub fn new(start: Start) -> Self {
         let round = start.checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let version = start.version;
-        Running { start, version, round, entered: false, oldest: version, results: Vec::new() }
+        Running { start, version, round, entered: false, oldest: version, results: Vec::new(), heard: Vec::new() }
     }
 
     /// Where it is.

@@ -1,6 +1,6 @@
 //! What agent and tracker tell each other. Encoded by [`crate::wire::encode`] into control frames.
 
-use crate::collective::{Extent, Invitation};
+use crate::collective::{Extent, Heard, Invitation};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
@@ -205,6 +205,8 @@ pub struct RankStanding {
     pub oldest: Version,
     /// Which results of collectives it holds; nothing for a rank that makes none, as those of XGBoost's bridge.
     pub results: Vec<Extent>,
+    /// What it has heard of other ranks' inputs, of those whose newest incarnation it hasn't heard.
+    pub heard: Vec<Heard>,
     /// Where ranks of the same host find the memory that this one shares; `None` if it shares none.
     pub board: Option<Invitation>,
     /// Whether its training library's collectives can be taken over, as it said in its join.

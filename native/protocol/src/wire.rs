@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 /// Version of everything in this module and in [`crate::message`]. Both ends must have the same.
-pub const WIRE_VERSION: u16 = 5;
+pub const WIRE_VERSION: u16 = 6;
 
 /// Bytes of a frame header.
-pub const HEADER_BYTES: usize = 40;
+pub const HEADER_BYTES: usize = 48;
 
 /// Most bytes of payload in one frame; a longer one is refused before anything is allocated.
 pub const PAYLOAD_LIMIT: u32 = 1 << 20;
@@ -39,7 +39,7 @@ pub enum Kind {
 /// What stands before a payload: kind, position, call digest and boot flag.
 ///
 /// Layout, little endian: length u32, kind u8, flags u8 (bit 0: boot), reserved u16 (0), lineage u32, version u32,
-/// offset u64, digest u64, attempt (epoch u32, number u32).
+/// offset u64, digest u64, attempt (epoch u32, number u32), inputs u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of payload that follow.
@@ -56,6 +56,8 @@ pub struct Header {
     pub digest: u64,
     /// Collectives: the plan under which it was sent. Zero for all others.
     pub attempt: Generation,
+    /// Collectives whose callers promise to repeat themselves: all that the sender has given to the phase. Zero for all others.
+    pub inputs: u64,
 }
 
 impl Header {
@@ -69,6 +71,7 @@ impl Header {
             offset: 0,
             digest: 0,
             attempt: Generation::default(),
+            inputs: 0,
         }
     }
 
@@ -88,10 +91,11 @@ impl Header {
         out[24..32].copy_from_slice(&self.digest.to_le_bytes());
         out[32..36].copy_from_slice(&self.attempt.epoch.to_le_bytes());
         out[36..40].copy_from_slice(&self.attempt.number.to_le_bytes());
+        out[40..48].copy_from_slice(&self.inputs.to_le_bytes());
         out
     }
 
-    /// Reads a header; refuses unknown kinds, non-zero reserved bits and lengths over [`PAYLOAD_LIMIT`].
+    /// Reads a header; refuses unknown kinds, non-zero reserved bits and inputs where there are none, and lengths over [`PAYLOAD_LIMIT`].
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Error> {
         let u32_at = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
         let u64_at = |i: usize| u64::from(u32_at(i)) | u64::from(u32_at(i + 4)) << 32;
@@ -122,7 +126,11 @@ impl Header {
             (_, v) => Phase::Version(Version(v)),
         };
         let attempt = Generation { epoch: u32_at(32), number: u32_at(36) };
-        Ok(Header { length, kind, phase, lineage: Lineage(u32_at(8)), offset: u64_at(16), digest: u64_at(24), attempt })
+        let (lineage, offset, digest, inputs) = (Lineage(u32_at(8)), u64_at(16), u64_at(24), u64_at(40));
+        if inputs != 0 && kind != Kind::Collective {
+            return Err(Error::new(Code::Incompatible, format!("frame of kind {kind:?} that tells of inputs")));
+        }
+        Ok(Header { length, kind, phase, lineage, offset, digest, attempt, inputs })
     }
 }
 

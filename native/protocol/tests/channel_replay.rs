@@ -224,8 +224,16 @@ impl Channel {
             Frame::Data(phase, offset, _) => (Kind::Data, *phase, *offset),
             Frame::End(phase, length) => (Kind::PhaseEnd, *phase, *length),
         };
-        let header =
-            Header { length: 0, kind, phase, lineage: Lineage(0), offset, digest: 0, attempt: Default::default() };
+        let header = Header {
+            length: 0,
+            kind,
+            phase,
+            lineage: Lineage(0),
+            offset,
+            digest: 0,
+            attempt: Default::default(),
+            inputs: 0,
+        };
         if self.incoming.due(&header)? == Due::Later {
             return Ok(());
         }

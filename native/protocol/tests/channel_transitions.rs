@@ -28,7 +28,7 @@ fn receiver(start: u32) -> Incoming {
 }
 
 fn header(kind: Kind, phase: Phase, offset: u64) -> Header {
-    Header { length: 1, kind, phase, lineage: ONE, offset, digest: 0, attempt: Default::default() }
+    Header { length: 1, kind, phase, lineage: ONE, offset, digest: 0, attempt: Default::default(), inputs: 0 }
 }
 
 /// All steps up to the first comparison, done.

@@ -136,13 +136,14 @@ fn header(number: u32, seqno: u32, digest: u64) -> Header {
         offset: frame::offset(seqno, 5),
         digest,
         attempt: generation(number),
+        inputs: 12,
     }
 }
 
 #[test]
 fn a_frame_is_mine_outdated_early_or_of_another_call() {
     let place = Place { lineage: Lineage(0), phase: version(1), seqno: 3 };
-    let expected = frame::Expected { attempt: generation(4), place, digest: 77 };
+    let expected = frame::Expected { attempt: generation(4), place, digest: 77, inputs: 13 };
     let judge = |header: Header| frame::judge(&header, &expected);
     assert_eq!(judge(header(4, 3, 77)), frame::Verdict::Mine);
     assert_eq!(judge(header(3, 3, 77)), frame::Verdict::Outdated);

@@ -104,7 +104,7 @@ fn attempts_are_numbered_as_generations_grow() {
 #[test]
 fn what_stands_on_a_board_is_judged_as_a_frame_is() {
     let here = Place { lineage: Lineage(0), phase: version(3), seqno: 7 };
-    let expected = Expected { attempt: generation(4), place: here, digest: 99 };
+    let expected = Expected { attempt: generation(4), place: here, digest: 99, inputs: 13 };
     let seen = |other: Expected| judge(&identity(&other), &expected).unwrap();
     assert_eq!(seen(expected), Verdict::Mine);
     assert_eq!(seen(Expected { digest: 98, ..expected }), Verdict::Mismatch(here));

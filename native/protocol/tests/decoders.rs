@@ -8,7 +8,7 @@ mod kept;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rejoin_protocol::collective::{Extent, Invitation};
+use rejoin_protocol::collective::{Extent, Heard, Invitation};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::*;
@@ -146,14 +146,19 @@ fn standing() -> impl Strategy<Value = Standing> {
         proptest::option::of((any::<u32>(), any::<i32>(), any::<[u64; 2]>()).prop_map(
             |(process, descriptor, [nonce, area_bytes])| Invitation { process, descriptor, nonce, area_bytes },
         ));
-    let rank = (any::<[u32; 5]>(), state, extents, board).prop_map(
-        |([rank, inc, stage, task, oldest], state, results, board)| RankStanding {
+    let heard = (any::<[u32; 3]>(), phase(), any::<u64>()).prop_map(|([rank, inc, seqno], phase, digest)| {
+        let (rank, incarnation) = (Rank(rank), Incarnation(inc));
+        Heard { rank, incarnation, phase, seqno, digest }
+    });
+    let rank = (any::<[u32; 5]>(), state, extents, vec(heard, 0..3), board).prop_map(
+        |([rank, inc, stage, task, oldest], state, results, heard, board)| RankStanding {
             rank: Rank(rank),
             incarnation: Incarnation(inc),
             attempt: Attempt { stage, task },
             state,
             oldest: Version(oldest),
             results,
+            heard,
             board,
             hook: if oldest % 2 == 0 { Hook::Possible } else { Hook::Impossible("no symbol".into()) },
         },
@@ -265,8 +270,10 @@ proptest! {
         offset: u64,
         digest: u64,
         attempt in generation(),
+        inputs: u64,
     ) {
-        let header = Header { length, kind, phase, lineage: Lineage(lineage), offset, digest, attempt };
+        let inputs = if kind == Kind::Collective { inputs } else { 0 };
+        let header = Header { length, kind, phase, lineage: Lineage(lineage), offset, digest, attempt, inputs };
         prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
     }
 

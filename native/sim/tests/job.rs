@@ -112,6 +112,11 @@ fn a_tracker_that_comes_back_and_is_not_told_what_the_run_went_on_from_is_found(
 }
 
 #[test]
+fn a_rank_that_does_not_repeat_itself_is_found() {
+    assert_eq!(found(Defect::Forgets, 100), "Identity");
+}
+
+#[test]
 fn results_that_come_late_and_count_are_found() {
     found(Defect::LateResults, 20_000);
 }

@@ -272,6 +272,7 @@ mod tests {
             offset,
             digest: 7,
             attempt: Default::default(),
+            inputs: 0,
         }
     }
 

@@ -373,7 +373,8 @@ impl Channel {
 
     fn header(&self, kind: Kind, phase: Phase, offset: u64) -> Header {
         let digest = self.logs.get(&phase).map_or(0, |(_, digest)| *digest);
-        Header { length: 0, kind, phase, lineage: self.place.lineage, offset, digest, attempt: Default::default() }
+        let lineage = self.place.lineage;
+        Header { length: 0, kind, phase, lineage, offset, digest, attempt: Default::default(), inputs: 0 }
     }
 
     fn log(&self, phase: Phase) -> Result<&PhaseLog, Trouble> {

@@ -13,7 +13,7 @@ use rejoin_agent::collective::{CollectivePlane, Operations};
 use rejoin_agent::logs::Logged;
 use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
-use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
+use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -288,6 +288,10 @@ impl DataPlane for Plane {
 
     fn freeze(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
         self.collectives.freeze(rank, incarnation, generation)
+    }
+
+    fn heard(&self, rank: Rank, incarnation: Incarnation) -> Vec<Heard> {
+        self.collectives.heard(rank, incarnation)
     }
 
     fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {

@@ -169,6 +169,11 @@ impl Lines {
                     }
                 },
             };
+            if header.inputs != 0 && line.taken == 0 {
+                // At once: should this rank not finish the call, another one may have.
+                let incarnation = line.incarnation.unwrap_or_default();
+                seat.lock().participant.hears(rank, incarnation, &expected.place, header.inputs);
+            }
             if frame::step(&header) != line.taken {
                 let seen = format!("frame {} came where {} was expected", frame::step(&header), line.taken);
                 self.broke(peer, expected.attempt, seen);
@@ -394,7 +399,7 @@ mod tests {
 
     fn call(number: u32, seqno: u32) -> Expected {
         let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno };
-        Expected { attempt: Generation { epoch: 1, number }, place, digest: 7 }
+        Expected { attempt: Generation { epoch: 1, number }, place, digest: 7, inputs: 0 }
     }
 
     #[test]

@@ -26,6 +26,10 @@ use std::time::{Duration, Instant};
 /// ranks, and all incarnations of a rank, make the same calls in the same order in boot and in each version. Elements are folded in
 /// XGBoost's ring order.
 ///
+/// All incarnations of a rank give the same to the same calls. One that doesn't is told so with `Mismatch` in the call in which it
+/// shows, at the latest in the first whose result nobody has: others have then used what its former life gave, and nothing of
+/// what it gives now.
+///
 /// Every call either gives all ranks the same result or fails. A call that fails leaves the caller's buffers as they were, and
 /// further calls are refused with `BadState`: the rank has to be started again, as its next incarnation.
 pub struct Operations {
@@ -71,7 +75,7 @@ impl Operations {
             return Err(Error::new(Code::Fenced, text));
         };
         let memory = Memory::new(member, offered);
-        let choices = Choices { at_most, notes: Notes::new(false), log: CallLog::default() };
+        let choices = Choices { at_most, notes: Notes::new(false), log: CallLog::default(), repeats: true };
         let calls = Calls::new(plane.clone(), seat, memory, choices)?;
         let story = Story { since: Instant::now(), replayed_bytes: 0, rounds: None };
         let story = (member.incarnation.0 > 0).then_some(story);
@@ -83,7 +87,7 @@ impl Operations {
     ///
     /// # Errors
     /// `BadArgument` when the bytes aren't whole elements, or the element doesn't have the reduction; `Mismatch` when ranks make
-    /// different calls; `TimedOut` after the limit; `Fenced`; the job's own error.
+    /// different calls, or this one doesn't repeat itself; `TimedOut` after the limit; `Fenced`; the job's own error.
     pub fn allreduce(&self, element: Element, reduction: Reduction, data: &mut [u8]) -> Result<(), Error> {
         let (count, order) = (count(data.len(), element)?, Order::Ring);
         let mut inner = self.inner.lock();
@@ -254,6 +258,7 @@ impl Inner {
     }
 
     fn is_at(&mut self, round: u32) {
+        self.calls.round = Some(round);
         if let Some(story) = &mut self.story {
             let (first, _) = *story.rounds.get_or_insert((round, round));
             story.rounds = Some((first, round));

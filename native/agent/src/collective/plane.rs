@@ -7,7 +7,7 @@ use crate::logs::{Budget, Logged};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Place, Signature};
+use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::host::Start;
@@ -280,6 +280,11 @@ impl DataPlane for CollectivePlane {
     fn freeze(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
         let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return Vec::new() };
         self.change(&seat, |state| state.participant.freeze(generation))
+    }
+
+    fn heard(&self, rank: Rank, incarnation: Incarnation) -> Vec<Heard> {
+        let seat = self.seat(MemberId { rank, incarnation });
+        seat.map_or(Vec::new(), |seat| seat.lock().participant.heard())
     }
 
     fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {

@@ -127,7 +127,8 @@ impl Process {
             self.agent.leave(member, Some(error.clone()));
             return Err(error);
         };
-        let choices = Choices { at_most: limits.call, notes: Notes::new(self.details), log: self.calls.clone() };
+        let choices =
+            Choices { at_most: limits.call, notes: Notes::new(self.details), log: self.calls.clone(), repeats: false };
         let calls = Calls::new(self.plane.clone(), seat, Memory::new(member, segment), choices)?;
         Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, limits)))
     }

@@ -161,6 +161,16 @@ impl State {
         is_over
     }
 
+    /// Other ranks have shown this of their inputs, in the collective at this place.
+    pub(super) fn hears(&mut self, place: &Place, heard: &[(Rank, u64)]) {
+        let State { participant, peers, .. } = self;
+        for (rank, digest) in heard {
+            if let Some(peer) = peers.iter().find(|peer| peer.rank == *rank) {
+                participant.hears(*rank, peer.incarnation, place, *digest);
+            }
+        }
+    }
+
     /// A result that was fetched has come.
     ///
     /// # Errors

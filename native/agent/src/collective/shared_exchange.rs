@@ -6,7 +6,7 @@ use super::memory::Entered;
 use super::seat::Seat;
 use super::shape::Shape;
 use super::way::Tools;
-use rejoin_collectives::shared::{SharedError, SharedMachine};
+use rejoin_collectives::shared::{Boards, SharedError, SharedMachine};
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
@@ -28,6 +28,8 @@ pub(super) struct SharedExchange {
     stop_at: Option<u64>,
     /// Others have gone on to a later attempt: nothing that is read counts any more.
     is_over: bool,
+    /// What others have shown of their inputs, once it is done.
+    heard: Vec<(Rank, u64)>,
 }
 
 impl SharedExchange {
@@ -44,7 +46,7 @@ impl SharedExchange {
         let mut machine =
             SharedMachine::new(shape, sharing::identity(&expected), entered.base).after(entered.uncompared);
         machine.stop_at(stop_at);
-        Some(SharedExchange { machine, expected, result_bytes, stop_at, is_over: false })
+        Some(SharedExchange { machine, expected, result_bytes, stop_at, is_over: false, heard: Vec::new() })
     }
 
     pub(super) fn attempt(&self) -> Generation {
@@ -57,6 +59,11 @@ impl SharedExchange {
 
     pub(super) fn sent(&self) -> u64 {
         self.machine.sent()
+    }
+
+    /// What others have shown of their inputs; nothing before it is done, and where nobody promises anything.
+    pub(super) fn heard(&self) -> &[(Rank, u64)] {
+        &self.heard
     }
 
     /// Who is waited for, and what is known of them.
@@ -86,7 +93,15 @@ impl SharedExchange {
         loop {
             if !self.is_over {
                 let before = self.machine.progress();
-                match self.machine.advance(&mut entered.group, input, result, reducer) {
+                let advanced = self.machine.advance(&mut entered.group, input, result, reducer);
+                if let (Ok(true), true) = (&advanced, self.expected.inputs != 0) {
+                    let Entered { group, .. } = entered;
+                    let last = self.machine.last_beat();
+                    let shown =
+                        self.machine.givers().filter_map(|peer| Some((Rank(peer as u32), shown(group, peer, last)?)));
+                    self.heard = shown.collect();
+                }
+                match advanced {
                     Ok(false) => {}
                     // Whatever was read, or seen to be wrong, may be of a later attempt.
                     _ if !entered.group.is_current() => self.is_over = true,
@@ -192,6 +207,11 @@ enum Rest {
     UntilChanged,
 }
 
+/// What a rank shows of its inputs in the area of a beat.
+fn shown(group: &Group, peer: usize, beat: u64) -> Option<u64> {
+    sharing::inputs(group.area(peer, beat).first_chunk()?).ok()
+}
+
 /// What a rank that is waited for has told with its end. Before it ended it may have posted, meanwhile, all that it was waited for: that
 /// is seen by now, and then its end is of no concern here.
 fn unless_posted<T>(
@@ -224,10 +244,11 @@ mod tests {
             let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
             let exchange = SharedExchange {
                 machine: SharedMachine::new(shape, [1; 64], first_beat(1)),
-                expected: Expected { attempt, place, digest: 0 },
+                expected: Expected { attempt, place, digest: 0, inputs: 0 },
                 result_bytes: 0,
                 stop_at: None,
                 is_over: false,
+                heard: Vec::new(),
             };
             (group, exchange)
         })

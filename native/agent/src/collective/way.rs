@@ -8,6 +8,7 @@ use super::seat::Seat;
 use super::shared_exchange::SharedExchange;
 use mio::Poll;
 use rejoin_collectives::{Buffers, Reducer, Schedule};
+use rejoin_protocol::ids::Rank;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -43,6 +44,14 @@ impl Way {
         match self {
             Way::Links(_, exchange) => exchange.sent,
             Way::Memory(exchange) => exchange.sent(),
+        }
+    }
+
+    /// What was read, in the collective that is done, of other ranks' inputs. What came over links was told when it came.
+    pub(super) fn heard(&self) -> &[(Rank, u64)] {
+        match self {
+            Way::Links(..) => &[],
+            Way::Memory(exchange) => exchange.heard(),
         }
     }
 

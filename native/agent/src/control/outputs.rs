@@ -67,8 +67,8 @@ impl Control {
             }
             Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
             Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
-            Command::Holding { member: MemberId { rank, incarnation }, oldest, results } => {
-                self.handle(Some(Input::Holding { rank, incarnation, oldest, results }));
+            Command::Holding { member: MemberId { rank, incarnation }, oldest, results, heard } => {
+                self.handle(Some(Input::Holding { rank, incarnation, oldest, results, heard }));
             }
             Command::LeaveTracker { reason } => self.tracker_down(reason),
             Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
@@ -192,9 +192,11 @@ impl Control {
             Output::Plan { rank, incarnation, plan } => self.plane.plan(rank, incarnation, plan),
             Output::Hold { rank, incarnation, generation } => {
                 let results = self.plane.freeze(rank, incarnation, generation);
+                let heard = self.plane.heard(rank, incarnation);
                 let oldest = self.plane.hold(rank, incarnation);
                 // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
-                self.shared.command(Command::Holding { member: MemberId { rank, incarnation }, oldest, results });
+                let member = MemberId { rank, incarnation };
+                self.shared.command(Command::Holding { member, oldest, results, heard });
             }
             Output::Release { rank, incarnation } => self.plane.release(rank, incarnation),
             Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::Waker;
 use parking_lot::Mutex;
-use rejoin_protocol::collective::{self, Extent};
+use rejoin_protocol::collective::{self, Extent, Heard};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -91,6 +91,7 @@ pub(crate) enum Command {
         member: MemberId,
         oldest: Version,
         results: Vec<Extent>,
+        heard: Vec<Heard>,
     },
     /// Told by the host, which may be in the middle of telling more.
     LeaveTracker {

@@ -24,7 +24,7 @@ mod layout;
 mod machine;
 
 pub use layout::{Shape, SharedCall};
-pub use machine::{Identity, SharedError, SharedMachine, IDENTITY_BYTES};
+pub use machine::{Identity, SharedError, SharedMachine, COMMON_BYTES, IDENTITY_BYTES};
 
 /// The boards of all ranks as one of them sees them.
 pub trait Boards {

@@ -13,6 +13,9 @@ pub struct Expected {
     pub place: Place,
     /// Digest of its call.
     pub digest: u64,
+    /// What this rank shows of all that it has given to the phase ([`super::Inputs::gives`]); 0 where nothing was promised. It
+    /// is another one at each rank, and takes no part in the verdict.
+    pub inputs: u64,
 }
 
 /// What the frame is.
@@ -63,6 +66,7 @@ pub fn header(expected: &Expected, step: u32) -> Header {
         offset: offset(expected.place.seqno, step),
         digest: expected.digest,
         attempt: expected.attempt,
+        inputs: expected.inputs,
     }
 }
 

@@ -11,16 +11,19 @@
 //!   all, tagged with the new generation. Frames of older attempts are dropped.
 //!
 //! [`Participant`] is the state machine of one rank; [`frame::judge`] decides about a frame that has come; [`Extent`] is what
-//! standings tell, and [`Plan`] what is derived from all of them; [`sharing`] is how ranks of one host do without frames.
+//! standings tell, and [`Plan`] what is derived from all of them; [`sharing`] is how ranks of one host do without frames; [`Inputs`] finds
+//! a rank that was started again and doesn't repeat itself.
 
 pub mod call;
 pub mod frame;
+pub mod inputs;
 pub mod log;
 mod participant;
 mod plan;
 pub mod sharing;
 
 pub use call::{BootKey, Call, Operation, Signature, Site};
+pub use inputs::{Heard, Inputs};
 pub use log::{Entry, ReplayLog};
 pub use participant::{mismatch, Fetch, Next, Output, Participant};
 pub use plan::{Extent, PhasePlan, Plan};

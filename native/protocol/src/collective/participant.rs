@@ -1,6 +1,7 @@
 //! The state machine of one rank's collectives.
 
 use super::call::{BootKey, Call, Signature};
+use super::inputs::{Heard, Inputs};
 use super::log::{Entry, ReplayLog};
 use super::plan::{Extent, Plan};
 use super::sharing::Invitation;
@@ -60,14 +61,23 @@ struct Current {
     signature: Signature,
     key: Option<BootKey>,
     depends_on_all: bool,
+    /// What the caller has given, who promises to repeat itself.
+    given: Option<Given>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    shown: u64,
+    round: Option<u32>,
 }
 
 /// One rank's collectives, in one incarnation.
 ///
-/// - The rank's own thread: [`Participant::begin`] a call, then [`Participant::proceed`] until it is replayed or has to be run;
+/// - The rank's own thread: [`Participant::begin`] a call, [`Participant::gives`] if the caller promises to repeat itself, then
+///   [`Participant::proceed`] until it is replayed or has to be run;
 ///   then [`Participant::finish`]. [`Participant::enter`] ends a version.
 /// - What is told to it: [`Participant::freeze`] (a view came), [`Participant::plan`], [`Participant::fetched`],
-///   [`Participant::release`].
+///   [`Participant::release`], [`Participant::hears`].
 /// - After each of them: [`Participant::poll`] until `None`.
 #[derive(Clone, Debug)]
 pub struct Participant<R> {
@@ -78,6 +88,7 @@ pub struct Participant<R> {
     seqno: u32,
     log: ReplayLog<R>,
     current: Option<Current>,
+    inputs: Inputs,
     /// The newest view that was answered.
     view: Generation,
     plan: Option<Plan>,
@@ -104,6 +115,7 @@ impl<R: Clone> Participant<R> {
             seqno: 0,
             log,
             current: None,
+            inputs: Inputs::new(rank, incarnation),
             view: Generation::default(),
             plan: None,
             frozen: true,
@@ -176,14 +188,46 @@ impl<R: Clone> Participant<R> {
         let place = Place { lineage: self.lineage, phase, seqno };
         self.check(place, &signature)?;
         let depends_on_all = call.depends_on_all();
-        self.current = Some(Current { place, signature, key, depends_on_all });
+        self.current = Some(Current { place, signature, key, depends_on_all, given: None });
         Ok(place)
+    }
+
+    /// What the input of the call that is under way is to be hashed with, by a caller who promises to repeat itself
+    /// ([`Inputs::before`]).
+    pub fn before(&self) -> u64 {
+        self.current.as_ref().map_or(0, |current| self.inputs.before(current.place.phase))
+    }
+
+    /// The caller of the call that is under way promises that every incarnation gives the same, and gives so many bytes with this
+    /// digest, which depends on [`Participant::before`]. Once in every call of the phase, before [`Participant::proceed`].
+    /// `round` is the first one of the version, for errors.
+    pub fn gives(&mut self, digest: u64, bytes: u64, round: Option<u32>) {
+        if let Some(current) = &mut self.current {
+            let shown = self.inputs.gives(current.place.phase, digest, bytes);
+            current.given = Some(Given { shown, round });
+        }
+    }
+
+    /// What the others are shown of all that this rank has given to the phase of the call under way; 0 if nothing is promised.
+    pub fn shown(&self) -> u64 {
+        self.current.as_ref().and_then(|current| current.given).map_or(0, |given| given.shown)
+    }
+
+    /// Another rank shows this in the call at this place ([`Inputs::hears`]).
+    pub fn hears(&mut self, rank: Rank, incarnation: Incarnation, place: &Place, digest: u64) {
+        self.inputs.hears(rank, incarnation, place, digest);
+    }
+
+    /// What it has heard of the others, for the standing.
+    pub fn heard(&self) -> Vec<Heard> {
+        self.inputs.heard()
     }
 
     /// What the call that is under way has to do now. [`Next::Replayed`] is given once and ends it.
     ///
     /// # Errors
-    /// `Mismatch` as in [`Participant::begin`], when it showed only now; `BadState` when no call is under way.
+    /// `Mismatch` as in [`Participant::begin`], when it showed only now, and when this rank doesn't repeat itself: others have
+    /// heard of an older incarnation that it gave something else. `BadState` when no call is under way.
     pub fn proceed(&mut self) -> Result<Next<R>, Error> {
         let Some(current) = self.current.clone() else {
             return Err(Error::new(Code::BadState, format!("rank {} has no call under way", self.rank)));
@@ -197,6 +241,9 @@ impl<R: Clone> Participant<R> {
             }
         }
         self.check(place, &current.signature)?;
+        if let (Some(Given { round, .. }), Some(claim)) = (current.given, self.inputs.contradicted(&place)) {
+            return Err(self.inputs.error(&place, &current.signature, claim, round));
+        }
         if let Some(entry) = self.log.entry(place.phase, place.seqno) {
             let result = entry.result.clone();
             self.over(place, current.depends_on_all);
@@ -223,7 +270,7 @@ impl<R: Clone> Participant<R> {
         if self.frozen || self.attempt() != Some(attempt) {
             return false;
         }
-        let Some(Current { place, signature, key, depends_on_all }) = self.current.take() else { return false };
+        let Some(Current { place, signature, key, depends_on_all, .. }) = self.current.take() else { return false };
         let entry = Entry { signature, key, result };
         if self.log.push(place.phase, place.seqno, entry).is_err() {
             return false;
@@ -303,6 +350,7 @@ impl<R: Clone> Participant<R> {
         }
         self.view = plan.generation;
         self.frozen = false;
+        self.inputs.claimed(&plan.heard);
         for phase in &plan.phases {
             let wanted = match phase.phase {
                 Phase::Boot => true,
@@ -368,6 +416,7 @@ impl<R: Clone> Participant<R> {
     fn drop_old(&mut self) {
         if self.stable && !self.holding {
             self.outputs.extend(self.log.drop_below(self.version).into_iter().map(Output::Dropped));
+            self.inputs.drop_below(self.version);
         }
     }
 

@@ -1,5 +1,6 @@
 //! What standings tell of collectives, and what follows from all of them together.
 
+use super::inputs::Heard;
 use super::sharing::{self, Invitation};
 use crate::ids::{AgentId, Generation, Lineage, Phase, Rank};
 use crate::message::{Plan as WholePlan, RankState};
@@ -47,12 +48,15 @@ pub struct Plan {
     /// Whether the ranks live on more than one host: algorithms are chosen by that. The same at all ranks, because a generation's
     /// view has one host for each of its seats.
     pub spans_hosts: bool,
+    /// What ranks have heard of incarnations that have been followed by newer ones, and who has.
+    pub heard: Vec<(Rank, Heard)>,
 }
 
 impl Plan {
     /// Derives it, for the ranks of one agent on one host.
     pub fn derive(plan: &WholePlan, view: &View, own: AgentId, host: &str) -> Plan {
         let mut phases: Vec<PhasePlan> = Vec::new();
+        let mut all_heard = Vec::new();
         for standing in &plan.table {
             let at = match standing.state {
                 RankState::At(at) | RankState::Finished { at, .. } => at,
@@ -64,6 +68,7 @@ impl Plan {
             if at.lineage != plan.lineage {
                 continue;
             }
+            all_heard.extend(standing.heard.iter().map(|heard| (standing.rank, *heard)));
             for extent in &standing.results {
                 let known = match phases.iter_mut().find(|known| known.phase == extent.phase) {
                     Some(known) => known,
@@ -90,7 +95,8 @@ impl Plan {
         let mut hosts = (0..view.world()).filter_map(|rank| view.alive(Rank(rank))).map(|(_, at)| &at.host);
         let first = hosts.next();
         let spans_hosts = hosts.any(|host| Some(host) != first);
-        Plan { generation: plan.generation, lineage: plan.lineage, phases, boards, spans_hosts }
+        let (generation, lineage, heard) = (plan.generation, plan.lineage, all_heard);
+        Plan { generation, lineage, phases, boards, spans_hosts, heard }
     }
 
     /// What everybody together has of a phase.

@@ -31,6 +31,9 @@ pub struct Invitation {
 /// Bytes of what stands before a rank's bytes on its board.
 pub const IDENTITY_BYTES: usize = 64;
 
+/// The first bytes of an identity, which are the same at all ranks of a call. What follows is the rank's own.
+pub const COMMON_BYTES: usize = 40;
+
 /// The boards of all ranks, in rank order, when all of them have one and live on one host. The name of a host says where it is
 /// worth trying; whether a board can be opened shows when it is.
 pub(super) fn boards(plan: &WholePlan, view: &View) -> Option<Vec<Invitation>> {
@@ -63,14 +66,20 @@ pub fn identity(expected: &Expected) -> [u8; IDENTITY_BYTES] {
     identity
 }
 
+/// What an identity shows of all that its rank has given; 0 where nothing was promised.
+///
+/// # Errors
+/// `Incompatible` for bytes that are no identity.
+pub fn inputs(theirs: &[u8; IDENTITY_BYTES]) -> Result<u64, Error> {
+    Ok(header(theirs)?.inputs)
+}
+
 /// Decides about another rank's identity as [`frame::judge`] does about its frames.
 ///
 /// # Errors
 /// `Incompatible` for bytes that are no identity.
 pub fn judge(theirs: &[u8; IDENTITY_BYTES], expected: &Expected) -> Result<Verdict, Error> {
-    let mut header = [0; HEADER_BYTES];
-    header.copy_from_slice(&theirs[..HEADER_BYTES]);
-    Ok(frame::judge(&Header::decode(&header)?, expected))
+    Ok(frame::judge(&header(theirs)?, expected))
 }
 
 /// The place of a rank that has told its end ([`identity`] of a place that no call has).
@@ -78,7 +87,11 @@ pub fn judge(theirs: &[u8; IDENTITY_BYTES], expected: &Expected) -> Result<Verdi
 /// # Errors
 /// `Incompatible` for bytes that are no identity.
 pub fn place(theirs: &[u8; IDENTITY_BYTES]) -> Result<super::Place, Error> {
+    Ok(frame::place(&header(theirs)?))
+}
+
+fn header(theirs: &[u8; IDENTITY_BYTES]) -> Result<Header, Error> {
     let mut header = [0; HEADER_BYTES];
     header.copy_from_slice(&theirs[..HEADER_BYTES]);
-    Ok(frame::place(&Header::decode(&header)?))
+    Header::decode(&header)
 }

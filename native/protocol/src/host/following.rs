@@ -133,11 +133,13 @@ impl Host {
         incarnation: Incarnation,
         oldest: Version,
         results: Vec<collective::Extent>,
+        heard: Vec<collective::Heard>,
     ) {
         if let Some(running) = self.member(rank, incarnation).and_then(|member| member.running_mut()) {
             // Channels that have no books yet know nothing of where they will start.
             running.oldest = oldest.max(running.start.version);
             running.results = results;
+            running.heard = heard;
         }
         self.gone_from_answer(rank, incarnation);
     }

@@ -8,7 +8,7 @@ mod replicas;
 mod tasks;
 mod tracker_link;
 
-use crate::collective::{self, Extent, Invitation};
+use crate::collective::{self, Extent, Heard, Invitation};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
@@ -177,6 +177,8 @@ pub enum Input {
         oldest: Version,
         /** Which results of collectives it holds; it finishes no more before the plan of this view. */
         results: Vec<Extent>,
+        /** What it has heard of other ranks' inputs. */
+        heard: Vec<Heard>,
     },
     /// A rank of this process has this own model, whose bytes are in the store: others have to hold it too. Answered by
     /// `Output::Safe` when they do.
@@ -487,8 +489,8 @@ impl Host {
             Input::Broken { rank, incarnation, error } => {
                 self.tell_broken(rank, incarnation, error);
             }
-            Input::Holding { rank, incarnation, oldest, results } => {
-                self.holds_logs(rank, incarnation, oldest, results);
+            Input::Holding { rank, incarnation, oldest, results, heard } => {
+                self.holds_logs(rank, incarnation, oldest, results, heard);
             }
             Input::Own(checkpoint) => self.own_model(checkpoint),
             // Another one than before is found by the store, and told to its owner.

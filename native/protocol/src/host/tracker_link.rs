@@ -1,6 +1,7 @@
 //! The connection to the tracker: registering, heartbeats, and how long is waited without it.
 
 use super::{Host, Local, Output};
+use crate::collective::Heard;
 use crate::error::{Code, Error};
 use crate::ids::{Incarnation, Millis, Rank};
 use crate::member::{Member, Stage};
@@ -80,6 +81,7 @@ impl Host {
                 state: member.state()?,
                 oldest,
                 results: member.running().map(|running| running.results.clone()).unwrap_or_default(),
+                heard: member.running().map(|running| self.of_former(&running.heard)).unwrap_or_default(),
                 board: member.offer.board,
                 hook: member.offer.hook.clone(),
             })
@@ -88,6 +90,12 @@ impl Host {
         let mut held = self.holdings.list();
         held.extend(self.durable.iter().filter(|there| !self.holdings.has(there)));
         Standing { generation, ranks: ranks.collect(), held }
+    }
+
+    /// Of what was heard, that of incarnations which are not the view's: only who comes after them needs it.
+    fn of_former(&self, heard: &[Heard]) -> Vec<Heard> {
+        let seat = |rank: Rank| self.view.as_ref()?.seats.get(rank.0 as usize)?.incarnation;
+        heard.iter().filter(|heard| seat(heard.rank) != Some(heard.incarnation)).copied().collect()
     }
 
     pub(super) fn tracker_down(&mut self, reason: String) {

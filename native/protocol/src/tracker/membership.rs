@@ -128,6 +128,7 @@ impl Tracker {
         seat.agent = agent;
         seat.state = State::Fresh;
         seat.results = Vec::new();
+        seat.heard = Vec::new();
         seat.board = None;
         seat.may_repeat = false;
         seat.waits_since = now;

@@ -124,6 +124,7 @@ impl Tracker {
                 }
                 if let Some(seat) = self.seat_mut(told.rank) {
                     seat.results.clone_from(&told.results);
+                    seat.heard.clone_from(&told.heard);
                 }
             }
         }
@@ -295,11 +296,11 @@ impl Tracker {
                     (RankState::Finished { at: position(at), digest }, oldest)
                 }
             };
-            let results = seat.results.clone();
+            let (results, heard) = (seat.results.clone(), seat.heard.clone());
             let (incarnation, attempt) = (seat.incarnation?, seat.attempt);
             let board = seat.board.filter(|_| self.shares_memory);
             let hook = seat.hook.clone();
-            Some(RankStanding { rank, incarnation, attempt, state, oldest, results, board, hook })
+            Some(RankStanding { rank, incarnation, attempt, state, oldest, results, heard, board, hook })
         });
         all.collect()
     }

@@ -1,6 +1,6 @@
 //! What the tracker keeps of each rank.
 
-use crate::collective::{Extent, Invitation};
+use crate::collective::{Extent, Heard, Invitation};
 use crate::error::{Code, Error};
 use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
@@ -57,6 +57,8 @@ pub(super) struct SeatRecord {
     pub(super) deaths: Vec<Death>,
     /// Which results of collectives it holds, as of the last standing.
     pub(super) results: Vec<Extent>,
+    /// What it has heard of others that are gone, as of the last standing.
+    pub(super) heard: Vec<Heard>,
     /// The memory that it shares, as of the last standing.
     pub(super) board: Option<Invitation>,
     /// Whether its training library's collectives can be taken over, as it said last.
@@ -81,6 +83,7 @@ impl SeatRecord {
             last_seen: "it never joined".into(),
             deaths: Vec::new(),
             results: Vec::new(),
+            heard: Vec::new(),
             board: None,
             hook: Hook::Unasked,
             locals: None,

@@ -80,6 +80,7 @@ impl Tracker {
             seat.incarnation = Some(told.incarnation);
             (seat.attempt, seat.was_here, seat.agent, seat.waits_since) = (told.attempt, true, agent, now);
             seat.results.clone_from(&told.results);
+            seat.heard.clone_from(&told.heard);
             seat.board = told.board;
             seat.hook.clone_from(&told.hook);
             seat.state = match told.state {

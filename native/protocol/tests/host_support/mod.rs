@@ -163,7 +163,13 @@ impl Desk {
 
     pub fn hold(&mut self, number: u32, oldest: u32) -> Vec<Output> {
         let incarnation = incarnation(number);
-        self.input(Input::Holding { rank: ZERO, incarnation, oldest: Version(oldest), results: Vec::new() })
+        self.input(Input::Holding {
+            rank: ZERO,
+            incarnation,
+            oldest: Version(oldest),
+            results: Vec::new(),
+            heard: Vec::new(),
+        })
     }
 
     pub fn wake(&mut self, at: u64) -> Vec<Output> {

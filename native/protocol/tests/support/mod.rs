@@ -61,6 +61,7 @@ pub fn stands(rank: u32, incarnation: u32, state: RankState) -> RankStanding {
         state,
         oldest: Version(oldest),
         results: Vec::new(),
+        heard: Vec::new(),
         board: None,
         hook: Hook::Unasked,
     }

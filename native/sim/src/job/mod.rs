@@ -133,6 +133,7 @@ pub fn run(seed: u64, defect: Option<Defect>, faulty: bool, verbose: bool) -> Re
     let mut rng = Rng::with_seed(seed ^ 0x0b5e_55ed);
     let world = rng.u32(1..=6);
     let mut program = Program::draw(&mut rng, world, 6);
+    program.promises = true;
     if faulty && world > 1 && rng.u32(0..20) == 0 {
         program.differs = Some(Rank(rng.u32(0..world)));
     }

@@ -5,7 +5,7 @@ use super::{Defect, Job, Output};
 use crate::invariants::{agreement, replay};
 use crate::Violation;
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
-use rejoin_protocol::collective::{self, BootKey, Call, Entry, Extent, Fetch, Next, Participant, Place};
+use rejoin_protocol::collective::{self, BootKey, Call, Entry, Extent, Fetch, Next, Operation, Participant, Place};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Phase, Rank, Version};
@@ -22,22 +22,33 @@ pub struct Frame {
     pub attempt: Generation,
     /// What is given.
     pub value: u64,
+    /// What is shown of all that was given.
+    pub inputs: u64,
 }
 
 impl Frame {
-    fn new(place: Place, digest: u64, attempt: Generation, value: u64) -> Self {
+    fn new(place: Place, digest: u64, attempt: Generation, value: u64, inputs: u64) -> Self {
         let (boot, version) = match place.phase {
             Phase::Boot => (true, 0),
             Phase::Version(version) => (false, version.0),
         };
-        Frame { place: (frame::offset(place.seqno, 0), place.lineage.0, version, digest), boot, attempt, value }
+        Frame { place: (frame::offset(place.seqno, 0), place.lineage.0, version, digest), boot, attempt, value, inputs }
     }
 
     fn header(&self) -> Header {
         let (offset, lineage, version, digest) = self.place;
         let phase = if self.boot { Phase::Boot } else { Phase::Version(Version(version)) };
         let (kind, attempt) = (Kind::Collective, self.attempt);
-        Header { kind, phase, lineage: Lineage(lineage), offset, digest, attempt, ..Header::control(0) }
+        Header {
+            kind,
+            phase,
+            lineage: Lineage(lineage),
+            offset,
+            digest,
+            attempt,
+            inputs: self.inputs,
+            ..Header::control(0)
+        }
     }
 }
 
@@ -70,6 +81,7 @@ pub(super) struct Life {
     pub(super) participant: Participant<u64>,
     /// The process of each other rank that is linked with.
     pub(super) peers: Vec<Option<u32>>,
+    pub(super) incarnations: Vec<Incarnation>,
     /// The model that begins the present version.
     model: u64,
     next_model: u64,
@@ -109,6 +121,7 @@ impl Life {
             lineage: start.lineage,
             participant: Participant::new(rank, start.incarnation, start.lineage, start.version),
             peers: vec![None; world],
+            incarnations: vec![Incarnation(0); world],
             model,
             next_model: mix(model, u64::from(start.version.0)),
             boot_model: 1,
@@ -189,10 +202,30 @@ impl Life {
             _ => key,
         });
         match self.participant.begin(&call, key) {
-            Ok(_) => self.call = Some(call),
+            Ok(_) => {
+                self.give(&call, job);
+                self.call = Some(call);
+            }
             Err(error) => return self.mismatch(error),
         }
         self.advance(job, out)
+    }
+
+    /// Promises to give the same whenever it makes the call that begins.
+    fn give(&mut self, call: &Call, job: &Job) {
+        let (program, version) = (&job.program, self.participant.version());
+        if !program.promises {
+            return;
+        }
+        let boot = matches!(program.step(self.rank, self.boot, version, self.index), Step::Call(_, Some(_)));
+        let index = if boot { self.boot } else { self.index };
+        let gives = call.operation != Operation::Barrier && call.root.is_none_or(|root| root == self.rank);
+        let mut own = if gives { program.given(self.rank, boot, version, index) } else { 0 };
+        if job.defect == Some(Defect::Forgets) {
+            own ^= u64::from(self.incarnation.0);
+        }
+        let digest = mix(self.participant.before(), own);
+        self.participant.gives(digest, 8, None);
     }
 
     /// The call that is under way goes on as far as it can.
@@ -223,12 +256,12 @@ impl Life {
             self.under = Some(Under { attempt, place, sent: vec![false; world], taken });
         }
         let digest = self.participant.signature(&place).map_or(0, |signature| signature.digest);
-        let gives = call.root.is_none_or(|root| root == self.rank);
+        let (gives, inputs) = (call.root.is_none_or(|root| root == self.rank), self.participant.shown());
         let Some(under) = self.under.as_mut() else { return Came::Nothing };
         for peer in (0..world).filter(|peer| *peer != me && gives) {
             if let (Some(to), true, false) = (self.peers[peer], self.cut[peer] < Some(attempt), under.sent[peer]) {
                 under.sent[peer] = true;
-                out.push(Output::Frame { to, frame: Frame::new(place, digest, attempt, own) });
+                out.push(Output::Frame { to, frame: Frame::new(place, digest, attempt, own, inputs) });
             }
         }
         let wants = |peer: usize| peer != me && call.root.is_none_or(|root| root.0 as usize == peer);
@@ -257,11 +290,14 @@ impl Life {
             return Ok(false);
         }
         let Some(signature) = self.participant.signature(&under.place) else { return Ok(false) };
-        let expected = Expected { attempt: under.attempt, place: under.place, digest: signature.digest };
+        let expected = Expected { attempt: under.attempt, place: under.place, digest: signature.digest, inputs: 0 };
         let header = frame.header();
         let same_place = job.defect == Some(Defect::OldAttempts) && frame::place(&header) == under.place;
         match frame::judge(&header, &expected) {
-            Verdict::Mine => under.taken[peer] = Some(frame.value),
+            Verdict::Mine => {
+                under.taken[peer] = Some(frame.value);
+                self.participant.hears(from, self.incarnations[peer], &under.place, header.inputs);
+            }
             Verdict::Outdated if same_place => under.taken[peer] = Some(frame.value),
             Verdict::Outdated => {}
             Verdict::Early => return Ok(false),
@@ -323,7 +359,7 @@ impl Life {
         let place = Place { lineage: self.lineage, phase, seqno: 0 };
         for (peer, to) in self.peers.iter().enumerate() {
             if let (Some(to), true) = (*to, self.cut[peer] < Some(attempt)) {
-                out.push(Output::Frame { to, frame: Frame::new(place, 0, attempt, 0) });
+                out.push(Output::Frame { to, frame: Frame::new(place, 0, attempt, 0, 0) });
             }
         }
     }

@@ -44,11 +44,13 @@ pub enum Defect {
     EndsUntold,
     /// A tracker that comes back isn't told what the run went on from.
     StartUntold,
+    /// A rank that is started again has given something else before, to the calls whose results are known.
+    Forgets,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 9] = [
+    pub const ALL: [Defect; 10] = [
         Defect::OldAttempts,
         Defect::NoFreeze,
         Defect::LateResults,
@@ -58,5 +60,6 @@ impl Defect {
         Defect::UnfinishedIsFinal,
         Defect::EndsUntold,
         Defect::StartUntold,
+        Defect::Forgets,
     ];
 }

@@ -344,14 +344,15 @@ impl Process {
             }
             HostOutput::Hold { rank, incarnation, generation } => {
                 let life = self.life.as_mut().filter(|life| life.incarnation == incarnation);
-                let (oldest, results) = match life {
+                let (oldest, results, heard) = match life {
                     Some(life) => {
                         let results = life.freeze(generation, job.defect);
-                        (life.participant.log().oldest().unwrap_or_default(), results)
+                        let heard = life.participant.heard();
+                        (life.participant.log().oldest().unwrap_or_default(), results, heard)
                     }
-                    None => (Version(0), Vec::new()),
+                    None => (Version(0), Vec::new(), Vec::new()),
                 };
-                self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results });
+                self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results, heard });
             }
             HostOutput::Plan { incarnation, plan, .. } => {
                 if let Some(life) = self.life.as_mut().filter(|life| life.incarnation == incarnation) {
@@ -463,6 +464,7 @@ impl Process {
         let mut seated = vec![None; life.peers.len()];
         for peer in peers {
             seated[peer.rank.0 as usize] = Some(peer.at.agent.0 as u32);
+            life.incarnations[peer.rank.0 as usize] = peer.incarnation;
         }
         for (known, now) in life.peers.iter_mut().zip(seated) {
             if *known != now {

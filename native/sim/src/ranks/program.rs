@@ -27,6 +27,8 @@ pub struct Program {
     models: Vec<u64>,
     /// This rank makes another last call than the others.
     pub differs: Option<Rank>,
+    /// Ranks promise to repeat themselves.
+    pub promises: bool,
 }
 
 impl Program {
@@ -43,6 +45,7 @@ impl Program {
             results: Vec::new(),
             models: vec![1],
             differs: None,
+            promises: false,
         };
         this.boot_results = this.all(&this.boot, 0, BOOT);
         this.models[0] = this.boot_results.iter().fold(1, |model, result| mix(model, *result));

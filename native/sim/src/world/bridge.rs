@@ -395,5 +395,5 @@ fn header(frame: &Frame, lineage: Lineage) -> Header {
         Frame::Data { phase, offset, .. } => (Kind::Data, *phase, *offset),
         Frame::End { phase, length } => (Kind::PhaseEnd, *phase, *length),
     };
-    Header { length: 0, kind, phase, lineage, offset, digest: 0, attempt: Default::default() }
+    Header { length: 0, kind, phase, lineage, offset, digest: 0, attempt: Default::default(), inputs: 0 }
 }

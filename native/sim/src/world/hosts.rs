@@ -163,7 +163,10 @@ impl World {
             Output::Hold { rank, incarnation, generation: _ } => {
                 let bug = self.scenario.bug;
                 let oldest = self.seat(process, (rank, incarnation)).map(|seat| seat.hold(bug)).unwrap_or_default();
-                self.control(process, Input::Holding { rank, incarnation, oldest, results: Vec::new() });
+                self.control(
+                    process,
+                    Input::Holding { rank, incarnation, oldest, results: Vec::new(), heard: Vec::new() },
+                );
             }
             Output::Release { rank, incarnation } => {
                 if let Some(seat) = self.seat(process, (rank, incarnation)) {

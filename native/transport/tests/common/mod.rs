@@ -37,6 +37,7 @@ pub fn header(offset: u64) -> Header {
         offset,
         digest: 0x1234_5678_9abc_def0,
         attempt: Default::default(),
+        inputs: 0,
     }
 }
 

@@ -28,6 +28,8 @@ pub(super) struct Choices {
     pub(super) at_most: Duration,
     pub(super) notes: Notes,
     pub(super) log: CallLog,
+    /// Whether the owner promises that every incarnation gives the same to the same calls: then it is found out if one doesn't.
+    pub(super) repeats: bool,
 }
 
 /// The collectives of one rank in one incarnation. They belong to one thread at a time.
@@ -43,6 +45,9 @@ pub(super) struct Calls {
     shapes: Shapes,
     scratch: Vec<u8>,
     failed: Option<Error>,
+    repeats: bool,
+    /// The first round of the version, where the owner has rounds; for errors.
+    pub(super) round: Option<u32>,
     /// Whether the last call had to be run: its result wasn't a recorded one.
     pub(super) has_run: bool,
     /// Bytes that collectives of this phase have sent, for fault rules.
@@ -63,7 +68,7 @@ impl Calls {
             let text = format!("rank {}'s collectives belong to somebody already", member.rank);
             return Err(Error::new(Code::BadState, text));
         };
-        let Choices { at_most, notes, log } = choices;
+        let Choices { at_most, notes, log, repeats } = choices;
         Ok(Calls {
             lines: Lines::new(member, seat.world),
             shapes: Shapes::new(member.rank.0 as usize, seat.world as usize),
@@ -76,6 +81,8 @@ impl Calls {
             at_most,
             scratch: Vec::new(),
             failed: None,
+            repeats,
+            round: None,
             has_run: false,
             left: (Phase::Boot, 0),
         })
@@ -171,7 +178,7 @@ impl Calls {
         self.lines.refresh(&mut state, &self.plane, &self.poll)?;
         if let Some(attempt) = state.participant.attempt() {
             let place = Place { lineage, phase, seqno: 0 };
-            let expected = Expected { attempt, place, digest: 0 };
+            let expected = Expected { attempt, place, digest: 0, inputs: 0 };
             self.memory.say_goodbye(&sharing::identity(&expected));
             self.lines.begin(expected);
             self.lines.say_goodbye();

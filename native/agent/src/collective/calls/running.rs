@@ -17,6 +17,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Generation, Phase, Version};
 use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Between two tries to open what another rank shares.
 const OPEN_AGAIN: Duration = Duration::from_millis(20);
@@ -74,6 +75,9 @@ impl Calls {
         let signature = call.signature(key.as_ref());
         self.log.call(self.seat.member, || self.position(), key.as_ref(), call);
         let place = self.seat.lock().participant.begin(call, key)?;
+        if let (true, Input::Ready(bytes)) = (self.repeats, &input) {
+            self.give(bytes);
+        }
         let Place { phase, seqno, .. } = place;
         self.moment(|moment| *moment == Moment::Entering { phase, seqno })?;
         let mut under: Option<Under> = None;
@@ -120,7 +124,8 @@ impl Calls {
                         if under.is_some() {
                             self.moment(|moment| *moment == Moment::Again { phase, seqno })?;
                         }
-                        let expected = Expected { attempt, place, digest: signature.digest };
+                        let inputs = if self.repeats { self.seat.lock().participant.shown() } else { 0 };
+                        let expected = Expected { attempt, place, digest: signature.digest, inputs };
                         self.lines.begin(expected);
                         let way = self.way(&shape, expected);
                         let spare = under.take().map(|under| under.result);
@@ -192,6 +197,14 @@ impl Calls {
                 }
             }
         }
+    }
+
+    /// Puts the input of the call that has begun to all that was given before it in its phase.
+    fn give(&self, input: &[u8]) {
+        let before = self.seat.lock().participant.before();
+        // Without the lock, which the control thread needs too: an input may be long.
+        let digest = xxh3_64_with_seed(input, before);
+        self.seat.lock().participant.gives(digest, input.len() as u64, self.round);
     }
 
     /// Whether this attempt's collectives go through memory or over links. The plan says it; a board that can't be opened is told
@@ -284,6 +297,7 @@ impl Calls {
             if !state.finish(under.attempt, result.clone()) {
                 return Ok(None);
             }
+            state.hears(&under.place, under.way.heard());
             let _ = state.drain();
         }
         self.plane.make_room(&self.seat)?;

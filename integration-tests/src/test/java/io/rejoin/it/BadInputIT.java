@@ -178,22 +178,31 @@ class BadInputIT {
 
   @Test
   void a_rank_that_does_not_repeat_itself_ends_the_job_with_who_and_where() {
-    // Its gradients depend on the task's attempt: the restarted rank sends other bytes. The bridge
-    // compares all that a rank sends again with what its peers have of it; with the hook a call
-    // whose result is known asks for nothing.
+    RejoinRun run = forgetful().setting("spark.rejoin.hook", "off");
+    Refusal.withAtMost(1, run)
+        .says(Code.MISMATCH, "rank 1 did not repeat itself towards", "round", "byte");
+    assertEquals(1, run.fired());
+  }
+
+  @Test
+  void a_rank_that_does_not_repeat_itself_ends_the_job_with_the_hook_too() {
+    RejoinRun run = forgetful();
+    Refusal.withAtMost(1, run)
+        .says(Code.MISMATCH, "rank 1 did not repeat itself: as incarnation 1", "round", "byte");
+    assertEquals(1, run.fired());
+  }
+
+  /** Its gradients depend on the task's attempt: the restarted rank gives other bytes. */
+  private RejoinRun forgetful() {
     XGBoostClassifier stock =
         estimator(
             one -> {
               one.setNumRound(12);
               one.setCustomObj(new ForgetfulObjective());
             });
-    RejoinRun run =
-        run()
-            .estimator(stock)
-            .setting("spark.rejoin.hook", "off")
-            .setting("spark.rejoin.checkpoint.rounds", "4")
-            .fault(Fault.of(1).version(1, 30_000).throwError());
-    Refusal.withAtMost(1, run).says(Code.MISMATCH, "rank 1", "round", "byte");
-    assertEquals(1, run.fired());
+    return run()
+        .estimator(stock)
+        .setting("spark.rejoin.checkpoint.rounds", "4")
+        .fault(Fault.of(1).version(1, 30_000).throwError());
   }
 }

@@ -6,7 +6,7 @@ mod support;
 
 use collective_support::{extent, generation, version};
 use rejoin_protocol::collective::frame::{Expected, Verdict};
-use rejoin_protocol::collective::sharing::{attempt_number, identity, judge, place};
+use rejoin_protocol::collective::sharing::{attempt_number, identity, inputs, judge, place, COMMON_BYTES};
 use rejoin_protocol::collective::{Invitation, Place, Plan};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Phase, Rank};
@@ -115,6 +115,12 @@ fn what_stands_on_a_board_is_judged_as_a_frame_is() {
     }
     assert_eq!(seen(Expected { attempt: generation(5), ..expected }), Verdict::Early);
     assert_eq!(seen(Expected { attempt: generation(3), ..expected }), Verdict::Outdated);
+    // What a rank has given is its own, and stands behind what all have in common.
+    let other = Expected { inputs: 14, ..expected };
+    assert_eq!(seen(other), Verdict::Mine);
+    let (one, other) = (identity(&expected), identity(&other));
+    assert_eq!(one[..COMMON_BYTES], other[..COMMON_BYTES]);
+    assert_eq!((inputs(&one).unwrap(), inputs(&other).unwrap()), (13, 14));
     assert!(judge(&[0; 64], &expected).is_err(), "no identity");
 }
 

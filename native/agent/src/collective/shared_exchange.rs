@@ -6,7 +6,7 @@ use super::memory::Entered;
 use super::seat::Seat;
 use super::shape::Shape;
 use super::way::Tools;
-use rejoin_collectives::shared::{Boards, SharedError, SharedMachine};
+use rejoin_collectives::shared::{Boards, SharedError, SharedMachine, COMMON_BYTES};
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 const NAP: Duration = Duration::from_millis(2);
 /// Links are looked at before the first sleep and then after so many: a look is a system call for each rank that is waited for.
 const NAPS_BETWEEN_LOOKS: u32 = 16;
+
+const _: () = assert!(COMMON_BYTES == sharing::COMMON_BYTES, "what boards compare is what identities have in common");
 
 /// One collective under one attempt.
 pub(super) struct SharedExchange {

@@ -127,7 +127,14 @@ impl Life {
     pub(super) fn freeze(&mut self, view: Generation, defect: Option<Defect>) -> Vec<Extent> {
         match defect {
             Some(Defect::NoFreeze) => self.participant.log().extents(),
-            _ => self.participant.freeze(view),
+            _ => {
+                let extents = self.participant.freeze(view);
+                if self.participant.is_frozen() {
+                    // Nothing comes of it any more: the plan brings a new attempt.
+                    self.under = None;
+                }
+                extents
+            }
         }
     }
 

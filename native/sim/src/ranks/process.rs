@@ -193,6 +193,11 @@ impl Process {
         self.life.as_ref()?.participant.attempt()
     }
 
+    /// Whether its rank waits for the plan of a view that it has answered.
+    pub fn is_frozen(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.participant.is_frozen())
+    }
+
     /// How many versions of results are kept, without boot.
     pub fn versions_kept(&self) -> usize {
         let extents = self.life.as_ref().map(|life| life.participant.log().extents()).unwrap_or_default();

@@ -75,6 +75,8 @@ pub(crate) fn step(
             // There is one life of the tracker at a time here.
             Output::LeaveTracker => effects.push(FromProcess::Violated("Monotony")),
             Output::Replayed | Output::Computed => effects.push(FromProcess::Ended),
+            // Nobody shares memory here.
+            Output::LastWords { .. } => {}
             Output::Connect | Output::View(_) | Output::Over(_) | Output::Closed => {}
         }
     }

@@ -56,7 +56,8 @@ model:
 	@cargo build --release --locked -p rejoin-model
 	@for setup in "two-versions --crashes 1" "boot-and-one --crashes 1" "two-collectives --cuts 1" \
 	    "two-versions --world 2 --zombies 1" "two-versions --world 2 --crashes 1 --cuts 1" \
-	    "two-versions --world 2 --crashes 1 --tracker-deaths 1" "one-collective --tracker-deaths 1"; do \
+	    "two-versions --world 2 --crashes 1 --tracker-deaths 1" "one-collective --tracker-deaths 1" \
+	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced"; do \
 	  $${CARGO_TARGET_DIR:-target}/release/rejoin-model $$setup || exit 1; done
 
 # Random deaths through `rejoin run`, results checked all the time, memory and descriptors flat at the end.

@@ -1,38 +1,12 @@
 //! What an action makes of a state.
 
 use crate::memory::{both, name};
-use crate::steps::ToProcess;
 use crate::tracker::{self, ToTracker};
 use crate::world::{Action, Ended, JobModel, Link, State};
 use rejoin_protocol::ids::{AgentId, Rank};
-use rejoin_protocol::message::TrackerMessage;
 use rejoin_sim::ranks::{Defect, Input};
 
 impl JobModel {
-    /// What commutes with everything else is done at once, which leaves fewer states and no run out: a message that changes
-    /// nothing but its receiver's own books, and a frame of an attempt that is over at its reader, which will never be taken.
-    pub(crate) fn settle(&self, state: &mut State) {
-        for number in 0..state.processes.len() as u32 {
-            while let Some(first) = state.processes[number as usize].to_process.first() {
-                let message = self.to_process.of(*first);
-                if !matches!(*message, TrackerMessage::Registered { .. } | TrackerMessage::Seated { .. }) {
-                    break;
-                }
-                self.hears(state, number);
-            }
-        }
-        if self.job.defect.is_some() {
-            return;
-        }
-        let attempts: Vec<_> = (0..state.processes.len() as u32).map(|n| self.process(state, n)?.attempt()).collect();
-        for ((_, to), wire) in &mut state.wires {
-            let now = attempts[*to as usize];
-            let outdated = wire.iter().take_while(|frame| Some(self.frames.of(**frame).attempt) < now).count();
-            wire.drain(..outdated);
-        }
-        state.wires.retain(|_, wire| !wire.is_empty());
-    }
-
     pub(crate) fn act(&self, before: &State, action: Action) -> Option<State> {
         let mut state = before.clone();
         match action {
@@ -58,17 +32,8 @@ impl JobModel {
                 self.has(&mut state, number, Input::Go);
             }
             Action::Reads(from, to) => {
-                let frame = *state.wires.get(&(from, to))?.first()?;
-                let rank = Rank(state.processes[from as usize].rank);
-                let thing = || ToProcess::Frame { from, rank, frame: (*self.frames.of(frame)).clone() };
-                if !self.process_takes(&mut state, to, both(frame, u64::from(from)), thing) {
+                if !self.reads(&mut state, from, to) {
                     return None;
-                }
-                if let Some(wire) = state.wires.get_mut(&(from, to)) {
-                    wire.remove(0);
-                    if wire.is_empty() {
-                        state.wires.remove(&(from, to));
-                    }
                 }
             }
             Action::Fetches(number) => {

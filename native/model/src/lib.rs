@@ -16,6 +16,7 @@ mod acts;
 pub mod memory;
 mod moves;
 mod possible;
+mod settle;
 pub mod setup;
 mod steps;
 mod tracker;
@@ -24,7 +25,9 @@ pub mod world;
 pub use setup::Setup;
 pub use world::{Action, JobModel, State};
 
+use memory::Name;
 use stateright::{Checker, HasDiscoveries, Model};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 /// What an exhaustive check came to.
@@ -32,6 +35,9 @@ use std::time::{Duration, Instant};
 pub struct Verdict {
     /// Different states that were seen.
     pub states: usize,
+    /// All states of the tracker in which it has decided the end, by name: what differs in any way that a rank or the tracker has
+    /// told the other comes to another one.
+    pub ends: BTreeSet<Name>,
     /// How long it took.
     pub took: Duration,
     /// The promise that is broken, and the way there: one line for each step.
@@ -48,5 +54,6 @@ pub fn check(setup: Setup, threads: usize) -> Verdict {
         story.extend(checker.model().describe(&last));
         (name, story)
     });
-    Verdict { states: checker.unique_state_count(), took: began.elapsed(), broken }
+    let ends = checker.model().ends.iter().map(|end| *end).collect();
+    Verdict { states: checker.unique_state_count(), ends, took: began.elapsed(), broken }
 }

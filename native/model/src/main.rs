@@ -1,15 +1,17 @@
 //! Checks a setup and says how many states it has: `rejoin-model two-versions --crashes 2`.
 #![forbid(unsafe_code)]
 
-use rejoin_model::{check, Setup};
+use rejoin_model::{check, Setup, Verdict};
 use rejoin_sim::ranks::Defect;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victim PROCESS] [--zombies N] [--cuts N] [--tracker-deaths N] [--ends] [--rendezvous] [--world N] [--defect NAME] [--threads N]
+const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victims PROCESS,...] [--zombies N] [--cuts N] [--tracker-deaths N] [--ends] [--rendezvous] [--world N] [--defect NAME] [--threads N] [--reduced]
   JOB     one-collective, two-collectives, two-versions, boot-and-one
   --ends        processes end when they were told the end; the tracker may die after it has said it
   --rendezvous  faults may strike before everybody has joined
-  --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect";
+  --victims     those who may die, by number: 0 is rank 0, and those from the number of ranks on are restarts; else anybody
+  --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect
+  --reduced     orders are left out of which docs/testing.md says that they make no difference";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -17,7 +19,7 @@ fn main() -> ExitCode {
     let number = |name: &str, otherwise: u8| after(name).map_or(Some(otherwise), |text| text.parse().ok());
     let job = match arguments.first().map(String::as_str) {
         Some("two-collectives") => Some(Setup::two_collectives()),
-        Some("one-collective") => Some(Setup { versions: vec![vec![None]], ..Setup::two_collectives() }),
+        Some("one-collective") => Some(Setup::one_collective()),
         Some("two-versions") => Some(Setup::two_versions()),
         Some("boot-and-one") => Some(Setup::boot_and_one()),
         _ => None,
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
     let parsed = (|| {
         let setup = Setup {
             crashes: number("--crashes", 0)?,
-            victims: after("--victim").map(|text| text.parse()).transpose().ok()?.map(|victim| vec![victim]),
+            victims: after("--victims").map(|text| text.split(',').map(str::parse).collect()).transpose().ok()?,
             zombies: number("--zombies", 0)?,
             cuts: number("--cuts", 0)?,
             tracker_deaths: number("--tracker-deaths", 0)?,
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
             from_rendezvous: arguments.iter().any(|one| one == "--rendezvous"),
             world: u32::from(number("--world", 3)?),
             defect: defect?,
+            reduced: arguments.iter().any(|one| one == "--reduced"),
             ..job?
         };
         Some((setup, usize::from(number("--threads", 2)?)))
@@ -47,7 +50,13 @@ fn main() -> ExitCode {
     };
     println!("{setup:?}");
     let verdict = check(setup, threads);
-    println!("{} states in {:.1} s", verdict.states, verdict.took.as_secs_f64());
+    let Verdict { states, ends, took, .. } = &verdict;
+    println!(
+        "{states} states in {:.1} s, {} ends, {} MB of memory",
+        took.as_secs_f64(),
+        ends.len(),
+        memory_peak() >> 20
+    );
     match verdict.broken {
         None => ExitCode::SUCCESS,
         Some((promise, story)) => {
@@ -56,4 +65,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The most bytes of memory that this process had so far, as the system tells; 0 where it doesn't.
+fn memory_peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    kilobytes.unwrap_or_default() << 10
 }

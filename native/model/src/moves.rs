@@ -1,11 +1,11 @@
 //! What a process or the tracker takes, and what follows from it for the world.
 
-use crate::memory::{name, Name};
+use crate::memory::{both, name, Name, Step};
 use crate::steps::{self, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
 use crate::world::{JobModel, Link, State};
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::Version;
+use rejoin_protocol::ids::{Rank, Version};
 use rejoin_sim::ranks::Input;
 
 impl JobModel {
@@ -20,6 +20,22 @@ impl JobModel {
         self.process_takes(state, number, message, thing);
     }
 
+    /// What a process makes of an input: its next state, and what follows for others.
+    pub(crate) fn process_would(
+        &self,
+        state: &State,
+        number: u32,
+        input: Name,
+        thing: impl FnOnce() -> ToProcess,
+    ) -> Option<Step<FromProcess>> {
+        let before = state.processes[number as usize].state?;
+        self.process_steps.take(before, input, || {
+            let process = (*self.processes.of(before)).clone();
+            let (next, effects) = steps::step(process, thing(), &self.job, &self.to_tracker, &self.frames)?;
+            Some((self.processes.keep(next), effects))
+        })
+    }
+
     /// False: nothing happened. The name stands for the input.
     pub(crate) fn process_takes(
         &self,
@@ -28,13 +44,7 @@ impl JobModel {
         input: Name,
         thing: impl FnOnce() -> ToProcess,
     ) -> bool {
-        let Some(before) = state.processes[number as usize].state else { return false };
-        let step = self.process_steps.take(before, input, || {
-            let process = (*self.processes.of(before)).clone();
-            let (next, effects) = steps::step(process, thing(), &self.job, &self.to_tracker, &self.frames)?;
-            Some((self.processes.keep(next), effects))
-        });
-        let Some((next, effects)) = step else { return false };
+        let Some((next, effects)) = self.process_would(state, number, input, thing) else { return false };
         state.processes[number as usize].state = Some(next);
         for effect in effects.iter() {
             match effect {
@@ -57,7 +67,7 @@ impl JobModel {
                     // Somebody who holds all that is needed lives in every run of so few deaths.
                     state.violated.get_or_insert("NoLostWork");
                 }
-                FromProcess::Freed { .. } => {}
+                FromProcess::Freed { .. } | FromProcess::Ended => {}
                 FromProcess::Started(lineage, version) => {
                     let positions = state.processes.iter().enumerate().filter(|(other, _)| *other as u32 != number);
                     let positions = positions.filter_map(|(_, slot)| {
@@ -77,14 +87,23 @@ impl JobModel {
         true
     }
 
-    pub(crate) fn tracker_takes(&self, state: &mut State, input: Name, thing: impl FnOnce() -> ToTracker) {
+    /// What the tracker makes of an input.
+    pub(crate) fn tracker_would(
+        &self,
+        state: &State,
+        input: Name,
+        thing: impl FnOnce() -> ToTracker,
+    ) -> Option<Step<FromTracker>> {
         let before = state.tracker;
-        let step = self.tracker_steps.take(before, input, || {
+        self.tracker_steps.take(before, input, || {
             let tracker = (*self.trackers.of(before)).clone();
             let (next, effects) = tracker::step(tracker, thing(), &self.to_process);
             Some((self.trackers.keep(next), effects))
-        });
-        let Some((next, effects)) = step else { return };
+        })
+    }
+
+    pub(crate) fn tracker_takes(&self, state: &mut State, input: Name, thing: impl FnOnce() -> ToTracker) {
+        let Some((next, effects)) = self.tracker_would(state, input, thing) else { return };
         state.tracker = next;
         for effect in effects.iter() {
             match effect {
@@ -103,6 +122,7 @@ impl JobModel {
     }
 
     pub(crate) fn over(&self, state: &mut State, outcome: Result<u128, Code>) {
+        self.ends.insert(state.tracker);
         let program = &self.job.program;
         let right = Ok(u128::from(program.model(Version(program.versions()))));
         let allowed = match outcome {
@@ -121,6 +141,35 @@ impl JobModel {
             });
         }
         (state.over, state.over_life) = (Some(outcome), state.tracker_life);
+    }
+
+    /// The first frame from one process to another, for whoever takes it.
+    pub(crate) fn first_frame(
+        &self,
+        state: &State,
+        from: u32,
+        to: u32,
+    ) -> Option<(Name, impl FnOnce() -> ToProcess + '_)> {
+        let frame = *state.wires.get(&(from, to))?.first()?;
+        let rank = Rank(state.processes[from as usize].rank);
+        let thing = move || ToProcess::Frame { from, rank, frame: (*self.frames.of(frame)).clone() };
+        Some((both(frame, u64::from(from)), thing))
+    }
+
+    /// A process takes the first frame from another one. False: nothing happened.
+    pub(crate) fn reads(&self, state: &mut State, from: u32, to: u32) -> bool {
+        let Some((input, thing)) = self.first_frame(state, from, to) else { return false };
+        if !self.process_takes(state, to, input, thing) {
+            return false;
+        }
+        // What followed may have cut the link.
+        if let Some(wire) = state.wires.get_mut(&(from, to)) {
+            wire.remove(0);
+            if wire.is_empty() {
+                state.wires.remove(&(from, to));
+            }
+        }
+        true
     }
 
     pub(crate) fn link(&self, state: &State, process: u32) -> u64 {

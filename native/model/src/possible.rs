@@ -1,6 +1,7 @@
 //! What can happen next, with another fault or without.
 
-use crate::world::{Action, Ended, JobModel, Link, Slot, State};
+use crate::world::{Action, Ended, JobModel, Left, Link, Slot, State};
+use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use stateright::Model;
 
 impl JobModel {
@@ -89,6 +90,44 @@ impl JobModel {
         if state.left.tracker_deaths > 0 {
             actions.push(Action::TrackerDies);
         }
+    }
+
+    /// Whether nothing can go wrong any more and everybody has the plan of the newest view, or is about to hear it. From here on no
+    /// view comes: who does what first makes no difference, and one order stands for all.
+    pub(crate) fn is_calm(&self, state: &State) -> bool {
+        let Left { crashes, zombies, cuts, tracker_deaths } = state.left;
+        let may_differ = !self.setup.reduced || self.job.defect.is_some() || self.setup.differs.is_some();
+        if may_differ || crashes + zombies + cuts + tracker_deaths > 0 || state.waits_for_former {
+            return false;
+        }
+        let mut plan = None;
+        let mut has_plan = |number: u32, slot: &Slot| {
+            let Some(process) = self.process(state, number) else { return slot.link == Link::Over };
+            let told_nothing_new = slot.to_tracker.iter().all(|message| {
+                let message = self.to_tracker.of(*message);
+                matches!(
+                    *message,
+                    AgentMessage::Happened(_) | AgentMessage::Finish { .. } | AgentMessage::ResultPart { .. }
+                )
+            });
+            if !told_nothing_new || slot.link != Link::Open || slot.declared || process.freed().is_some() {
+                return false;
+            }
+            let mut comes = None;
+            for message in &slot.to_process {
+                match &*self.to_process.of(*message) {
+                    TrackerMessage::View(_) => return false,
+                    TrackerMessage::Plan(plan) => comes = Some(plan.generation),
+                    _ => {}
+                }
+            }
+            let view = process.host().view().map(|view| view.generation);
+            let here =
+                if process.wanted().is_some() { view } else { process.attempt().filter(|_| !process.is_frozen()) };
+            let its = comes.or(here);
+            its.is_some() && *plan.get_or_insert(its) == its && view == its
+        };
+        (0u32..).zip(&state.processes).all(|(number, slot)| has_plan(number, slot))
     }
 
     /// Nothing can happen any more without another fault, and not everybody was told the end.

@@ -14,7 +14,7 @@ pub struct Setup {
     pub versions: Vec<Vec<Option<u32>>>,
     /// Processes that die.
     pub crashes: u8,
-    /// Which of the first processes may die; `None` for any, and those that were started later as well.
+    /// Which processes may die, by number: those after the first of all ranks are restarts. `None` for any.
     pub victims: Option<Vec<u32>>,
     /// Processes that are declared lost and live on.
     pub zombies: u8,
@@ -30,6 +30,8 @@ pub struct Setup {
     pub differs: Option<Rank>,
     /// A defect of the driver.
     pub defect: Option<Defect>,
+    /// Orders are left out of which `docs/testing.md` says that they make no difference.
+    pub reduced: bool,
 }
 
 impl Setup {
@@ -48,7 +50,13 @@ impl Setup {
             from_rendezvous: false,
             differs: None,
             defect: None,
+            reduced: false,
         }
+    }
+
+    /// Three ranks, an allreduce in one version, no faults.
+    pub fn one_collective() -> Self {
+        Setup { versions: vec![vec![None]], ..Setup::two_collectives() }
     }
 
     /// Three ranks, an allreduce, a checkpoint, and another allreduce.
@@ -64,6 +72,11 @@ impl Setup {
     /// The same with so many deaths.
     pub fn crashes(self, crashes: u8) -> Self {
         Setup { crashes, ..self }
+    }
+
+    /// The same with fewer orders.
+    pub fn reduced(self) -> Self {
+        Setup { reduced: true, ..self }
     }
 
     /// The same with this defect.

@@ -19,10 +19,17 @@ pub(crate) enum ToProcess {
 #[derive(Clone, Debug)]
 pub(crate) enum FromProcess {
     ToTracker(Name),
-    Frame { to: u32, frame: Name },
+    Frame {
+        to: u32,
+        frame: Name,
+    },
     Unlink(u32),
-    Freed { rolled_back: bool },
+    Freed {
+        rolled_back: bool,
+    },
     Started(Lineage, Version),
+    /// A collective is over at its rank.
+    Ended,
     Violated(&'static str),
 }
 
@@ -67,12 +74,10 @@ pub(crate) fn step(
             Output::Violated(violation) => effects.push(FromProcess::Violated(violation.promise)),
             // There is one life of the tracker at a time here.
             Output::LeaveTracker => effects.push(FromProcess::Violated("Monotony")),
-            Output::Connect
-            | Output::View(_)
-            | Output::Over(_)
-            | Output::Closed
-            | Output::Replayed
-            | Output::Computed => {}
+            Output::Replayed | Output::Computed => effects.push(FromProcess::Ended),
+            // Nobody shares memory here.
+            Output::LastWords { .. } => {}
+            Output::Connect | Output::View(_) | Output::Over(_) | Output::Closed => {}
         }
     }
     if process.host().view().map(|view| view.generation) < view {

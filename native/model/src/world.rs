@@ -4,6 +4,7 @@ use crate::memory::{Name, Steps, Things};
 use crate::steps::FromProcess;
 use crate::tracker::{self, FromTracker, NOW};
 use crate::Setup;
+use dashmap::DashSet;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
@@ -122,6 +123,7 @@ pub struct JobModel {
     pub(crate) frames: Things<Frame>,
     pub(crate) tracker_steps: Steps<FromTracker>,
     pub(crate) process_steps: Steps<FromProcess>,
+    pub(crate) ends: DashSet<Name>,
 }
 
 impl JobModel {
@@ -137,6 +139,7 @@ impl JobModel {
             frames: Things::default(),
             tracker_steps: Steps::default(),
             process_steps: Steps::default(),
+            ends: DashSet::new(),
         }
     }
 
@@ -229,9 +232,14 @@ impl Model for JobModel {
             self.faults(state, actions);
         } else if self.setup.ends {
             actions.extend((state.left.tracker_deaths > 0).then_some(Action::TrackerDies));
-        } else if let Some(first) = actions.iter().position(|action| self.act(state, *action).is_some()) {
-            // The end is decided and only has to be told: one order stands for all.
-            *actions = vec![actions[first]];
+        }
+        // The end is decided and only has to be told; or nothing can change the plan any more.
+        let only_goes_on = if state.over.is_some() { !self.setup.ends } else { self.is_calm(state) };
+        if only_goes_on {
+            if let Some(first) = actions.iter().position(|action| self.act(state, *action).is_some()) {
+                // One order stands for all.
+                *actions = vec![actions[first]];
+            }
         }
     }
 

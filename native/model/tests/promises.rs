@@ -22,7 +22,35 @@ fn two_ranks(setup: Setup) -> Setup {
 #[test]
 fn three_ranks_make_two_collectives_and_one_dies_anywhere() {
     // Ranks 0 and 2 do the same in this job; rank 1 is a root.
-    holds(Setup { victims: Some(vec![1, 2]), ..Setup::two_collectives() }.crashes(1), 1_000_000);
+    holds(Setup { victims: Some(vec![1, 2]), ..Setup::two_collectives() }.crashes(1), 900_000);
+}
+
+#[test]
+fn reduced_set_ups_leave_out_no_end_that_a_job_can_come_to() {
+    let one = two_ranks(Setup::one_collective());
+    let setups = [
+        two_ranks(Setup::two_versions()).crashes(1),
+        two_ranks(Setup::two_collectives()).crashes(1),
+        // Rank 1 lives.
+        Setup { victims: Some(vec![0, 2, 3]), ..one.clone() }.crashes(2),
+        Setup { from_rendezvous: true, ..one.clone() }.crashes(1),
+        Setup { cuts: 1, ..one.clone() }.crashes(1),
+        Setup { tracker_deaths: 1, ..one.clone() }.crashes(1),
+        Setup { zombies: 1, ..one },
+        Setup { victims: Some(vec![1]), ..Setup::one_collective() }.crashes(1),
+    ];
+    for setup in setups {
+        let (reduced, whole) = (check(setup.clone().reduced(), 2), check(setup.clone(), 2));
+        assert!(whole.broken.is_none() && reduced.broken.is_none(), "{setup:?}");
+        println!("{} of {} states, {} ends: {setup:?}", reduced.states, whole.states, whole.ends.len());
+        assert!(reduced.states <= whole.states && !whole.ends.is_empty());
+        assert_eq!(reduced.ends, whole.ends, "{setup:?}");
+    }
+}
+
+#[test]
+fn a_rank_of_three_dies_anywhere_and_who_replaces_it_dies_anywhere_too() {
+    holds(Setup { victims: Some(vec![1, 3]), ..Setup::one_collective() }.crashes(2).reduced(), 500_000);
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
                 sum.replayed += tally.replayed;
                 sum.computed += tally.computed;
                 sum.lives += tally.lives;
+                sum.shared += tally.shared;
                 *ends.entry(tally.end).or_default() += 1;
             }
             Err(violation) => panic!(
@@ -36,6 +37,8 @@ fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
     assert!(ends["model"] > 8_500 * times(), "{ends:?}");
     // About every tenth job has a tracker that dies, or a second one beside it.
     assert!(u64::from(sum.lives) > 10_800 * times(), "{sum:?}");
+    // In every third job ranks share memory, mostly all of them.
+    assert!(u64::from(sum.shared) > 10_000 * times(), "{sum:?}");
     assert!(sum.losses > 5_000 && sum.replayed > 5_000 && sum.computed > 100_000, "{sum:?}");
 }
 
@@ -114,6 +117,11 @@ fn a_tracker_that_comes_back_and_is_not_told_what_the_run_went_on_from_is_found(
 #[test]
 fn a_rank_that_does_not_repeat_itself_is_found() {
     assert_eq!(found(Defect::Forgets, 100), "Identity");
+}
+
+#[test]
+fn a_rank_that_goes_another_way_than_the_others_is_found() {
+    assert_eq!(found(Defect::OwnWay, 500), "Deadlines");
 }
 
 #[test]

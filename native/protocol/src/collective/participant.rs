@@ -155,6 +155,11 @@ impl<R: Clone> Participant<R> {
         self.plan.as_ref().map(|plan| plan.generation)
     }
 
+    /// Whether a view was answered whose plan isn't here: nothing is finished any more under the attempt that there was.
+    pub fn is_frozen(&self) -> bool {
+        self.frozen
+    }
+
     /// The boards of all ranks, if the newest plan's collectives go through shared memory.
     pub fn boards(&self) -> Option<&[Invitation]> {
         self.plan.as_ref().and_then(|plan| plan.boards.as_deref())

@@ -57,8 +57,14 @@ impl World {
         self.framework.next_process += 1;
         let task = self.framework.tries[rank as usize];
         self.framework.tries[rank as usize] += 1;
-        let host = format!("host{}", id % 2);
+        // Most of those that share are on one host: one that isn't makes all go over links.
+        let place = self.places.as_mut().map(|rng| (u32::from(rng.u32(0..20) == 0), rng.u32(0..20) == 0));
+        let host = format!("host{}", place.map_or(id % 2, |(host, _)| host));
         let process = Process::new(who(id, rank, task), &host, 30_000, Millis(self.now));
+        let process = match place {
+            Some((_, is_blind)) => process.sharing(is_blind),
+            None => process,
+        };
         let there = There {
             process,
             alive: true,
@@ -68,6 +74,7 @@ impl World {
             wakes: None,
             goes: false,
             fetches: false,
+            looks: false,
             stored: BTreeSet::new(),
             started: None,
             settled: false,
@@ -144,6 +151,7 @@ impl World {
         self.struck.insert("kill");
         there.alive = false;
         there.deferred.clear();
+        self.memory.is_gone(process);
         let (rank, link) = (there.process.who().rank, there.tracker_link.take());
         self.say(|| format!("process {process} is killed, with rank {rank}"));
         self.connections_end(process, link);

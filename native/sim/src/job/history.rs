@@ -58,6 +58,7 @@ impl World {
         let rank = there.process.who().rank;
         if self.exits {
             there.alive = false;
+            self.memory.is_gone(process);
             there.deferred.clear();
             let link = there.tracker_link.take();
             self.connections_end(process, link);

@@ -14,7 +14,7 @@ mod processes;
 mod trackers;
 
 use crate::invariants::{deadlines, no_lost_work::NoLostWork, Monotony, Violation};
-use crate::ranks::{Defect, Frame, Input, Job, Process, Program, Who};
+use crate::ranks::{Defect, Frame, Input, Job, Memory, Process, Program, Who};
 use fastrand::Rng;
 use faults::Fault;
 use framework::Framework;
@@ -49,8 +49,10 @@ pub struct Tally {
     pub views: u32,
     /// Lives of the tracker.
     pub lives: u32,
-    /// Results that were computed, and handed out from a log.
+    /// Results that were computed.
     pub computed: u32,
+    /// Those of them that went through shared memory.
+    pub shared: u32,
     /// Results that were handed out from a log.
     pub replayed: u32,
 }
@@ -71,6 +73,7 @@ enum Happening {
     Goes { process: u32 },
     Joins { process: u32 },
     Fetches { process: u32 },
+    Looks { process: u32 },
     LinkBroke { process: u32, other: u32, link: u64 },
     Arrives { from: u32, to: u32, link: u64, frame: Frame },
     Starts { rank: u32 },
@@ -89,6 +92,7 @@ struct There {
     wakes: Option<u64>,
     goes: bool,
     fetches: bool,
+    looks: bool,
     /// Checkpoints that it took or fetched.
     stored: BTreeSet<(Lineage, Version)>,
     /// The incarnation that was started here last.
@@ -106,6 +110,9 @@ pub(crate) struct World {
     trackers: Trackers,
     processes: BTreeMap<u32, There>,
     network: Network,
+    memory: Memory,
+    /// Processes share memory with those of their host: draws where each of them is, and whether it can open what others share.
+    places: Option<Rng>,
     framework: Framework,
     resumed: Option<Resumed>,
     /// Processes end with their tasks, as under `rejoin run`; otherwise they stay, as executors do.
@@ -141,11 +148,15 @@ pub fn run(seed: u64, defect: Option<Defect>, faulty: bool, verbose: bool) -> Re
     let (resumed, exits) = (Resumed::draw(&mut rng, &program), rng.bool());
     let mut this = World::new(rng, Job { program, defect }, delay_millis, verbose);
     this.resume(resumed, exits);
+    // Drawn apart, so that seeds without shared memory are the same runs as before there was any.
+    let mut places = Rng::with_seed(seed ^ 0x00b0_a4d5);
+    this.places = (places.u32(0..3) == 0).then_some(places);
     this.say(|| {
         format!(
-            "{:?}, goes on from {:?}, processes end with their tasks: {exits}",
+            "{:?}, goes on from {:?}, processes end with their tasks: {exits}, share memory: {}",
             this.job.program,
-            this.resumed.as_ref().map(Resumed::at)
+            this.resumed.as_ref().map(Resumed::at),
+            this.places.is_some()
         )
     });
     if faulty {
@@ -198,6 +209,7 @@ impl Happening {
             | Happening::Goes { process }
             | Happening::Joins { process }
             | Happening::Fetches { process }
+            | Happening::Looks { process }
             | Happening::EndsWell { process }
             | Happening::LinkBroke { process, .. } => Some(*process),
             Happening::Arrives { to, .. } => Some(*to),
@@ -216,6 +228,8 @@ impl World {
             trackers: Trackers::default(),
             processes: BTreeMap::new(),
             network: Network::default(),
+            memory: Memory::default(),
+            places: None,
             framework: Framework::new(world),
             resumed: None,
             exits: false,
@@ -366,6 +380,7 @@ impl World {
             }
             Happening::Joins { process } => self.input(process, Input::Join),
             Happening::Fetches { process } => self.fetch(process),
+            Happening::Looks { process } => self.look(process),
             Happening::LinkBroke { process, other, link } => self.link_broke(process, other, link),
             Happening::Arrives { from, to, link, frame } => {
                 if self.network.arrived(from, to, link, frame) {

@@ -5,6 +5,9 @@ use crate::invariants::{bounded, deadlines};
 use crate::ranks::{Input, Output, Process};
 use rejoin_protocol::ids::{AgentId, Millis};
 
+/// How long after a board couldn't be opened it is tried again.
+const OPEN_AGAIN_MILLIS: u64 = 100;
+
 impl World {
     pub(super) fn input(&mut self, process: u32, input: Input) {
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
@@ -57,6 +60,7 @@ impl World {
             there.fetches = true;
             wanted.push((self.now + pause % 7, Happening::Fetches { process }));
         }
+        let looks = there.process.has_to_look() && !std::mem::replace(&mut there.looks, true);
         there.waits_since = match there.process.is_in_call() {
             true => there.waits_since.or(Some(self.now)),
             false => None,
@@ -65,7 +69,45 @@ impl World {
         for (at, happening) in wanted {
             self.at(at, happening);
         }
+        if looks {
+            self.looks_soon(process);
+        }
         self.violate(found);
+    }
+
+    fn looks_soon(&mut self, process: u32) {
+        let pause = self.rng.u64(0..3);
+        self.after(pause, Happening::Looks { process });
+    }
+
+    /// Its rank looks at the shared memory.
+    pub(super) fn look(&mut self, process: u32) {
+        let Some(there) = self.processes.get_mut(&process) else { return };
+        there.looks = false;
+        let posts = self.memory.posts();
+        let outputs = there.process.looks(&mut self.memory, Millis(self.now), &self.job);
+        if there.process.is_shut_out() {
+            there.looks = true;
+            self.after(OPEN_AGAIN_MILLIS, Happening::Looks { process });
+        }
+        self.tally.shared += outputs.iter().filter(|output| **output == Output::Computed).count() as u32;
+        if self.memory.posts() > posts {
+            self.others_look(process);
+        }
+        self.carry_out(process, outputs);
+        self.read(process);
+    }
+
+    /// Something has changed in the memory that others may wait for.
+    fn others_look(&mut self, process: u32) {
+        let mut others = Vec::new();
+        for (other, there) in &mut self.processes {
+            if *other != process && there.alive && there.process.is_in_call() && !there.looks {
+                there.looks = true;
+                others.push(*other);
+            }
+        }
+        others.into_iter().for_each(|other| self.looks_soon(other));
     }
 
     fn carry_out(&mut self, process: u32, outputs: Vec<Output>) {
@@ -78,6 +120,10 @@ impl World {
                 Output::ToTracker(message) => self.send_to_tracker(process, message),
                 Output::Frame { to, frame } => self.send_frame(process, to, frame),
                 Output::Unlink(other) => self.unlink(process, other),
+                Output::LastWords { board, words } => {
+                    self.memory.ends(board, words);
+                    self.others_look(process);
+                }
                 Output::Freed(incarnation, error) => self.freed(process, incarnation, &error),
                 Output::Over(outcome) => {
                     if outcome.is_ok() {

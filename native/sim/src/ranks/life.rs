@@ -1,14 +1,16 @@
 //! One incarnation of one rank: its program, and frames in place of bytes.
 
+use super::memory::{Looked, Memory, Sharing};
 use super::program::{barrier, combine, mix, Program, Step};
 use super::{Defect, Job, Output};
 use crate::invariants::{agreement, replay};
 use crate::Violation;
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
+use rejoin_protocol::collective::sharing;
 use rejoin_protocol::collective::{self, BootKey, Call, Entry, Extent, Fetch, Next, Operation, Participant, Place};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Millis, Phase, Rank, Version};
 use rejoin_protocol::wire::{Header, Kind};
 
 /// What goes over a data link: all that one rank gives to another in one attempt of a call.
@@ -62,6 +64,8 @@ pub(super) enum Came {
     Finish(u64),
     /// Calls of ranks can't be paired.
     Mismatch(Error),
+    /// The tracker has to know that this rank's memory can't be opened, which this attempt needs.
+    CannotShare(Rank, Generation),
 }
 
 /// Under which attempt a call is being run, and how far it is.
@@ -90,6 +94,10 @@ pub(super) struct Life {
     index: u32,
     call: Option<Call>,
     under: Option<Under>,
+    /// Its part in the memory that ranks of its host share.
+    sharing: Option<Sharing>,
+    /// The call that it has looked for there, under which attempt.
+    looked: Option<(Generation, Place)>,
     /// Frames of these attempts were lost between the two.
     cut: Vec<Option<Generation>>,
     pub(super) finished: bool,
@@ -101,7 +109,7 @@ pub(super) struct Life {
 }
 
 impl Life {
-    pub(super) fn new(rank: Rank, start: &Start, program: &Program) -> Self {
+    pub(super) fn new(rank: Rank, start: &Start, program: &Program, sharing: Option<Sharing>) -> Self {
         let world = program.world as usize;
         let (lineage, version) = (start.lineage, start.version);
         let nothing = Checkpoint {
@@ -129,6 +137,8 @@ impl Life {
             index: 0,
             call: None,
             under: None,
+            sharing,
+            looked: None,
             cut: vec![None; world],
             finished: false,
             failed: false,
@@ -140,7 +150,14 @@ impl Life {
     pub(super) fn freeze(&mut self, view: Generation, defect: Option<Defect>) -> Vec<Extent> {
         match defect {
             Some(Defect::NoFreeze) => self.participant.log().extents(),
-            _ => self.participant.freeze(view),
+            _ => {
+                let extents = self.participant.freeze(view);
+                if self.participant.is_frozen() {
+                    // Nothing comes of it any more: the plan brings a new attempt.
+                    self.under = None;
+                }
+                extents
+            }
         }
     }
 
@@ -228,6 +245,59 @@ impl Life {
         self.participant.gives(digest, 8, None);
     }
 
+    /// Whether this attempt's collectives go through shared memory.
+    fn shares(&self, attempt: Generation, defect: Option<Defect>) -> bool {
+        let is_shut_out = self.sharing.as_ref().is_some_and(|sharing| sharing.is_shut_out(attempt));
+        let has_boards = self.participant.attempt() == Some(attempt) && self.participant.boards().is_some();
+        has_boards && !(is_shut_out && defect == Some(Defect::OwnWay))
+    }
+
+    /// Whether a call is under way for which the shared memory has to be looked at the first time.
+    pub(super) fn has_to_look(&self) -> bool {
+        let now = self.participant.attempt().zip(self.participant.place());
+        self.call.is_some() && self.participant.boards().is_some() && now.is_some() && now != self.looked
+    }
+
+    /// Whether a board couldn't be opened that the present attempt needs.
+    pub(super) fn is_shut_out(&self) -> bool {
+        let attempt = self.participant.attempt().filter(|_| self.participant.boards().is_some());
+        attempt.zip(self.sharing.as_ref()).is_some_and(|(attempt, sharing)| sharing.is_shut_out(attempt))
+    }
+
+    /// The call that is under way goes on through shared memory, as far as it can now.
+    pub(super) fn look(&mut self, memory: &mut Memory, now: Millis, job: &Job, out: &mut Vec<Output>) -> Came {
+        self.looked = self.participant.attempt().zip(self.participant.place());
+        match self.advance(job, out) {
+            Came::Nothing => {}
+            came => return came,
+        }
+        let Some(call) = self.call.clone() else { return Came::Nothing };
+        let Ok(Next::Run(attempt)) = self.participant.proceed() else { return Came::Nothing };
+        let Some(place) = self.participant.place().filter(|_| self.shares(attempt, job.defect)) else {
+            return Came::Nothing;
+        };
+        self.looked = Some((attempt, place));
+        let (Some(boards), Some(sharing)) = (self.participant.boards(), self.sharing.as_mut()) else {
+            return Came::Nothing;
+        };
+        let boot = place.phase == Phase::Boot;
+        let index = if boot { place.seqno } else { self.index };
+        let own = job.program.given(self.rank, boot, self.participant.version(), index);
+        let digest = self.participant.signature(&place).map_or(0, |signature| signature.digest);
+        let expected = Expected { attempt, place, digest, inputs: self.participant.shown() };
+        match sharing.look(boards, &call, &expected, (self.rank, own), now, memory) {
+            Looked::Waits | Looked::Closed(_, false) => Came::Nothing,
+            Looked::Closed(peer, true) => Came::CannotShare(peer, attempt),
+            Looked::Done(result) => {
+                if self.participant.finish(attempt, result) {
+                    self.ended(result, false, job, out);
+                }
+                Came::Nothing
+            }
+            Looked::Mismatch(peer, theirs) => self.mismatch(unlike(self.rank, place, peer, theirs)),
+        }
+    }
+
     /// The call that is under way goes on as far as it can.
     pub(super) fn advance(&mut self, job: &Job, out: &mut Vec<Output>) -> Came {
         let Some(call) = self.call.clone() else { return Came::Nothing };
@@ -244,6 +314,11 @@ impl Life {
             }
             Next::Run(attempt) => attempt,
         };
+        if self.shares(attempt, job.defect) {
+            // That is for [`Life::look`].
+            self.under = None;
+            return Came::Nothing;
+        }
         let Some(place) = self.participant.place() else { return Came::Nothing };
         let world = self.peers.len();
         let me = self.rank.0 as usize;
@@ -302,16 +377,9 @@ impl Life {
             Verdict::Outdated => {}
             Verdict::Early => return Ok(false),
             Verdict::Mismatch(theirs) => {
-                let me = self.rank;
-                let place = under.place;
-                self.failed = true;
-                self.call = None;
-                self.under = None;
-                self.participant.give_up();
-                return Err(Error::new(
-                    rejoin_protocol::error::Code::Mismatch,
-                    format!("rank {me} at {place} saw rank {from} at {theirs}"),
-                ));
+                let error = unlike(self.rank, under.place, from, theirs);
+                self.mismatch(error.clone());
+                return Err(error);
             }
         }
         Ok(true)
@@ -362,6 +430,10 @@ impl Life {
                 out.push(Output::Frame { to, frame: Frame::new(place, 0, attempt, 0, 0) });
             }
         }
+        if let Some(sharing) = &self.sharing {
+            let words = sharing::identity(&Expected { attempt, place, digest: 0, inputs: 0 });
+            out.push(Output::LastWords { board: sharing.board(), words });
+        }
     }
 
     fn ended(&mut self, result: u64, replayed: bool, job: &Job, out: &mut Vec<Output>) {
@@ -409,6 +481,12 @@ impl Life {
             self.finished
         )
     }
+}
+
+/// Two calls that can't be paired.
+fn unlike(rank: Rank, place: Place, other: Rank, theirs: Place) -> Error {
+    let text = format!("rank {rank} at {place} saw rank {other} at {theirs}");
+    Error::new(rejoin_protocol::error::Code::Mismatch, text)
 }
 
 fn check_model(rank: Rank, program: &Program, version: Version, model: u64, out: &mut Vec<Output>) {

@@ -5,13 +5,17 @@
 //! Two drivers share it: the simulator's world of collectives, where seeds decide what happens when, and the model checker,
 //! where everything that can happen next does.
 
+mod happening;
 mod life;
+mod memory;
 mod process;
 mod program;
 
+pub use happening::{Input, Output, Who};
 pub use life::Frame;
+pub use memory::Memory;
 pub(crate) use process::checkpoint;
-pub use process::{Input, Output, Process, Who};
+pub use process::Process;
 pub use program::{Program, Step};
 
 /// What a process runs.
@@ -46,11 +50,13 @@ pub enum Defect {
     StartUntold,
     /// A rank that is started again has given something else before, to the calls whose results are known.
     Forgets,
+    /// A rank that can't open another one's memory goes over links, whatever the others do.
+    OwnWay,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 10] = [
+    pub const ALL: [Defect; 11] = [
         Defect::OldAttempts,
         Defect::NoFreeze,
         Defect::LateResults,
@@ -61,5 +67,6 @@ impl Defect {
         Defect::EndsUntold,
         Defect::StartUntold,
         Defect::Forgets,
+        Defect::OwnWay,
     ];
 }

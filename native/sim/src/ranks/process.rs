@@ -1,99 +1,17 @@
 //! One process: its agent, and the rank whose task it runs.
 
+use super::happening::{Input, Output, Who};
 use super::life::{Came, Frame, Life};
+use super::memory::{invitation, Memory, Sharing};
 use super::{Defect, Job};
 use crate::invariants::fencing;
-use crate::Violation;
-use rejoin_protocol::collective::{Entry, Fetch};
+use rejoin_protocol::collective::{Entry, Fetch, Invitation};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Output as HostOutput, Peer, Start};
+use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer};
 use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Phase, Rank, Version,
 };
-use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use std::collections::VecDeque;
-
-/// A process that hosts a task, by the number that its world gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
-    /// The process.
-    pub process: u32,
-    /// The rank of its task.
-    pub rank: Rank,
-    /// The framework's try.
-    pub attempt: Attempt,
-}
-
-/// One thing that happens to a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
-    /// The link to the tracker stands.
-    TrackerUp,
-    /// It broke.
-    TrackerDown,
-    /// The tracker said something.
-    Tracker(TrackerMessage),
-    /// The rank's task asks to take part.
-    Join,
-    /// The rank's thread takes the next step of its program.
-    Go,
-    /// The checkpoint that was asked for is here.
-    FetchedCheckpoint,
-    /// Nobody gave it.
-    NoCheckpoint,
-    /// A result that was asked for; which wish, and the entry.
-    FetchedResult(usize, Entry<u64>),
-    /// The first wish is given up; its plan is over.
-    WishIsOver(usize),
-    /// The link to this rank broke, with what was on it.
-    LinkBroke(Rank),
-    /// The task throws.
-    Throw,
-    /// The task ends, after it was told the job's end.
-    End,
-    /// It can read this durable checkpoint.
-    Durable(Checkpoint),
-    /// Time passes.
-    Wake,
-}
-
-/// What has to be done for a process, or is to be known.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Output {
-    /// Make a link to the tracker.
-    Connect,
-    /// Send this to the tracker.
-    ToTracker(AgentMessage),
-    /// Send this to a process.
-    Frame {
-        /** The process. */
-        to: u32,
-        /** What. */
-        frame: Frame,
-    },
-    /// The data link to this process, if there is one, is cut: it isn't a peer any more.
-    Unlink(u32),
-    /// The calls of this incarnation of the rank ended with this error; none, when it had no seat.
-    Freed(Option<Incarnation>, Error),
-    /// The rank was told the job's end.
-    Over(Result<u128, Error>),
-    /// The link to the tracker is to be ended: it is an older life than the newest that is known.
-    LeaveTracker,
-    /// The agent is over.
-    Closed,
-    /// A result was handed out from the log.
-    Replayed,
-    /// A result was computed.
-    Computed,
-    /// The rank was given a start.
-    Started(Start),
-    /// The rank took a checkpoint.
-    Entered(Lineage, Version),
-    /// The agent follows this view.
-    View(Generation),
-    /// A promise was broken.
-    Violated(Violation),
-}
 
 /// One process.
 #[derive(Clone, Debug)]
@@ -109,6 +27,11 @@ pub struct Process {
     closed: bool,
     /// Inputs for the host, in their order.
     commands: VecDeque<HostInput>,
+    /// Its ranks share memory with those of its host; whether it can open no other board.
+    is_blind: Option<bool>,
+    /// How often a rank has joined here, and with which board the last time.
+    joins: u32,
+    board: Option<Invitation>,
 }
 
 /// A process' number as its agent's.
@@ -140,7 +63,15 @@ impl Process {
             freed: None,
             closed: false,
             commands: VecDeque::new(),
+            is_blind: None,
+            joins: 0,
+            board: None,
         }
+    }
+
+    /// The same, whose ranks share memory with those of its host. One that `is_blind` can't open theirs.
+    pub fn sharing(self, is_blind: bool) -> Self {
+        Process { is_blind: Some(is_blind), ..self }
     }
 
     /// Who it is.
@@ -193,6 +124,11 @@ impl Process {
         self.life.as_ref()?.participant.attempt()
     }
 
+    /// Whether its rank waits for the plan of a view that it has answered.
+    pub fn is_frozen(&self) -> bool {
+        self.life.as_ref().is_some_and(|life| life.participant.is_frozen())
+    }
+
     /// How many versions of results are kept, without boot.
     pub fn versions_kept(&self) -> usize {
         let extents = self.life.as_ref().map(|life| life.participant.log().extents()).unwrap_or_default();
@@ -238,12 +174,11 @@ impl Process {
             Input::Tracker(message) => self.commands.push_back(HostInput::Tracker(message)),
             Input::Join => {
                 self.freed = None;
-                self.commands.push_back(HostInput::Join {
-                    rank,
-                    attempt,
-                    terms: "the same for all".into(),
-                    offer: Default::default(),
-                });
+                self.joins += 1;
+                let (process, joins) = (self.who.process, self.joins);
+                self.board = self.is_blind.map(|_| invitation(process, joins));
+                let (terms, offer) = ("the same for all".into(), Offer { board: self.board, ..Offer::default() });
+                self.commands.push_back(HostInput::Join { rank, attempt, terms, offer });
             }
             Input::Wake => {
                 self.commands.push_back(HostInput::Wake);
@@ -306,6 +241,36 @@ impl Process {
         Some(out)
     }
 
+    /// Whether its rank has to look at the shared memory, having begun something there.
+    pub fn has_to_look(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::has_to_look)
+    }
+
+    /// Whether its rank tries again and again to open a board.
+    pub fn is_shut_out(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::is_shut_out)
+    }
+
+    /// Its rank looks at the shared memory, where something may have changed.
+    pub fn looks(&mut self, memory: &mut Memory, now: Millis, job: &Job) -> Vec<Output> {
+        let mut out = Vec::new();
+        let Some(life) = self.life.as_mut() else { return out };
+        let came = life.look(memory, now, job, &mut out);
+        self.wishes.extend(life.fetches());
+        match came {
+            Came::Mismatch(error) => self.broken(error),
+            Came::CannotShare(peer, generation) => {
+                let (rank, incarnation, reason) = (self.who.rank, self.incarnation(), "it can't be opened".into());
+                self.commands.push_back(HostInput::CannotShare { rank, incarnation, peer, generation, reason });
+            }
+            _ => {}
+        }
+        self.run_commands(now, job, &mut out);
+        self.advance(job, &mut out);
+        self.run_commands(now, job, &mut out);
+        out
+    }
+
     /// Its rank's newest incarnation, once it has a seat.
     pub fn incarnation(&self) -> Incarnation {
         let seated = self.host.members().iter().filter_map(|member| member.incarnation).max();
@@ -334,7 +299,8 @@ impl Process {
                 self.wanted = Some((checkpoint, holders.iter().map(|at| at.agent.0 as u32).collect()));
             }
             HostOutput::Start { start, .. } => {
-                self.life = Some(Life::new(self.who.rank, &start, &job.program));
+                let sharing = self.board.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
+                self.life = Some(Life::new(self.who.rank, &start, &job.program, sharing));
                 self.wishes.clear();
                 out.push(Output::Started(start));
             }
@@ -402,7 +368,7 @@ impl Process {
         let came = life.go(job, out);
         self.wishes.extend(life.fetches());
         match came {
-            Came::Nothing => {}
+            Came::Nothing | Came::CannotShare(..) => {}
             Came::Mismatch(error) => self.broken(error),
             Came::Finish(model) => {
                 let (rounds, digest) = (job.program.versions(), u128::from(model));
@@ -442,7 +408,8 @@ impl Process {
 
     fn link_broke(&mut self, peer: Rank) {
         let (rank, incarnation) = (self.who.rank, self.incarnation());
-        let Some(life) = self.life.as_mut() else { return };
+        // Where collectives go through memory no frames are lost with a link.
+        let Some(life) = self.life.as_mut().filter(|life| life.participant.boards().is_none()) else { return };
         let Some(generation) = life.cut(peer) else { return };
         let reason = "connection reset".into();
         self.commands.push_back(HostInput::Interrupted { rank, incarnation, peer, generation, reason });

@@ -1,0 +1,185 @@
+//! What is done at once because doing it later makes no difference: fewer states, and no run out. `docs/testing.md` says of each why. What
+//! is done in reduced set-ups only is compared with whole ones by a test: jobs come to the same ends.
+
+use crate::memory::{both, name};
+use crate::steps::{FromProcess, ToProcess};
+use crate::tracker::ToTracker;
+use crate::world::{JobModel, Left, Link, State};
+use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_sim::ranks::Input;
+
+impl JobModel {
+    /// Does at once what commutes with everything else that can happen.
+    pub(crate) fn settle(&self, state: &mut State) {
+        self.take_what_is_only_noted(state);
+        if self.job.defect.is_some() {
+            return;
+        }
+        self.drop_outdated(state);
+        if !self.setup.reduced {
+            return;
+        }
+        loop {
+            self.drop_what_the_frozen_lack(state);
+            let started = self.start_missing(state);
+            let read = self.read_what_finishes_nothing(state);
+            let late = self.hear_late_answers(state);
+            let heard = self.hear_what_nothing_races_with(state);
+            let begun = self.begin_calls(state);
+            if !(started || read || late || heard || begun) {
+                return;
+            }
+            self.take_what_is_only_noted(state);
+            self.drop_outdated(state);
+        }
+    }
+
+    /// A message that changes nothing but its receiver's own books.
+    fn take_what_is_only_noted(&self, state: &mut State) {
+        for number in 0..state.processes.len() as u32 {
+            while let Some(first) = state.processes[number as usize].to_process.first() {
+                let message = self.to_process.of(*first);
+                if !matches!(*message, TrackerMessage::Registered { .. } | TrackerMessage::Seated { .. }) {
+                    break;
+                }
+                self.hears(state, number);
+            }
+        }
+    }
+
+    /// A frame of an attempt that is over at its reader will never be taken.
+    fn drop_outdated(&self, state: &mut State) {
+        let attempts: Vec<_> = (0..state.processes.len() as u32).map(|n| self.process(state, n)?.attempt()).collect();
+        for ((_, to), wire) in &mut state.wires {
+            let now = attempts[*to as usize];
+            let outdated = wire.iter().take_while(|frame| Some(self.frames.of(**frame).attempt) < now).count();
+            wire.drain(..outdated);
+        }
+        state.wires.retain(|_, wire| !wire.is_empty());
+    }
+
+    /// What comes to a rank that has answered a view, of the attempt before it: nothing is finished in that any more.
+    fn drop_what_the_frozen_lack(&self, state: &mut State) {
+        let attempts: Vec<_> = (0..state.processes.len() as u32)
+            .map(|number| self.process(state, number).filter(|process| process.is_frozen())?.attempt())
+            .collect();
+        for ((_, to), wire) in &mut state.wires {
+            let Some(over) = attempts[*to as usize] else { continue };
+            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).attempt <= over).count();
+            wire.drain(..outdated);
+        }
+        state.wires.retain(|_, wire| !wire.is_empty());
+    }
+
+    /// A task that has to be started again. Nobody but the tracker can see it, and what it says to the tracker may still be taken at
+    /// any time. (A tracker that dies meanwhile would lose that, which it can't before the start; and one that has come back waits for
+    /// nobody any more only when all who are there were heard.)
+    fn start_missing(&self, state: &mut State) -> bool {
+        if state.left.tracker_deaths > 0 || state.waits_for_former {
+            return false;
+        }
+        let missing: Vec<u32> = (0..self.setup.world).filter(|rank| self.is_missing(state, *rank)).collect();
+        missing.iter().for_each(|rank| self.start(state, *rank));
+        !missing.is_empty()
+    }
+
+    /// A frame with which its reader finishes nothing. It counts only if the collective is finished in this attempt, and that needs the
+    /// last frame. (A link that breaks takes unread frames with it.)
+    fn read_what_finishes_nothing(&self, state: &mut State) -> bool {
+        if state.left.cuts > 0 {
+            return false;
+        }
+        let mut changed = false;
+        let wires: Vec<(u32, u32)> = state.wires.keys().copied().collect();
+        for (from, to) in wires {
+            while let Some((input, thing)) = self.first_frame(state, from, to) {
+                let Some((next, effects)) = self.process_would(state, to, input, thing) else { break };
+                if !effects.is_empty() || !self.processes.of(next).is_in_call() {
+                    break;
+                }
+                changed |= self.reads(state, from, to);
+            }
+        }
+        changed
+    }
+
+    /// What the tracker says to a process that can do nothing meanwhile but what it could do before: any message while its rank isn't
+    /// started, a view while it is frozen, a plan, and that all is settled. A view that comes to a rank that runs is another matter.
+    fn hear_what_nothing_races_with(&self, state: &mut State) -> bool {
+        if !self.only_crashes_are_left(state) {
+            return false;
+        }
+        let mut changed = false;
+        for number in 0..state.processes.len() as u32 {
+            while let Some(first) = state.processes[number as usize].to_process.first() {
+                let message = self.to_process.of(*first);
+                let Some(process) = self.process(state, number) else { break };
+                let is_at_once = match &*message {
+                    TrackerMessage::View(_) if process.position().is_some() => process.is_frozen(),
+                    TrackerMessage::View(_) => process.wanted().is_none(),
+                    TrackerMessage::Plan(_) | TrackerMessage::Settled { .. } => true,
+                    _ => false,
+                };
+                if !is_at_once {
+                    break;
+                }
+                self.hears(state, number);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// A call that its rank doesn't finish at once: frames that nobody reads are as good as none.
+    fn begin_calls(&self, state: &mut State) -> bool {
+        if !self.only_crashes_are_left(state) || self.setup.differs.is_some() {
+            return false;
+        }
+        let mut changed = false;
+        for number in 0..state.processes.len() as u32 {
+            if !self.process(state, number).is_some_and(|process| process.is_idle()) {
+                continue;
+            }
+            let go = || ToProcess::Input(Input::Go);
+            let Some((next, effects)) = self.process_would(state, number, name(&Input::Go), go) else { continue };
+            let are_frames = effects.iter().all(|effect| matches!(effect, FromProcess::Frame { .. }));
+            if are_frames && self.processes.of(next).is_in_call() {
+                changed |= self.has(state, number, Input::Go);
+            }
+        }
+        changed
+    }
+
+    fn only_crashes_are_left(&self, state: &State) -> bool {
+        let Left { zombies, cuts, tracker_deaths, .. } = state.left;
+        let all_stand =
+            state.processes.iter().all(|slot| slot.state.is_none() || slot.link == Link::Open && !slot.declared);
+        zombies + cuts + tracker_deaths == 0 && all_stand
+    }
+
+    /// A standing that answers a view which isn't the newest any more: the tracker drops it, now or later. (An agent that is declared
+    /// lost before it is heard counts again by it.)
+    fn hear_late_answers(&self, state: &mut State) -> bool {
+        if state.left.zombies > 0 {
+            return false;
+        }
+        let mut changed = false;
+        for number in 0..state.processes.len() as u32 {
+            while let Some(first) = state.processes[number as usize].to_tracker.first().copied() {
+                let message = self.to_tracker.of(first);
+                if !matches!(*message, AgentMessage::Standing(_)) {
+                    break;
+                }
+                let link = self.link(state, number);
+                let thing = || ToTracker::Message { link, message: (*message).clone() };
+                let step = self.tracker_would(state, both(first, link), thing);
+                if !step.is_some_and(|(next, effects)| next == state.tracker && effects.is_empty()) {
+                    break;
+                }
+                state.processes[number as usize].to_tracker.remove(0);
+                changed = true;
+            }
+        }
+        changed
+    }
+}

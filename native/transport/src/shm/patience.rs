@@ -13,7 +13,7 @@ const SHORT: Duration = Duration::from_micros(400);
 /// Then sleeps, longer each time up to this.
 const LONGEST: Duration = Duration::from_micros(500);
 
-/// How much more often short waits have to be seen than long ones before the core is given away instead of sleeping at once.
+/// The core is given away while this is reached: a short wait adds one, a long one takes two.
 const TRUST: u8 = 3;
 
 /// The pauses between two looks at something that another rank is going to change: none at first, for the shortest

@@ -4,7 +4,7 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from ._errors import Code, RejoinError
+from ._arguments import refused
 
 Data = Union[bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
 
@@ -28,10 +28,6 @@ _REDUCTIONS = {"sum": 0, "product": 1, "min": 2, "max": 3, "and": 4, "or": 5, "x
 _ORDERS = {"rank": 0, "ring": 1}
 
 
-def refused(text: str) -> RejoinError:
-    return RejoinError(Code.BAD_ARGUMENT, text)
-
-
 def element(array: "np.ndarray[Any, Any]", given: Optional[str] = None) -> int:
     """The number of its element type: the array's own, or bfloat16 whose bits are in an array of uint16."""
     name = array.dtype.name
@@ -46,13 +42,13 @@ def element(array: "np.ndarray[Any, Any]", given: Optional[str] = None) -> int:
 
 
 def reduction(name: str) -> int:
-    if name not in _REDUCTIONS:
+    if not isinstance(name, str) or name not in _REDUCTIONS:
         raise refused(f"reduction {name!r} is unknown; expected one of {', '.join(_REDUCTIONS)}, or a function")
     return _REDUCTIONS[name]
 
 
 def order(name: str) -> int:
-    if name not in _ORDERS:
+    if not isinstance(name, str) or name not in _ORDERS:
         raise refused(f"order {name!r} is unknown; expected rank or ring")
     return _ORDERS[name]
 
@@ -61,6 +57,8 @@ def whole(what: str, array: Any, writable: bool) -> "np.ndarray[Any, Any]":
     """The array itself, if its elements lie one behind the other in memory."""
     if not isinstance(array, np.ndarray):
         raise refused(f"{what} is a {type(array).__name__}; expected a numpy array")
+    if isinstance(array, np.ma.MaskedArray):
+        raise refused(f"{what} is masked, and its mask can't be sent; hand over its data, or filled() values")
     if not array.flags.c_contiguous:
         raise refused(f"{what} of shape {array.shape} isn't contiguous; make it so with numpy.ascontiguousarray")
     if writable and not array.flags.writeable:

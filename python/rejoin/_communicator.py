@@ -11,8 +11,9 @@ from typing import Any, Callable, Dict, List, Optional, Tuple, Type, Union
 
 import numpy as np
 
-from . import _library as c
-from ._arrays import Data, element as element_number, order as order_number, raw, reduction, refused, whole
+from . import _arguments as given, _library as c
+from ._arguments import refused
+from ._arrays import Data, element as element_number, order as order_number, raw, reduction, whole
 from ._errors import Code, RejoinError
 
 Prepare = Callable[["np.ndarray[Any, Any]"], None]
@@ -34,10 +35,8 @@ def _view(address: int, count: int, dtype: Any) -> "np.ndarray[Any, Any]":
 
 
 def _limits(join: Optional[float], call: Optional[float], finish: Optional[float]) -> c.Limits:
-    def millis(seconds: Optional[float]) -> int:
-        return 0 if seconds is None else max(1, int(seconds * 1000))
-
-    return c.Limits(ctypes.sizeof(c.Limits), millis(join), millis(call), millis(finish))
+    times = (given.millis("join_timeout", join), given.millis("call_timeout", call), given.millis("finish_timeout", finish))
+    return c.Limits(ctypes.sizeof(c.Limits), *times)
 
 
 # Snapshots that somebody may ask for still, by the number that C has for them.
@@ -107,8 +106,34 @@ class _Callbacks:
         return c.FoldObject(lambda _user, a, size, limit, b, more: self._guard(lambda: work(a, size, limit, b, more)))
 
 
-class Communicator:
-    """One rank of a job in one incarnation. One thread at a time makes its calls.
+class _Owner:
+    """Has a handle of the library, in the process that made it: a child by fork has a copy of the memory, but not the threads, and
+    what it sent would be taken for this rank's."""
+
+    def __init__(self, handle: Optional[int]) -> None:
+        self._handle: Optional[int] = handle
+        self._process = os.getpid()
+
+    def _is_ours(self) -> bool:
+        return self._process == os.getpid()
+
+    def _open(self) -> int:
+        name = type(self).__name__
+        if self._handle is None:
+            raise RejoinError(Code.BAD_STATE, f"this {name} is closed")
+        if not self._is_ours():
+            text = f"this {name} belongs to process {self._process}; this is process {os.getpid()}, which was forked from it"
+            raise RejoinError(Code.BAD_STATE, text)
+        return self._handle
+
+    def __reduce__(self) -> Any:
+        # Two objects with one handle would both free it.
+        raise TypeError(f"a {type(self).__name__} belongs to one process and can't be copied or pickled")
+
+
+class Communicator(_Owner):
+    """One rank of a job in one incarnation. One thread at a time makes its calls, in the process that joined, not in one that is
+    forked from it.
 
     Every collective gives all ranks the same result or raises :class:`RejoinError`: ``BAD_ARGUMENT`` for what can't work,
     ``MISMATCH`` when ranks make different calls, ``TIMED_OUT``, ``FENCED``, or the job's own error. A call that fails leaves the
@@ -121,7 +146,7 @@ class Communicator:
     """
 
     def __init__(self, handle: int, over: bool) -> None:
-        self._handle: Optional[int] = handle
+        super().__init__(handle)
         self._lock = threading.Lock()
         self._over = over
         self.rank: int = c.library.rejoin_rank(handle)
@@ -172,8 +197,7 @@ class Communicator:
         options = self._options(callbacks, order, boot, prepare, array)
         data = array.ctypes.data
         if callable(op):
-            fold, called = callbacks.fold(op, array.dtype), (name or op.__qualname__).encode()
-            arguments = (data, array.size, array.itemsize, called, fold, None, *options)
+            arguments = (data, array.size, array.itemsize, given.name_of(op, name), callbacks.fold(op, array.dtype), None, *options)
             self._call("allreduce_custom", *arguments, callbacks=callbacks)
         else:
             self._call("allreduce", data, array.size, element_number(array, element), reduction(op), *options, callbacks=callbacks)
@@ -181,7 +205,7 @@ class Communicator:
 
     def allreduce_object(
         self,
-        data: bytes,
+        data: Union[bytes, bytearray, memoryview],
         fold: Callable[[bytes, bytes], bytes],
         limit: int,
         *,
@@ -190,13 +214,14 @@ class Communicator:
         boot: Union[bool, str] = False,
     ) -> bytes:
         """The fold of all ranks' objects, each at most ``limit`` bytes long, from left to right in the order of the ranks."""
-        if len(data) > limit:
-            raise refused(f"an object of {len(data)} bytes was given; the limit is {limit}")
+        whole_object = raw("the object", data).tobytes()
+        if len(whole_object) > given.number("the limit", limit, 63):
+            raise refused(f"an object of {len(whole_object)} bytes was given; the limit is {limit}")
+        called = given.name_of(given.function("the fold", fold), name)
         callbacks = _Callbacks()
-        room, size = ctypes.create_string_buffer(data, max(limit, 1)), ctypes.c_size_t(len(data))
-        called, options = (name or fold.__qualname__).encode(), self._options(callbacks, order, boot, None, None)
-        function = callbacks.fold_object(fold)
-        arguments = (room, ctypes.byref(size), limit, called, function, None, *options)
+        room, size = ctypes.create_string_buffer(whole_object, max(limit, 1)), ctypes.c_size_t(len(whole_object))
+        options = self._options(callbacks, order, boot, None, None)
+        arguments = (room, ctypes.byref(size), limit, called, callbacks.fold_object(fold), None, *options)
         self._call("allreduce_object", *arguments, callbacks=callbacks)
         return room.raw[: size.value]
 
@@ -204,15 +229,16 @@ class Communicator:
         self,
         array: "np.ndarray[Any, Any]",
         output: Optional["np.ndarray[Any, Any]"] = None,
-        op: str = "sum",
+        op: Union[str, Fold] = "sum",
         *,
+        name: Optional[str] = None,
         element: Optional[str] = None,
         order: str = "rank",
         boot: Union[bool, str] = False,
         prepare: Optional[Prepare] = None,
     ) -> "np.ndarray[Any, Any]":
         """This rank's part of the reduction of all ranks' arrays, as :meth:`part` divides them. Returns the output, a flat array
-        that is made if it isn't given. ``element``: as :meth:`allreduce`."""
+        that is made if it isn't given. ``op``, ``name`` and ``element``: as :meth:`allreduce`."""
         whole("the array", array, prepare is not None)
         part = self.part(array.size, order=order)
         if output is None:
@@ -221,15 +247,19 @@ class Communicator:
             raise refused(f"the output is of {output.dtype}, the array of {array.dtype}")
         callbacks = _Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
-        data, room = array.ctypes.data, output.ctypes.data
-        arguments = (data, array.size, room, output.size, element_number(array, element), reduction(op), *options)
-        self._call("reduce_scatter", *arguments, callbacks=callbacks)
+        buffers = (array.ctypes.data, array.size, output.ctypes.data, output.size)
+        if callable(op):
+            arguments = (*buffers, array.itemsize, given.name_of(op, name), callbacks.fold(op, array.dtype), None, *options)
+            self._call("reduce_scatter_custom", *arguments, callbacks=callbacks)
+        else:
+            self._call("reduce_scatter", *buffers, element_number(array, element), reduction(op), *options, callbacks=callbacks)
         return output
 
     def part(self, count: int, rank: Optional[int] = None, *, order: str = "rank") -> slice:
         """Which of ``count`` elements are a rank's (this one's) in a reduce-scatter."""
         first, length = ctypes.c_size_t(), ctypes.c_size_t()
-        number = self.rank if rank is None else rank
+        number = self.rank if rank is None else given.number("the rank", rank, 32)
+        count = given.number("the number of elements", count, 63)
         pointers = (ctypes.byref(first), ctypes.byref(length))
         if c.library.rejoin_part(number, self.world, count, order_number(order), *pointers) != c.OK:
             raise refused(f"rank {number} was asked for in a world of {self.world} ranks")
@@ -245,8 +275,7 @@ class Communicator:
     ) -> "np.ndarray[Any, Any]":
         """The array becomes the root's at all ranks. Returns it. ``prepare`` is called at the root alone."""
         whole("the array", array, True)
-        if root < 0:
-            raise refused(f"rank {root} was asked for in a world of {self.world} ranks")
+        root = given.number("the root", root, 32)
         callbacks = _Callbacks()
         options = self._options(callbacks, "rank", boot, prepare, array)
         self._call("broadcast", array.ctypes.data, array.size, element_number(array), root, *options, callbacks=callbacks)
@@ -319,6 +348,7 @@ class Communicator:
         """A checkpoint without the bytes: ``supplier()`` makes them when somebody needs them, which is a rank that comes back, or a
         durable checkpoint. It stands for an immutable snapshot of the model: whenever it is called (on another thread, for about
         two versions) it gives the same bytes, the same at all ranks."""
+        given.function("the supplier", supplier)
         self._call("checkpoint_lazy", _SUPPLY, _RELEASE, _keep(supplier), _site())
 
     def finish(self, model: Data) -> None:
@@ -328,14 +358,14 @@ class Communicator:
 
     def abandon(self, code: Code, reason: str) -> None:
         """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
-        self._call("abandon", int(code), reason.encode(errors="replace"))
+        self._call("abandon", given.number("the code", code, 31), given.text("the reason", reason))
 
     def close(self) -> None:
         """Frees it; before :meth:`finish` this gives the rank's seat back. Closing again does nothing. Waits for a call that
         another thread has under way."""
         with self._lock:
             handle, self._handle = self._handle, None
-        if handle is not None:
+        if handle is not None and self._is_ours():
             c.library.rejoin_close(handle)
 
     def __enter__(self) -> "Communicator":
@@ -373,17 +403,15 @@ class Communicator:
         array: Optional["np.ndarray[Any, Any]"],
     ) -> Tuple[bytes, Any]:
         options = c.Options(ctypes.sizeof(c.Options), order_number(order))
-        options.boot = 2 if isinstance(boot, str) else int(bool(boot))
         if isinstance(boot, str):
-            options.boot_name = boot.encode()
+            options.boot, options.boot_name = 2, given.text("boot", boot)
+        elif isinstance(boot, (bool, np.bool_)):
+            options.boot = int(boot)
+        else:
+            raise refused(f"boot is {boot!r}; expected True, False or a name")
         if prepare is not None and array is not None:
-            options.prepare = callbacks.prepare(prepare, array)
+            options.prepare = callbacks.prepare(given.function("prepare", prepare), array)
         return _site(), ctypes.byref(options)
-
-    def _open(self) -> int:
-        if self._handle is None:
-            raise RejoinError(Code.BAD_STATE, f"rank {self.rank}'s communicator is closed")
-        return self._handle
 
     def _call(self, name: str, *arguments: Any, callbacks: Optional[_Callbacks] = None) -> None:
         if not self._lock.acquire(blocking=False):
@@ -424,11 +452,11 @@ def join(
     """
     handle = ctypes.c_void_p()
     limits = _limits(join_timeout, call_timeout, finish_timeout)
-    status = c.library.rejoin_join_launched(terms.encode(), ctypes.byref(limits), ctypes.byref(handle))
+    status = c.library.rejoin_join_launched(given.text("terms", terms), ctypes.byref(limits), ctypes.byref(handle))
     return _joined(status, handle)
 
 
-class Process:
+class Process(_Owner):
     """One process's part in one job, for a launcher of your own, and for several ranks in a process. Close it at the end; the
     communicators that were made of it stay usable.
 
@@ -454,19 +482,22 @@ class Process:
         log_disk: Optional[int] = None,
         spill: Optional[str] = None,
     ) -> None:
+        super().__init__(None)
+        secret = raw("the secret", secret).tobytes()
         if len(secret) != 32:
             raise refused(f"the secret has {len(secret)} bytes; expected 32")
-        texts = [tracker, listen, ports, host or listen, executor]
-        config = c.Config(ctypes.sizeof(c.Config), job.encode(), secret, *[text.encode() for text in texts])
+        texts = {"tracker": tracker, "listen": listen, "ports": ports, "host": host or listen, "executor": executor}
+        words = [given.text(what, text) for what, text in texts.items()]
+        config = c.Config(ctypes.sizeof(c.Config), given.text("job", job), secret, *words)
         config.encrypt = int(encrypt)
-        config.tracker_timeout_millis = 0 if tracker_timeout is None else max(1, int(tracker_timeout * 1000))
+        config.tracker_timeout_millis = given.millis("tracker_timeout", tracker_timeout)
         # In C 0 is the default, and a single byte is as good as none.
-        config.log_memory = 0 if log_memory is None else max(1, log_memory)
-        config.log_disk = 0 if log_disk is None else max(1, log_disk)
+        config.log_memory = 0 if log_memory is None else max(1, given.number("log_memory", log_memory, 64))
+        config.log_disk = 0 if log_disk is None else max(1, given.number("log_disk", log_disk, 64))
         config.spill = None if spill is None else os.fsencode(spill)
         handle = ctypes.c_void_p()
         status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
-        self._handle: Optional[int] = handle.value
+        self._handle = handle.value
         if status != c.OK:
             text = c.library.rejoin_process_message(handle).decode(errors="replace")
             self.close()
@@ -484,19 +515,17 @@ class Process:
         finish_timeout: Optional[float] = None,
     ) -> Communicator:
         """Takes a rank's seat; ``stage`` counts the starts of all ranks together, ``task`` those of this rank alone."""
-        if self._handle is None:
-            raise RejoinError(Code.BAD_STATE, "this process's part in the job is closed")
-        handle = ctypes.c_void_p()
+        handle, process = ctypes.c_void_p(), self._open()
         limits = _limits(join_timeout, call_timeout, finish_timeout)
-        numbers = (rank, stage, task)
+        numbers = (given.number("the rank", rank, 32), given.number("stage", stage, 32), given.number("task", task, 32))
         join_ = c.library.rejoin_join
-        status = join_(self._handle, *numbers, terms.encode(), ctypes.byref(limits), ctypes.byref(handle))
+        status = join_(process, *numbers, given.text("terms", terms), ctypes.byref(limits), ctypes.byref(handle))
         return _joined(status, handle)
 
     def close(self) -> None:
         """Closing again does nothing."""
         handle, self._handle = self._handle, None
-        if handle is not None:
+        if handle is not None and self._is_ours():
             c.library.rejoin_process_close(handle)
 
     def __enter__(self) -> "Process":

@@ -6,6 +6,8 @@ import os
 import pathlib
 from typing import Any
 
+from ._arguments import text
+from ._arrays import raw
 from ._errors import Code, RejoinError
 
 OK = 0
@@ -100,6 +102,10 @@ _FUNCTIONS = {
         [Handle, _DATA, ctypes.POINTER(_SIZE), _SIZE, _TEXT, FoldObject, _DATA, *_CALL],
     ),
     "rejoin_reduce_scatter": (_STATUS, [Handle, _DATA, _SIZE, _DATA, _SIZE, _I32, _I32, *_CALL]),
+    "rejoin_reduce_scatter_custom": (
+        _STATUS,
+        [Handle, _DATA, _SIZE, _DATA, _SIZE, _SIZE, _TEXT, Fold, _DATA, *_CALL],
+    ),
     "rejoin_part": (_STATUS, [_U32, _U32, _SIZE, _I32, ctypes.POINTER(_SIZE), ctypes.POINTER(_SIZE)]),
     "rejoin_broadcast": (_STATUS, [Handle, _DATA, _SIZE, _I32, _U32, *_CALL]),
     "rejoin_allgather": (_STATUS, [Handle, _DATA, _SIZE, _DATA, _I32, *_CALL]),
@@ -158,15 +164,13 @@ def library_version() -> str:
 
 def log_level(level: str) -> None:
     """What the library logs on standard error: off (as it is at the start), error, warn, info, debug or trace."""
-    if library.rejoin_log_level(level.encode()) != OK:
+    if library.rejoin_log_level(text("level", level)) != OK:
         expected = "off, error, warn, info, debug or trace"
         raise RejoinError(Code.BAD_ARGUMENT, f"log level {level!r} is unknown; expected {expected}")
 
 
 def digest(data: Any) -> str:
     """The digest (32 hexadecimal digits) by which Rejoin compares bytes; of bytes or an array."""
-    view = memoryview(data).cast("B")
-    text = ctypes.create_string_buffer(33)
-    # A copy, since ctypes takes no address of what is read-only.
-    library.rejoin_digest(bytes(view), view.nbytes, text)
-    return text.value.decode()
+    view, digits = raw("the data", data), ctypes.create_string_buffer(33)
+    library.rejoin_digest(view.ctypes.data, view.size, digits)
+    return digits.value.decode()

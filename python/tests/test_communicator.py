@@ -9,6 +9,7 @@ import rejoin
 from launching import ROOT, Launched
 
 BEGIN = """
+    import copy, functools, os
     import numpy as np
     import rejoin
 
@@ -44,6 +45,8 @@ class Calls(Launched):
         words = ranks.allreduce_object(["no", "", "restart"][own].encode(), lambda a, b: a + b, 20, name="join")
         assert words == b"norestart", words
 
+        folded = ranks.reduce_scatter(np.array([(own + 1, own)] * world, dtype=pair), op=affine)
+        assert folded.tolist() == [(6.0, 5.0)], folded
         part = ranks.reduce_scatter(np.arange(7.0) + own)
         assert part.tolist() == (3 * np.arange(7.0) + 3)[ranks.part(7)].tolist()
         assert sum(part.stop - part.start for part in map(lambda r: ranks.part(7, r), range(world))) == 7
@@ -112,12 +115,32 @@ class Calls(Launched):
         refused("the output is of int64", ranks.reduce_scatter, np.zeros(4), np.zeros(4, dtype=int))
         refused("has 3 elements", ranks.allgather, np.zeros(4), np.zeros(3))
         refused("rank 7", ranks.broadcast, np.zeros(2), 7)
-        refused("rank -1", ranks.broadcast, np.zeros(2), -1)
+        refused("the root is -1", ranks.broadcast, np.zeros(2), -1)
+        refused("the root is 4294967296", ranks.broadcast, np.zeros(2), 1 << 32)
+        refused("expected a whole number", ranks.broadcast, np.zeros(2), 0.5)
+        refused("elements is -1", ranks.part, -1)
+        refused("is masked", ranks.allreduce, np.ma.array([1.0, 2.0], mask=[0, 1]))
+        refused("reduction ['sum'] is unknown", ranks.allreduce, np.zeros(2), ["sum"])
+        refused("has no name of its own", ranks.allreduce, np.zeros(2), functools.partial(np.add))
+        refused("prepare is a int", ranks.allreduce, np.zeros(2), prepare=3)
+        refused("boot is b'once'", ranks.allreduce, np.zeros(2), boot=b"once")
+        refused("without a zero byte", ranks.allreduce, np.zeros(2), boot="on\\0ce")
+        refused("the fold is a NoneType", ranks.allreduce_object, b"", None, 2)
+        refused("the supplier is a NoneType", ranks.checkpoint_lazy, None)
+        refused("call_timeout is inf", rejoin.join, call_timeout=float("inf"))
+        refused("terms is a int", rejoin.join, 5)
         refused("the limit is 2", ranks.allreduce_object, b"abc", max, 2)
         refused("is a str", ranks.checkpoint, "text")
         ranks.allreduce(np.ones(2), boot="once")
         refused("`once` was used before", ranks.allreduce, np.ones(2), boot="once")
         assert ranks.allreduce(np.ones(2)).tolist() == [1, 1]
+        assert ranks.allreduce_object(bytearray(b"abc"), lambda a, b: a + b, 3) == b"abc"
+        try:
+            copy.copy(ranks)
+        except TypeError as error:
+            assert "can't be copied" in str(error)
+        else:
+            raise AssertionError("two objects would free one handle")
         ranks.finish(b"")
 
     ranks.close()
@@ -133,6 +156,27 @@ class Calls(Launched):
     """
         out, _ = self.run_ranks(1, program)
         self.assertIn("all was refused", out)
+
+    def test_a_forked_child_is_refused_and_its_end_changes_nothing(self):
+        program = BEGIN + """
+    with rejoin.join() as ranks:
+        ranks.allreduce(np.ones(2))
+        child = os.fork()
+        if child == 0:
+            try:
+                ranks.allreduce(np.zeros(2))
+            except rejoin.RejoinError as error:
+                assert error.code == rejoin.Code.BAD_STATE and "forked" in error.text, error
+                print("refused", flush=True)
+            raise SystemExit(0)  # through the end of `with`
+        assert os.waitpid(child, 0)[1] == 0
+        assert ranks.allreduce(np.ones(2)).tolist() == [2, 2]
+        ranks.finish(b"")
+        print("ended", flush=True)
+    """
+        for way in [], ["--no-shared-memory"]:
+            out, _ = self.run_ranks(2, program, *way)
+            self.assertEqual((out.count("refused"), out.count("ended")), (2, 2), out)
 
     def test_an_exception_of_the_program_gives_the_seat_back_and_the_rank_comes_again(self):
         program = BEGIN + """

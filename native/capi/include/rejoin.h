@@ -27,6 +27,8 @@
  *   end with a status other than 0, and the rank be started again.
  * - A handle belongs to one thread at a time; a second one that calls meanwhile gets REJOIN_BAD_STATE. Different handles,
  *   as many as there are ranks in this process, have nothing to do with each other. There is no global state but the log's level.
+ * - A handle belongs to the process that made it. A child by fork() must neither use nor close it: it has the memory, not the threads,
+ *   and what it sent would be taken for its parent's.
  * - The library never ends the process, installs no signal handlers, and prints nothing unless rejoin_log_level() or one of the
  *   variables REJOIN_LOG and REJOIN_CALLS (`rejoin run --log`, `--calls`) asks for it. A defect in it (a panic) becomes REJOIN_INTERNAL; the handle is of no more use then.
  * - Callbacks run in the caller's thread, inside the call that they were given to. They must return: no exception and no longjmp

@@ -73,18 +73,28 @@ fn describe(name: CString, base: usize, headers: &[libc::Elf64_Phdr]) -> Library
     };
     let of_kind = |kind: u32| headers.iter().filter(move |header| header.p_type == kind);
     let code = of_kind(libc::PT_LOAD).filter(|header| header.p_flags & libc::PF_X != 0).map(range).collect();
-    let sealed = of_kind(PT_GNU_RELRO).map(range).collect();
+    let page = page_bytes();
+    let sealed = of_kind(PT_GNU_RELRO).map(|header| in_whole_pages(range(header), page)).collect();
     let dynamic = of_kind(libc::PT_DYNAMIC).next().map_or(0, |header| range(header).start);
     Library { name, base, code, sealed, dynamic }
 }
 
+/// What the loader really seals of what it was asked to: not the last page, unless all of it. On machines with larger
+/// pages than the library was linked for, the rest of that page may hold variables, which must stay writable.
+fn in_whole_pages(asked: Range<usize>, page: usize) -> Range<usize> {
+    asked.start / page * page..asked.end / page * page
+}
+
+fn page_bytes() -> usize {
+    // SAFETY: it only asks. Linux always knows.
+    unsafe { libc::sysconf(libc::_SC_PAGESIZE) as usize }
+}
+
 /// Changes what may be done with the page of this address.
 pub(crate) fn protect(address: usize, how: c_int) -> io::Result<()> {
+    let page = page_bytes();
     // SAFETY: the page exists: callers give the address of a word of a loaded library.
-    let result = unsafe {
-        let page = libc::sysconf(libc::_SC_PAGESIZE) as usize;
-        libc::mprotect((address / page * page) as *mut c_void, page, how)
-    };
+    let result = unsafe { libc::mprotect((address / page * page) as *mut c_void, page, how) };
     if result == 0 {
         Ok(())
     } else {
@@ -128,4 +138,19 @@ fn is_program(name: &CStr) -> bool {
     let own = std::env::args_os().next().unwrap_or_default();
     name.to_bytes() == own.as_encoded_bytes()
         || std::env::current_exe().is_ok_and(|path| path.as_os_str().as_encoded_bytes() == name.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_that_is_only_partly_to_be_sealed_stays_as_it_is() {
+        // Linked for pages of 4 KB: on such a machine all of it is sealed.
+        let asked = 0x1_2340..0x3_5000;
+        assert_eq!(in_whole_pages(asked.clone(), 0x1000), 0x1_2000..0x3_5000);
+        // On one with pages of 64 KB the rest of the last page has variables.
+        assert_eq!(in_whole_pages(asked, 0x1_0000), 0x1_0000..0x3_0000);
+        assert!(in_whole_pages(0x1000..0x2000, 0x1_0000).is_empty());
+    }
 }

@@ -10,9 +10,9 @@ mod hooked;
 mod ranks;
 
 use bytes::Bytes;
-use hooked::in_own_process;
 use hooked::library::{file, has_context, RELEASES};
 use hooked::xgboost::Xgboost;
+use hooked::{copies, in_own_process};
 use ranks::{attempt, Ranks, LIMIT};
 use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Told};
 use rejoin_protocol::channel::PhaseMark;
@@ -35,6 +35,14 @@ struct Recipe {
     release: &'static str,
     /// `approx` sketches in every round, which goes over the channels from 3.3 on.
     method: &'static str,
+    /// Rows that a tree is made of: up to 3.2 whoever samples them has the stock model only if all Boosters are kept.
+    subsample: &'static str,
+}
+
+impl Recipe {
+    fn new(release: &'static str, method: &'static str) -> Self {
+        Recipe { release, method, subsample: "0.7" }
+    }
 }
 
 fn data(rank: u32) -> (Vec<f32>, Vec<f32>) {
@@ -63,7 +71,7 @@ fn train(
         ("objective", "binary:logistic"),
         ("tree_method", recipe.method),
         ("max_depth", "4"),
-        ("subsample", "0.7"),
+        ("subsample", recipe.subsample),
         ("nthread", "1"),
         ("seed_per_iteration", "true"),
     ];
@@ -255,7 +263,7 @@ fn the_model_is_the_same_with_the_hook_through_the_bridge_and_by_xgboosts_own_tr
         "the_model_is_the_same_with_the_hook_through_the_bridge_and_by_xgboosts_own_tracker",
         |xgboost, release| {
             for method in ["hist", "approx"] {
-                let recipe = Recipe { release, method };
+                let recipe = Recipe::new(release, method);
                 let expected = stock(xgboost, recipe, 3);
                 let (bridged, seen) = job(xgboost, recipe, (3, 1), HookUse::Never, &[]);
                 assert_eq!(agreed(&seen), (false, "rank 0 can't: the settings forbid it".into()));
@@ -296,7 +304,7 @@ fn deaths_at_any_moment_of_either_side_change_nothing() {
             ]
         };
         for method in ["hist", "approx"] {
-            let recipe = Recipe { release, method };
+            let recipe = Recipe::new(release, method);
             let (expected, _) = job(xgboost, recipe, (3, 3), HookUse::IfPossible, &[]);
             for deaths in &cases(if method == "hist" { 300 } else { 0 }) {
                 for together in [1, 3] {
@@ -314,7 +322,7 @@ fn two_jobs_one_of_which_has_deaths_and_a_stock_training_at_once_disturb_nobody(
     with_each_release(
         "two_jobs_one_of_which_has_deaths_and_a_stock_training_at_once_disturb_nobody",
         |xgboost, release| {
-            let (hist, approx) = (Recipe { release, method: "hist" }, Recipe { release, method: "approx" });
+            let (hist, approx) = (Recipe::new(release, "hist"), Recipe::new(release, "approx"));
             let plain = stock(xgboost, hist, 2);
             let alone = [(hist, 3), (approx, 2)]
                 .map(|(recipe, world)| job(xgboost, recipe, (world, world), HookUse::IfPossible, &[]).0);
@@ -342,7 +350,7 @@ fn one_rank_that_must_not_keeps_all_on_the_bridge_and_one_that_comes_later_is_re
     let test = "one_rank_that_must_not_keeps_all_on_the_bridge_and_one_that_comes_later_is_refused";
     in_own_process(test, "3.4.0", || {
         let xgboost = &Xgboost::open(file("3.4.0").to_str().expect("UTF-8"));
-        let recipe = Recipe { release: "3.4.0", method: "hist" };
+        let recipe = Recipe::new("3.4.0", "hist");
         let ranks = &Ranks::new(2, 1);
         let (one, other) = (Process::new(ranks, "0", HookUse::IfPossible), Process::new(ranks, "1", HookUse::Never));
         let models: Vec<_> = std::thread::scope(|scope| {
@@ -376,4 +384,35 @@ fn one_rank_that_must_not_keeps_all_on_the_bridge_and_one_that_comes_later_is_re
             assert!(error.message.contains("the settings forbid it"), "{error}");
         });
     });
+}
+
+#[test]
+fn a_library_that_is_not_as_expected_is_left_alone_and_trains_through_the_bridge_to_the_stock_model() {
+    let test = "a_library_that_is_not_as_expected_is_left_alone_and_trains_through_the_bridge_to_the_stock_model";
+    type Change = fn(&mut Vec<u8>);
+    // What is changed is nothing that a training calls: names, and two slots of gathering.
+    let changes: [(&str, Change, &str); 3] = [
+        ("table", |bytes| copies::rename(bytes, "_ZTVN7xgboost10collective4CollE", "Coll"), "doesn't export the table"),
+        (
+            "function",
+            |bytes| copies::rename(bytes, "_ZN7xgboost10collective4Coll9AllreduceE", "Allreduce"),
+            "is an unknown version of XGBoost",
+        ),
+        ("slots", |bytes| copies::exchange_slots(bytes, 7, 8), "slot 7 holds _ZN7xgboost10collective4Coll10AllgatherV"),
+    ];
+    for release in RELEASES {
+        for (name, change, expected) in changes {
+            in_own_process(test, &format!("{release} {name}"), || {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                let copy = copies::copy(&file(release), folder.path(), change);
+                let xgboost = &Xgboost::open(copy.to_str().expect("UTF-8"));
+                let recipe = Recipe { subsample: "1", ..Recipe::new(release, "hist") };
+                let (model, seen) = job(xgboost, recipe, (3, 3), HookUse::IfPossible, &[]);
+                let (hooked, reason) = agreed(&seen);
+                assert!(!hooked && reason.starts_with("rank 0 can't: "), "{reason}");
+                assert!(reason.contains(expected) && !reason.contains('\n'), "{reason}");
+                assert!(model == stock(xgboost, recipe, 3), "{release} {name}");
+            });
+        }
+    }
 }

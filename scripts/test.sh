@@ -78,7 +78,7 @@ if [ "$long" = long ]; then
   product spark35-xgb320 $some
   product spark41-xgb311 $some
 else
-  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT EndingsIT LostInputIT
+  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT TrackerLossIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT

@@ -29,6 +29,20 @@ fn heartbeats_go_out_in_their_rhythm_with_where_the_ranks_are() {
 }
 
 #[test]
+fn an_agent_to_which_nothing_happens_wakes_for_its_heartbeats_and_for_nothing_else() {
+    let mut desk = Desk::trained_to(2);
+    let mut wakes = 0;
+    while let Some(at) = desk.host.wake_at().filter(|at| at.0 <= 60_000) {
+        let outputs = desk.wake(at.0);
+        let [Output::Send(AgentMessage::Heartbeat { sequence, .. })] = outputs[..] else { panic!("{outputs:?}") };
+        let answer = TrackerMessage::HeartbeatAck { sequence, lowest: None };
+        assert_eq!(desk.told(answer), [], "an answer asks for nothing");
+        wakes += 1;
+    }
+    assert_eq!(wakes, 60_000 / TIMING.heartbeat_millis);
+}
+
+#[test]
 fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
     let mut desk = Desk::trained_to(0);
     let (rank, number) = (ZERO, incarnation(0));

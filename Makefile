@@ -3,7 +3,7 @@
 KILL ?= 1@30
 export KILL
 
-.PHONY: model soak demo test test-long test-nightly bench bench-collectives bench-network install lint setup build clean
+.PHONY: model model-long soak demo test test-long test-nightly bench bench-collectives bench-network install lint setup build clean
 
 setup:
 	@scripts/setup.sh
@@ -51,14 +51,20 @@ PREFIX ?= /usr/local
 install:
 	@scripts/install.sh "$(PREFIX)"
 
-# The model with more faults than `make test` has time for (docs/testing.md: states and seconds of each).
+# The model with more faults than `make test` has time for (docs/testing.md: states, seconds and memory of each).
 model:
 	@cargo build --release --locked -p rejoin-model
 	@for setup in "two-versions --crashes 1" "boot-and-one --crashes 1" "two-collectives --cuts 1" \
 	    "two-versions --world 2 --zombies 1" "two-versions --world 2 --crashes 1 --cuts 1" \
 	    "two-versions --world 2 --crashes 1 --tracker-deaths 1" "one-collective --tracker-deaths 1" \
-	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced"; do \
+	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced" "two-collectives --crashes 2 --reduced" \
+	    "one-collective --crashes 1 --tracker-deaths 1 --reduced"; do \
 	  $${CARGO_TARGET_DIR:-target}/release/rejoin-model $$setup || exit 1; done
+
+# Two crashes together with the tracker's: half an hour, 5 GB of memory.
+model-long:
+	@cargo build --release --locked -p rejoin-model
+	@$${CARGO_TARGET_DIR:-target}/release/rejoin-model one-collective --crashes 2 --victims 1,3 --tracker-deaths 1 --reduced
 
 # Random deaths through `rejoin run`, results checked all the time, memory and descriptors flat at the end.
 soak:

@@ -3,7 +3,7 @@
 use super::inbox::Inbox;
 use super::results::Results;
 use crate::agent::MemberId;
-use crate::logs::{Budget, Logged, Spilled};
+use crate::logs::{zeroed, Budget, Logged, Spilled};
 use crate::plane::PlanePeer;
 use bytes::{Bytes, BytesMut};
 use mio::{Poll, Token, Waker};
@@ -227,7 +227,7 @@ impl State {
     pub(super) fn buffer(&mut self, length: usize) -> BytesMut {
         let fits = |buffer: &BytesMut| buffer.capacity() >= length && buffer.capacity() / 2 <= length;
         let found = if length < WORTH_KEEPING { None } else { self.pool.iter().rposition(fits) };
-        let Some(index) = found else { return BytesMut::zeroed(length) };
+        let Some(index) = found else { return zeroed(length) };
         let mut buffer = self.pool.swap_remove(index);
         self.results.waits_no_more(buffer.capacity() as u64);
         buffer.resize(length, 0);

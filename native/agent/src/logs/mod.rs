@@ -2,8 +2,10 @@
 
 mod budget;
 mod logged;
+mod memory;
 
 pub use budget::{Budget, LogLimits};
 pub use logged::{Logged, Spilled};
 
 pub(crate) use logged::SpillFile;
+pub(crate) use memory::zeroed;

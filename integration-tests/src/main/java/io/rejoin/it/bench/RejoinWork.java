@@ -106,7 +106,7 @@ final class RejoinWork implements Work {
           moments[1] = System.nanoTime();
           return new Owned(matrix);
         };
-    new TrainingLoop(agent, shape.spec(checkpointRounds))
+    new TrainingLoop(agent, shape.spec(checkpointRounds, ranks.size()))
         .onProgress(clock)
         .run(new Seat(rank, 0, attempt, PATIENCE_MILLIS, PATIENCE_MILLIS), source, Optional::empty);
     return new Moments(rank, begun, moments[0], moments[1], clock);

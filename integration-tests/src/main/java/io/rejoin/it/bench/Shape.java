@@ -21,6 +21,9 @@ import ml.dmlc.xgboost4j.java.XGBoostError;
 record Shape(int rows, int columns, int depth, int world, int rounds) implements Serializable {
   static final int DEPTH = 6;
 
+  /** What an agent's logs may take by default, {@code spark.rejoin.log.memory}. */
+  static final long LOG_BYTES = 256L << 20;
+
   /** With trees of the usual depth. */
   Shape(int rows, int columns, int world, int rounds) {
     this(rows, columns, DEPTH, world, rounds);
@@ -39,16 +42,19 @@ record Shape(int rows, int columns, int depth, int world, int rounds) implements
   }
 
   /**
-   * The same for Rejoin; {@code checkpointRounds} as {@link CheckpointRhythm#of} has it, 0 for the
-   * default.
+   * The same for Rejoin, as the estimator has it; {@code checkpointRounds} as {@link
+   * CheckpointRhythm#of} has it, 0 for the default.
+   *
+   * @param ranksOfAnAgent that share the memory for logs
    */
-  TrainingSpec spec(int checkpointRounds) {
+  TrainingSpec spec(int checkpointRounds, int ranksOfAnAgent) {
     long inputBytes = (long) rows / world * columns * Float.BYTES;
     return new TrainingSpec(
         world,
         rounds,
         parameters(),
-        CheckpointRhythm.of(XgboostVersion.loaded(), checkpointRounds, inputBytes));
+        CheckpointRhythm.of(XgboostVersion.loaded(), checkpointRounds, inputBytes)
+            .withLogs(LOG_BYTES / ranksOfAnAgent));
   }
 
   /** A rank's matrix; the communicator must be there. */

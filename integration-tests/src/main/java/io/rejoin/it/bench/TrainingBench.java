@@ -28,9 +28,6 @@ final class TrainingBench {
   private static final int LARGE_WORLD = 8;
   private static final int HOSTS_WORLD = 4;
 
-  /** What an agent's logs may take by default, {@code spark.rejoin.log.memory}. */
-  private static final double LOG_BUDGET_MEGABYTES = 256;
-
   private final Report report;
   private final Options options;
   private final List<Host> hosts = Host.all();
@@ -160,7 +157,7 @@ final class TrainingBench {
     Figure figure = pairs.millis(bench, name, "stock", bar);
     report.add(figure);
     report.add(pairs.roundMillis(bench, name + ", a round", "stock"));
-    memory.add(pairs.logs("memory", name + ", logs", LOG_BUDGET_MEGABYTES));
+    memory.add(pairs.logs("memory", name + ", logs", Shape.LOG_BYTES / 1e6));
     memory.add(pairs.checkpoints("memory", name + ", checkpoints"));
     memory.add(pairs.peaks("memory", name + ", peak of all", "stock"));
     return figure;

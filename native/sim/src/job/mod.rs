@@ -149,8 +149,7 @@ pub fn run(seed: u64, defect: Option<Defect>, faulty: bool, verbose: bool) -> Re
     let mut this = World::new(rng, Job { program, defect }, delay_millis, verbose);
     this.resume(resumed, exits);
     // Drawn apart, so that seeds without shared memory are the same runs as before there was any.
-    let mut places = Rng::with_seed(seed ^ 0x00b0_a4d5);
-    this.places = (places.u32(0..3) == 0).then_some(places);
+    this.places = places(seed);
     this.say(|| {
         format!(
             "{:?}, goes on from {:?}, processes end with their tasks: {exits}, share memory: {}",
@@ -166,6 +165,17 @@ pub fn run(seed: u64, defect: Option<Defect>, faulty: bool, verbose: bool) -> Re
     }
     this.begin(300);
     this.go()
+}
+
+/// Whether a seed's processes share memory with those of their host.
+pub fn shares_memory(seed: u64) -> bool {
+    places(seed).is_some()
+}
+
+/// What draws where they are, if they share memory.
+fn places(seed: u64) -> Option<Rng> {
+    let mut places = Rng::with_seed(seed ^ 0x00b0_a4d5);
+    (places.u32(0..3) == 0).then_some(places)
 }
 
 /// The rendezvous of a job of so many ranks, each in a process of its own, up to the moment in which the last one has its start:

@@ -288,8 +288,11 @@ impl Life {
         match sharing.look(boards, &call, &expected, (self.rank, own), now, memory) {
             Looked::Waits | Looked::Closed(_, false) => Came::Nothing,
             Looked::Closed(peer, true) => Came::CannotShare(peer, attempt),
-            Looked::Done(result) => {
+            Looked::Done(result, heard) => {
                 if self.participant.finish(attempt, result) {
+                    for (peer, inputs) in heard {
+                        self.participant.hears(peer, self.incarnations[peer.0 as usize], &place, inputs);
+                    }
                     self.ended(result, false, job, out);
                 }
                 Came::Nothing

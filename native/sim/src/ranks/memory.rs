@@ -133,8 +133,8 @@ pub(super) enum Looked {
     Waits,
     /// This rank's board can't be opened; the tracker has to know if so.
     Closed(Rank, bool),
-    /// What all have given comes to this.
-    Done(u64),
+    /// What all have given comes to this, and what they have shown of their inputs.
+    Done(u64, Vec<(Rank, u64)>),
     /// Another rank is at another place, or makes another call.
     Mismatch(Rank, Place),
 }
@@ -198,8 +198,13 @@ impl Sharing {
                     Some(_) => vec![word(result); world],
                     None => result.chunks(VALUE_BYTES).map(word).collect(),
                 };
+                let shown = |peer: usize| {
+                    let area = seen.area(peer, machine.last_beat()).first_chunk()?;
+                    Some((Rank(peer as u32), sharing::inputs(area).ok()?))
+                };
+                let heard = machine.givers().filter_map(shown).collect();
                 self.under = None;
-                Looked::Done(combine(call, &given))
+                Looked::Done(combine(call, &given), heard)
             }
             Ok(false) => {
                 let ended = machine.awaited(&seen).into_iter().find_map(|peer| {

@@ -411,28 +411,83 @@ fn ranks_that_repeat_themselves_are_never_accused_whenever_they_die() {
     }
 }
 
+/// What a rank calls that isn't what the other one calls, with its buffer.
+type Call = fn(&Operations, &mut [u8]) -> Result<(), Error>;
+
+/// Pairs of calls, of rank 0 and of rank 1, and how each is told.
+const DIFFERING: [[(Call, &str); 2]; 6] = [
+    [
+        (|o, data| sum(o, Element::F32, &mut data[..40]), "allreduce(10 f32, sum in ring order)"),
+        (|o, data| sum(o, Element::F32, &mut data[..44]), "allreduce(11 f32, sum in ring order)"),
+    ],
+    [
+        (|o, data| sum(o, Element::F32, &mut data[..40]), "allreduce(10 f32, sum in ring order)"),
+        (|o, data| sum(o, Element::I32, &mut data[..40]), "allreduce(10 i32, sum in ring order)"),
+    ],
+    [
+        (|o, data| sum(o, Element::F64, data), "allreduce(6 f64, sum in ring order)"),
+        (|o, data| o.allreduce(Element::F64, Reduction::Max, data), "allreduce(6 f64, max in ring order)"),
+    ],
+    [
+        (|o, data| sum(o, Element::U8, data), "allreduce(48 u8, sum in ring order)"),
+        (|o, data| o.broadcast(data, Rank(0)), "broadcast(48 u8, root 0)"),
+    ],
+    [(|o, data| o.allgather(data), "allgather(24 u8)"), (|o, data| o.allgather(&mut data[..46]), "allgather(23 u8)")],
+    // The sums are the same.
+    [
+        (|o, data| o.allgather_v(&[1; 20], &[20, 28], data), "allgather_v(48 u8, 20 + 28)"),
+        (|o, data| o.allgather_v(&[1; 8], &[40, 8], data), "allgather_v(48 u8, 40 + 8)"),
+    ],
+];
+
+fn sum(operations: &Operations, element: Element, data: &mut [u8]) -> Result<(), Error> {
+    operations.allreduce(element, Reduction::Sum, data)
+}
+
 #[test]
 fn calls_that_differ_are_both_named_and_nothing_is_handed_out() {
-    let ranks = &Ranks::new(2, 1);
-    std::thread::scope(|scope| {
-        for rank in 0..2 {
-            scope.spawn(move || {
-                let mut trainer = Process::new(ranks, &rank.to_string(), true).join(rank, 0);
-                trainer.enter(0).unwrap();
-                let mut data = vec![1u8; 40 + 4 * rank as usize];
-                let before = data.clone();
-                let error = trainer.operations.allreduce(Element::F32, Reduction::Sum, &mut data).unwrap_err();
-                assert_eq!(error.code, Code::Mismatch, "{error}");
-                for call in
-                    ["allreduce(10 f32, sum in ring order)", "allreduce(11 f32, sum in ring order)", "the trainer"]
-                {
-                    assert!(error.message.contains(call), "{call} isn't in: {error}");
+    for calls in &DIFFERING {
+        for shares_memory in [true, false] {
+            let ranks = &Ranks::new(2, 1);
+            std::thread::scope(|scope| {
+                for rank in 0..2 {
+                    scope.spawn(move || {
+                        let mut trainer = Process::new(ranks, &rank.to_string(), shares_memory).join(rank, 0);
+                        trainer.enter(0).unwrap();
+                        let mut data = [1u8; 48];
+                        let error = (calls[rank as usize].0)(&trainer.operations, &mut data).unwrap_err();
+                        assert_eq!(error.code, Code::Mismatch, "{error}");
+                        for call in [calls[0].1, calls[1].1, "the trainer"] {
+                            assert!(error.message.contains(call), "{call} isn't in: {error}");
+                        }
+                        assert_eq!(data, [1; 48]);
+                        assert_eq!(trainer.operations.broadcast(&mut data, Rank(0)).unwrap_err().code, Code::BadState);
+                    });
                 }
-                assert_eq!(data, before);
-                assert_eq!(trainer.operations.broadcast(&mut data, Rank(0)).unwrap_err().code, Code::BadState);
             });
         }
-    });
+    }
+}
+
+#[test]
+fn two_roots_of_one_broadcast_need_nobody_and_are_found_in_the_next_call() {
+    for shares_memory in [true, false] {
+        let ranks = &Ranks::new(2, 1);
+        std::thread::scope(|scope| {
+            for rank in 0..2 {
+                scope.spawn(move || {
+                    let mut trainer = Process::new(ranks, &rank.to_string(), shares_memory).join(rank, 0);
+                    trainer.enter(0).unwrap();
+                    let mut data = [rank as u8; 48];
+                    let first = trainer.operations.broadcast(&mut data, Rank(rank));
+                    let error = first.and_then(|()| sum(&trainer.operations, Element::U8, &mut data)).unwrap_err();
+                    assert_eq!(error.code, Code::Mismatch, "{error}");
+                    assert!(error.message.contains("broadcast(48 u8, root "), "{error}");
+                    assert_eq!(data, [rank as u8; 48]);
+                });
+            }
+        });
+    }
 }
 
 #[test]

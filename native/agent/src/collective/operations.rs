@@ -19,6 +19,7 @@ use rejoin_protocol::ids::{Rank, Version};
 use rejoin_transport::shm::Segment;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
 ///
@@ -152,7 +153,7 @@ impl Operations {
     /// All ranks get what each has, in rank order; `sizes` says how many bytes each has, the same at all ranks.
     ///
     /// # Errors
-    /// As [`Operations::allreduce`]; `BadArgument` when the sizes aren't those of all ranks, of `own` and of `received`.
+    /// As [`Operations::allreduce`], `Mismatch` for other sizes too; `BadArgument` when the sizes aren't those of all ranks, of `own` and of `received`.
     pub fn allgather_v(&self, own: &[u8], sizes: &[u64], received: &mut [u8]) -> Result<(), Error> {
         let mut inner = self.inner.lock();
         let (rank, world) = (inner.calls.rank().0 as usize, inner.calls.world() as usize);
@@ -169,7 +170,8 @@ impl Operations {
                 ),
             ));
         }
-        let call = self.moving(Operation::AllgatherUnequal, received.len(), None)?;
+        let mut call = self.moving(Operation::AllgatherUnequal, received.len(), None)?;
+        call.reduction = parts(sizes).into();
         let shape = Shape::Parts { part_bytes: sizes.iter().map(|size| *size as usize).collect() };
         let result = inner.run(&self.trainer, &call, shape, &plain(), own)?;
         received.copy_from_slice(&result);
@@ -233,6 +235,17 @@ impl Operations {
     }
 }
 
+/// What is compared of the sizes of parts: all of them, of which only the first are told where there are many.
+fn parts(sizes: &[u64]) -> String {
+    const TOLD: usize = 16;
+    let told: Vec<String> = sizes.iter().take(TOLD).map(u64::to_string).collect();
+    let told = told.join(" + ");
+    if sizes.len() <= TOLD {
+        return told;
+    }
+    format!("{told} + ..., digest {:016x}", xxh3_64(bytemuck::cast_slice(sizes)))
+}
+
 impl Inner {
     fn run(
         &mut self,
@@ -287,5 +300,23 @@ impl Inner {
 impl std::fmt::Debug for Operations {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Operations({})", self.trainer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_of_parts_that_differ_anywhere_are_told_apart_and_few_are_told_whole() {
+        assert_eq!(parts(&[2, 0, 5]), "2 + 0 + 5");
+        let many = vec![7; 1000];
+        let mut other = many.clone();
+        other.swap(0, 1);
+        assert_eq!(parts(&many), parts(&other));
+        other[998] = 8;
+        other[999] = 6;
+        assert_ne!(parts(&many), parts(&other));
+        assert!(parts(&many).len() < 120, "{}", parts(&many));
     }
 }

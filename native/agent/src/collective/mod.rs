@@ -17,6 +17,7 @@ mod inbox;
 mod lines;
 mod memory;
 mod mismatch;
+mod naps;
 mod notes;
 mod operations;
 mod options;

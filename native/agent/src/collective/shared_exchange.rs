@@ -3,6 +3,7 @@
 use super::exchange::{sleep, Went};
 use super::lines::{Lines, Trouble};
 use super::memory::Entered;
+use super::naps::Naps;
 use super::seat::Seat;
 use super::shape::Shape;
 use super::way::Tools;
@@ -13,12 +14,7 @@ use rejoin_protocol::collective::sharing;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Rank};
 use rejoin_transport::shm::Group;
-use std::time::{Duration, Instant};
-
-/// Longest sleep for another rank's post, which ends it. What else may have changed is looked at after it.
-const NAP: Duration = Duration::from_millis(2);
-/// Links are looked at before the first sleep and then after so many: a look is a system call for each rank that is waited for.
-const NAPS_BETWEEN_LOOKS: u32 = 16;
+use std::time::Instant;
 
 const _: () = assert!(COMMON_BYTES == sharing::COMMON_BYTES, "what boards compare is what identities have in common");
 
@@ -91,7 +87,7 @@ impl SharedExchange {
         let Some(entered) = memory.entered(self.expected.attempt) else {
             return Went::Failed(Error::new(Code::Internal, "a collective is under way on boards that were given up"));
         };
-        let mut naps = 0;
+        let mut naps = Naps::default();
         loop {
             if !self.is_over {
                 let before = self.machine.progress();
@@ -131,6 +127,7 @@ impl SharedExchange {
                 }
                 if self.machine.progress() > before {
                     entered.patience.reset();
+                    naps.begin_again();
                 }
             }
             if seat.changes() != seen {
@@ -144,9 +141,7 @@ impl SharedExchange {
             if now >= deadline {
                 return Went::Late;
             }
-            let looks_at_links = naps % NAPS_BETWEEN_LOOKS == 0;
-            naps += 1;
-            if let Some(trouble) = self.ended(entered, looks_at_links.then_some(&mut **lines), seat) {
+            if let Some(trouble) = self.ended(entered, naps.looks_at_links().then_some(&mut **lines), seat) {
                 return Went::Trouble(trouble);
             }
             if lines.has_to_tell(now) {
@@ -157,7 +152,7 @@ impl SharedExchange {
                 Rest::Nothing => {}
                 Rest::UntilPosted(peer, beat) => {
                     notes.waiting(|| Some(peer));
-                    entered.group.sleep(peer, beat, left.min(NAP));
+                    entered.group.sleep(peer, beat, left.min(naps.next()));
                 }
                 Rest::UntilChanged => {
                     notes.waiting(|| None);

@@ -186,7 +186,10 @@ impl Agent {
     }
 
     /// Copies a model that is to be stored: its bytes and their digest.
-    pub(crate) fn copy(&self, model: &[u8]) -> (Bytes, u128) {
+    ///
+    /// # Errors
+    /// `OutOfSpace` when there is no memory for it.
+    pub(crate) fn copy(&self, model: &[u8]) -> Result<(Bytes, u128), Error> {
         self.shared.store.copy(model)
     }
 

@@ -17,6 +17,7 @@ mod links;
 pub mod logging;
 pub mod logs;
 mod plane;
+mod room;
 mod store;
 mod strike;
 mod tracker;

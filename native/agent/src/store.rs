@@ -1,6 +1,7 @@
 //! The checkpoints that this process holds, whoever took them. Outlives the tasks.
 
 use crate::durable::file;
+use crate::room;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
@@ -44,10 +45,15 @@ pub struct CheckpointStore {
 
 impl CheckpointStore {
     /// A copy of a model, and its digest, made in one pass over it.
-    pub(crate) fn copy(&self, model: &[u8]) -> (Bytes, u128) {
+    ///
+    /// # Errors
+    /// `OutOfSpace` when there is no memory for it.
+    pub(crate) fn copy(&self, model: &[u8]) -> Result<(Bytes, u128), Error> {
         let mut copy = std::mem::take(&mut *self.spare.lock());
         copy.clear();
         if copy.capacity() < model.len() || copy.capacity() / 2 > model.len() {
+            drop(copy);
+            room::is_there(|| "the copy of a checkpoint".into(), model.len())?;
             copy = BytesMut::with_capacity(model.len());
         }
         let mut digest = Xxh3::new();
@@ -55,7 +61,7 @@ impl CheckpointStore {
             copy.extend_from_slice(block);
             digest.update(block);
         }
-        (copy.freeze(), digest.digest128())
+        Ok((copy.freeze(), digest.digest128()))
     }
 
     /// Keeps these bytes; bytes that are held already are not kept twice.
@@ -235,7 +241,7 @@ mod tests {
         let store = CheckpointStore::default();
         for length in [0, 1, BLOCK_BYTES - 1, 3 * BLOCK_BYTES + 7, 2 * BLOCK_BYTES] {
             let model: Vec<u8> = (0..length).map(|place| (place * 31 + length) as u8).collect();
-            let (copy, its_digest) = store.copy(&model);
+            let (copy, its_digest) = store.copy(&model).unwrap();
             assert_eq!((&copy[..], its_digest), (&model[..], digest(&model)));
             store.put(checkpoint(&model), copy).unwrap();
             store.forget(Lineage(0), Version(3));
@@ -246,15 +252,15 @@ mod tests {
     fn the_memory_of_a_forgotten_checkpoint_is_used_again_unless_somebody_reads_it() {
         let store = CheckpointStore::default();
         let model = vec![7; 100_000];
-        let (copy, _) = store.copy(&model);
+        let (copy, _) = store.copy(&model).unwrap();
         let place = copy.as_ptr();
         store.put(checkpoint(&model), copy).unwrap();
         store.forget(Lineage(0), Version(3));
-        let (again, _) = store.copy(&vec![8; 100_000]);
+        let (again, _) = store.copy(&vec![8; 100_000]).unwrap();
         assert_eq!(again.as_ptr(), place);
         store.put(checkpoint(&again), again.clone()).unwrap();
         store.forget(Lineage(0), Version(3));
-        let (elsewhere, _) = store.copy(&model);
+        let (elsewhere, _) = store.copy(&model).unwrap();
         assert_ne!(elsewhere.as_ptr(), place);
         assert_eq!(&again[..], &vec![8; 100_000][..], "a reader's bytes stay");
     }
@@ -263,12 +269,12 @@ mod tests {
     fn memory_that_waits_to_be_used_again_is_counted_until_it_is_given_up() {
         let store = CheckpointStore::default();
         let model = vec![7; 100_000];
-        let (copy, _) = store.copy(&model);
+        let (copy, _) = store.copy(&model).unwrap();
         store.put(checkpoint(&model), copy).unwrap();
         assert_eq!(store.bytes(), 100_000);
         store.forget(Lineage(0), Version(3));
         assert!(store.bytes() >= 100_000, "{} bytes wait", store.bytes());
-        let (copy, _) = store.copy(&model);
+        let (copy, _) = store.copy(&model).unwrap();
         store.put(checkpoint(&model), copy).unwrap();
         assert_eq!(store.bytes(), 100_000, "it is used again");
         store.forget(Lineage(0), Version(3));

@@ -47,6 +47,9 @@ pub(crate) unsafe fn input(
     if !overlap(data, length, output, output_length) {
         return Ok(data_bytes);
     }
+    copy.try_reserve_exact(length).map_err(|_| {
+        bad(format!("input and output overlap, and there is no memory for a copy of the input's {length} bytes; keep them apart"))
+    })?;
     copy.extend_from_slice(data_bytes);
     Ok(copy)
 }

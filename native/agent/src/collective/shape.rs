@@ -33,6 +33,17 @@ pub(super) enum Shape {
 }
 
 impl Shape {
+    /// Bytes of the result.
+    pub(super) fn result_bytes(&self, world: usize) -> usize {
+        match self {
+            Shape::Allreduce { count, element_bytes, .. } => count.saturating_mul(*element_bytes),
+            Shape::Broadcast { bytes, .. } => *bytes,
+            Shape::Allgather { part_bytes } => part_bytes.saturating_mul(world),
+            Shape::Parts { part_bytes } => part_bytes.iter().fold(0, |sum, part| sum.saturating_add(*part)),
+            Shape::Barrier => 0,
+        }
+    }
+
     /// What it is on boards with areas of this length; `None` when they are too small for one element.
     pub(super) fn shared(&self, seat: Seat, area_bytes: usize) -> Option<shared::Shape> {
         let (call, element_bytes, once) = match self {

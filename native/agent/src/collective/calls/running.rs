@@ -10,6 +10,7 @@ use crate::collective::shape::Shape;
 use crate::collective::shared_exchange::SharedExchange;
 use crate::collective::way::{Tools, Way};
 use crate::logs::Logged;
+use crate::room;
 use bytes::{Bytes, BytesMut};
 use rejoin_collectives::{Buffers, Reducer};
 use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Place};
@@ -74,6 +75,7 @@ impl Calls {
         let deadline = began + self.at_most;
         let signature = call.signature(key.as_ref());
         self.log.call(self.seat.member, || self.position(), key.as_ref(), call);
+        room::is_there(|| format!("the result of {call}"), shape.result_bytes(self.seat.world as usize))?;
         let place = self.seat.lock().participant.begin(call, key)?;
         if let (true, Input::Ready(bytes)) = (self.repeats, &input) {
             self.give(bytes);
@@ -127,7 +129,7 @@ impl Calls {
                         let inputs = if self.repeats { self.seat.lock().participant.shown() } else { 0 };
                         let expected = Expected { attempt, place, digest: signature.digest, inputs };
                         self.lines.begin(expected);
-                        let way = self.way(&shape, expected);
+                        let way = self.way(&shape, expected)?;
                         let spare = under.take().map(|under| under.result);
                         let result = spare.unwrap_or_else(|| self.seat.lock().buffer(way.result_bytes()));
                         under = Some(Under { attempt, place, way, result });
@@ -230,20 +232,24 @@ impl Calls {
     }
 
     /// How the bytes of a call go under an attempt that was decided about.
-    fn way(&mut self, shape: &Shape, expected: Expected) -> Way {
+    ///
+    /// # Errors
+    /// `OutOfSpace` when there is no memory for what it needs besides its result.
+    fn way(&mut self, shape: &Shape, expected: Expected) -> Result<Way, Error> {
         let (seat, stop_at) = (self.shapes.seat(), self.awaited_byte(expected.place));
         let entered = self.memory.entered(expected.attempt);
         let shared = entered.and_then(|entered| SharedExchange::new(seat, shape, expected, entered, stop_at));
         if let Some(exchange) = shared {
-            return Way::Memory(Box::new(exchange));
+            return Ok(Way::Memory(Box::new(exchange)));
         }
         let schedule = self.shapes.schedule(shape);
         if self.scratch.len() < schedule.scratch_bytes() {
+            room::is_there(|| "what a call holds on its way".into(), schedule.scratch_bytes())?;
             self.scratch.resize(schedule.scratch_bytes(), 0);
         }
         let mut exchange = Exchange::new(&schedule);
         exchange.stop_at = stop_at;
-        Way::Links(schedule, exchange)
+        Ok(Way::Links(schedule, exchange))
     }
 
     pub(in crate::collective) fn tell_notes(&mut self) {

@@ -6,6 +6,7 @@ use crate::collective::folding::Folding;
 use crate::collective::options::{Options, Typed};
 use crate::collective::shape::Shape;
 use crate::collective::shared_result::Shared;
+use crate::room;
 use bytes::Bytes;
 use rejoin_collectives::{Element, FoldError, Objects, Reduction};
 use rejoin_protocol::collective::{Call, Operation, Site};
@@ -134,7 +135,11 @@ impl Communicator {
     ) -> Result<(), Error> {
         let site = site(options);
         let (folding, slots) = (Folding::objects(name, limit, fold)?, Objects::new(limit));
-        let mut packed = Vec::with_capacity(objects.len() * slots.slot_bytes());
+        let bytes = objects.len().saturating_mul(slots.slot_bytes());
+        // Nothing was done yet: the handle can be used further.
+        let refused = |error: Error| Error::new(Code::BadArgument, error.message);
+        room::is_there(|| format!("a limit of {limit} bytes for each object"), bytes).map_err(refused)?;
+        let mut packed = Vec::with_capacity(bytes);
         for object in objects.iter() {
             let slot = slots.pack(object).map_err(|cause| Error::new(Code::BadArgument, cause.to_string()))?;
             packed.extend_from_slice(&slot);

@@ -101,7 +101,7 @@ impl Communicator {
 
     fn take_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
         let member = self.member();
-        let ((taken, model), (mine, own)) = (self.copied(model), self.copied(own));
+        let ((taken, model), (mine, own)) = (self.copied(model)?, self.copied(own)?);
         let taken = Checkpoint { has_own: true, ..taken };
         let mine = Checkpoint { owner: Some(member.rank), ..mine };
         self.agent.store(member, taken, model)?;
@@ -136,14 +136,14 @@ impl Communicator {
     }
 
     /// A copy of a model that begins the next version, and what it is.
-    fn copied(&self, model: &[u8]) -> (Checkpoint, Bytes) {
+    fn copied(&self, model: &[u8]) -> Result<(Checkpoint, Bytes), Error> {
         let next = self.next_version();
-        let (copy, digest) = self.agent.copy(model);
-        (digested_checkpoint(self.start.lineage, next, next.0, (copy.len() as u64, digest), false), copy)
+        let (copy, digest) = self.agent.copy(model)?;
+        Ok((digested_checkpoint(self.start.lineage, next, next.0, (copy.len() as u64, digest), false), copy))
     }
 
     fn take_checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
-        let (taken, model) = self.copied(model);
+        let (taken, model) = self.copied(model)?;
         self.agent.store(self.member(), taken, model)?;
         self.enter(taken)
     }

@@ -5,6 +5,7 @@ mod world;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
+use rejoin_agent::protocol::wire::WIRE_VERSION;
 use rejoin_agent::transport::Secret;
 use rejoin_agent::Joined;
 use std::io::{Read, Write};
@@ -158,6 +159,31 @@ fn a_tracker_that_cannot_be_reached_ends_the_join_with_its_address_and_how_long_
     let error = process.try_join(0, 0).unwrap_err();
     assert_eq!(error.code, Code::TrackerUnreachable);
     assert!(error.message.contains(&nobody.to_string()), "{}", error.message);
+}
+
+#[test]
+fn another_version_at_the_trackers_address_ends_the_join_at_once_and_both_are_named() {
+    let listener = TcpListener::bind((LOCALHOST, 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let world = World::new(1);
+    // An hour: it isn't waited for.
+    let process = world.process_with("0", world.secret.clone(), listener.local_addr().unwrap(), 3_600_000);
+    let error = std::thread::scope(|scope| {
+        let join = scope.spawn(|| process.try_join(0, 0).unwrap_err());
+        // The first try may have been made before anybody waited.
+        while !join.is_finished() {
+            if let Ok((mut newer, _)) = listener.accept() {
+                // It is hung up on when it is understood.
+                let _ = newer.write_all(&[b"RJN".as_slice(), &(WIRE_VERSION + 1).to_le_bytes(), &[0; 3]].concat());
+                let _ = newer.read(&mut [0; 64]);
+            }
+            std::thread::yield_now();
+        }
+        join.join().unwrap()
+    });
+    assert_eq!(error.code, Code::Incompatible);
+    let expected = format!("expected wire version {WIRE_VERSION}, saw {}", WIRE_VERSION + 1);
+    assert!(error.message.contains(&expected), "{}", error.message);
 }
 
 #[test]

@@ -118,6 +118,27 @@ fn a_tracker_that_is_never_reached_frees_those_who_wait_and_says_how_long() {
 }
 
 #[test]
+fn who_finds_another_version_at_the_trackers_address_is_told_at_once_unless_the_job_was_there_before() {
+    let error = Error::new(Code::Incompatible, "expected wire version 5, saw 6");
+    let mut desk = Desk::new();
+    let outputs = desk.input(Input::TrackerIncompatible { error: error.clone() });
+    assert_eq!(outputs, [Output::ConnectTracker], "nobody waits yet");
+    desk.join(0, 0);
+    let outputs = desk.input(Input::TrackerIncompatible { error: error.clone() });
+    let [Output::Free { incarnation: None, error: told, .. }, Output::Close { .. }] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(*told, error);
+
+    let mut desk = Desk::trained_to(1);
+    assert_eq!(desk.input(Input::TrackerIncompatible { error }), [Output::ConnectTracker]);
+    assert!(desk
+        .input(Input::TrackerUp)
+        .iter()
+        .any(|output| matches!(output, Output::Send(AgentMessage::Register(_)))));
+}
+
+#[test]
 fn training_goes_on_without_a_tracker_until_the_lease_runs_out() {
     let mut desk = Desk::trained_to(1);
     desk.now = 1000;

@@ -184,8 +184,8 @@ impl Handshake {
             return Err(LinkError::Incompatible(Error::new(
                 Code::Incompatible,
                 format!(
-                    "expected wire version {WIRE_VERSION}, saw {version}: the jars on driver and executors differ; use \
-                     one version of Rejoin on all of them"
+                    "expected wire version {WIRE_VERSION}, saw {version}: the two sides have other versions of Rejoin (jars on \
+                     driver and executors; launcher and library); use one everywhere"
                 ),
             )));
         }

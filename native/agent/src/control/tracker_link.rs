@@ -5,7 +5,7 @@ use mio::Interest;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::wire;
-use rejoin_transport::{Hello, Link, Purpose, Received};
+use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::time::{Duration, Instant};
 
 /// Pause between two tries.
@@ -44,6 +44,12 @@ impl Control {
     }
 
     pub(super) fn tracker_down(&mut self, reason: String) {
+        self.lost_tracker(&reason);
+        self.handle(Some(Input::TrackerDown { reason }));
+    }
+
+    /// There is no link to it any more.
+    fn lost_tracker(&mut self, reason: &str) {
         if let Some(mut link) = self.tracker_link.take() {
             let _ = self.poll.registry().deregister(link.socket());
         }
@@ -51,8 +57,7 @@ impl Control {
         // After the job's end the driver closes its tracker: that is no news.
         let level = if self.host.job_is_over() { log::Level::Debug } else { log::Level::Warn };
         log::log!(level, "{} tracker {}: {reason}", self.shared.prefix(), self.tracker);
-        self.shared.tracker_is(reason.clone());
-        self.handle(Some(Input::TrackerDown { reason }));
+        self.shared.tracker_is(reason.to_string());
     }
 
     /// Reads and writes what is there.
@@ -77,6 +82,10 @@ impl Control {
                     Err(error) => return self.tracker_down(format!("sent what can't be read: {error}")),
                 },
                 Ok(Received::Hello(_)) => return self.tracker_down("spoke as if it had connected to us".into()),
+                Err(LinkError::Incompatible(error)) if !self.tracker_established => {
+                    self.lost_tracker(&error.message);
+                    return self.handle(Some(Input::TrackerIncompatible { error }));
+                }
                 Err(cause) => return self.tracker_down(cause.to_string()),
             }
         }

@@ -53,6 +53,11 @@ pub enum Input {
         /** What was seen. */
         reason: String,
     },
+    /// What answers at the tracker's address doesn't fit this agent: another version of Rejoin.
+    TrackerIncompatible {
+        /** What was expected, what was seen. */
+        error: Error,
+    },
     /// The tracker said something.
     Tracker(TrackerMessage),
     /// A task asks to take part. Answered by exactly one of `Start`, `Over` or `Free` for this attempt.
@@ -468,6 +473,7 @@ impl Host {
         match input {
             Input::TrackerUp => self.tracker_up(),
             Input::TrackerDown { reason } => self.tracker_down(reason),
+            Input::TrackerIncompatible { error } => self.tracker_incompatible(error),
             Input::Tracker(message) => self.follow(message),
             Input::Join { rank, attempt, terms, offer } => self.join(rank, attempt, terms, offer),
             Input::Fetched { rank, incarnation, source, millis } => self.fetched(rank, incarnation, source, millis),

@@ -110,6 +110,16 @@ impl Host {
         self.close_if_done();
     }
 
+    /// Before anything was heard of the job this is no passing trouble: whoever waits would only wait in vain. Later the tracker's
+    /// port may be another's for a while. While nobody waits there is nobody to tell it, and the next try will show it again.
+    pub(super) fn tracker_incompatible(&mut self, error: Error) {
+        if self.timing.is_none() && !self.members.is_empty() {
+            self.close(error);
+        } else {
+            self.tracker_down(error.message);
+        }
+    }
+
     /// When somebody here has waited long enough for the tracker.
     pub(super) fn tracker_deadline(&self) -> Option<Millis> {
         if self.up {

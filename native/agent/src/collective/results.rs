@@ -70,8 +70,9 @@ impl Results {
     }
 
     /// Whether there is room for a buffer of so many bytes among those that wait to be used again. Then it counts as one from now on.
+    /// They take a quarter of the limit at each rank at most, and with the logs a quarter more than it over all ranks.
     pub(super) fn may_wait(&mut self, bytes: u64) -> bool {
-        let has_room = self.idle + bytes <= self.budget.memory_limit() / 4;
+        let has_room = self.idle + bytes <= self.budget.memory_limit() / 4 && !self.is_crowded_by(bytes);
         if has_room {
             self.idle += bytes;
             if self.idle - self.idle_told.min(self.idle) >= self.step() {
@@ -81,7 +82,20 @@ impl Results {
         has_room
     }
 
-    /// A buffer of so many bytes is used again.
+    /// Whether logs have grown since, so that the buffers that wait are too many.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.is_crowded_by(0)
+    }
+
+    fn is_crowded_by(&self, bytes: u64) -> bool {
+        // What the budget doesn't know of this rank is added, so that a rank alone is counted to the byte.
+        let known = self.budget.used().0 + self.budget.idle();
+        let all = known + self.memory + self.idle - self.told - self.idle_told;
+        let limit = self.budget.memory_limit();
+        all.saturating_add(bytes) > limit.saturating_add(limit / 4)
+    }
+
+    /// A buffer of so many bytes is used again, or is no more.
     pub(super) fn waits_no_more(&mut self, bytes: u64) {
         self.idle -= bytes;
         if self.idle_told - self.idle.min(self.idle_told) >= self.step() {
@@ -158,6 +172,24 @@ mod tests {
         assert_eq!(budget.used(), (100, 1792 << 10, 0), "the most was when both had some");
         drop(one);
         assert_eq!(budget.idle(), 0);
+    }
+
+    #[test]
+    fn logs_and_buffers_that_wait_keep_to_a_quarter_more_than_the_limit_over_all_ranks() {
+        const QUARTER: u64 = 1 << 20;
+        let limits = LogLimits { memory_bytes: 4 * QUARTER, ..LogLimits::default() };
+        let budget = Arc::new(Budget::new(limits, "settings"));
+        let mut ranks: Vec<Results> = (0..8).map(|_| Results::new(budget.clone())).collect();
+        let waiting = ranks.iter_mut().map(|rank| rank.may_wait(QUARTER)).filter(|may_wait| *may_wait);
+        assert_eq!(waiting.count(), 5, "without logs they have all of it");
+        assert!(!ranks[0].is_crowded());
+        ranks[7].added(2 * QUARTER);
+        assert!(ranks[0].is_crowded() && ranks[7].is_crowded(), "logs come first");
+        for rank in &mut ranks[..2] {
+            rank.waits_no_more(QUARTER);
+        }
+        assert!(ranks.iter().all(|rank| !rank.is_crowded()));
+        assert!(!ranks[0].may_wait(QUARTER), "there is no more room");
     }
 
     #[test]

@@ -156,7 +156,7 @@ impl State {
         let cost = self.results.cost(&result);
         let is_over = self.participant.finish(attempt, result);
         if is_over {
-            self.results.added(cost);
+            self.added(cost);
         }
         is_over
     }
@@ -180,7 +180,7 @@ impl State {
         let (before, cost) = (finished(self), self.results.cost(&entry.result));
         self.participant.fetched(fetch.generation, fetch.phase, seqno, entry)?;
         if finished(self) > before {
-            self.results.added(cost);
+            self.added(cost);
         }
         Ok(())
     }
@@ -212,6 +212,16 @@ impl State {
             drop(std::mem::replace(result, Logged::Spilled(there)));
             self.results.left_memory(bytes.len() as u64);
             self.keep(bytes);
+        }
+    }
+
+    /// A result of this cost is in the log. Where memory is short, that comes before buffers that wait.
+    fn added(&mut self, cost: u64) {
+        self.results.added(cost);
+        if !self.pool.is_empty() && self.results.is_crowded() {
+            for buffer in self.pool.drain(..) {
+                self.results.waits_no_more(buffer.capacity() as u64);
+            }
         }
     }
 

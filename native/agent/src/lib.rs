@@ -24,7 +24,7 @@ mod tracker;
 mod waiting;
 
 pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, MemberId};
-pub use plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+pub use plane::{AgentReports, DataPlane, NoPlane, PlanePeer, PlaneUsage};
 pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
 pub use rejoin_transport as transport;

@@ -104,6 +104,31 @@ pub trait DataPlane: Send + Sync {
     fn close(&self);
 }
 
+/// Moves nothing, for ranks that only meet and take checkpoints. It has links made on these lanes, and drops them.
+#[derive(Clone, Copy, Debug)]
+pub struct NoPlane(pub &'static [Lane]);
+
+impl DataPlane for NoPlane {
+    fn attach(&self, _: Arc<dyn AgentReports>) {}
+    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn lanes(&self, _: bool) -> &'static [Lane] {
+        self.0
+    }
+    fn start(&self, _: Rank, _: u32, _: &Start) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
+    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
+    fn hold(&self, _: Rank, _: Incarnation) -> Version {
+        Version(0)
+    }
+    fn release(&self, _: Rank, _: Incarnation) {}
+    fn faults(&self, _: Vec<FaultRule>) {}
+    fn usage(&self) -> PlaneUsage {
+        PlaneUsage::default()
+    }
+    fn close(&self) {}
+}
+
 /// What a plane tells its agent. Every call returns at once.
 pub trait AgentReports: Send + Sync {
     /// What a log line about a rank begins with: job, rank, generation, version.

@@ -7,42 +7,16 @@ use rejoin_agent::collectives::Reduction;
 use rejoin_agent::protocol::collective::Invitation;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::host::{Offer, Start};
-use rejoin_agent::protocol::ids::{Incarnation, Lane, Rank, Version};
+use rejoin_agent::protocol::host::Offer;
+use rejoin_agent::protocol::ids::{Lane, Rank};
 use rejoin_agent::protocol::tracker::Input;
-use rejoin_agent::transport::Link;
-use rejoin_agent::{Agent, AgentReports, DataPlane, PlanePeer, PlaneUsage};
+use rejoin_agent::{Agent, NoPlane};
 use std::sync::Arc;
-
-/// Moves nothing.
-struct Silent;
-
-impl DataPlane for Silent {
-    fn attach(&self, _: Arc<dyn AgentReports>) {}
-    fn seated(&self, _: Rank, _: Incarnation) {}
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        &[Lane::Collectives]
-    }
-    fn start(&self, _: Rank, _: u32, _: &Start) {}
-    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
-    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
-    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
-    fn hold(&self, _: Rank, _: Incarnation) -> Version {
-        Version(0)
-    }
-    fn release(&self, _: Rank, _: Incarnation) {}
-    fn faults(&self, _: Vec<FaultRule>) {}
-    fn usage(&self) -> PlaneUsage {
-        PlaneUsage::default()
-    }
-    fn close(&self) {}
-}
 
 #[test]
 fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
     let ranks = Ranks::new(3, 1);
-    let other = &Agent::start(ranks.config("elsewhere"), Arc::new(Silent)).unwrap();
+    let other = &Agent::start(ranks.config("elsewhere"), Arc::new(NoPlane(&[Lane::Collectives]))).unwrap();
     std::thread::scope(|scope| {
         // As a process of another namespace under the same host name would tell it.
         let board = Invitation { process: u32::MAX >> 1, descriptor: 3, nonce: 1, area_bytes: 4096 };

@@ -7,37 +7,10 @@
 use bytes::Bytes;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
-use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::host::Start;
-use rejoin_agent::protocol::ids::{Incarnation, Lane, Rank, Version};
-use rejoin_agent::transport::Link;
-use rejoin_agent::{checkpoint, digest, Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
+use rejoin_agent::protocol::ids::{Lane, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, NoPlane};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Moves nothing.
-struct Silent;
-
-impl DataPlane for Silent {
-    fn attach(&self, _: Arc<dyn AgentReports>) {}
-    fn seated(&self, _: Rank, _: Incarnation) {}
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        &[Lane::Channels]
-    }
-    fn start(&self, _: Rank, _: u32, _: &Start) {}
-    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
-    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
-    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
-    fn hold(&self, _: Rank, _: Incarnation) -> Version {
-        Version(0)
-    }
-    fn release(&self, _: Rank, _: Incarnation) {}
-    fn faults(&self, _: Vec<FaultRule>) {}
-    fn usage(&self) -> PlaneUsage {
-        PlaneUsage::default()
-    }
-    fn close(&self) {}
-}
 
 /// Version `version` of the model, which every rank computes alike.
 fn model(version: u32, length: usize) -> Bytes {
@@ -49,7 +22,7 @@ fn train() -> Result<(), Error> {
     let mut number = |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (versions, length) = (number(5) as u32, number(1000));
     let launched = Launched::from_environment()?;
-    let agent = Agent::start(launched.agent, Arc::new(Silent))?;
+    let agent = Agent::start(launched.agent, Arc::new(NoPlane(&[Lane::Channels])))?;
     let limit = Duration::from_secs(60);
     let (start, bytes) = match agent.join(launched.rank, launched.attempt, "steps".into(), limit)? {
         Joined::Start { start, bytes, .. } => (start, bytes),

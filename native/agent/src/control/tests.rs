@@ -2,9 +2,7 @@
 
 use super::*;
 use crate::fetch::Request;
-use crate::plane::{AgentReports, PlanePeer, PlaneUsage};
-use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::host::Start;
+use crate::plane::NoPlane;
 use rejoin_protocol::ids::{Lane, Lineage, Phase, Version};
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
@@ -15,30 +13,6 @@ use std::net::{IpAddr, Ipv4Addr};
 const LIMIT: Duration = Duration::from_secs(20);
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FRAME_BYTES: usize = 4 << 10;
-
-/// Ranks without anything to send.
-struct NoPlane;
-
-impl DataPlane for NoPlane {
-    fn attach(&self, _: Arc<dyn AgentReports>) {}
-    fn seated(&self, _: Rank, _: Incarnation) {}
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        &[Lane::Channels]
-    }
-    fn start(&self, _: Rank, _: u32, _: &Start) {}
-    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
-    fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
-    fn free(&self, _: Rank, _: Incarnation, _: Error) {}
-    fn hold(&self, _: Rank, _: Incarnation) -> Version {
-        Version(0)
-    }
-    fn release(&self, _: Rank, _: Incarnation) {}
-    fn faults(&self, _: Vec<FaultRule>) {}
-    fn usage(&self) -> PlaneUsage {
-        PlaneUsage::default()
-    }
-    fn close(&self) {}
-}
 
 fn keys() -> Keys {
     Keys { job: JobId([7; 16]), secret: Secret::new([9; 32]), encrypt: false }
@@ -56,7 +30,7 @@ fn control() -> Control {
         tracker: SocketAddr::new(LOCALHOST, 1),
         tracker_millis: 60_000,
     };
-    Control::new(&config, keys(), Arc::new(NoPlane), Vec::new()).unwrap().0
+    Control::new(&config, keys(), Arc::new(NoPlane(&[Lane::Channels])), Vec::new()).unwrap().0
 }
 
 fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {

@@ -8,6 +8,7 @@ mod simulate;
 mod size;
 mod timeline;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser, Subcommand};
 use rules::{duration, BadRule, Rule};
 use simulate::Family;
@@ -72,7 +73,7 @@ struct RunArguments {
     #[arg(long, value_parser = time, default_value = "5s", value_name = "TIME")]
     grace: Duration,
     /// Silence after which a process is declared lost.
-    #[arg(long, value_parser = time, default_value = "1500ms", value_name = "TIME")]
+    #[arg(long, value_parser = silence, default_value = "1500ms", value_name = "TIME")]
     lost_after: Duration,
     /// How long a rank may be missing before the job ends with an error.
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
@@ -88,7 +89,7 @@ struct RunArguments {
     #[arg(long)]
     no_shared_memory: bool,
     /// Name of the job, under which durable checkpoints are written and found again.
-    #[arg(long, requires = "durable", value_name = "NAME")]
+    #[arg(long, requires = "durable", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     job: Option<String>,
     /// Start from the newest durable checkpoint of the job's name that is whole; from the beginning if there is none.
     #[arg(long, requires = "job")]
@@ -115,6 +116,16 @@ struct RunArguments {
 
 fn time(text: &str) -> Result<Duration, BadRule> {
     duration("the time", text)
+}
+
+/// A limit of silence: below the least one a process that only waits for its turn would count as dead.
+fn silence(text: &str) -> Result<Duration, BadRule> {
+    const LEAST: Duration = Duration::from_millis(20);
+    let given = time(text)?;
+    if given < LEAST {
+        return Err(BadRule::new(format!("the time is {text:?}; expected {} ms or more", LEAST.as_millis())));
+    }
+    Ok(given)
 }
 
 fn main() -> ExitCode {
@@ -153,7 +164,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         events: arguments.events,
         timeout: arguments.timeout,
         grace: arguments.grace,
-        lost_after: arguments.lost_after.max(Duration::from_millis(20)),
+        lost_after: arguments.lost_after,
         members: arguments.members,
         durable: arguments.durable,
         durable_every: arguments.durable_every,

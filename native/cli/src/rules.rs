@@ -68,6 +68,13 @@ impl fmt::Display for BadRule {
 
 impl std::error::Error for BadRule {}
 
+impl BadRule {
+    /// With this text.
+    pub fn new(text: String) -> BadRule {
+        BadRule(text)
+    }
+}
+
 fn bad<T>(text: impl Into<String>) -> Result<T, BadRule> {
     Err(BadRule(text.into()))
 }
@@ -219,7 +226,9 @@ pub fn duration(what: &str, text: &str) -> Result<Duration, BadRule> {
     };
     match parsed {
         Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
-        _ => bad(format!("{what} is {text:?}; expected a time with its unit, as 2s or 150ms")),
+        _ => {
+            bad(format!("{what} is {text:?}; expected a time with its unit, as 2s or 150ms, of at most a day (86400s)"))
+        }
     }
 }
 

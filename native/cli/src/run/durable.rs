@@ -11,14 +11,22 @@ use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Makes a folder, and gives its whole name, for processes that may go elsewhere; empty where there is none.
+/// Makes the folder that an option names, and gives its whole name, for processes that may go elsewhere; empty where there is none.
 ///
 /// # Errors
-/// When it can't be made.
-pub fn made(folder: Option<&Path>) -> io::Result<String> {
-    let Some(folder) = folder else { return Ok(String::new()) };
-    std::fs::create_dir_all(folder)?;
-    Ok(std::fs::canonicalize(folder)?.to_string_lossy().into_owned())
+/// `Io` when it can't be made.
+pub fn made(option: &str, folder: Option<&Path>) -> Result<String, Error> {
+    let Some(path) = folder else { return Ok(String::new()) };
+    let made = std::fs::create_dir_all(path).and_then(|()| std::fs::canonicalize(path));
+    Ok(made.map_err(unusable(option, folder))?.to_string_lossy().into_owned())
+}
+
+/// What an option names can't be made or written.
+pub fn unusable<'a>(option: &'a str, path: Option<&'a Path>) -> impl FnOnce(io::Error) -> Error + 'a {
+    move |cause| {
+        let path = path.unwrap_or(Path::new("")).display();
+        Error::new(Code::Io, format!("{option} {path} can't be used: {cause}; name one that can be made and written"))
+    }
 }
 
 /// The folder of a run, and the files in it that are the run's.

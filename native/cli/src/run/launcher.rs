@@ -1,10 +1,10 @@
 //! The launcher's own thread: it starts processes, hears how they and the job end, and decides what comes next.
 
 use super::child::{describe, sealed, Child, Template};
-use super::durable::{made, Store};
+use super::durable::{made, unusable, Store};
 use super::output::Sink;
 use super::restarts::{Decision, Restarts};
-use super::status::{Ending, LOG_FAILED, RULE_NEVER_FIRED};
+use super::status::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
 use super::tracker::JobTracker;
 use super::{Happening, Options};
 use crate::record::{Fact, Recorder};
@@ -80,9 +80,10 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     rejoin_agent::logging::level(&options.log)?;
     let (sender, receiver) = unbounded();
     watch_signals(sender.clone()).map_err(io("watch for signals"))?;
-    let mut recorder = Recorder::new(options.events.as_deref()).map_err(io("make the event log"))?;
-    let durable = made(options.durable.as_deref()).map_err(io("make the folder of durable checkpoints"))?;
-    let spill = made(options.spill.as_deref()).map_err(io("make the folder of logs on disk (--spill)"))?;
+    let events = options.events.as_deref();
+    let mut recorder = Recorder::new(events).map_err(unusable("--events", events))?;
+    let durable = made("--durable", options.durable.as_deref())?;
+    let spill = made("--spill", options.spill.as_deref())?;
     let (job, secret) = (JobId::random()?, Secret::random()?);
     let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
     let store = Store::open(options, job)?;
@@ -492,8 +493,11 @@ impl Run<'_> {
         self.recorder.fact(None, Fact::Over { status, reason });
         if let Some(cause) = self.recorder.failure() {
             self.say(&format!("the event log could not be written to its end: {cause}"));
-            status = if status == 0 { LOG_FAILED } else { status };
         }
-        status
+        let is_lost = self.recorder.failure().is_some() || self.template.sink.has_lost_lines();
+        match status {
+            0 if is_lost => OUTPUT_FAILED,
+            status => status,
+        }
     }
 }

@@ -9,7 +9,8 @@ const LINE_LIMIT: u64 = 1 << 20;
 /// Where lines go: standard output and standard error of the launcher. Both may be the same terminal, so one lock is for both.
 #[derive(Clone, Default)]
 pub struct Sink {
-    lock: Arc<Mutex<()>>,
+    /// Whether lines were lost, which is told once.
+    has_lost_lines: Arc<Mutex<bool>>,
 }
 
 /// Which of the two.
@@ -46,12 +47,28 @@ impl Sink {
 
     fn write(&self, line: &[u8], stream: Stream) {
         // Nothing is left half done by a thread that panicked while it held the lock.
-        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nobody reads any more: the ranks go on all the same, and their exit status tells how they ended.
-        let _ = match stream {
+        let mut has_lost_lines = self.has_lost_lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = match stream {
             Stream::Out => io::stdout().lock().write_all(line).and_then(|()| io::stdout().lock().flush()),
             Stream::Err => io::stderr().lock().write_all(line),
         };
+        match written {
+            Ok(()) => {}
+            // Nobody reads any more: the ranks go on all the same, and their exit status tells how they ended.
+            Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {}
+            Err(_) if *has_lost_lines => {}
+            Err(cause) => {
+                *has_lost_lines = true;
+                let text =
+                    format!("rejoin: what the ranks print can't be written, and is lost from here on: {cause}\n");
+                let _ = io::stderr().lock().write_all(text.as_bytes()); // there is no other place to tell it
+            }
+        }
+    }
+
+    /// Whether something that was printed could not be written, though somebody may have wanted to read it.
+    pub fn has_lost_lines(&self) -> bool {
+        *self.has_lost_lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -4,11 +4,12 @@
 pub const STATUSES: &str = "\
 Exit status:
     0  every rank ended with status 0, and every kill rule fired
+    1  the run was not begun: an option names what can't be used
     2  the command line was not understood
     3  a rank failed and was not started again (no --restart, or --restarts used up)
     4  the job ended with an error (the tracker's or the ranks': a mismatch, missing ranks, …)
     5  all went well, but a kill rule never fired
-    6  the event log could not be written to its end
+    6  the event log, or what the ranks print, could not be written to its end
   124  --timeout was reached
   126  the program could not be run      127  it was not found
   128+N  the launcher was told to end by signal N (130: Ctrl-C, 143: SIGTERM)";
@@ -59,5 +60,5 @@ impl Ending {
 
 /// Status when a kill rule never fired though all else went well.
 pub const RULE_NEVER_FIRED: u8 = 5;
-/// Status when the event log isn't whole though all else went well.
-pub const LOG_FAILED: u8 = 6;
+/// Status when the event log, or what the ranks have printed, isn't whole though all else went well.
+pub const OUTPUT_FAILED: u8 = 6;

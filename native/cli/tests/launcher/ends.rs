@@ -37,6 +37,20 @@ fn a_command_line_that_is_not_understood_ends_with_status_2_and_says_why() {
     run(&["-n", "0", "--", "true"]).ended(2).says("1..=4096");
     run(&["-n", "2", "--kill", "rank=5,at=join", "--", "true"]).ended(2).says("ranks are 0 to 1");
     run(&["-n", "2", "--kill", "rank=1,at=lunch", "--", "true"]).ended(2).says("at=lunch is unknown");
+    run(&["-n", "2", "--members", "90000s", "--", "true"]).ended(2).says("at most a day");
+    run(&["-n", "2", "--durable", "folder", "--job", "", "--", "true"]).ended(2).says("--job");
+    let ran = finish(&mut rejoin(&["run", "-n", "2", "--lost-after", "1ms", "--", "true"]));
+    ran.ended(2).says("--lost-after").says("20 ms or more");
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named_with_its_option_and_nothing_is_run() {
+    for option in ["--events", "--durable", "--spill"] {
+        // Below a file there is no folder.
+        let ran = run(&["-n", "2", option, "/etc/passwd/below", "--", "echo", "it runs"]).ended(1);
+        ran.says(&format!("{option} /etc/passwd/below can't be used"));
+        assert_eq!(ran.out, "");
+    }
 }
 
 #[test]

@@ -47,6 +47,6 @@ fn a_file_that_is_no_log_is_refused_with_the_line() {
 
 #[test]
 fn a_log_that_cannot_be_written_is_told() {
-    run(&["-n", "1", "--events", "/nowhere/log", "--", "true"]).ended(1).says("make the event log");
+    run(&["-n", "1", "--events", "/nowhere/log", "--", "true"]).ended(1).says("--events /nowhere/log can't be used");
     run(&["-n", "1", "--events", "/dev/full", "--", "true"]).ended(6).says("could not be written to its end");
 }

@@ -1,6 +1,16 @@
 //! What ranks print, and what they are given.
 
-use crate::harness::{example, run};
+use crate::harness::{example, rejoin, run};
+
+#[test]
+fn lines_that_can_not_be_written_are_told_once_and_end_the_run_with_status_6() {
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+    let mut command = rejoin(&["run", "--timeout", "50s", "-n", "2", "--", "sh", "-c", "echo one; echo two"]);
+    let output = command.stdout(full).output().expect("the binary can be run");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert_eq!(output.status.code(), Some(6), "{said}");
+    assert_eq!(said.matches("what the ranks print can't be written").count(), 1, "{said}");
+}
 
 #[test]
 fn every_line_is_whole_and_has_its_rank_before_it() {

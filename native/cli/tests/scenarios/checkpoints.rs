@@ -1,6 +1,6 @@
 //! Lazy and durable checkpoints: made when somebody needs them, and there when nobody is left.
 
-use crate::harness::{example, run, until, Background};
+use crate::harness::{example, run, run_with, until, Background};
 use crate::{at, digest, survive_with};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -86,6 +86,51 @@ fn all_die_at_once(extra: &[&str], program: &[&str]) -> (Background, PathBuf) {
     (run, log)
 }
 
+/// Four ranks with a model of 26 MB, one of which dies, and whatever else these rules do. For each rank that came back: who it is, and
+/// the addresses of those who gave it parts of the model.
+fn restored(rules: &[&str]) -> Vec<(u64, Vec<String>)> {
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let (path, scenario) = (log.path().display().to_string(), example("scenario"));
+    let mut arguments = vec!["-n", "4", "--restart", "--events", &path];
+    rules.iter().for_each(|rule| arguments.extend(["--kill", rule]));
+    arguments.extend(["--", &scenario, "3", "6500000", "big"]);
+    // Who only waits for its turn on a busy machine isn't taken for dead: who dies here is counted.
+    let ran = run_with("40s", &arguments).ended(0);
+    for rule in rules {
+        ran.says(&format!("rule `{rule}` struck"));
+    }
+    assert!(!ran.out.contains("WRONG"), "{}", ran.out);
+    digest(&ran);
+    let text = events(log.path());
+    let after = |line: &str, word: &str| line.split_once(word).map(|(_, rest)| rest.to_string());
+    let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
+    let found = text.lines().filter_map(|line| after(line, "\"Restored\":")).map(|line| {
+        let field = |name: &str| after(&line, &format!("\"{name}\":")).unwrap_or_else(|| panic!("{name} in {line}"));
+        assert_eq!(number(&field("bytes")), Some(26_000_000), "{line}");
+        let source = field("source");
+        let holders = source.trim_start_matches('"').split('"').next().unwrap_or_default().split(", ");
+        (number(&field("rank")).expect("a rank"), holders.map(String::from).collect())
+    });
+    found.collect()
+}
+
+#[test]
+fn a_large_model_comes_in_stripes_from_all_who_hold_it() {
+    let restored = restored(&["rank=1,version=2,seqno=0"]);
+    let [(1, holders)] = &restored[..] else { panic!("rank 1 alone was restored: {restored:?}") };
+    assert_eq!(holders.len(), 3, "a stripe of each of the others: {holders:?}");
+}
+
+#[test]
+fn when_a_holder_dies_as_it_is_asked_for_its_stripe_the_others_bring_it() {
+    // All three are asked, so the rule strikes whoever it names.
+    let restored = restored(&["rank=1,version=2,seqno=0", "rank=3,at=serving"]);
+    let mut ranks: Vec<u64> = restored.iter().map(|(rank, _)| *rank).collect();
+    ranks.sort();
+    assert_eq!(ranks, [1, 3], "{restored:?}");
+    assert!(restored.iter().all(|(_, holders)| holders.len() >= 2), "{restored:?}");
+}
+
 #[test]
 fn lazy_checkpoints_are_made_for_those_who_come_back_and_for_nobody_else() {
     let undisturbed = run(&["-n", "10", "--", &example("scenario"), "3", "10000", "lazy"]).ended(0);
@@ -151,6 +196,21 @@ fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoin
         let kept: Vec<&str> = global.filter_map(|name| name.split_once('-')).map(|(_, rest)| rest).collect();
         assert_eq!(kept, ["000001-0000000003.checkpoint", "000001-0000000004.checkpoint"]);
     }
+}
+
+#[test]
+fn a_durable_checkpoint_is_written_every_so_many_versions_and_resumed_from() {
+    let durable = tempfile::tempdir().expect("a folder");
+    let folder = durable.path().display().to_string();
+    let scenario = example("scenario");
+    let options =
+        ["-n", "3", "--durable", &folder, "--durable-every", "3", "--job", "a model", "--resume", "--", &scenario];
+    run(&[&options[..], &["7"]].concat()).ended(0);
+    let names = files(durable.path());
+    let kept: Vec<&str> = names.iter().filter_map(|name| Some(name.split_once("-000000-")?.1)).collect();
+    assert_eq!(kept, ["0000000003.checkpoint", "0000000006.checkpoint"]);
+    let resumed = run(&[&options[..], &["8"]].concat()).ended(0);
+    assert_eq!(resumed.out.matches("starts at version 6").count(), 3, "{}", resumed.out);
 }
 
 #[test]

@@ -67,6 +67,10 @@ struct Joined {
 
 impl Joined {
     fn start() -> Joined {
+        Joined::start_with(&[])
+    }
+
+    fn start_with(options: &[&str]) -> Joined {
         let folder = tempfile::tempdir().expect("a folder");
         let go = folder.path().join("go");
         let script = format!(
@@ -77,7 +81,7 @@ impl Joined {
             example("scenario")
         );
         let log = folder.path().join("events.jsonl").display().to_string();
-        let run = Background::start(&["-n", "4", "--events", &log, "--", "sh", "-c", &script]);
+        let run = Background::start(&[&["-n", "4", "--events", &log], options, &["--", "sh", "-c", &script]].concat());
         let secret = run.printed("secret ", 4)[0].clone();
         let bytes: Vec<u8> = (0..32)
             .map(|at| u8::from_str_radix(&secret[2 * at..2 * at + 2], 16).expect("hexadecimal digits"))
@@ -127,6 +131,17 @@ fn an_older_try_of_a_rank_that_lives_is_turned_away_although_it_knows_the_secret
     assert_eq!(refused.expect("the seat is taken").code, Code::Fenced);
     let events = joined.ends_well();
     assert!(events.contains("RankRefused") && !events.contains("RankLost"), "{events}");
+}
+
+#[test]
+fn an_incarnation_that_was_lost_is_not_let_in_again_although_it_knows_the_secret() {
+    let joined = Joined::start_with(&["--restart", "--kill", "rank=1,at=join"]);
+    until("rank 1 has come back", || joined.events().contains("{\"RankJoined\":{\"rank\":1,\"incarnation\":1,"));
+    let agent = joined.agent(joined.tracker);
+    let refused = agent.join(Rank(1), Attempt { stage: 0, task: 0 }, "scenario", Limits::default()).err();
+    assert_eq!(refused.expect("a newer one has the seat").code, Code::Fenced);
+    let events = joined.ends_well();
+    assert_eq!(events.matches("\"RankLost\"").count(), 1, "only the first one: {events}");
 }
 
 #[test]

@@ -463,7 +463,8 @@ class Process(_Owner):
     ``job`` is 32 hexadecimal digits, ``secret`` 32 bytes, ``tracker`` an address with a port, ``executor`` a name that no other
     process of the job has, ``listen`` the IP address that peers reach this process at. ``log_memory`` and ``log_disk`` are the bytes
     that results for ranks that come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's folder
-    for temporary files).
+    for temporary files). ``durable`` is a folder that is there and that all processes of the job see: every ``durable_every`` versions
+    a checkpoint is written there, and should all processes die at once, the newest whole one is gone on from.
     """
 
     def __init__(
@@ -481,6 +482,8 @@ class Process(_Owner):
         log_memory: Optional[int] = None,
         log_disk: Optional[int] = None,
         spill: Optional[str] = None,
+        durable: Optional[str] = None,
+        durable_every: int = 1,
     ) -> None:
         super().__init__(None)
         secret = raw("the secret", secret).tobytes()
@@ -495,6 +498,8 @@ class Process(_Owner):
         config.log_memory = 0 if log_memory is None else max(1, given.number("log_memory", log_memory, 64))
         config.log_disk = 0 if log_disk is None else max(1, given.number("log_disk", log_disk, 64))
         config.spill = None if spill is None else os.fsencode(spill)
+        config.durable = None if durable is None else os.fsencode(durable)
+        config.durable_every = 0 if durable is None else max(1, given.number("durable_every", durable_every, 32))
         handle = ctypes.c_void_p()
         status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
         self._handle = handle.value

@@ -64,6 +64,8 @@ class Config(ctypes.Structure):
         ("log_memory", ctypes.c_uint64),
         ("log_disk", ctypes.c_uint64),
         ("spill", ctypes.c_char_p),
+        ("durable", ctypes.c_char_p),
+        ("durable_every", ctypes.c_uint32),
     ]
 
 

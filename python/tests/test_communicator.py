@@ -257,6 +257,27 @@ class Calls(Launched):
         self.assertIn("OUT_OF_SPACE", err)
         self.assertIn("--log-memory", err)
 
+    def test_a_result_that_has_no_room_in_memory_ends_the_job_and_not_the_process(self):
+        program = BEGIN + """
+    import resource
+
+    with rejoin.join() as ranks:
+        array = np.zeros(25_000_000)
+        pages = int(open("/proc/self/statm").read().split()[0])
+        # Room for anything but a second array.
+        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + (100 << 20),) * 2)
+        for call in (lambda: ranks.allreduce(array), lambda: ranks.allreduce(array[:1])):
+            try:
+                call()
+            except rejoin.RejoinError as error:
+                print(error, flush=True)
+        raise SystemExit(1)
+    """
+        out, err = self.run_ranks(1, program, status=4)
+        self.assertIn("OUT_OF_SPACE: the result of allreduce(25000000 f64, sum)", out)
+        self.assertIn("needs 200000000 bytes of memory at once", out)
+        self.assertIn("BAD_STATE", out)
+
     def test_different_calls_are_named_with_their_sites_in_python(self):
         program = BEGIN + """
     with rejoin.join() as ranks:
@@ -286,6 +307,10 @@ class Alone(unittest.TestCase):
     def test_a_configuration_that_cannot_be_used_says_which_part(self):
         with self.assertRaisesRegex(rejoin.RejoinError, "config.job is '?\"?12"):
             rejoin.Process("12", bytes(32), "127.0.0.1:1", "here")
+        with self.assertRaisesRegex(rejoin.RejoinError, "config.job is"):
+            rejoin.Process("+" + "0" * 31, bytes(32), "127.0.0.1:1", "here")
+        with self.assertRaisesRegex(rejoin.RejoinError, "/nowhere/at-all"):
+            rejoin.Process("0" * 32, bytes(32), "127.0.0.1:1", "here", durable="/nowhere/at-all")
         with self.assertRaisesRegex(rejoin.RejoinError, "31 bytes; expected 32"):
             rejoin.Process("0" * 32, bytes(31), "127.0.0.1:1", "here")
 

@@ -211,14 +211,18 @@ typedef struct rejoin_config {
                                        this process; older ones go to disk; 0: 1 GiB */
     uint64_t log_disk;              /* the same on disk, where more is REJOIN_OUT_OF_SPACE; 0: 16 GiB; 1 is as good as none */
     const char *spill;              /* the folder for those on disk, in files without names; NULL: the system's for temporary files */
+    const char *durable;            /* a folder that is there and that all processes of the job see, where checkpoints are written in the
+                                       background: should all processes die at once, the newest whole one is gone on from; NULL: none */
+    uint32_t durable_every;         /* every how many versions one is written; 0: 1 */
 } rejoin_config;
 
-#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL}
+#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0}
 
 /*
  * Starts this process's part: a listener and one thread. *process is set whatever is returned, as with rejoin_join_launched().
  *
- * Returns REJOIN_BAD_ARGUMENT for a setting that can't be used, REJOIN_IO when no port or thread is to be had.
+ * Returns REJOIN_BAD_ARGUMENT for a setting that can't be used, REJOIN_IO when no port or thread is to be had or
+ * the folder of durable checkpoints can't be read.
  */
 rejoin_status rejoin_process_start(const rejoin_config *config, rejoin_process **process);
 

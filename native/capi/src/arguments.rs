@@ -2,6 +2,7 @@
 
 use crate::numbers::{order, unknown};
 use rejoin_agent::collective::{Boot, Limits, Options, Settings};
+use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -78,6 +79,10 @@ pub struct RejoinConfig {
     pub log_disk: u64,
     /// Folder.
     pub spill: *const c_char,
+    /// Folder of durable checkpoints.
+    pub durable: *const c_char,
+    /// Versions.
+    pub durable_every: u32,
 }
 
 pub(crate) fn bad(text: String) -> Error {
@@ -238,7 +243,9 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
     let optional = |what: &str, value| unsafe { text(what, value) };
     let needed = |what: &str, value| optional(what, value)?.ok_or_else(|| bad(format!("config.{what} is NULL")));
     let job = needed("job", given.job)?;
-    let number = (job.len() == 32).then(|| u128::from_str_radix(&job, 16).ok()).flatten();
+    // A sign would be read as a digit.
+    let is_number = job.len() == 32 && job.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_number.then(|| u128::from_str_radix(&job, 16).ok()).flatten();
     let number = number.ok_or_else(|| bad(format!("config.job is {job:?}; expected 32 hexadecimal digits")))?;
     if given.secret.is_null() {
         return Err(bad("config.secret is NULL; expected 32 bytes".into()));
@@ -254,6 +261,17 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
         disk_bytes: or(given.log_disk, default.disk_bytes),
         folder: optional("spill", given.spill)?.map_or(default.folder, PathBuf::from),
     };
+    let durable = optional("durable", given.durable)?.map(|folder| Durable {
+        folder: folder.into(),
+        every: given.durable_every.max(1),
+        identity: None,
+    });
+    if durable.is_none() && given.durable_every > 0 {
+        return Err(bad(format!(
+            "config.durable_every is {}, but config.durable names no folder",
+            given.durable_every
+        )));
+    }
     let agent = AgentConfig {
         job: JobId(number.to_be_bytes()),
         secret: Secret::new(secret),
@@ -265,7 +283,7 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
         tracker: parse("tracker", &needed("tracker", given.tracker)?, "an address with a port, as 127.0.0.1:4711")?,
         tracker_millis: millis,
     };
-    Ok((agent, Settings { logs, ..Settings::default() }))
+    Ok((agent, Settings { logs, durable }))
 }
 
 fn parse<T: FromStr>(what: &str, value: &str, expected: &str) -> Result<T, Error> {

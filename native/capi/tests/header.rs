@@ -114,7 +114,12 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
         host,
         executor,
         encrypt,
-        tracker_timeout_millis
+        tracker_timeout_millis,
+        log_memory,
+        log_disk,
+        spill,
+        durable,
+        durable_every
     );
     source.push_str("return 0;\n}\n");
     let printed = compile("cc", &["-x", "c", "-std=c99"], &source, true);

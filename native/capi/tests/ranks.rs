@@ -4,7 +4,9 @@ mod job;
 
 use job::*;
 use rejoin::*;
-use std::ffi::c_void;
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::ids::Version;
+use std::ffi::{c_void, CString};
 use std::mem::size_of;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -74,6 +76,38 @@ fn the_settings_of_logs_are_the_processs_and_an_error_names_them() {
     assert!(said.contains("20000") && said.contains("log_memory"), "{said}");
     // SAFETY: it is closed once.
     unsafe { rejoin_process_close(process) };
+}
+
+#[test]
+fn when_all_processes_are_gone_those_who_come_go_on_from_the_durable_checkpoint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = CString::new(folder.path().display().to_string()).expect("no zero byte");
+    let job = Job::new(1);
+    let live = |executor: &std::ffi::CStr, task, work: &dyn Fn(&Rank)| {
+        let process = job.process_with(executor, |config| (config.durable, config.durable_every) = (path.as_ptr(), 2));
+        let (rank, status) = job.join(process, 0, task);
+        rank.check(status);
+        work(&rank);
+        drop(rank);
+        // SAFETY: it is closed once.
+        unsafe { rejoin_process_close(process) };
+    };
+    live(c"one", 0, &|rank| {
+        for model in [b"first", b"secnd", b"third"] {
+            // SAFETY: the bytes are there.
+            rank.check(unsafe { rejoin_checkpoint(rank.0, model.as_ptr().cast(), model.len(), null()) });
+        }
+        job.until("version 2 is durable", |event| matches!(event, Event::DurableWritten { version: Version(2), .. }));
+    });
+    live(c"another", 1, &|rank| {
+        let (mut version, mut model, mut bytes) = (0, null(), 0);
+        // SAFETY: there is room for all.
+        unsafe {
+            rank.check(rejoin_load(rank.0, &mut version, &mut model, &mut bytes));
+            assert_eq!((version, std::slice::from_raw_parts(model.cast::<u8>(), bytes)), (2, &b"secnd"[..]));
+        }
+        rank.check(rank.finish(b"end"));
+    });
 }
 
 #[test]
@@ -526,6 +560,8 @@ fn a_configuration_that_cannot_be_used_says_which_part() {
         log_memory: 0,
         log_disk: 0,
         spill: null(),
+        durable: null(),
+        durable_every: 0,
     };
     // SAFETY: what is not NULL is there.
     unsafe {

@@ -1,12 +1,14 @@
 //! One job whose ranks are threads that call C's functions.
 
 use rejoin::*;
+use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{random_u64, JobId, PortRange, Secret};
-use rejoin_agent::{TrackerServer, TrackerServerConfig};
+use rejoin_agent::{Told, TrackerServer, TrackerServerConfig};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null, null_mut};
+use std::time::{Duration, Instant};
 
 pub const BAD_ARGUMENT: i32 = 1;
 pub const BAD_STATE: i32 = 2;
@@ -98,6 +100,18 @@ impl Job {
         Job { tracker: tracker.expect("a tracker"), name, secret, world }
     }
 
+    /// Waits for something that the tracker tells.
+    pub fn until(&self, what: &str, wanted: impl Fn(&Event) -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            let told = self.tracker.poll(Duration::from_millis(50)).expect("the tracker lives");
+            if matches!(&told, Some(Told::Event(event)) if wanted(event)) {
+                return;
+            }
+        }
+        panic!("never happened: {what}");
+    }
+
     /// A process's handle.
     pub fn process(&self, executor: &CStr) -> *mut RejoinProcess {
         self.process_with(executor, |_| {})
@@ -120,6 +134,8 @@ impl Job {
             log_memory: 0,
             log_disk: 0,
             spill: null(),
+            durable: null(),
+            durable_every: 0,
         };
         change(&mut config);
         let mut process = null_mut();

@@ -5,7 +5,7 @@ mod support;
 
 use collective_support::*;
 use rejoin_protocol::collective::{Next, Output, Plan};
-use rejoin_protocol::ids::{AgentId, Lineage, Phase};
+use rejoin_protocol::ids::{AgentId, Lineage, Phase, Rank};
 use rejoin_protocol::message::RankState;
 use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
 
@@ -139,6 +139,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
     let holders: Vec<_> = phase.holders.iter().map(|(at, finished)| (at.agent.0, *finished)).collect();
     assert_eq!(holders, [(3, 3), (2, 4), (1, 5)]);
     assert_eq!(plan.phase(version(1)).unwrap().finished, 2);
+    assert_eq!(plan.vacant, [Rank(3)], "nobody sends to who has died");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
     assert!(u64::from(sum.lives) > 10_800 * times(), "{sum:?}");
     // In every third job ranks share memory, mostly all of them.
     assert!(u64::from(sum.shared) > 10_000 * times(), "{sum:?}");
-    assert!(sum.losses > 5_000 && sum.replayed > 5_000 && sum.computed > 100_000, "{sum:?}");
+    assert!(sum.losses > 5_000 && sum.replayed > 4_500 && sum.computed > 100_000, "{sum:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use super::way::Tools;
 use mio::{Events, Poll};
 use rejoin_collectives::{Buffers, FoldError, Reducer, Schedule, StepMachine};
 use rejoin_protocol::error::Error;
+use rejoin_protocol::ids::Rank;
 use std::time::{Duration, Instant};
 
 /// Most bytes of one frame.
@@ -41,6 +42,8 @@ pub(super) enum Went {
 pub(super) struct Exchange {
     machine: StepMachine,
     peers: Vec<usize>,
+    /// Which of them nobody is under this attempt: what is for them counts as gone.
+    vacant: Vec<usize>,
     /// Bytes handed to the lines.
     pub(super) sent: u64,
     /// Stop once when so many bytes were sent: a fault rule waits for it.
@@ -48,8 +51,15 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(schedule: &Schedule) -> Self {
-        Exchange { machine: StepMachine::new(schedule), peers: schedule.peers().collect(), sent: 0, stop_at: None }
+    pub(super) fn new(schedule: &Schedule, vacant: &[Rank]) -> Self {
+        let vacant = vacant.iter().map(|rank| rank.0 as usize).collect();
+        Exchange {
+            machine: StepMachine::new(schedule),
+            peers: schedule.peers().collect(),
+            vacant,
+            sent: 0,
+            stop_at: None,
+        }
     }
 
     /// Goes on until it is done or something else has to be done first.
@@ -130,6 +140,13 @@ impl Exchange {
         let mut all_gone = true;
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
+            if self.vacant.contains(&peer) {
+                // Whoever has what he needs goes on without the dead. Who comes next finds the result in the others' logs.
+                let bytes = self.machine.sendable(schedule, peer).map(|extent| extent.length).sum();
+                self.machine.sent(schedule, peer, bytes);
+                progress |= bytes > 0;
+                continue;
+            }
             loop {
                 // The next frame goes straight from the buffers when nothing waits before it.
                 if !lines.flush(peer) {

@@ -170,6 +170,11 @@ impl<R: Clone> Participant<R> {
         self.plan.as_ref().is_some_and(|plan| plan.spans_hosts)
     }
 
+    /// Ranks that nobody is under the newest plan, so that nothing has to be sent to them.
+    pub fn vacant(&self) -> &[Rank] {
+        self.plan.as_ref().map_or(&[], |plan| &plan.vacant)
+    }
+
     /// The next thing to do.
     pub fn poll(&mut self) -> Option<Output<R>> {
         self.outputs.pop_front()

@@ -48,6 +48,8 @@ pub struct Plan {
     /// Whether the ranks live on more than one host: algorithms are chosen by that. The same at all ranks, because a generation's
     /// view has one host for each of its seats.
     pub spans_hosts: bool,
+    /// Ranks that nobody is under this plan. Nothing is sent to them: who comes next is given what the others have finished.
+    pub vacant: Vec<Rank>,
     /// What ranks have heard of incarnations that have been followed by newer ones, and who has.
     pub heard: Vec<(Rank, Heard)>,
 }
@@ -95,8 +97,10 @@ impl Plan {
         let mut hosts = (0..view.world()).filter_map(|rank| view.alive(Rank(rank))).map(|(_, at)| &at.host);
         let first = hosts.next();
         let spans_hosts = hosts.any(|host| Some(host) != first);
+        let seats = (0..).map(Rank).zip(&view.seats);
+        let vacant = seats.filter(|(_, seat)| seat.state == SeatState::Vacant).map(|(rank, _)| rank).collect();
         let (generation, lineage, heard) = (plan.generation, plan.lineage, all_heard);
-        Plan { generation, lineage, phases, boards, spans_hosts, heard }
+        Plan { generation, lineage, phases, boards, spans_hosts, vacant, heard }
     }
 
     /// What everybody together has of a phase.

@@ -52,6 +52,7 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
         phases: phases.collect(),
         boards: None,
         spans_hosts: false,
+        vacant: Vec::new(),
         heard: Vec::new(),
     }
 }

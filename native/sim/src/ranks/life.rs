@@ -345,7 +345,8 @@ impl Life {
         let wants = |peer: usize| peer != me && call.root.is_none_or(|root| root.0 as usize == peer);
         let lacking = (0..world).filter(|peer| wants(*peer) && under.taken[*peer].is_none()).count();
         let enough = usize::from(job.defect == Some(Defect::UnfinishedIsFinal));
-        let all_sent = !gives || (0..world).all(|peer| peer == me || under.sent[peer]);
+        let is_vacant = |peer: usize| self.participant.vacant().contains(&Rank(peer as u32));
+        let all_sent = !gives || (0..world).all(|peer| peer == me || under.sent[peer] || is_vacant(peer));
         if lacking > enough || !all_sent {
             return Came::Nothing;
         }

@@ -41,6 +41,8 @@ pub(super) struct Calls {
     poll: Poll,
     lines: Lines,
     memory: Memory,
+    /// Ranks that nobody is under the attempt that was decided about last.
+    vacant: Vec<Rank>,
     at_most: Duration,
     shapes: Shapes,
     scratch: Vec<u8>,
@@ -78,6 +80,7 @@ impl Calls {
             log,
             poll,
             memory,
+            vacant: Vec::new(),
             at_most,
             scratch: Vec::new(),
             failed: None,

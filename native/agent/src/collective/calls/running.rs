@@ -221,6 +221,7 @@ impl Calls {
                 return Ok(false);
             }
             self.shapes.spanning_hosts(state.participant.spans_hosts());
+            self.vacant = state.participant.vacant().to_vec();
             state.participant.boards().map(<[_]>::to_vec)
         };
         let entered = self.memory.enter(attempt, boards.as_deref(), &self.plane);
@@ -247,7 +248,7 @@ impl Calls {
             room::is_there(|| "what a call holds on its way".into(), schedule.scratch_bytes())?;
             self.scratch.resize(schedule.scratch_bytes(), 0);
         }
-        let mut exchange = Exchange::new(&schedule);
+        let mut exchange = Exchange::new(&schedule, &self.vacant);
         exchange.stop_at = stop_at;
         Ok(Way::Links(schedule, exchange))
     }

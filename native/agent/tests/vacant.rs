@@ -1,0 +1,73 @@
+//! A rank is gone for a while: who needs nothing of it goes on.
+
+mod ranks;
+
+use ranks::{attempt, limits, value, values, Ranks, LIMIT};
+use rejoin_agent::collective::{Communicator, Process};
+use rejoin_agent::collectives::Reduction;
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::ids::Rank;
+use std::sync::mpsc;
+
+fn join(process: &Process, rank: u32, task: u32) -> Communicator {
+    process.join(Rank(rank), attempt(task), "", limits()).expect("it can join").expect("the job isn't over")
+}
+
+/// Everybody is needed.
+fn sum(rank: &mut Communicator) {
+    let mut sum = values(rank.rank().0, 100);
+    rank.allreduce(&mut sum, Reduction::Sum).expect("a sum");
+    assert!((0..100).all(|at| sum[at] == (0..3).map(|rank| value(rank, at)).sum::<f64>()));
+}
+
+/// Nobody needs anything of rank 2.
+fn broadcasts(rank: &mut Communicator) {
+    for (turn, root) in [0, 1, 0, 0, 1].into_iter().enumerate() {
+        let result = values(7 + turn as u32, 1000);
+        let mut spread = if rank.rank() == Rank(root) { result.clone() } else { vec![0.0; 1000] };
+        rank.broadcast(&mut spread, Rank(root)).expect("a broadcast");
+        assert_eq!(spread, result, "broadcast {turn}");
+    }
+}
+
+#[test]
+fn who_needs_nothing_of_a_rank_that_is_gone_goes_on_and_it_finds_the_results_when_it_comes_back() {
+    for shares_memory in [true, false] {
+        let ranks = &Ranks::new(3, 1).sharing_memory(shares_memory);
+        let (without_it, went_on) = mpsc::channel();
+        std::thread::scope(|scope| {
+            let others: Vec<mpsc::Sender<()>> = (0..2)
+                .map(|own| {
+                    let (go, gone) = mpsc::channel();
+                    let without_it = without_it.clone();
+                    scope.spawn(move || {
+                        let mut rank = join(&ranks.process(&own.to_string()), own, 0);
+                        sum(&mut rank);
+                        // It ends when the other end is dropped.
+                        let _ = gone.recv();
+                        broadcasts(&mut rank);
+                        without_it.send(()).expect("the test waits for it");
+                        sum(&mut rank);
+                        rank.finish(b"").expect("all end alike");
+                    });
+                    go
+                })
+                .collect();
+            let process = ranks.process("2");
+            let mut rank = join(&process, 2, 0);
+            sum(&mut rank);
+            process.agent().end();
+            drop(rank);
+            ranks.event("rank 2 is lost", |event| matches!(event, Event::RankLost { rank: Rank(2), .. }));
+            drop(others);
+            for _ in 0..2 {
+                went_on.recv_timeout(LIMIT).expect("nobody waits for rank 2 in a broadcast");
+            }
+            let mut rank = join(&ranks.process("2-1"), 2, 1);
+            sum(&mut rank);
+            broadcasts(&mut rank);
+            sum(&mut rank);
+            rank.finish(b"").expect("all end alike");
+        });
+    }
+}

@@ -59,7 +59,6 @@ pub(crate) enum Found {
 struct Symbol {
     name: CString,
     address: usize,
-    file: CString,
     /// Where the file begins.
     base: usize,
 }
@@ -75,19 +74,24 @@ fn symbol(address: usize) -> Option<Symbol> {
         Some(Symbol {
             name: CStr::from_ptr(info.dli_sname).to_owned(),
             address: info.dli_saddr as usize,
-            file: CStr::from_ptr(info.dli_fname).to_owned(),
             base: info.dli_fbase as usize,
         })
     }
 }
 
-/// The beginning of the file that this address is in.
-fn base_of(address: usize) -> Option<usize> {
-    // SAFETY: dladdr fills the structure.
+/// The file that this address is in: its name, and where it begins.
+fn file_of(address: usize) -> Option<(CString, usize)> {
+    // SAFETY: dladdr fills the structure, with a name that ends with a zero and stays as long as the library.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
-        (libc::dladdr(address as *const c_void, &mut info) != 0).then_some(info.dli_fbase as usize)
+        let is_known = libc::dladdr(address as *const c_void, &mut info) != 0 && !info.dli_fname.is_null();
+        is_known.then(|| (CStr::from_ptr(info.dli_fname).to_owned(), info.dli_fbase as usize))
     }
+}
+
+/// The beginning of the file that this address is in.
+fn base_of(address: usize) -> Option<usize> {
+    file_of(address).map(|(_, base)| base)
 }
 
 /// What a slot holds now.
@@ -153,12 +157,12 @@ pub(crate) fn examine(library: Library, handle: *mut c_void, ours: [usize; 4]) -
     )))
 }
 
-/// The file of a function that isn't the library's own.
+/// The file of a function that isn't the library's own. The function need not have a name: another copy of ours has none.
 fn foreign(address: usize, own: Option<usize>) -> Option<String> {
-    match base_of(address) {
-        base if base == own => None,
+    match file_of(address) {
+        Some((_, base)) if Some(base) == own => None,
+        Some((file, _)) => Some(file.to_string_lossy().into_owned()),
         None => Some("somebody".into()),
-        Some(_) => Some(symbol(address).map_or("others".into(), |found| found.file.to_string_lossy().into_owned())),
     }
 }
 

@@ -17,6 +17,7 @@ import javax.tools.ToolProvider;
 /** The class path of the tests with something in front of it: other files, or other classes. */
 public final class DoctoredClassPath implements AutoCloseable {
   private final Path front;
+  private boolean onlyRejoin;
   private URLClassLoader loader;
 
   /** What is put in front goes into this folder. */
@@ -46,6 +47,12 @@ public final class DoctoredClassPath implements AutoCloseable {
     return this;
   }
 
+  /** Only Rejoin's classes are others than the tests': both have one XGBoost. */
+  public DoctoredClassPath onlyRejoin() {
+    onlyRejoin = true;
+    return this;
+  }
+
   /** Calls the only static method of this name, and throws what it throws. */
   public Object call(String owner, String name, Object... arguments) throws Throwable {
     for (Method method : load(owner).getDeclaredMethods()) {
@@ -69,9 +76,22 @@ public final class DoctoredClassPath implements AutoCloseable {
       // The tests' own class loader is the launcher's, which knows what the system's doesn't.
       URLClassLoader tests = (URLClassLoader) DoctoredClassPath.class.getClassLoader();
       urls.addAll(Arrays.asList(tests.getURLs()));
-      loader = new URLClassLoader(urls.toArray(new URL[0]), ClassLoader.getPlatformClassLoader());
+      ClassLoader others = onlyRejoin ? withoutRejoin(tests) : ClassLoader.getPlatformClassLoader();
+      loader = new URLClassLoader(urls.toArray(new URL[0]), others);
     }
     return loader.loadClass(name);
+  }
+
+  private static ClassLoader withoutRejoin(ClassLoader tests) {
+    return new ClassLoader(tests) {
+      @Override
+      protected Class<?> loadClass(String name, boolean resolve) throws ClassNotFoundException {
+        if (name.startsWith("io.rejoin.")) {
+          throw new ClassNotFoundException(name);
+        }
+        return super.loadClass(name, resolve);
+      }
+    };
   }
 
   @Override

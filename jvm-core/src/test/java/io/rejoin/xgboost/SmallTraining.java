@@ -1,0 +1,152 @@
+package io.rejoin.xgboost;
+
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.Agent;
+import io.rejoin.JobId;
+import io.rejoin.RejoinException;
+import io.rejoin.Secret;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import java.math.BigInteger;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.function.IntConsumer;
+import ml.dmlc.xgboost4j.java.DMatrix;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+
+/** A small training of two ranks, on threads of this process. */
+final class SmallTraining {
+  private static final int WORLD = 2;
+  private static final int ROUNDS = 5;
+  private static final int ROWS = 200;
+  private static final int COLUMNS = 3;
+  private static final long PATIENCE_MILLIS = 300_000;
+
+  private final Path spill;
+  private final List<TrainingEvent> events = new ArrayList<>();
+
+  SmallTraining(Path spill) {
+    this.spill = spill;
+  }
+
+  /**
+   * Trains, and returns in words that every class loader has which way XGBoost's collectives went,
+   * why, and the model.
+   */
+  static Map<String, String> told(String spill) throws Exception {
+    SmallTraining training = new SmallTraining(Path.of(spill));
+    byte[] model = training.train(List.of(rounds -> {}, rounds -> {}));
+    TrainingEvent agreed = training.agreed();
+    Map<String, String> told = new LinkedHashMap<>();
+    told.put("hooked", agreed.text("hooked"));
+    told.put("reason", agreed.text("reason"));
+    told.put("model", new BigInteger(1, model).toString(16));
+    return told;
+  }
+
+  /** Which way XGBoost's collectives went. */
+  private TrainingEvent agreed() {
+    return events.stream()
+        .filter(event -> event.kind() == TrainingEvent.Kind.HOOK_AGREED)
+        .findFirst()
+        .orElseThrow(() -> new IllegalStateException("the way is not told: " + events));
+  }
+
+  /** Trains on threads of this process; the listeners are the ranks'. Returns the model. */
+  byte[] train(List<IntConsumer> listeners) throws Exception {
+    JobId job = JobId.random();
+    Secret secret = Secret.random();
+    ExecutorService threads = Executors.newFixedThreadPool(WORLD);
+    try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(WORLD, "127.0.0.1"));
+        Agent agent =
+            Agent.open(
+                job,
+                secret,
+                new Agent.Settings(tracker.address())
+                    .place("here", "127.0.0.1", "localhost")
+                    .spillDirectory(spill.toString()))) {
+      List<Future<?>> ranks = new ArrayList<>();
+      for (int rank = 0; rank < WORLD; rank++) {
+        int mine = rank;
+        ranks.add(
+            threads.submit(
+                () ->
+                    new TrainingLoop(agent, spec())
+                        .onProgress(listeners.get(mine))
+                        .run(
+                            new Seat(mine, 0, 0, PATIENCE_MILLIS, PATIENCE_MILLIS),
+                            () -> new Rows(mine),
+                            Optional::empty)));
+      }
+      for (Future<?> rank : ranks) {
+        try {
+          rank.get(PATIENCE_MILLIS, TimeUnit.MILLISECONDS);
+        } catch (ExecutionException failed) {
+          // So that the other rank doesn't wait for a retry that won't come.
+          tracker.cancel(RejoinException.Code.CANCELLED, "a rank failed");
+          throw (Exception) failed.getCause();
+        }
+      }
+      awaitEnd(tracker);
+      return TrainingResult.of(tracker.result()).model();
+    } finally {
+      threads.shutdown();
+      assertTrue(threads.awaitTermination(PATIENCE_MILLIS, TimeUnit.MILLISECONDS));
+    }
+  }
+
+  private void awaitEnd(Tracker tracker) {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
+    do {
+      assertTrue(System.nanoTime() < deadline, "the job's end is not told");
+      tracker.poll(100).ifPresent(events::add);
+    } while (events.stream().noneMatch(e -> e.kind() == TrainingEvent.Kind.JOB_ENDED));
+  }
+
+  private static TrainingSpec spec() {
+    return new TrainingSpec(
+        WORLD,
+        ROUNDS,
+        Map.of("objective", "binary:logistic", "max_depth", 3, "nthread", 1),
+        CheckpointRhythm.of(XgboostVersion.loaded(), 2, 0));
+  }
+
+  /** A rank's rows. */
+  private static final class Rows implements Matrices {
+    private final DMatrix matrix;
+
+    Rows(int rank) throws XGBoostError {
+      float[] features = new float[ROWS * COLUMNS];
+      float[] labels = new float[ROWS];
+      for (int row = 0; row < ROWS; row++) {
+        for (int column = 0; column < COLUMNS; column++) {
+          features[row * COLUMNS + column] = (row * 31 + column * 17 + rank * 7) % 101;
+        }
+        labels[row] = (features[row * COLUMNS] + features[row * COLUMNS + 1]) > 90 ? 1 : 0;
+      }
+      matrix = new DMatrix(features, ROWS, COLUMNS, Float.NaN);
+      matrix.setLabel(labels);
+    }
+
+    @Override
+    public Map<String, DMatrix> byName() {
+      return Collections.singletonMap("train", matrix);
+    }
+
+    @Override
+    public void close() {
+      matrix.dispose();
+    }
+  }
+}

@@ -5,7 +5,8 @@ import org.apache.spark.sql.SparkSession;
 
 /** Waits for a session's executors. */
 public final class Executors {
-  private static final Duration LIMIT = Duration.ofSeconds(90);
+  /** An executor is a JVM that is started: on a busy machine several of them take minutes. */
+  private static final Duration LIMIT = Duration.ofSeconds(300);
 
   private Executors() {}
 

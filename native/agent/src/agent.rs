@@ -1,7 +1,7 @@
 //! The agent of one process for one job: what tasks call. Outlives the tasks.
 
 use crate::control::{Command, Control, Shared};
-use crate::durable::{self, Durable};
+use crate::durable::{self, Durable, Place};
 use crate::plane::DataPlane;
 use crate::store::{digest, Supplier};
 use crate::waiting::Waiting;
@@ -102,7 +102,11 @@ impl Agent {
             return Err(Error::new(Code::BadArgument, text));
         }
         let found = match &durable {
-            Some(durable) => durable::file::list(&durable.folder, durable.identity.unwrap_or(config.job))?,
+            Some(Durable { folder, identity, .. }) => {
+                let found = durable::file::list(&**folder, identity.unwrap_or(config.job))?;
+                let place = |name| Place { folder: folder.clone(), name };
+                found.into_iter().map(|(checkpoint, name)| (checkpoint, place(name))).collect()
+            }
             None => Vec::new(),
         };
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
@@ -233,8 +237,14 @@ impl Agent {
     /// Writes a stored checkpoint to the durable store, if there is one and it is this version's turn; in the background,
     /// but for waiting until the one before it is written. What becomes of it is told as an event.
     pub fn keep(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
-        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.wants(checkpoint.version)) {
-            writer.write(member, checkpoint, world);
+        let Some(writer) = self.writer.as_ref().filter(|writer| writer.wants(checkpoint.version)) else { return };
+        match self.shared.store.kept(&checkpoint) {
+            Some(kept) => writer.write(member, kept, world),
+            None => {
+                let MemberId { rank, incarnation } = member;
+                let (version, reason) = (checkpoint.version, "an empty model, or one that is not held here".into());
+                self.shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
+            }
         }
     }
 

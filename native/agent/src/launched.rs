@@ -152,7 +152,7 @@ impl Launched {
                 let every = read(DURABLE_EVERY, &every, "a number of versions")?;
                 let identity = variable(DURABLE_IDENTITY).filter(|text| !text.is_empty());
                 let identity = identity.map(|text| number(DURABLE_IDENTITY, &text)).transpose()?;
-                Some(Durable { folder: folder.into(), every, identity })
+                Some(Durable { identity, ..Durable::at(folder, every) })
             }
             None => None,
         };

@@ -1,6 +1,6 @@
 //! The checkpoints that this process holds, whoever took them. Outlives the tasks.
 
-use crate::durable::file;
+use crate::durable::Place;
 use crate::room;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -8,7 +8,6 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Version};
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
 use std::sync::Arc;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -27,6 +26,13 @@ enum Held {
     Lazy(Arc<Supplier>),
 }
 
+/// A checkpoint, and its bytes or what makes them: also when the store has forgotten it.
+#[derive(Clone)]
+pub(crate) struct Kept {
+    checkpoint: Checkpoint,
+    held: Held,
+}
+
 /// Bytes that are copied and digested at a time: the second look finds them in the cache.
 const BLOCK_BYTES: usize = 64 << 10;
 
@@ -35,12 +41,18 @@ const BLOCK_BYTES: usize = 64 << 10;
 pub struct CheckpointStore {
     held: Mutex<BTreeMap<CheckpointName, (Checkpoint, Held)>>,
     /// What can be read from a durable store.
-    durable: Mutex<BTreeMap<CheckpointName, (Checkpoint, PathBuf)>>,
+    durable: Mutex<BTreeMap<CheckpointName, (Checkpoint, Place)>>,
     /// One supplier is asked at a time.
     making: Mutex<()>,
     /// The memory of a checkpoint that was dropped, for the next one: memory that was touched before is written several times
     /// as fast. At most one, and nobody waits for it.
     spare: Mutex<BytesMut>,
+}
+
+impl Kept {
+    pub(crate) fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
 }
 
 impl CheckpointStore {
@@ -130,39 +142,55 @@ impl CheckpointStore {
     /// # Errors
     /// The supplier's or the file's; `TrainingFailed` when the supplier panics; `BadState` when it isn't here.
     pub(crate) fn make(&self, checkpoint: &Checkpoint) -> Result<(Checkpoint, Bytes), Error> {
-        let _one_at_a_time = self.making.lock();
-        let held = self.held.lock().get(&checkpoint.name()).filter(|(there, _)| there.agrees(checkpoint)).cloned();
-        match held {
-            Some((there, Held::Made(bytes))) => return Ok((there, bytes)),
-            Some((there, Held::Lazy(supplier))) => {
-                let made = catch_unwind(AssertUnwindSafe(|| supplier())).unwrap_or_else(|_| {
-                    Err(Error::new(Code::TrainingFailed, "the supplier of a lazy checkpoint panicked"))
-                });
-                let bytes = Bytes::from(made?);
-                let digest = if bytes.is_empty() { 0 } else { digest(&bytes) };
-                let made = Checkpoint { length: bytes.len() as u64, digest, ..there };
-                if !made.agrees(checkpoint) {
-                    let text = format!("version {} was made with another digest than asked for", made.version);
-                    return Err(Error::new(Code::Mismatch, text));
-                }
-                // It may have been forgotten meanwhile.
-                if let Some(entry) = self.held.lock().get_mut(&made.name()) {
-                    *entry = (made, Held::Made(bytes.clone()));
-                }
-                return Ok((made, bytes));
+        if let Some(kept) = self.kept(checkpoint) {
+            let (made, bytes) = self.make_kept(kept)?;
+            if !made.agrees(checkpoint) {
+                let text = format!("version {} was made with another digest than asked for", made.version);
+                return Err(Error::new(Code::Mismatch, text));
             }
-            None => {}
+            return Ok((made, bytes));
         }
         let durable = self.durable.lock().get(&checkpoint.name()).cloned();
         match durable.filter(|(there, _)| there.agrees(checkpoint)) {
-            Some((there, path)) => Ok((there, file::read(&path, &there)?)),
+            Some((there, place)) => Ok((there, place.read(&there)?)),
             None => Err(Error::new(Code::BadState, format!("version {} is not held here", checkpoint.version))),
         }
     }
 
-    /// A checkpoint can be read from this file.
-    pub(crate) fn is_durable(&self, checkpoint: Checkpoint, path: PathBuf) {
-        self.durable.lock().insert(checkpoint.name(), (checkpoint, path));
+    /// A checkpoint that is held, to be made whenever it suits.
+    pub(crate) fn kept(&self, checkpoint: &Checkpoint) -> Option<Kept> {
+        let held = self.held.lock();
+        let (there, held) = held.get(&checkpoint.name()).filter(|(there, _)| there.agrees(checkpoint))?;
+        Some(Kept { checkpoint: *there, held: held.clone() })
+    }
+
+    /// Its bytes, and what they are. Takes its time.
+    ///
+    /// # Errors
+    /// The supplier's; `TrainingFailed` when it panics.
+    pub(crate) fn make_kept(&self, kept: Kept) -> Result<(Checkpoint, Bytes), Error> {
+        let _one_at_a_time = self.making.lock();
+        // Somebody else may have asked before.
+        let Kept { checkpoint, held } = self.kept(&kept.checkpoint).unwrap_or(kept);
+        let supplier = match held {
+            Held::Made(bytes) => return Ok((checkpoint, bytes)),
+            Held::Lazy(supplier) => supplier,
+        };
+        let made = catch_unwind(AssertUnwindSafe(|| supplier()))
+            .unwrap_or_else(|_| Err(Error::new(Code::TrainingFailed, "the supplier of a lazy checkpoint panicked")));
+        let bytes = Bytes::from(made?);
+        let digest = if bytes.is_empty() { 0 } else { digest(&bytes) };
+        let made = Checkpoint { length: bytes.len() as u64, digest, ..checkpoint };
+        // It may have been forgotten meanwhile.
+        if let Some(entry) = self.held.lock().get_mut(&made.name()) {
+            *entry = (made, Held::Made(bytes.clone()));
+        }
+        Ok((made, bytes))
+    }
+
+    /// A checkpoint can be read from there.
+    pub(crate) fn is_durable(&self, checkpoint: Checkpoint, place: Place) {
+        self.durable.lock().insert(checkpoint.name(), (checkpoint, place));
     }
 
     /// Drops a version's checkpoints, whoever owns them. Readers that have bytes keep them; durable ones stay.

@@ -261,11 +261,7 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
         disk_bytes: or(given.log_disk, default.disk_bytes),
         folder: optional("spill", given.spill)?.map_or(default.folder, PathBuf::from),
     };
-    let durable = optional("durable", given.durable)?.map(|folder| Durable {
-        folder: folder.into(),
-        every: given.durable_every.max(1),
-        identity: None,
-    });
+    let durable = optional("durable", given.durable)?.map(|folder| Durable::at(folder, given.durable_every.max(1)));
     if durable.is_none() && given.durable_every > 0 {
         return Err(bad(format!(
             "config.durable_every is {}, but config.durable names no folder",

@@ -1,11 +1,22 @@
 //! Text, bytes and arrays of text between the JVM and Rust.
 
 use crate::failure::Failure;
-use jni::objects::{JByteArray, JObjectArray, JString};
+use jni::objects::{JByteArray, JByteBuffer, JObjectArray, JString};
 use jni::Env;
 
 /// A Java array of text.
 pub(crate) type Texts<'local> = JObjectArray<'local, JString<'local>>;
+
+/// A direct buffer of Java's.
+pub(crate) type Buffer<'local> = JByteBuffer<'local>;
+
+/// Makes an array of buffers, which are null at first.
+pub(crate) fn buffers<'local>(
+    env: &mut Env<'local>,
+    length: usize,
+) -> Result<JObjectArray<'local, Buffer<'local>>, Failure> {
+    Ok(JObjectArray::<Buffer<'_>>::new(env, length, Buffer::null())?)
+}
 
 /// Reads a text; null is empty.
 pub(crate) fn text(env: &Env<'_>, value: &JString<'_>) -> Result<String, Failure> {

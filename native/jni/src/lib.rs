@@ -9,6 +9,7 @@ mod collectives;
 mod convert;
 mod facts;
 mod failure;
+mod folder;
 mod member;
 mod ranks;
 mod register;

@@ -4,6 +4,7 @@ use crate::agent;
 use crate::convert::{bytes, text, texts, to_bytes, to_texts, Texts};
 use crate::facts;
 use crate::failure::Failure;
+use crate::folder::JavaFolder;
 use crate::settings::Settings;
 use crate::table::Table;
 use crate::tracker::secret;
@@ -12,12 +13,14 @@ use jni::sys::{jint, jlong};
 use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
 use rejoin_agent::collective::{Communicator, Limits, Process};
+use rejoin_agent::durable::Durable;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Incarnation, Rank};
 use rejoin_agent::MemberId;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +74,8 @@ pub(crate) fn open<'l>(
     _: JClass<'l>,
     settings: Texts<'l>,
     key: JByteArray<'l>,
+    folder: JObject<'l>,
+    every: jint,
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("agent", texts(env, &settings)?)?;
     let config = agent::control(&mut settings, secret(env, &key)?)?;
@@ -80,8 +85,24 @@ pub(crate) fn open<'l>(
         disk_bytes: settings.or("log.disk.bytes", bytes, default.disk_bytes)?,
         folder: settings.or("spill.dir", "a directory for logs", default.folder)?,
     };
+    let directory = settings.optional::<PathBuf>("durable.dir", "a directory for checkpoints")?;
+    let durable = match (directory, folder.is_null()) {
+        (Some(directory), true) => {
+            Some(Durable::at(directory, settings.or("durable.every", "a number of versions", 1)?))
+        }
+        (Some(directory), false) => {
+            let text =
+                format!("durable checkpoints can't go both to {} and to a folder of the caller's", directory.display());
+            return Err(Error::new(Code::BadArgument, text).into());
+        }
+        (None, false) => {
+            let every = u32::try_from(every).unwrap_or(0);
+            Some(Durable { folder: Arc::new(JavaFolder::new(env, &folder)?), every, identity: None })
+        }
+        (None, true) => None,
+    };
     settings.done()?;
-    let chosen = rejoin_agent::collective::Settings { logs, ..Default::default() };
+    let chosen = rejoin_agent::collective::Settings { logs, durable };
     Ok(PROCESSES.add(Process::start_with(config, chosen)?))
 }
 

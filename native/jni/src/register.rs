@@ -57,7 +57,7 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = member::failure, static fn member_failure(member: jlong) -> JString[] },
     native! { fn = member::close, static fn member_close(member: jlong, code: JString, message: JString) },
     native! { fn = ranks::digest, static fn digest(data: jbyte[]) -> JString },
-    native! { fn = ranks::open, static fn process_open(settings: JString[], secret: jbyte[]) -> jlong },
+    native! { fn = ranks::open, static fn process_open(settings: JString[], secret: jbyte[], folder: io.rejoin.FolderCalls, every: jint) -> jlong },
     native! { fn = ranks::close, static fn process_close(process: jlong) },
     native! {
         fn = ranks::join,

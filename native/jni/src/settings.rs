@@ -39,7 +39,8 @@ impl Settings {
         Ok(self.optional(key, expected)?.unwrap_or(default))
     }
 
-    fn optional<T: FromStr>(&mut self, key: &str, expected: &str) -> Result<Option<T>, Error> {
+    /// Takes a value that may be there.
+    pub(crate) fn optional<T: FromStr>(&mut self, key: &str, expected: &str) -> Result<Option<T>, Error> {
         let Some(value) = self.values.remove(key) else { return Ok(None) };
         match value.parse() {
             Ok(parsed) => Ok(Some(parsed)),

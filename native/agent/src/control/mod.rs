@@ -18,6 +18,7 @@ pub(crate) use shared::{Command, Shared};
 
 use crate::agent::{AgentConfig, Joined, MemberId};
 use crate::copies::Copy;
+use crate::durable::Place;
 use crate::fetch::{Gathering, Serve};
 use crate::links::DataLinks;
 use crate::plane::DataPlane;
@@ -34,7 +35,6 @@ use rejoin_transport::{Keys, Link, Listener};
 use results::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -137,7 +137,7 @@ impl Control {
         config: &AgentConfig,
         keys: Keys,
         plane: Arc<dyn DataPlane>,
-        durable: Vec<(Checkpoint, PathBuf)>,
+        durable: Vec<(Checkpoint, Place)>,
     ) -> Result<(Control, Arc<Shared>), Error> {
         let io = |what: &'static str| {
             move |cause: std::io::Error| Error::new(Code::Io, format!("the agent can't {what}: {cause}"))
@@ -161,8 +161,8 @@ impl Control {
         );
         let (shared, commands) = Shared::new(config.job, config.tracker, waker);
         let shared = Arc::new(shared);
-        for (checkpoint, path) in durable {
-            shared.store.is_durable(checkpoint, path);
+        for (checkpoint, place) in durable {
+            shared.store.is_durable(checkpoint, place);
             host.handle(Input::Durable(checkpoint), Millis(0));
         }
         let control = Control {

@@ -4,14 +4,13 @@
 //! round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of its own beside it), length u64, digest u128 of the
 //! model (xxh3-128), checksum u64 of all that stands before it (xxh3-64); then the model.
 
+use super::folder::Folder;
+use crate::room;
 use crate::store::digest;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};
 use rejoin_transport::JobId;
-use std::fs::File;
-use std::io::{Read, Write};
-use std::path::{Path, PathBuf};
 
 /// Bytes before the model.
 pub const HEADER_BYTES: usize = 80;
@@ -19,7 +18,7 @@ const MAGIC: &[u8; 8] = b"REJOINCK";
 const FORMAT: u32 = 1;
 const NOBODY: u32 = u32::MAX;
 /// How the names of finished files end; others are not looked at.
-pub(super) const ENDING: &str = ".checkpoint";
+const ENDING: &str = ".checkpoint";
 
 /// The header of a checkpoint of this job.
 pub fn encode(job: JobId, checkpoint: &Checkpoint) -> [u8; HEADER_BYTES] {
@@ -83,84 +82,76 @@ pub fn name(job: JobId, checkpoint: &Checkpoint) -> String {
     format!("{job}-{:06}-{:010}{owner}{ENDING}", checkpoint.lineage.0, checkpoint.version.0)
 }
 
-/// Writes one. After an error, also of a disk that is full, nothing new is in the folder.
+/// Writes one, and gives its name. After an error, also of a disk that is full, nothing new is in the folder.
 ///
 /// # Errors
 /// `Io` with what was tried.
-pub fn write(folder: &Path, job: JobId, checkpoint: &Checkpoint, model: &[u8]) -> Result<PathBuf, Error> {
-    let path = folder.join(name(job, checkpoint));
-    // One of each name at a time in a process; other processes that write the same have a number of their own.
-    let unfinished = path.with_extension(format!("unfinished-{}", std::process::id()));
-    let written = (|| {
-        let mut file = File::create(&unfinished)?;
-        file.write_all(&encode(job, checkpoint))?;
-        file.write_all(model)?;
-        file.sync_all()?;
-        std::fs::rename(&unfinished, &path)?;
-        // Only now a crash of the machine leaves the new name.
-        File::open(folder)?.sync_all()
-    })();
-    written.map_err(|cause: std::io::Error| {
-        // Nothing depends on its being removed: no one reads a file with that ending.
-        let _ = std::fs::remove_file(&unfinished);
-        Error::new(
-            Code::Io,
-            format!("{} ({} bytes) can't be written: {cause}", path.display(), model.len() + HEADER_BYTES),
-        )
+pub fn write(folder: &dyn Folder, job: JobId, checkpoint: &Checkpoint, model: &[u8]) -> Result<String, Error> {
+    let name = name(job, checkpoint);
+    folder.write(&name, &[&encode(job, checkpoint), model]).map_err(|cause| {
+        let bytes = model.len() + HEADER_BYTES;
+        Error::new(Code::Io, format!("{folder}/{name} ({bytes} bytes) can't be written: {cause}"))
     })?;
-    Ok(path)
+    Ok(name)
 }
 
-/// The checkpoints of a job in a folder, by what their headers and lengths say; files that don't fit are told of and left.
+/// The names of the checkpoints in a folder, of all jobs.
 ///
 /// # Errors
 /// `Io` when the folder can't be read.
-pub fn list(folder: &Path, job: JobId) -> Result<Vec<(Checkpoint, PathBuf)>, Error> {
-    let io = |cause: std::io::Error| {
-        Error::new(Code::Io, format!("the folder {} of durable checkpoints can't be read: {cause}", folder.display()))
-    };
+pub(super) fn names(folder: &dyn Folder) -> Result<impl Iterator<Item = String>, Error> {
+    let names = folder.names().map_err(|cause| {
+        Error::new(Code::Io, format!("the folder {folder} of durable checkpoints can't be read: {cause}"))
+    })?;
+    Ok(names.into_iter().filter(|name| name.ends_with(ENDING)))
+}
+
+/// The checkpoints of a job in a folder, by what their headers and lengths say, and their names; files that don't fit are told
+/// of and left.
+///
+/// # Errors
+/// `Io` when the folder can't be read.
+pub fn list(folder: &dyn Folder, job: JobId) -> Result<Vec<(Checkpoint, String)>, Error> {
     let mut found = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        let named = path.file_name().and_then(|name| name.to_str());
-        if !named.is_some_and(|name| name.starts_with(&job.to_string()) && name.ends_with(ENDING)) {
-            continue;
-        }
-        match header(&path) {
-            Ok((of, checkpoint)) if of == job => found.push((checkpoint, path)),
-            Ok(_) => log::warn!("{} is of another job than its name says, and is not used", path.display()),
-            Err(error) => log::warn!("{} is not used: {}", path.display(), error.message),
+    for name in names(folder)?.filter(|name| name.starts_with(&job.to_string())) {
+        match header(folder, &name) {
+            Ok((of, checkpoint)) if of == job => found.push((checkpoint, name)),
+            Ok(_) => log::warn!("{folder}/{name} is of another job than its name says, and is not used"),
+            Err(error) => log::warn!("{folder}/{name} is not used: {}", error.message),
         }
     }
     found.sort_by_key(|(checkpoint, _)| checkpoint.name());
     Ok(found)
 }
 
-fn header(path: &Path) -> Result<(JobId, Checkpoint), Error> {
+fn header(folder: &dyn Folder, name: &str) -> Result<(JobId, Checkpoint), Error> {
     let io = |cause: std::io::Error| Error::new(Code::Io, cause.to_string());
-    let mut file = File::open(path).map_err(io)?;
     let mut bytes = [0; HEADER_BYTES];
-    file.read_exact(&mut bytes).map_err(io)?;
+    folder.read(name, 0, &mut bytes).map_err(io)?;
     let (job, checkpoint) = decode(&bytes)?;
-    let (there, expected) = (file.metadata().map_err(io)?.len(), checkpoint.length.saturating_add(HEADER_BYTES as u64));
+    let (there, expected) = (folder.length(name).map_err(io)?, checkpoint.length.saturating_add(HEADER_BYTES as u64));
     if there != expected {
         return Err(Error::new(Code::Incompatible, format!("it has {there} bytes, expected {expected}")));
     }
     Ok((job, checkpoint))
 }
 
-/// Reads the model of a checkpoint, and verifies its digest.
+/// Reads the model of a checkpoint from the file of this name, and verifies its digest.
 ///
 /// # Errors
-/// `Io` when it can't be read, `Incompatible` when it is another one or was changed.
-pub fn read(path: &Path, expected: &Checkpoint) -> Result<Bytes, Error> {
-    let named = |error: Error| Error::new(error.code, format!("{}: {}", path.display(), error.message));
-    let (_, there) = header(path).map_err(named)?;
-    let bytes = std::fs::read(path)
-        .map_err(|cause| Error::new(Code::Io, format!("{} can't be read: {cause}", path.display())))?;
-    let model = Bytes::from(bytes).split_off(HEADER_BYTES);
+/// `Io` when it can't be read, `OutOfSpace` when there is no memory for it, `Incompatible` when it is another one or was changed.
+pub fn read(folder: &dyn Folder, name: &str, expected: &Checkpoint) -> Result<Bytes, Error> {
+    let named = |error: Error| Error::new(error.code, format!("{folder}/{name}: {}", error.message));
+    let (_, there) = header(folder, name).map_err(named)?;
+    let length = usize::try_from(there.length).unwrap_or(usize::MAX);
+    room::is_there(|| format!("{folder}/{name}"), length)?;
+    let mut model = vec![0; length];
+    folder
+        .read(name, HEADER_BYTES as u64, &mut model)
+        .map_err(|cause| Error::new(Code::Io, format!("{folder}/{name} can't be read: {cause}")))?;
+    let model = Bytes::from(model);
     if there != *expected || digest(&model) != expected.digest {
-        let text = format!("{} doesn't hold the bytes that its header tells; the file was changed", path.display());
+        let text = format!("{folder}/{name} doesn't hold the bytes that its header tells; the file was changed");
         return Err(Error::new(Code::Incompatible, text));
     }
     Ok(model)
@@ -168,7 +159,9 @@ pub fn read(path: &Path, expected: &Checkpoint) -> Result<Bytes, Error> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::folder::LocalFolder;
     use super::*;
+    use tempfile::TempDir;
 
     const JOB: JobId = JobId([7; 16]);
 
@@ -176,10 +169,10 @@ mod tests {
         crate::agent::checkpoint(Lineage(1), Version(version), version, model, false)
     }
 
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("rejoin-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        folder
+    fn folder() -> (TempDir, LocalFolder) {
+        let folder = tempfile::tempdir().unwrap();
+        let local = LocalFolder(folder.path().into());
+        (folder, local)
     }
 
     #[test]
@@ -198,32 +191,30 @@ mod tests {
 
     #[test]
     fn a_header_that_tells_a_length_near_the_end_of_numbers_is_passed_over() {
-        let folder = folder("durable-length");
+        let (_kept, folder) = folder();
         let huge = Checkpoint { length: u64::MAX - 1, ..checkpoint(2, b"one") };
-        std::fs::write(folder.join(name(JOB, &huge)), encode(JOB, &huge)).unwrap();
+        std::fs::write(folder.0.join(name(JOB, &huge)), encode(JOB, &huge)).unwrap();
         assert_eq!(list(&folder, JOB).unwrap(), []);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn what_was_written_is_listed_and_read_and_what_is_cut_or_changed_is_not() {
-        let folder = folder("durable-file");
+        let (_kept, folder) = folder();
         let (one, two) = (checkpoint(2, b"one"), checkpoint(4, b"two"));
         let first = write(&folder, JOB, &one, b"one").unwrap();
         let second = write(&folder, JOB, &two, b"two").unwrap();
         write(&folder, JobId([8; 16]), &one, b"one").unwrap();
-        std::fs::write(folder.join("somebody's.txt"), "else").unwrap();
+        std::fs::write(folder.0.join("somebody's.txt"), "else").unwrap();
         let listed: Vec<Checkpoint> =
             list(&folder, JOB).unwrap().into_iter().map(|(checkpoint, _)| checkpoint).collect();
         assert_eq!(listed, [one, two]);
-        assert_eq!(read(&first, &one).unwrap().as_ref(), b"one");
-        assert!(read(&first, &two).is_err());
-        let mut bytes = std::fs::read(&second).unwrap();
+        assert_eq!(read(&folder, &first, &one).unwrap().as_ref(), b"one");
+        assert!(read(&folder, &first, &two).is_err());
+        let mut bytes = std::fs::read(folder.0.join(&second)).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
-        std::fs::write(&second, &bytes).unwrap();
-        assert_eq!(read(&second, &two).unwrap_err().code, Code::Incompatible);
-        std::fs::write(&second, &bytes[..bytes.len() - 1]).unwrap();
+        std::fs::write(folder.0.join(&second), &bytes).unwrap();
+        assert_eq!(read(&folder, &second, &two).unwrap_err().code, Code::Incompatible);
+        std::fs::write(folder.0.join(&second), &bytes[..bytes.len() - 1]).unwrap();
         assert_eq!(list(&folder, JOB).unwrap().len(), 1);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,24 +1,53 @@
 //! Durable checkpoints: every so many versions one is written to a folder, in the background.
 
 pub mod file;
+mod folder;
 pub mod resume;
 mod writer;
 
+pub use folder::{Folder, LocalFolder};
+
 pub(crate) use writer::Writer;
+
+use bytes::Bytes;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::ids::Checkpoint;
 
 use rejoin_transport::JobId;
 use std::path::PathBuf;
+use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_128;
 
 /// Where and how often.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Durable {
     /// A folder that is there, and that all processes of the job see.
-    pub folder: PathBuf,
+    pub folder: Arc<dyn Folder>,
     /// Checkpoints whose version is a multiple of this are written; at least 1.
     pub every: u32,
     /// Under which number the files are written and found; `None`: the job's own, which nobody has a second time.
     pub identity: Option<JobId>,
+}
+
+impl Durable {
+    /// In a folder of the file system, under the job's own number.
+    pub fn at(folder: impl Into<PathBuf>, every: u32) -> Self {
+        Durable { folder: Arc::new(LocalFolder(folder.into())), every, identity: None }
+    }
+}
+
+/// Where one checkpoint lies.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) folder: Arc<dyn Folder>,
+    pub(crate) name: String,
+}
+
+impl Place {
+    /// As [`file::read`].
+    pub(crate) fn read(&self, expected: &Checkpoint) -> Result<Bytes, Error> {
+        file::read(&*self.folder, &self.name, expected)
+    }
 }
 
 /// The number of a job's files that was given a name: the same for the same name, so that a later run finds them.

@@ -1,11 +1,10 @@
 //! What a job that is started anew, by hand, can go on from: the newest version of an earlier one of its name that is whole.
 
-use super::file;
+use super::{file, Folder};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Rank, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
-use std::path::Path;
 
 /// For [`rejoin_protocol::tracker::Input::Resume`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,12 +20,12 @@ pub struct Resume {
 ///
 /// # Errors
 /// `Io` when the folder can't be read; `BadArgument` when the newest one was taken by more ranks, each with a model of its own.
-pub fn newest(folder: &Path, identity: JobId, world: u32) -> Result<Option<Resume>, Error> {
+pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option<Resume>, Error> {
     let found = file::list(folder, identity)?;
     let Some(last) = found.iter().map(|(checkpoint, _)| checkpoint.lineage).max() else { return Ok(None) };
     let there: BTreeSet<CheckpointName> = found
         .iter()
-        .filter(|(checkpoint, path)| is_readable(checkpoint, path))
+        .filter(|(checkpoint, name)| is_readable(folder, name, checkpoint))
         .map(|(there, _)| there.name())
         .collect();
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
@@ -40,8 +39,7 @@ pub fn newest(folder: &Path, identity: JobId, world: u32) -> Result<Option<Resum
             format!(
                 "version {} in {} was taken by ranks up to {owner}, each with a model of its own; {world} ranks can't go on \
                  from it. Start as many as before",
-                checkpoint.version,
-                folder.display()
+                checkpoint.version, folder
             ),
         ));
     }
@@ -55,17 +53,8 @@ pub fn newest(folder: &Path, identity: JobId, world: u32) -> Result<Option<Resum
 ///
 /// # Errors
 /// `Io` when it can't be read.
-pub fn others(folder: &Path, identity: JobId) -> Result<usize, Error> {
-    let io = |cause: std::io::Error| {
-        Error::new(Code::Io, format!("the folder {} of durable checkpoints can't be read: {cause}", folder.display()))
-    };
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).map_err(io)? {
-        let name = entry.map_err(io)?.file_name();
-        let name = name.to_string_lossy();
-        count += usize::from(name.ends_with(file::ENDING) && !name.starts_with(&identity.to_string()));
-    }
-    Ok(count)
+pub fn others(folder: &dyn Folder, identity: JobId) -> Result<usize, Error> {
+    Ok(file::names(folder)?.filter(|name| !name.starts_with(&identity.to_string())).count())
 }
 
 /// Whether a version can be started from: the model that all have is `checkpoint`, and each rank's own is there too, if they
@@ -75,15 +64,16 @@ pub(super) fn is_whole(checkpoint: &Checkpoint, world: u32, is_there: impl Fn(&C
     checkpoint.owner.is_none() && (!checkpoint.has_own || (0..world).all(own))
 }
 
-fn is_readable(checkpoint: &Checkpoint, path: &Path) -> bool {
-    file::read(path, checkpoint).inspect_err(|error| log::warn!("not used: {}", error.message)).is_ok()
+fn is_readable(folder: &dyn Folder, name: &str, checkpoint: &Checkpoint) -> bool {
+    file::read(folder, name, checkpoint).inspect_err(|error| log::warn!("not used: {}", error.message)).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::durable::LocalFolder;
     use rejoin_protocol::ids::Lineage;
-    use std::path::PathBuf;
+    use std::path::{Path, PathBuf};
 
     const NAME: &str = "a job";
 
@@ -91,11 +81,16 @@ mod tests {
         let model = format!("{lineage} {version} {owner:?}");
         let plain = crate::agent::checkpoint(Lineage(lineage), Version(version), version, model.as_bytes(), false);
         let checkpoint = Checkpoint { owner: owner.map(Rank), has_own, ..plain };
-        file::write(folder, super::super::identity(NAME), &checkpoint, model.as_bytes()).unwrap()
+        let name = file::write(&at(folder), super::super::identity(NAME), &checkpoint, model.as_bytes()).unwrap();
+        folder.join(name)
+    }
+
+    fn at(folder: &Path) -> LocalFolder {
+        LocalFolder(folder.into())
     }
 
     fn found(folder: &Path, world: u32) -> Option<Resume> {
-        newest(folder, super::super::identity(NAME), world).unwrap()
+        newest(&at(folder), super::super::identity(NAME), world).unwrap()
     }
 
     #[test]
@@ -129,7 +124,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 6, None, true);
         (0..3).for_each(|rank| drop(write(folder.path(), 0, 6, Some(rank), false)));
-        let error = newest(folder.path(), super::super::identity(NAME), 2).unwrap_err();
+        let error = newest(&at(folder.path()), super::super::identity(NAME), 2).unwrap_err();
         assert_eq!(error.code, Code::BadArgument);
         assert!(error.message.contains("ranks up to 2"), "{error}");
         assert!(found(folder.path(), 3).is_some() && found(folder.path(), 4).is_none());
@@ -140,8 +135,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), 0, 3, None, false);
         let other = super::super::identity("another");
-        assert_eq!(newest(folder.path(), other, 1).unwrap(), None);
-        assert_eq!(others(folder.path(), other).unwrap(), 1);
-        assert_eq!(others(folder.path(), super::super::identity(NAME)).unwrap(), 0);
+        assert_eq!(newest(&at(folder.path()), other, 1).unwrap(), None);
+        assert_eq!(others(&at(folder.path()), other).unwrap(), 1);
+        assert_eq!(others(&at(folder.path()), super::super::identity(NAME)).unwrap(), 0);
     }
 }

@@ -1,9 +1,10 @@
 //! The thread that writes durable checkpoints.
 
 use super::resume::is_whole;
-use super::{file, Durable};
+use super::{file, Durable, Place};
 use crate::agent::MemberId;
 use crate::control::{Command, Shared};
+use crate::store::Kept;
 use crossbeam::channel::{unbounded, Sender};
 use parking_lot::{Condvar, Mutex};
 use rejoin_protocol::error::{Code, Error};
@@ -20,7 +21,7 @@ const KEPT: usize = 2;
 /// Writes one checkpoint after the other. Dropping it ends its thread once all are written.
 pub(crate) struct Writer {
     every: u32,
-    jobs: Sender<(MemberId, Checkpoint, u32)>,
+    jobs: Sender<(MemberId, Kept, u32)>,
     /// How many are queued or being written.
     under_way: Arc<(Mutex<u32>, Condvar)>,
 }
@@ -31,14 +32,14 @@ impl Writer {
     /// # Errors
     /// `Io` when it can't be started.
     pub(crate) fn start(durable: Durable, job: JobId, shared: Arc<Shared>) -> Result<Writer, Error> {
-        let (jobs, queue) = unbounded::<(MemberId, Checkpoint, u32)>();
+        let (jobs, queue) = unbounded::<(MemberId, Kept, u32)>();
         let under_way = Arc::new((Mutex::new(0), Condvar::new()));
         let (counter, every) = (under_way.clone(), durable.every);
         std::thread::Builder::new()
             .name("rejoin-durable".into())
             .spawn(move || {
-                for (member, checkpoint, world) in queue {
-                    write(&durable, job, &shared, member, checkpoint, world);
+                for (member, kept, world) in queue {
+                    write(&durable, job, &shared, member, kept, world);
                     *counter.0.lock() -= 1;
                     counter.1.notify_all();
                 }
@@ -52,9 +53,10 @@ impl Writer {
         version.0.is_multiple_of(self.every)
     }
 
-    /// Queues a checkpoint that is in the store. When older ones are still being written, it waits for them: a disk that is
+    /// Queues a checkpoint; the store may forget it before its turn comes. When older ones are still being written, it waits for them: a disk that is
     /// slower than the training would otherwise fill the memory.
-    pub(crate) fn write(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
+    pub(crate) fn write(&self, member: MemberId, kept: Kept, world: u32) {
+        let checkpoint = kept.checkpoint();
         let has_two = checkpoint.has_own || checkpoint.owner.is_some();
         let own = if has_two { 2 } else { 1 };
         let (count, changed) = &*self.under_way;
@@ -64,7 +66,7 @@ impl Writer {
         }
         *count += 1;
         // The thread takes from the queue as long as this end is there.
-        let _ = self.jobs.send((member, checkpoint, world));
+        let _ = self.jobs.send((member, kept, world));
     }
 
     /// Waits until all is written; false when it takes longer.
@@ -81,17 +83,17 @@ impl Writer {
     }
 }
 
-fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, checkpoint: Checkpoint, world: u32) {
+fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept: Kept, world: u32) {
     let MemberId { rank, incarnation } = member;
     let began = Instant::now();
-    let version = checkpoint.version;
-    let written = shared.store.make(&checkpoint).and_then(|(made, bytes)| {
-        let path = file::write(&durable.folder, job, &made, &bytes)?;
-        Ok((made, path))
+    let version = kept.checkpoint().version;
+    let written = shared.store.make_kept(kept).and_then(|(made, bytes)| {
+        let name = file::write(&*durable.folder, job, &made, &bytes)?;
+        Ok((made, Place { folder: durable.folder.clone(), name }))
     });
     match written {
-        Ok((made, path)) => {
-            shared.store.is_durable(made, path);
+        Ok((made, place)) => {
+            shared.store.is_durable(made, place);
             shared.command(Command::Durable(made));
             let millis = began.elapsed().as_millis() as u64;
             let event = Event::DurableWritten { rank, incarnation, version, bytes: made.length, millis };
@@ -103,8 +105,7 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, check
             let reason = format!(
                 "{}. Training goes on; the last whole checkpoint in {} stays. Make room there, or the job can't be \
                  restored to a newer one should all processes die",
-                error.message,
-                durable.folder.display()
+                error.message, durable.folder
             );
             shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
         }
@@ -113,16 +114,16 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, check
 
 /// Removes what is older than the newest whole versions. Another process may do the same at the same time.
 fn tidy(durable: &Durable, job: JobId, world: u32) {
-    let Ok(found) = file::list(&durable.folder, job) else { return };
+    let Ok(found) = file::list(&*durable.folder, job) else { return };
     let there: BTreeSet<_> = found.iter().map(|(checkpoint, _)| checkpoint.name()).collect();
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
     let is_whole = |checkpoint: &&Checkpoint| is_whole(checkpoint, world, is_there);
     let whole: Vec<_> = found.iter().map(|(checkpoint, _)| checkpoint).filter(is_whole).collect();
     let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
-    for (checkpoint, path) in &found {
+    for (checkpoint, name) in &found {
         if (checkpoint.lineage, checkpoint.version) < oldest_kept {
             // It may be gone already.
-            let _ = std::fs::remove_file(path);
+            let _ = durable.folder.remove(name);
         }
     }
 }

@@ -2,14 +2,14 @@
 
 use super::Options;
 use rejoin_agent::durable::resume::{newest, others, Resume};
-use rejoin_agent::durable::{file, identity};
+use rejoin_agent::durable::{file, identity, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::tracker::Input;
 use rejoin_agent::transport::JobId;
 use rustix::fs::{flock, FlockOperation};
 use std::fs::File;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// Makes the folder that an option names, and gives its whole name, for processes that may go elsewhere; empty where there is none.
 ///
@@ -31,7 +31,7 @@ pub fn unusable<'a>(option: &'a str, path: Option<&'a Path>) -> impl FnOnce(io::
 
 /// The folder of a run, and the files in it that are the run's.
 pub struct Store {
-    folder: PathBuf,
+    folder: LocalFolder,
     world: u32,
     identity: JobId,
     is_resuming: bool,
@@ -46,25 +46,24 @@ impl Store {
     /// `BadArgument` when checkpoints of the name are there and nothing is said of them, or another run of it is at work;
     /// `Io` when the folder can't be used.
     pub fn open(options: &Options, job: JobId) -> Result<Option<Store>, Error> {
-        let Some(folder) = options.durable.clone() else { return Ok(None) };
+        let Some(folder) = options.durable.clone().map(LocalFolder) else { return Ok(None) };
         let Some(name) = &options.job else {
             return Ok(Some(Store { folder, world: options.world, identity: job, is_resuming: false, _lock: None }));
         };
         let identity = identity(name);
-        let path = folder.join(format!("{identity}.lock"));
+        let path = folder.0.join(format!("{identity}.lock"));
         let io = |cause: String| Error::new(Code::Io, format!("{} can't be made: {cause}", path.display()));
         let lock = File::create(&path).map_err(|cause| io(cause.to_string()))?;
         if let Err(cause) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             if cause != rustix::io::Errno::WOULDBLOCK {
                 return Err(io(cause.to_string()));
             }
-            let text =
-                format!("another run of job `{name}` is at work on {}; its checkpoints are its own", folder.display());
+            let text = format!("another run of job `{name}` is at work on {folder}; its checkpoints are its own");
             return Err(Error::new(Code::BadArgument, text));
         }
         let there = file::list(&folder, identity)?;
         if let (Some((last, _)), false) = (there.last(), options.resume) {
-            let (version, folder) = (last.version, folder.display());
+            let version = last.version;
             return Err(Error::new(
                 Code::BadArgument,
                 format!(
@@ -99,7 +98,7 @@ impl Store {
     /// # Errors
     /// As [`others`].
     pub fn remarks(&self, start: Option<&Input>) -> Result<Vec<String>, Error> {
-        let (mut remarks, folder) = (Vec::new(), self.folder.display());
+        let (mut remarks, folder) = (Vec::new(), &self.folder);
         match start {
             Some(Input::Resume { version, .. }) => remarks.push(format!("goes on from version {version} in {folder}")),
             _ if self.is_resuming => {

@@ -127,6 +127,15 @@ public final class Agent implements AutoCloseable {
           .set("log.disk.bytes", Long.toString(diskBytes));
     }
 
+    /**
+     * Durable checkpoints of a {@link CollectiveAgent}'s ranks: every so many versions (from 1 on)
+     * one is written to a directory that is there and that all processes of the job see. Should all
+     * of them die at once, the newest whole one is gone on from. An agent of XGBoost's has none.
+     */
+    public Settings durable(String directory, int every) {
+      return set("durable.dir", directory).set("durable.every", Integer.toString(every));
+    }
+
     /** Whether links are encrypted (they are always authenticated). */
     public Settings encrypt(boolean encrypt) {
       return set("encrypt", Boolean.toString(encrypt));

@@ -23,14 +23,32 @@ public final class CollectiveAgent implements AutoCloseable {
    * Starts one. It looks for its tracker in the background.
    *
    * @param settings tracker and place have to be given; logs and their spill directory may be (1
-   *     GiB of memory, 16 GiB in the system's directory for temporary files); what only XGBoost's
-   *     bridge has (in-place calls) is refused
+   *     GiB of memory, 16 GiB in the system's directory for temporary files), and durable
+   *     checkpoints; what only XGBoost's bridge has (in-place calls) is refused
    * @throws RejoinException BAD_ARGUMENT for settings that can't work, IO when no port can be had,
    *     INCOMPATIBLE when the native library can't be loaded
    */
   public static CollectiveAgent open(JobId job, Secret secret, Agent.Settings settings) {
     NativeLibrary.load();
-    return new CollectiveAgent(job, Native.processOpen(settings.words(job), secret.bytes()));
+    return new CollectiveAgent(
+        job, Native.processOpen(settings.words(job), secret.bytes(), null, 0));
+  }
+
+  /**
+   * The same with durable checkpoints in a folder that the program brings along, as Hadoop's file
+   * systems are ({@code io.rejoin.spark.HadoopFolder}); one of this machine's is named in the
+   * settings ({@link Agent.Settings#durable}).
+   *
+   * @param every a checkpoint whose version is a multiple of this is written; at least 1
+   * @throws RejoinException as {@link #open(JobId, Secret, Agent.Settings)}; BAD_ARGUMENT for a
+   *     second folder in the settings, IO when the names in the folder can't be read
+   */
+  public static CollectiveAgent open(
+      JobId job, Secret secret, Agent.Settings settings, CheckpointFolder folder, int every) {
+    NativeLibrary.load();
+    long handle =
+        Native.processOpen(settings.words(job), secret.bytes(), new FolderCalls(folder), every);
+    return new CollectiveAgent(job, handle);
   }
 
   /**

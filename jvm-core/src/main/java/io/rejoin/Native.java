@@ -119,8 +119,11 @@ final class Native {
   /** The digest by which bytes are compared, 32 hexadecimal digits. */
   static native String digest(byte[] data);
 
-  /** Starts a process's part in a job of collectives. Settings: see {@link Agent.Settings}. */
-  static native long processOpen(String[] settings, byte[] secret);
+  /**
+   * Starts a process's part in a job of collectives. Settings: see {@link Agent.Settings}; a folder
+   * for durable checkpoints, which may be null, and every how many versions one is written.
+   */
+  static native long processOpen(String[] settings, byte[] secret, FolderCalls folder, int every);
 
   /** Lets it go; communicators that were made of it stay usable. Closing again does nothing. */
   static native void processClose(long process);

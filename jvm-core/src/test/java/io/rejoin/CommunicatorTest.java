@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -15,6 +16,7 @@ import java.util.concurrent.Future;
 import java.util.function.Function;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
+import org.junit.jupiter.api.io.TempDir;
 
 /** Communicators of one JVM, with a tracker of its own. */
 class CommunicatorTest {
@@ -131,6 +133,32 @@ class CommunicatorTest {
               }
             };
         fails(RejoinException.Code.OUT_OF_SPACE, "20000", many);
+      }
+    }
+  }
+
+  @Test
+  void when_all_processes_are_gone_those_who_come_go_on_from_the_durable_checkpoint(
+      @TempDir Path folder) {
+    try (Tracker tracker = tracker(1)) {
+      Agent.Settings settings = new Agent.Settings(tracker.address());
+      settings.place("one", "127.0.0.1", "localhost").durable(folder.toString(), 2);
+      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+          Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        for (byte version = 1; version <= 3; version++) {
+          ranks.checkpoint(new byte[] {version});
+        }
+        while (tracker.poll(30_000).orElseThrow().kind() != TrainingEvent.Kind.DURABLE_WRITTEN) {
+          // what happened before
+        }
+      }
+      settings = settings.copy().place("another", "127.0.0.1", "localhost");
+      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+          Communicator ranks = agent.join(0, 0, 1, "terms", LIMITS).orElseThrow()) {
+        Communicator.Loaded start = ranks.load();
+        assertEquals(2, start.version());
+        assertEquals(2, start.model().orElseThrow()[0]);
+        ranks.finish(new byte[0]);
       }
     }
   }

@@ -1,0 +1,224 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.Agent;
+import io.rejoin.CollectiveAgent;
+import io.rejoin.Communicator;
+import io.rejoin.JobId;
+import io.rejoin.Secret;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import java.io.File;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.util.Arrays;
+import java.util.Objects;
+import java.util.Random;
+import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.TimeUnit;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.hdfs.MiniDFSCluster;
+import org.apache.hadoop.hdfs.protocol.HdfsConstants.SafeModeAction;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/** Durable checkpoints on an HDFS, and on Hadoop's view of this machine's disk. */
+class HadoopFolderTest {
+  private static final Communicator.Limits LIMITS = new Communicator.Limits(60_000, 60_000, 60_000);
+
+  @TempDir static File scratch;
+  private static MiniDFSCluster hdfs;
+
+  private final JobId job = JobId.random();
+  private final Secret secret = Secret.random();
+
+  @BeforeAll
+  static void start() throws IOException {
+    Configuration configuration = new Configuration();
+    configuration.set(MiniDFSCluster.HDFS_MINIDFS_BASEDIR, scratch.getPath());
+    hdfs = new MiniDFSCluster.Builder(configuration).numDataNodes(1).build();
+    hdfs.waitActive();
+  }
+
+  @AfterAll
+  static void stop() {
+    hdfs.shutdown();
+  }
+
+  private static HadoopFolder onHdfs(String name) throws IOException {
+    return new HadoopFolder(
+        new Path(hdfs.getURI() + "/checkpoints/" + name), hdfs.getConfiguration(0));
+  }
+
+  private static HadoopFolder onDisk(File folder) throws IOException {
+    return new HadoopFolder(new Path(folder.toURI()), new Configuration());
+  }
+
+  private CollectiveAgent agent(Tracker tracker, String name, HadoopFolder folder) {
+    Agent.Settings settings = new Agent.Settings(tracker.address());
+    settings.place(name, "127.0.0.1", "localhost");
+    return CollectiveAgent.open(job, secret, settings, folder, 2);
+  }
+
+  private Communicator join(CollectiveAgent agent, int rank, int attempt) {
+    return agent.join(rank, 0, attempt, "a test", LIMITS).orElseThrow();
+  }
+
+  private static TrainingEvent await(Tracker tracker, TrainingEvent.Kind kind, int count) {
+    TrainingEvent event;
+    do {
+      event = tracker.poll(60_000).orElseThrow();
+      assertTrue(
+          kind == event.kind() || event.kind() != TrainingEvent.Kind.DURABLE_FAILED,
+          event.toString());
+      count -= event.kind() == kind ? 1 : 0;
+    } while (count > 0);
+    return event;
+  }
+
+  private static byte[] model(int version) {
+    byte[] model = new byte[3 << 20];
+    new Random(version).nextBytes(model);
+    return model;
+  }
+
+  @Test
+  void when_all_processes_are_gone_new_ones_go_on_from_the_checkpoint_on_hdfs() throws Exception {
+    try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(2, "127.0.0.1"))) {
+      try (CollectiveAgent one = agent(tracker, "one", onHdfs("all gone"));
+          CollectiveAgent other = agent(tracker, "other", onHdfs("all gone"))) {
+        together(
+            one,
+            other,
+            0,
+            (ranks, rank) -> {
+              for (int version = 1; version <= 7; version++) {
+                ranks.checkpoint(model(version), new byte[] {(byte) (10 * version + rank)});
+              }
+            });
+        // Versions 2, 4 and 6; the model of rank 0 and each one's own.
+        await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN, 9);
+      }
+      assertTrue(onHdfs("all gone").names().length <= 9);
+      try (CollectiveAgent one = agent(tracker, "third", onHdfs("all gone"));
+          CollectiveAgent other = agent(tracker, "fourth", onHdfs("all gone"))) {
+        together(
+            one,
+            other,
+            1,
+            (ranks, rank) -> {
+              Communicator.Loaded start = ranks.load();
+              assertEquals(6, start.version());
+              assertArrayEquals(model(6), start.model().orElseThrow());
+              ranks.finish(model(6));
+            });
+      }
+    }
+  }
+
+  private interface Work {
+    void of(Communicator ranks, int rank);
+  }
+
+  private void together(CollectiveAgent one, CollectiveAgent other, int attempt, Work work)
+      throws Exception {
+    Throwable[] failed = new Throwable[2];
+    CollectiveAgent[] agents = {one, other};
+    Thread[] threads = new Thread[2];
+    CyclicBarrier bothAreDone = new CyclicBarrier(2);
+    for (int i = 0; i < 2; i++) {
+      int rank = i;
+      threads[i] =
+          new Thread(
+              () -> {
+                try (Communicator ranks = join(agents[rank], rank, attempt)) {
+                  work.of(ranks, rank);
+                  // Who leaves is missed by the other one until that is as far.
+                  bothAreDone.await(60, TimeUnit.SECONDS);
+                } catch (Throwable e) {
+                  failed[rank] = e;
+                }
+              });
+      threads[i].start();
+    }
+    for (Thread thread : threads) {
+      thread.join();
+    }
+    AssertionError failure = new AssertionError("a rank failed");
+    Arrays.stream(failed).filter(Objects::nonNull).forEach(failure::addSuppressed);
+    if (failure.getSuppressed().length > 0) {
+      throw failure;
+    }
+  }
+
+  @Test
+  void what_an_hdfs_refuses_is_told_and_the_training_goes_on() throws Exception {
+    HadoopFolder folder = onHdfs("refusing");
+    try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"));
+        CollectiveAgent agent = agent(tracker, "one", folder);
+        Communicator ranks = join(agent, 0, 0)) {
+      hdfs.getFileSystem().setSafeMode(SafeModeAction.SAFEMODE_ENTER);
+      try {
+        ranks.checkpoint(model(1));
+        ranks.checkpoint(model(2));
+        String text = await(tracker, TrainingEvent.Kind.DURABLE_FAILED, 1).toString();
+        assertTrue(text.contains("safe mode") && text.contains("/checkpoints/refusing"), text);
+      } finally {
+        hdfs.getFileSystem().setSafeMode(SafeModeAction.SAFEMODE_LEAVE);
+      }
+      ranks.checkpoint(model(3));
+      ranks.checkpoint(model(4));
+      await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN, 1);
+      assertEquals(1, folder.names().length, Arrays.toString(folder.names()));
+    }
+  }
+
+  @Test
+  void a_file_is_there_whole_under_its_name_and_written_again_stays_the_same(@TempDir File disk)
+      throws IOException {
+    for (HadoopFolder folder : new HadoopFolder[] {onHdfs("files"), onDisk(disk)}) {
+      byte[] bytes = model(1);
+      ByteBuffer[] parts = {ByteBuffer.wrap(bytes, 0, 80), ByteBuffer.wrap(bytes, 80, 3000000)};
+      for (int i = 0; i < 2; i++) {
+        folder.write(
+            "one", Arrays.stream(parts).map(ByteBuffer::duplicate).toArray(ByteBuffer[]::new));
+      }
+      folder.write("two", new ByteBuffer[] {ByteBuffer.wrap(new byte[] {1})});
+      folder.write("two", new ByteBuffer[] {ByteBuffer.wrap(new byte[] {2, 3})});
+      assertEquals(3000080, folder.length("one"));
+      assertEquals(2, folder.length("two"));
+      ByteBuffer some = ByteBuffer.allocateDirect(2000000);
+      folder.read("one", 1000000, some);
+      byte[] seen = new byte[2000000];
+      some.flip().get(seen);
+      assertArrayEquals(Arrays.copyOfRange(bytes, 1000000, 3000000), seen);
+      String[] names = folder.names();
+      Arrays.sort(names);
+      assertArrayEquals(new String[] {"one", "two"}, names);
+      folder.remove("one");
+      folder.remove("one");
+      assertArrayEquals(new String[] {"two"}, folder.names());
+      assertThrows(IOException.class, () -> folder.read("one", 0, ByteBuffer.allocate(1)));
+      assertThrows(IOException.class, () -> folder.read("two", 0, ByteBuffer.allocate(3)));
+    }
+  }
+
+  @Test
+  void a_folder_that_cannot_be_made_or_reached_is_an_error_that_names_it() {
+    Configuration configuration = new Configuration();
+    IOException failed =
+        assertThrows(
+            IOException.class,
+            () -> new HadoopFolder(new Path("nosuchscheme://there/folder"), configuration));
+    assertTrue(failed.getMessage().contains("nosuchscheme"), failed.getMessage());
+    assertTrue(FileSystem.getDefaultUri(configuration) != null);
+  }
+}

@@ -1,0 +1,139 @@
+//! Durable checkpoints in a folder of the Java side: Hadoop's file systems, for instance.
+
+use crate::convert::{buffers, optional_text, text, texts, Buffer, Texts};
+use crate::failure::Failure;
+use jni::objects::{Global, JObject, JString};
+use jni::{jni_sig, jni_str, Env, JValue, JavaVM};
+use rejoin_agent::durable::Folder;
+use std::fmt::{self, Debug, Display, Formatter};
+use std::io;
+
+/// Most bytes of one buffer: those of Java count with 31 bits.
+const MOST: usize = 1 << 30;
+/// Local references of a call: its arguments, the text of its failure, the result.
+const REFERENCES: usize = 16;
+
+/// An `io.rejoin.FolderCalls`: none of its methods throws; what fails is asked of `failure` on the same thread.
+pub(crate) struct JavaFolder {
+    vm: JavaVM,
+    /// There until it is dropped.
+    calls: Option<Global<JObject<'static>>>,
+    /// As `toString` has it.
+    shown: String,
+}
+
+impl JavaFolder {
+    pub(crate) fn new(env: &mut Env<'_>, calls: &JObject<'_>) -> Result<Self, Failure> {
+        let shown = env.call_method(calls, jni_str!("toString"), jni_sig!("()Ljava/lang/String;"), &[])?.l()?;
+        let shown = env.cast_local::<JString>(shown)?;
+        Ok(JavaFolder { vm: env.get_java_vm()?, shown: text(env, &shown)?, calls: Some(env.new_global_ref(calls)?) })
+    }
+
+    /// Makes one call, which gives `None` when it has failed.
+    fn call<T>(&self, work: impl FnOnce(&mut Env<'_>, &JObject<'_>) -> Result<Option<T>, Failure>) -> io::Result<T> {
+        let done = self.vm.attach_current_thread(|env| -> Result<Result<T, String>, Failure> {
+            env.with_local_frame(REFERENCES, |env| {
+                let Some(calls) = &self.calls else { return Ok(Err("it is being dropped".into())) };
+                if let Some(done) = work(env, calls)? {
+                    return Ok(Ok(done));
+                }
+                let failure = jni_str!("failure");
+                let text = env.call_method(calls, failure, jni_sig!("()Ljava/lang/String;"), &[])?.l()?;
+                let text = env.cast_local::<JString>(text)?;
+                Ok(Err(optional_text(env, &text)?.unwrap_or_else(|| "it failed and does not say why".into())))
+            })
+        });
+        match done {
+            Ok(done) => done.map_err(io::Error::other),
+            Err(Failure::Rejoin(error)) => Err(io::Error::other(error.message)),
+            Err(Failure::Jni(cause)) => Err(io::Error::other(format!("a call into the JVM failed: {cause}"))),
+        }
+    }
+}
+
+impl Folder for JavaFolder {
+    fn names(&self) -> io::Result<Vec<String>> {
+        self.call(|env, calls| {
+            let names = env.call_method(calls, jni_str!("names"), jni_sig!("()[Ljava/lang/String;"), &[])?.l()?;
+            if names.is_null() {
+                return Ok(None);
+            }
+            let names = env.cast_local::<Texts>(names)?;
+            texts(env, &names).map(Some)
+        })
+    }
+
+    fn length(&self, name: &str) -> io::Result<u64> {
+        self.call(|env, calls| {
+            let name = env.new_string(name)?;
+            let sig = jni_sig!("(Ljava/lang/String;)J");
+            let length = env.call_method(calls, jni_str!("length"), sig, &[JValue::Object(&name)])?.j()?;
+            Ok(u64::try_from(length).ok())
+        })
+    }
+
+    fn read(&self, name: &str, from: u64, into: &mut [u8]) -> io::Result<()> {
+        let mut from = i64::try_from(from).map_err(io::Error::other)?;
+        for part in into.chunks_mut(MOST) {
+            self.call(|env, calls| {
+                let name = env.new_string(name)?;
+                // SAFETY: the bytes are there during the call, and the Java side doesn't keep the buffer.
+                let buffer = unsafe { env.new_direct_byte_buffer(part.as_mut_ptr(), part.len())? };
+                let sig = jni_sig!("(Ljava/lang/String;JLjava/nio/ByteBuffer;)Z");
+                let arguments = [JValue::Object(&name), JValue::Long(from), JValue::Object(&buffer)];
+                Ok(env.call_method(calls, jni_str!("read"), sig, &arguments)?.z()?.then_some(()))
+            })?;
+            from += part.len() as i64;
+        }
+        Ok(())
+    }
+
+    fn write(&self, name: &str, parts: &[&[u8]]) -> io::Result<()> {
+        self.call(|env, calls| {
+            let name = env.new_string(name)?;
+            let parts: Vec<&[u8]> = parts.iter().flat_map(|part| part.chunks(MOST)).collect();
+            let array = buffers(env, parts.len())?;
+            for (index, part) in parts.into_iter().enumerate() {
+                // SAFETY: the bytes are there during the call; the Java side makes the buffer read-only and doesn't keep it.
+                let buffer: Buffer = unsafe { env.new_direct_byte_buffer(part.as_ptr().cast_mut(), part.len())? };
+                array.set_element(env, index, &buffer)?;
+                env.delete_local_ref(buffer);
+            }
+            let sig = jni_sig!("(Ljava/lang/String;[Ljava/nio/ByteBuffer;)Z");
+            let arguments = [JValue::Object(&name), JValue::Object(&array)];
+            Ok(env.call_method(calls, jni_str!("write"), sig, &arguments)?.z()?.then_some(()))
+        })
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.call(|env, calls| {
+            let name = env.new_string(name)?;
+            let sig = jni_sig!("(Ljava/lang/String;)Z");
+            Ok(env.call_method(calls, jni_str!("remove"), sig, &[JValue::Object(&name)])?.z()?.then_some(()))
+        })
+    }
+}
+
+impl Drop for JavaFolder {
+    /// On a thread that the JVM knows: the crate warns of any other.
+    fn drop(&mut self) {
+        let calls = self.calls.take();
+        // Where the thread can't be attached, the JVM is ending.
+        let _ = self.vm.attach_current_thread(|_| -> Result<(), Failure> {
+            drop(calls);
+            Ok(())
+        });
+    }
+}
+
+impl Display for JavaFolder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl Debug for JavaFolder {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "JavaFolder({})", self.shown)
+    }
+}

@@ -42,6 +42,14 @@ public final class Story {
       case "rank.joined":
         joined(fields);
         break;
+      case "hook.agreed":
+        say(
+            Tone.PLAIN,
+            fields.get("hooked").equals("true")
+                ? "XGBoost's collectives are served by Rejoin's own: %s"
+                : "XGBoost's collectives go through the bridge: %s",
+            reason(fields));
+        break;
       case "version.entered":
         entered(rank(fields), number(fields, "round"));
         break;

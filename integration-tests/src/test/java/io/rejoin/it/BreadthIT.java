@@ -272,6 +272,10 @@ class BreadthIT {
       assertEquals(1, end.size());
       assertTrue(end.get(0).matches(".*logs of [1-9][0-9]* bytes in memory.*"), end.get(0));
       assertTrue(end.get(0).matches(".*checkpoints of [1-9][0-9]* bytes.*"), end.get(0));
+      // Which way XGBoost's collectives went: when it was agreed, and once more at the end.
+      String way = "XGBoost's collectives are served by Rejoin's (all 3 ranks can)";
+      assertEquals(2, logs.with(way).size());
+      assertTrue(end.get(0).endsWith(way), end.get(0));
     }
   }
 

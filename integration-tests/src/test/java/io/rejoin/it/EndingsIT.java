@@ -31,7 +31,7 @@ class EndingsIT {
   @Test
   void an_undisturbed_training_gives_the_stock_estimators_model() throws Exception {
     SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
-    for (Recipe recipe : new Recipe[] {Recipe.BINARY, Recipe.COUNT, Recipe.EARLY_STOPPING}) {
+    for (Recipe recipe : Recipe.values()) {
       String stock =
           Deadline.within(
               LIMIT,

@@ -86,7 +86,20 @@ class LongIT {
   @Order(1)
   Stream<DynamicTest> every_fault_is_survived_by_every_kind_of_training() {
     List<Recipe> recipes = recipes();
-    CoveringDesign design = design(recipes.size(), 1);
+    return tests("faults", everyFault(recipes, Variation.DEFAULT, design(recipes.size(), 1)));
+  }
+
+  /** One kind of training for each fault in a repetition, and another one in the next. */
+  @TestFactory
+  @Order(2)
+  Stream<DynamicTest> every_fault_is_survived_through_the_bridge() {
+    List<Recipe> recipes = recipes();
+    CoveringDesign design = new CoveringDesign(recipes.size(), 1, SEED);
+    return tests("bridge", everyFault(recipes, Variation.BRIDGE, design));
+  }
+
+  private static List<Cell> everyFault(
+      List<Recipe> recipes, Variation variation, CoveringDesign design) {
     List<Cell> cells = new ArrayList<>();
     for (int repetition = 0; repetition < REPETITIONS; repetition++) {
       List<FaultCase> faults = new ArrayList<>(FaultCase.single(new Random(SEED + repetition)));
@@ -94,15 +107,15 @@ class LongIT {
       faults.addAll(LocalModeIT.cases());
       for (int row = 0; row < faults.size(); row++) {
         for (int column : design.columnsOf(row, repetition)) {
-          cells.add(new Cell(recipes.get(column), Variation.DEFAULT, faults.get(row), repetition));
+          cells.add(new Cell(recipes.get(column), variation, faults.get(row), repetition));
         }
       }
     }
-    return tests("faults", cells);
+    return cells;
   }
 
   @TestFactory
-  @Order(2)
+  @Order(3)
   Stream<DynamicTest> the_main_faults_are_survived_with_every_setting() {
     List<FaultCase> faults = FaultCase.main();
     List<Recipe> recipes = recipes();
@@ -129,7 +142,7 @@ class LongIT {
   }
 
   @TestFactory
-  @Order(3)
+  @Order(4)
   Stream<DynamicTest> random_kills_are_survived_for_as_long_as_asked() {
     Random random = new Random(SEED);
     List<Recipe> recipes = recipes();

@@ -216,12 +216,22 @@ class ModesIT {
   @Test
   void a_task_that_is_killed_while_it_waits_for_the_others_ends_at_once_and_rejoins()
       throws Exception {
+    // Rank 2 is frozen with its seat, so the others wait in their joins.
+    isKilledWhileItWaitsFor(Fault.of(2).joined());
+  }
+
+  @Test
+  void a_task_that_is_killed_in_a_call_of_xgboosts_collective_ends_at_once_and_rejoins()
+      throws Exception {
+    // Rank 2 is frozen in a round, so the others wait in a call of that round or of the next one.
+    isKilledWhileItWaitsFor(Fault.of(2).version(4, 5_000));
+  }
+
+  /** Rank 1's task is killed there. Only when it has ended, rank 2, frozen, may go on. */
+  private static void isKilledWhileItWaitsFor(Fault frozen) throws Exception {
     SparkSession spark = spark();
     String expected = calm(spark, Recipe.BINARY.data(spark, WORKERS));
-    // Rank 2 is frozen with its seat, so the others wait in their joins; only when rank 1's task,
-    // killed there, has ended, rank 2 may go on.
-    RejoinRun run =
-        run(spark).setting("spark.rejoin.lost.after", "240s").fault(Fault.of(2).joined().stop());
+    RejoinRun run = run(spark).setting("spark.rejoin.lost.after", "240s").fault(frozen.stop());
     Map<String, Long> processes = new ConcurrentHashMap<>();
     Map<Integer, String> executors = new ConcurrentHashMap<>();
     AtomicReference<String> ended = new AtomicReference<>();
@@ -241,7 +251,7 @@ class ModesIT {
         });
     spark.sparkContext().addSparkListener(tasks);
     try {
-      assertEquals(expected, train("killed in join", run).digest(), "events: " + run.events());
+      assertEquals(expected, train("killed, waiting", run).digest(), "events: " + run.events());
     } finally {
       spark.sparkContext().removeSparkListener(tasks);
     }

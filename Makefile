@@ -38,10 +38,16 @@ bench-collectives:
 	@$${CARGO_TARGET_DIR:-target}/release/rejoin-bench engine --repetitions $${PAIRS:-9}
 	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
 
-# Allreduce among ranks on 4 hosts (network namespaces) with 1 Gbit/s and 1 ms between them, Gloo beside it; then XGBoost on 2 of them,
+# On hosts (network namespaces) with 1 Gbit/s and 1 ms between them: every algorithm of every collective on 4 and on 2 of them, and
+# whether the tables of choices (native/collectives/src/choice.rs) say the fastest; allreduce on 4, Gloo beside it; then XGBoost on 2,
 # the stock collective beside it. Needs root.
+SCHEDULE_SIZES = 8,1024,4096,16384,65536,262144,1048576,4194304,16777216
 bench-network: build
 	@cargo build --release --locked -p rejoin-bench
+	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); schedules="schedules --rounds $${PAIRS:-9} --budget-ms 200"; \
+	  $$bench network --hosts 4 -- $$bench $$schedules --worlds 4,8 --sizes $(SCHEDULE_SIZES) && \
+	  $$bench network --hosts 4 -- $$bench $$schedules --worlds 8 --sizes $(SCHEDULE_SIZES) --placement together && \
+	  $$bench network --hosts 2 -- $$bench $$schedules --worlds 4 --sizes $(SCHEDULE_SIZES) --placement together
 	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 \
 	  -- $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
 	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BENCH=training $$bench network --hosts 2 -- scripts/bench.sh

@@ -4,6 +4,7 @@
 mod ranks;
 
 use ranks::program::{moment, undisturbed, Died, Survival};
+use rejoin_agent::collectives::choice::NETWORK;
 use rejoin_agent::protocol::fault::Moment;
 use rejoin_agent::protocol::ids::{Phase, Version};
 
@@ -127,4 +128,46 @@ fn a_link_that_breaks_between_the_living_costs_an_attempt_and_nobody() {
         assert_eq!(outcome.models, vec![undisturbed(4); 4]);
         assert_eq!((outcome.fired, outcome.deaths), (1, 0));
     }
+}
+
+/// Elements of sums that go by hosts, and their bytes.
+const MANY: usize = 60_000;
+const MANY_BYTES: u64 = MANY as u64 * 8;
+
+/// Four ranks on two hosts by turns, and six on three hosts in pairs, each pair in a process.
+fn survives_by_hosts(rules: &[Died]) {
+    let placements: [(u32, usize, u32, &[usize]); 2] = [(4, 1, 2, &[0, 1, 0, 1]), (6, 2, 3, &[0, 0, 1, 1, 2, 2])];
+    for (world, together, hosts, places) in placements {
+        assert_eq!(NETWORK.allreduce(places, MANY * 8, false), None, "these sums don't go by hosts any more");
+        let outcome = Survival::of(world, together, rules).of_count(MANY).on_hosts(hosts).run();
+        assert_eq!(outcome.models, vec![undisturbed(world); world as usize], "{places:?} {rules:?}");
+        assert_eq!((outcome.fired, outcome.deaths as usize), (rules.len(), rules.len()), "{places:?} {rules:?}");
+    }
+}
+
+#[test]
+fn a_rank_dies_in_a_sum_that_goes_by_hosts() {
+    survives_by_hosts(&[]);
+    for rank in 0..4 {
+        let bytes = MANY_BYTES / 2 / 4 * u64::from(rank);
+        survives_by_hosts(&[moment(rank, 0, sent(1, 9, bytes))]);
+    }
+    survives_by_hosts(&[moment(1, 0, completed(1, 9))]);
+}
+
+#[test]
+fn a_host_dies_in_a_sum_that_goes_by_hosts_and_a_rank_of_another_one_while_it_comes_back() {
+    survives_by_hosts(&[moment(0, 0, sent(1, 9, 50_000)), moment(2, 0, entering(1, 9))]);
+    survives_by_hosts(&[
+        moment(0, 0, sent(1, 9, 50_000)),
+        moment(1, 0, sent(1, 9, 50_000)),
+        moment(3, 0, completed(1, 9)),
+    ]);
+}
+
+#[test]
+fn a_link_between_hosts_breaks_in_a_sum_that_goes_by_hosts() {
+    let outcome = Survival::of(4, 1, &[]).cutting(1, 2, sent(1, 9, 40_000)).of_count(MANY).on_hosts(2).run();
+    assert_eq!(outcome.models, vec![undisturbed(4); 4]);
+    assert_eq!((outcome.fired, outcome.deaths), (1, 0));
 }

@@ -22,9 +22,11 @@ pub struct FloorRanks {
     /// By rank; none for the own one.
     links: Vec<Option<TcpStream>>,
     choice: &'static Choice,
+    /// The host of each rank, as a number.
+    hosts: Vec<usize>,
     /// None: the one that the table says.
     algorithm: Option<Allreduce>,
-    kept: Option<(usize, usize, Allreduce, Schedule)>,
+    kept: Option<(usize, usize, Option<Allreduce>, Schedule)>,
     scratch: Vec<u8>,
     log: [Vec<u8>; 2],
     calls: usize,
@@ -59,10 +61,12 @@ impl FloorRanks {
             link.set_nodelay(true).map_err(failed)?;
             link.set_nonblocking(true).map_err(failed)?;
         }
+        let host = |address: &SocketAddr| addresses.iter().position(|first| first.ip() == address.ip()).unwrap_or(0);
         Ok(FloorRanks {
             seat,
             links,
             choice,
+            hosts: addresses.iter().map(host).collect(),
             algorithm: None,
             kept: None,
             scratch: Vec::new(),
@@ -94,6 +98,19 @@ impl FloorRanks {
         self.algorithm = algorithm;
     }
 
+    /// One call by this schedule. The result stays where it came into being until the call after the next one.
+    pub fn run(&mut self, schedule: &Schedule, input: &[u8], reducer: &Reducer<'_>) -> Result<&[u8], String> {
+        self.calls += 1;
+        let result = &mut self.log[self.calls % 2];
+        result.resize(schedule.result_bytes(), 0);
+        if self.scratch.len() < schedule.scratch_bytes() {
+            self.scratch.resize(schedule.scratch_bytes(), 0);
+        }
+        let mut buffers = Buffers { input, result, scratch: &mut self.scratch };
+        drive(schedule, &mut buffers, reducer, &mut self.links)?;
+        Ok(result)
+    }
+
     fn allreduce(
         &mut self,
         input: &[u8],
@@ -102,23 +119,19 @@ impl FloorRanks {
         reduction: Reduction,
     ) -> Result<(), String> {
         let (count, size) = (input.len() / element.size(), element.size());
-        let table = self.choice.allreduce;
-        let algorithm = self.algorithm.unwrap_or_else(|| table.algorithm(self.seat.world, input.len()));
+        let chosen = || self.choice.allreduce(&self.hosts, input.len(), false);
+        // None: by hosts.
+        let algorithm = self.algorithm.map_or_else(chosen, Some);
         let shape = (count, size, algorithm);
         let schedule = match self.kept.take() {
             Some((count, size, algorithm, schedule)) if (count, size, algorithm) == shape => schedule,
-            _ => schedules::allreduce(self.seat, count, size, Order::Rank, algorithm),
+            _ => match algorithm {
+                Some(algorithm) => schedules::allreduce(self.seat, count, size, Order::Rank, algorithm),
+                None => schedules::allreduce_by_hosts(self.seat, &self.hosts, count, size, Order::Rank),
+            },
         };
         let reducer = Reducer::new(reduction, element).map_err(|error| error.to_string())?;
-        self.calls += 1;
-        let result = &mut self.log[self.calls % 2];
-        result.resize(schedule.result_bytes(), 0);
-        if self.scratch.len() < schedule.scratch_bytes() {
-            self.scratch.resize(schedule.scratch_bytes(), 0);
-        }
-        let mut buffers = Buffers { input, result, scratch: &mut self.scratch };
-        drive(&schedule, &mut buffers, &reducer, &mut self.links)?;
-        output.copy_from_slice(result);
+        output.copy_from_slice(self.run(&schedule, input, &reducer)?);
         self.kept = Some((count, size, algorithm, schedule));
         Ok(())
     }

@@ -7,6 +7,7 @@ mod floor;
 mod network;
 mod ranks;
 mod samples;
+mod schedules;
 mod shared;
 mod table;
 
@@ -32,6 +33,9 @@ enum What {
         #[arg(long)]
         algorithm: Option<String>,
     },
+    /// Every schedule of every collective over bare TCP sockets, by turns, and what the tables choose beside the fastest: the
+    /// evidence of the tables, on this host or, within `network`, on several.
+    Schedules(schedules::Judged),
     /// Ours and the peers in turn, and a table of ratios.
     Compare(compare::Compared),
     /// Allreduce through the communicator, recovery on: ranks are processes that `rejoin run` starts.
@@ -80,6 +84,7 @@ fn main() {
     let outcome = match Command::parse().what {
         What::Shared(measured) => ranks::run(&measured, ranks::Way::Shared),
         What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Way::Floor { algorithm }),
+        What::Schedules(judged) => schedules::run(&judged),
         What::Compare(compared) => compare::run(&compared),
         What::EngineAllreduce { measured, how } => engine::allreduce(&measured, &how),
         What::Engine(measures) => engine::run(&measures),

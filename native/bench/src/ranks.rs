@@ -3,8 +3,10 @@
 use crate::floor::FloorRanks;
 use crate::network::Host;
 use crate::samples::measure;
+use crate::schedules;
 use crate::shared::{SharedRanks, AREA_BYTES};
 use crate::Measured;
+use clap::ValueEnum;
 use rejoin_collectives::choice::{LOOPBACK, NETWORK};
 use rejoin_collectives::Seat;
 use rejoin_transport::shm::{Invitation, PeerSegment, Segment};
@@ -20,6 +22,7 @@ use std::thread;
 pub enum Way {
     Shared,
     Floor { algorithm: Option<String> },
+    Schedules(schedules::Turns),
 }
 
 /// What a rank is told at its start.
@@ -32,6 +35,27 @@ struct Job {
     way: Way,
     /// Where it listens.
     address: Ipv4Addr,
+    /// The host of each rank, by number.
+    hosts: Vec<usize>,
+}
+
+/// How ranks are placed on hosts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Placement {
+    /// One after the other on each host in turn.
+    Spread,
+    /// The first ones on the first host, the next ones on the second, and so on.
+    Together,
+}
+
+impl Placement {
+    /// The number of a rank's host.
+    pub fn host(self, rank: usize, world: usize, hosts: usize) -> usize {
+        match self {
+            Placement::Spread => rank % hosts,
+            Placement::Together => rank * hosts / world,
+        }
+    }
 }
 
 /// What a rank tells the others.
@@ -53,6 +77,7 @@ impl Way {
             (Way::Shared, true) => "boards-threads".into(),
             (Way::Shared, false) => "boards".into(),
             (Way::Floor { algorithm }, _) => format!("floor-{}", algorithm.as_deref().unwrap_or("all")),
+            (Way::Schedules(_), _) => "schedules".into(),
         }
     }
 
@@ -63,7 +88,7 @@ impl Way {
                 let invitation = Some(segment.invitation());
                 Ok((Introduction { invitation, address: None }, Kept::Segment(segment)))
             }
-            Way::Floor { .. } => {
+            Way::Floor { .. } | Way::Schedules(_) => {
                 let listener = TcpListener::bind((address, 0)).map_err(|error| error.to_string())?;
                 let address = Some(listener.local_addr().map_err(|error| error.to_string())?);
                 Ok((Introduction { invitation: None, address }, Kept::Listener(listener)))
@@ -75,9 +100,20 @@ impl Way {
 /// Runs all worlds; prints a line per world and size.
 pub fn run(measured: &Measured, way: Way) -> Result<(), String> {
     println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
+    run_worlds(measured, &way, Placement::Spread, |line| println!("{line}"))
+}
+
+/// Runs all worlds, and hands on the lines that their ranks print.
+pub fn run_worlds(
+    measured: &Measured,
+    way: &Way,
+    placement: Placement,
+    mut tell: impl FnMut(&str),
+) -> Result<(), String> {
     let hosts = Host::all()?;
-    let host = |rank: usize| hosts.get(rank % hosts.len().max(1));
     for &world in &measured.worlds {
+        let places: Vec<usize> = (0..world).map(|rank| placement.host(rank, world, hosts.len().max(1))).collect();
+        let host = |rank: usize| hosts.get(places[rank]);
         let job = |rank| Job {
             rank,
             world,
@@ -85,11 +121,12 @@ pub fn run(measured: &Measured, way: Way) -> Result<(), String> {
             budget_ms: measured.budget_ms,
             way: way.clone(),
             address: host(rank).map_or(Ipv4Addr::LOCALHOST, |host| host.address),
+            hosts: places.clone(),
         };
         if measured.threads {
             run_threads((0..world).map(job).collect())?;
         } else {
-            run_processes((0..world).map(job).collect(), host)?;
+            run_processes((0..world).map(job).collect(), host, &mut tell)?;
         }
     }
     Ok(())
@@ -120,7 +157,11 @@ fn run_threads(jobs: Vec<Job>) -> Result<(), String> {
 }
 
 /// Every rank in a process of its own, on its host.
-fn run_processes<'a>(jobs: Vec<Job>, host: impl Fn(usize) -> Option<&'a Host>) -> Result<(), String> {
+fn run_processes<'a>(
+    jobs: Vec<Job>,
+    host: impl Fn(usize) -> Option<&'a Host>,
+    mut tell: impl FnMut(&str),
+) -> Result<(), String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut children: Vec<Child> = Vec::new();
     for job in &jobs {
@@ -144,7 +185,7 @@ fn run_processes<'a>(jobs: Vec<Job>, host: impl Fn(usize) -> Option<&'a Host>) -
     }
     for output in &mut outputs {
         for line in output.lines() {
-            println!("{}", line.map_err(|error| error.to_string())?);
+            tell(&line.map_err(|error| error.to_string())?);
         }
     }
     for mut child in children {
@@ -197,8 +238,12 @@ fn take_part(
             let addresses: Vec<SocketAddr> =
                 introductions.iter().filter_map(|introduction| introduction.address).collect();
             let choice = if job.address.is_loopback() { &LOOPBACK } else { &NETWORK };
-            let Way::Floor { algorithm } = &job.way else { return Err("a listener for shared memory".into()) };
             let mut ranks = FloorRanks::connect(seat, &listener, &addresses, choice)?;
+            let algorithm = match &job.way {
+                Way::Floor { algorithm } => algorithm,
+                Way::Schedules(turns) => return schedules::take_part(seat, &job.hosts, &job.sizes, turns, &mut ranks),
+                Way::Shared => return Err("a listener for shared memory".into()),
+            };
             for &bytes in &job.sizes {
                 for algorithm in FloorRanks::algorithms(algorithm.as_deref())? {
                     ranks.choose(algorithm);

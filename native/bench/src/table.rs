@@ -54,7 +54,7 @@ impl Table {
         Ok(())
     }
 
-    fn csv(&self) -> String {
+    pub fn csv(&self) -> String {
         format!("{TITLES}{}", self.text)
     }
 }
@@ -67,7 +67,7 @@ pub fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// Of sorted values, at least one.
-fn quantile(sorted: &[f64], part: f64) -> f64 {
+pub fn quantile(sorted: &[f64], part: f64) -> f64 {
     sorted[((sorted.len() - 1) as f64 * part).round() as usize]
 }
 

@@ -39,12 +39,32 @@ pub struct Choice {
     pub allreduce: Table<Allreduce>,
     /// Allreduce with a custom reducer: algorithms that fold each element at one rank only.
     pub allreduce_once: Table<Allreduce>,
+    /// From so many bytes of input on, an allreduce that would go directly goes by hosts, where several ranks share one
+    /// ([`crate::schedules::allreduce_by_hosts`]).
+    pub by_hosts_from: usize,
     /// Broadcast.
     pub broadcast: Table<Broadcast>,
     /// Allgather.
     pub allgather: Table<Allgather>,
     /// Barrier (bytes are 0).
     pub barrier: Table<Barrier>,
+}
+
+impl Choice {
+    /// The algorithm for an allreduce of so many bytes; rank k is on host `hosts[k]`. `once`: the reducer is a custom one. Every
+    /// rank must ask with the same. `None`: it goes by hosts.
+    pub fn allreduce(&self, hosts: &[usize], bytes: usize, once: bool) -> Option<Allreduce> {
+        let table = if once { &self.allreduce_once } else { &self.allreduce };
+        let algorithm = table.algorithm(hosts.len(), bytes);
+        let by_hosts = algorithm == Allreduce::Direct && bytes >= self.by_hosts_from && share_hosts(hosts);
+        (!by_hosts).then_some(algorithm)
+    }
+}
+
+/// Whether there are several hosts, and several ranks on one of them; rank k is on host `hosts[k]`.
+pub fn share_hosts(hosts: &[usize]) -> bool {
+    let spans = hosts.iter().any(|host| *host != hosts[0]);
+    spans && hosts.iter().enumerate().any(|(rank, host)| hosts[..rank].contains(host))
 }
 
 const ANY: usize = usize::MAX;
@@ -74,20 +94,36 @@ pub const LOOPBACK: Choice = Choice {
         lines: &[line(2, 32 << 10, Allreduce::Star), line(2, ANY, Allreduce::Direct), line(ANY, 128 << 10, Allreduce::Star)],
         otherwise: Allreduce::Direct,
     },
+    by_hosts_from: ANY,
     broadcast: Table { lines: &[line(ANY, 128 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
     allgather: Table { lines: &[line(ANY, 32 << 10, Allgather::Doubling)], otherwise: Allgather::Exchange },
     barrier: Table { lines: &[], otherwise: Barrier::Star },
 };
 
-/// Ranks with cores of their own, links over a network: the fewest steps win.
+/// Ranks on several hosts: the fewest messages that wait for each other win, up to sizes that keep a line busy for as long as
+/// one message takes.
+///
+/// A message takes a millisecond there, and 128 KiB keep a line busy for as long. So what is sent to all at once is small
+/// enough when all that goes through one line is less than that.
 pub const NETWORK: Choice = Choice {
-    measured: "not yet: estimates for a switched network with tens of microseconds of delay",
+    measured: "2 to 4 hosts (2 shared cores, namespaces) with 1 Gbit/s and 1 ms, 2 to 8 ranks (up to 16 KiB also 16), \
+               `rejoin-bench network -- rejoin-bench schedules`, November 2026; more ranks: estimates",
     allreduce: Table {
-        lines: &[line(4, 16 << 10, Allreduce::Exchange), line(ANY, 4 << 10, Allreduce::Doubling)],
+        lines: &[
+            line(2, 1 << 20, Allreduce::Exchange),
+            line(4, 64 << 10, Allreduce::Exchange),
+            line(8, 8 << 10, Allreduce::Exchange),
+            line(16, 2 << 10, Allreduce::Exchange),
+            line(ANY, 8 << 10, Allreduce::Star),
+        ],
         otherwise: Allreduce::Direct,
     },
-    allreduce_once: Table { lines: &[line(ANY, 4 << 10, Allreduce::Star)], otherwise: Allreduce::Direct },
-    broadcast: Table { lines: &[line(ANY, 32 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
-    allgather: Table { lines: &[line(ANY, 32 << 10, Allgather::Doubling)], otherwise: Allgather::Exchange },
-    barrier: Table { lines: &[], otherwise: Barrier::Doubling },
+    allreduce_once: Table { lines: &[line(ANY, 8 << 10, Allreduce::Star)], otherwise: Allreduce::Direct },
+    by_hosts_from: 16 << 10,
+    broadcast: Table { lines: &[line(ANY, 64 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
+    allgather: Table {
+        lines: &[line(4, ANY, Allgather::Exchange), line(ANY, 128 << 10, Allgather::Exchange)],
+        otherwise: Allgather::Doubling,
+    },
+    barrier: Table { lines: &[line(16, 0, Barrier::Exchange)], otherwise: Barrier::Star },
 };

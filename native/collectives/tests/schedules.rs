@@ -60,6 +60,23 @@ proptest! {
     }
 
     #[test]
+    fn an_allreduce_by_hosts_gives_the_reference_wherever_the_ranks_are(
+        (element, reduction) in a_reduction(),
+        hosts in prop::collection::vec(0usize..4, 1..10),
+        count in 0usize..41,
+        order in prop::sample::select(ORDERS.to_vec()),
+        links in prop::sample::select(LINKS.to_vec()),
+        seed: u64,
+    ) {
+        let (reducer, world) = (Reducer::new(reduction, element).unwrap(), hosts.len());
+        let inputs = inputs(world, count * element.size(), &mut Dice(seed));
+        let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, element.size(), order));
+        let results = run(&schedules, &inputs, &reducer, links, seed).unwrap();
+        let expected = reference::allreduce(&inputs, &reducer, order).unwrap();
+        prop_assert_eq!(results, vec![expected; world]);
+    }
+
+    #[test]
     fn a_reduce_scatter_gives_each_rank_its_segment(
         (element, reduction) in a_reduction(),
         world in 1usize..10,
@@ -124,7 +141,12 @@ proptest! {
         let inputs = inputs(world, count * 3, &mut Dice(seed));
         let schedules = each(world, |seat| schedules::allreduce(seat, count, 3, order, algorithm));
         let results = run(&schedules, &inputs, &reducer, Links::Empty, seed).unwrap();
-        prop_assert_eq!(results, vec![reference::allreduce(&inputs, &reducer, order).unwrap(); world]);
+        let expected = vec![reference::allreduce(&inputs, &reducer, order).unwrap(); world];
+        prop_assert_eq!(&results, &expected);
+        let hosts: Vec<usize> = (0..world).map(|rank| Dice(seed.wrapping_add(rank as u64)).roll(3)).collect();
+        let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, 3, order));
+        let results = run(&schedules, &inputs, &reducer, Links::Empty, seed).unwrap();
+        prop_assert_eq!(&results, &expected);
         let schedules = each(world, |seat| schedules::reduce_scatter(seat, count, 3, order));
         let results = run(&schedules, &inputs, &reducer, Links::Empty, seed).unwrap();
         prop_assert_eq!(results, reference::reduce_scatter(&inputs, &reducer, order).unwrap());
@@ -166,6 +188,11 @@ fn no_schedule_can_deadlock_whatever_the_world_and_the_count() {
                     let results = run(&schedules, &inputs, &reducer, Links::Empty, 3).unwrap();
                     assert!(results.iter().all(|result| *result == expected), "{algorithm:?} of {count} among {world}");
                 }
+                for hosts in placements(world) {
+                    let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, 1, order));
+                    let results = run(&schedules, &inputs, &reducer, Links::Empty, 3).unwrap();
+                    assert!(results.iter().all(|result| *result == expected), "{count} among {world} on {hosts:?}");
+                }
             }
         }
     }
@@ -192,8 +219,27 @@ fn buffers_longer_than_the_rings_come_through_them_in_order() {
                 let results = world::run_in_bulk(&schedules, &inputs, &reducer).unwrap();
                 assert!(results.iter().all(|result| *result == expected), "{algorithm:?}, {order:?}, world of {world}");
             }
+            for hosts in placements(world) {
+                let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, 7, order));
+                assert!(schedules.iter().all(|schedule| schedule.scratch_bytes() <= 2 << 20), "on {hosts:?}");
+                let results = world::run_in_bulk(&schedules, &inputs, &reducer).unwrap();
+                assert!(results.iter().all(|result| *result == expected), "{order:?}, on {hosts:?}");
+            }
         }
     }
+}
+
+/// Ranks on one host each, two side by side, two or three in turn, and all but one together.
+fn placements(world: usize) -> Vec<Vec<usize>> {
+    let hosts: [fn(usize) -> usize; 6] = [
+        |rank| rank,
+        |rank| rank / 2,
+        |rank| rank % 2,
+        |rank| rank % 3,
+        |rank| usize::from(rank == 1),
+        |rank| 7 - rank % 5 / 2,
+    ];
+    hosts.iter().map(|host| (0..world).map(host).collect()).collect()
 }
 
 #[test]

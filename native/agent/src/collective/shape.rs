@@ -65,19 +65,21 @@ impl Shape {
 pub(super) struct Shapes {
     seat: Seat,
     choice: &'static Choice,
+    /// The host of each rank, as the plan numbers them.
+    hosts: Vec<usize>,
     kept: VecDeque<(Shape, Arc<Schedule>)>,
 }
 
 impl Shapes {
     pub(super) fn new(rank: usize, world: usize) -> Self {
-        Shapes { seat: Seat::new(rank, world), choice: &LOOPBACK, kept: VecDeque::new() }
+        Shapes { seat: Seat::new(rank, world), choice: &LOOPBACK, hosts: vec![0; world], kept: VecDeque::new() }
     }
 
-    /// From now on algorithms are chosen for ranks on one host, or on several. All ranks must say the same in an attempt.
-    pub(super) fn spanning_hosts(&mut self, spans: bool) {
-        let choice = if spans { &NETWORK } else { &LOOPBACK };
-        if !std::ptr::eq(choice, self.choice) {
-            self.choice = choice;
+    /// From now on algorithms are chosen for ranks on these hosts, which have numbers. All ranks must say the same in an attempt.
+    pub(super) fn on_hosts(&mut self, hosts: &[usize]) {
+        if self.hosts != hosts {
+            self.hosts = hosts.to_vec();
+            self.choice = if hosts.iter().any(|host| *host != hosts[0]) { &NETWORK } else { &LOOPBACK };
             self.kept.clear();
         }
     }
@@ -104,9 +106,11 @@ impl Shapes {
         let (seat, world, choice) = (self.seat, self.seat.world, self.choice);
         match shape {
             Shape::Allreduce { count, element_bytes, order, once } => {
-                let table = if *once { &choice.allreduce_once } else { &choice.allreduce };
-                let algorithm = table.algorithm(world, count * element_bytes);
-                schedules::allreduce(seat, *count, *element_bytes, *order, algorithm)
+                let (count, size, order) = (*count, *element_bytes, *order);
+                match choice.allreduce(&self.hosts, count * size, *once) {
+                    Some(algorithm) => schedules::allreduce(seat, count, size, order, algorithm),
+                    None => schedules::allreduce_by_hosts(seat, &self.hosts, count, size, order),
+                }
             }
             Shape::Broadcast { bytes, root } => {
                 schedules::broadcast(seat, *bytes, *root, choice.broadcast.algorithm(world, *bytes))

@@ -9,7 +9,7 @@ use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::ids::{Incarnation, Rank};
 use std::time::Duration;
 
-/// Elements of each collective.
+/// Elements of each collective, unless more are asked for.
 const COUNT: usize = 1000;
 const ITERATIONS: u32 = 3;
 
@@ -40,15 +40,15 @@ fn step(model: &mut Vec<f64>, world: u32, iteration: u32) {
     model.push(most + roots + sum + gathered + model[0]);
 }
 
-fn salted(rank: u32, iteration: u32) -> Vec<f64> {
-    let mut values = values(rank, COUNT);
+fn salted(rank: u32, iteration: u32, count: usize) -> Vec<f64> {
+    let mut values = values(rank, count);
     values.iter_mut().for_each(|value| *value *= f64::from(iteration + 1));
     values
 }
 
 /// The program: two boot collectives, then iterations of (max, 8 broadcasts, sum, allgather, checkpoint). Every result is
 /// checked for its value.
-fn program(rank: &mut Communicator) -> Result<Vec<f64>, Error> {
+fn program(rank: &mut Communicator, count: usize) -> Result<Vec<f64>, Error> {
     let (own, world) = (rank.rank().0, rank.world());
     let (version, bytes) = rank.load()?;
     let mut one = 1f64.to_le_bytes();
@@ -63,37 +63,39 @@ fn program(rank: &mut Communicator) -> Result<Vec<f64>, Error> {
         None => vec![f64::from_le_bytes(one)],
     };
     for iteration in version.0..ITERATIONS {
-        let mut most = salted(own, iteration);
+        let mut most = salted(own, iteration, count);
         rank.allreduce(&mut most, Reduction::Max)?;
-        assert_eq!(most, salted(world - 1, iteration), "max");
+        assert_eq!(most, salted(world - 1, iteration, count), "max");
         let mut roots = 0.0;
         for turn in 0..8 {
             let root = turn % world;
-            let mut spread = vec![0.0; COUNT];
+            let mut spread = vec![0.0; count];
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut spread);
             let options = Options::default();
             rank.broadcast_bytes_prepared(bytes, Element::F64, Rank(root), &options, &mut |bytes| {
                 assert_eq!(own, root, "nobody else has anything to prepare");
-                bytes.copy_from_slice(bytemuck::cast_slice(&salted(root + turn, iteration)));
+                bytes.copy_from_slice(bytemuck::cast_slice(&salted(root + turn, iteration, count)));
                 Ok(())
             })?;
-            assert_eq!(spread, salted(root + turn, iteration), "broadcast {turn}");
+            assert_eq!(spread, salted(root + turn, iteration, count), "broadcast {turn}");
             roots += spread[23];
         }
-        let mut sum = vec![0.0; COUNT];
-        rank.allreduce_prepared(&mut sum, Reduction::Sum, |buffer| buffer.copy_from_slice(&salted(own, iteration)))?;
+        let mut sum = vec![0.0; count];
+        rank.allreduce_prepared(&mut sum, Reduction::Sum, |buffer| {
+            buffer.copy_from_slice(&salted(own, iteration, count))
+        })?;
         let by_hand = |at: usize| (0..world).map(|rank| value(rank, at) * f64::from(iteration + 1)).sum::<f64>();
-        assert!((0..COUNT).all(|at| sum[at] == by_hand(at)), "sum");
-        let mut gathered = vec![0.0; COUNT * world as usize];
-        let mut part = vec![0.0; COUNT];
+        assert!((0..count).all(|at| sum[at] == by_hand(at)), "sum");
+        let mut gathered = vec![0.0; count * world as usize];
+        let mut part = vec![0.0; count];
         let (input, output) = (bytemuck::cast_slice_mut(&mut part), bytemuck::cast_slice_mut(&mut gathered));
         rank.allgather_bytes_prepared(input, output, Element::F64, &Options::default(), &mut |bytes| {
-            bytes.copy_from_slice(bytemuck::cast_slice(&salted(own, iteration)));
+            bytes.copy_from_slice(bytemuck::cast_slice(&salted(own, iteration, count)));
             Ok(())
         })?;
-        let all: Vec<f64> = (0..world).flat_map(|rank| salted(rank, iteration)).collect();
+        let all: Vec<f64> = (0..world).flat_map(|rank| salted(rank, iteration, count)).collect();
         assert_eq!(gathered, all, "allgather");
-        let fives: f64 = (0..world as usize).map(|rank| gathered[rank * COUNT + 5]).sum();
+        let fives: f64 = (0..world as usize).map(|rank| gathered[rank * count + 5]).sum();
         model.push(most[17] + roots + sum[31] + fives + model[0]);
         let bytes: Vec<u8> = model.iter().flat_map(|value| value.to_le_bytes()).collect();
         rank.checkpoint(&bytes)?;
@@ -105,6 +107,7 @@ fn program(rank: &mut Communicator) -> Result<Vec<f64>, Error> {
 pub struct Survival {
     ranks: Ranks,
     together: usize,
+    count: usize,
 }
 
 /// How it ended.
@@ -123,12 +126,17 @@ impl Survival {
             moment: *moment,
             action: Action::Throw,
         });
-        Survival { ranks: Ranks::with_rules(world, together, rules.collect()), together }
+        Survival { ranks: Ranks::with_rules(world, together, rules.collect()), together, count: COUNT }
     }
 
     /// Whether the ranks share memory, or go over links.
     pub fn sharing_memory(self, shares_memory: bool) -> Self {
         Survival { ranks: self.ranks.sharing_memory(shares_memory), ..self }
+    }
+
+    /// So many elements in each collective.
+    pub fn of_count(self, count: usize) -> Self {
+        Survival { count, ..self }
     }
 
     pub fn on_hosts(self, hosts: u32) -> Self {
@@ -145,7 +153,7 @@ impl Survival {
     /// Runs it to its end. Ranks that were struck are started again: in the same process where several live together, else in
     /// a new one, after the old one has vanished without a word.
     pub fn run(self) -> Outcome {
-        let (world, together) = (self.ranks.world, self.together);
+        let (world, together, count) = (self.ranks.world, self.together, self.count);
         let shared: Vec<Process> =
             (0..world as usize).step_by(together).map(|first| self.ranks.process(&first.to_string())).collect();
         let models = std::thread::scope(|scope| {
@@ -155,7 +163,7 @@ impl Survival {
                 for task in 0.. {
                     let joined = process.join(Rank(rank), attempt(task), "", limits());
                     let mut communicator = joined.expect("it can join").expect("the job isn't over");
-                    match program(&mut communicator) {
+                    match program(&mut communicator, count) {
                         Ok(model) => {
                             let bytes: Vec<u8> = model.iter().flat_map(|value| value.to_le_bytes()).collect();
                             communicator.finish(&bytes).expect("all finish alike");

@@ -13,11 +13,13 @@ pub enum Barrier {
     Star = 0,
     /// Everybody's token is gathered everywhere, in ⌈log₂ n⌉ steps: n⌈log₂ n⌉ messages.
     Doubling = 1,
+    /// Each tells each: n(n-1) messages, 1 after the other. Least latency where a message takes long and sending one doesn't.
+    Exchange = 2,
 }
 
 impl Barrier {
     /// All of them.
-    pub const ALL: &'static [Barrier] = &[Barrier::Star, Barrier::Doubling];
+    pub const ALL: &'static [Barrier] = &[Barrier::Star, Barrier::Doubling, Barrier::Exchange];
 }
 
 /// The schedule of a barrier: nobody's has a result before everybody has begun. Input and result are empty.
@@ -39,6 +41,9 @@ pub fn barrier(seat: Seat, algorithm: Barrier) -> Schedule {
         }
         Barrier::Doubling => {
             pairing::doubling(&mut schedule, &tokens);
+        }
+        Barrier::Exchange => {
+            pairing::exchange(&mut schedule, &tokens);
         }
     }
     schedule

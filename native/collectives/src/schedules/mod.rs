@@ -6,13 +6,16 @@ mod allgather;
 mod allreduce;
 mod barrier;
 mod broadcast;
+mod by_hosts;
 mod pairing;
 mod reduce_scatter;
+mod routes;
 
 pub use allgather::{allgather, allgather_parts, Allgather};
 pub use allreduce::{allreduce, Allreduce};
 pub use barrier::{barrier, Barrier};
 pub use broadcast::{broadcast, Broadcast};
+pub use by_hosts::allreduce_by_hosts;
 pub use reduce_scatter::reduce_scatter;
 
 use crate::schedule::{ReceiveId, Schedule};

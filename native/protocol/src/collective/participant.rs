@@ -165,9 +165,9 @@ impl<R: Clone> Participant<R> {
         self.plan.as_ref().and_then(|plan| plan.boards.as_deref())
     }
 
-    /// Whether the ranks of the newest plan live on more than one host.
-    pub fn spans_hosts(&self) -> bool {
-        self.plan.as_ref().is_some_and(|plan| plan.spans_hosts)
+    /// The number of each rank's host in the newest plan ([`Plan::hosts`]).
+    pub fn hosts(&self) -> &[usize] {
+        self.plan.as_ref().map_or(&[], |plan| &plan.hosts)
     }
 
     /// Ranks that nobody is under the newest plan, so that nothing has to be sent to them.

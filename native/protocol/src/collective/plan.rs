@@ -45,9 +45,9 @@ pub struct Plan {
     /// The boards of all ranks, in rank order, when this attempt's collectives go through shared memory; otherwise they go over
     /// links.
     pub boards: Option<Vec<Invitation>>,
-    /// Whether the ranks live on more than one host: algorithms are chosen by that. The same at all ranks, because a generation's
-    /// view has one host for each of its seats.
-    pub spans_hosts: bool,
+    /// The host of each rank, as a number: hosts are counted in the order in which the ranks have them first. Algorithms are
+    /// chosen by that. The same at all ranks, because a generation's view has one host for each of its seats.
+    pub hosts: Vec<usize>,
     /// Ranks that nobody is under this plan. Nothing is sent to them: who comes next is given what the others have finished.
     pub vacant: Vec<Rank>,
     /// What ranks have heard of incarnations that have been followed by newer ones, and who has.
@@ -94,19 +94,34 @@ impl Plan {
         }
         phases.sort_by_key(|phase| order(phase.phase));
         let boards = sharing::boards(plan, view);
-        let mut hosts = (0..view.world()).filter_map(|rank| view.alive(Rank(rank))).map(|(_, at)| &at.host);
-        let first = hosts.next();
-        let spans_hosts = hosts.any(|host| Some(host) != first);
         let seats = (0..).map(Rank).zip(&view.seats);
         let vacant = seats.filter(|(_, seat)| seat.state == SeatState::Vacant).map(|(rank, _)| rank).collect();
         let (generation, lineage, heard) = (plan.generation, plan.lineage, all_heard);
-        Plan { generation, lineage, phases, boards, spans_hosts, vacant, heard }
+        Plan { generation, lineage, phases, boards, hosts: hosts(view), vacant, heard }
+    }
+
+    /// Whether the ranks live on more than one host.
+    pub fn spans_hosts(&self) -> bool {
+        self.hosts.iter().any(|host| *host > 0)
     }
 
     /// What everybody together has of a phase.
     pub fn phase(&self, phase: Phase) -> Option<&PhasePlan> {
         self.phases.iter().find(|known| known.phase == phase)
     }
+}
+
+/// The number of each rank's host. Who isn't there takes part in nothing, and counts as on the first one.
+fn hosts(view: &View) -> Vec<usize> {
+    let mut names: Vec<&str> = Vec::new();
+    let number = |rank| {
+        let Some((_, at)) = view.alive(Rank(rank)) else { return 0 };
+        names.iter().position(|name| *name == at.host).unwrap_or_else(|| {
+            names.push(&at.host);
+            names.len() - 1
+        })
+    };
+    (0..view.world()).map(number).collect()
 }
 
 /// Boot comes before all versions.

@@ -51,7 +51,7 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
         lineage: Lineage(0),
         phases: phases.collect(),
         boards: None,
-        spans_hosts: false,
+        hosts: Vec::new(),
         vacant: Vec::new(),
         heard: Vec::new(),
     }

@@ -220,7 +220,7 @@ impl Calls {
             if state.participant.attempt() != Some(attempt) {
                 return Ok(false);
             }
-            self.shapes.spanning_hosts(state.participant.spans_hosts());
+            self.shapes.on_hosts(state.participant.hosts());
             self.vacant = state.participant.vacant().to_vec();
             state.participant.boards().map(<[_]>::to_vec)
         };

@@ -150,6 +150,7 @@ pub fn run(seed: u64, defect: Option<Defect>, faulty: bool, verbose: bool) -> Re
     this.resume(resumed, exits);
     // Drawn apart, so that seeds without shared memory are the same runs as before there was any.
     this.places = places(seed);
+    this.job.program.by_hosts = Rng::with_seed(seed ^ 0x0b05_7a11).bool();
     this.say(|| {
         format!(
             "{:?}, goes on from {:?}, processes end with their tasks: {exits}, share memory: {}",

@@ -1,6 +1,6 @@
 //! What happens to a process, and what follows from it.
 
-use super::life::Frame;
+use super::frame::Frame;
 use crate::Violation;
 use rejoin_collectives::shared::Identity;
 use rejoin_protocol::collective::Entry;

@@ -1,5 +1,7 @@
 //! One incarnation of one rank: its program, and frames in place of bytes.
 
+use super::by_hosts::ByHosts;
+use super::frame::Frame;
 use super::memory::{Looked, Memory, Sharing};
 use super::program::{barrier, combine, mix, Program, Step};
 use super::{Defect, Job, Output};
@@ -11,48 +13,6 @@ use rejoin_protocol::collective::{self, BootKey, Call, Entry, Extent, Fetch, Nex
 use rejoin_protocol::error::Error;
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Millis, Phase, Rank, Version};
-use rejoin_protocol::wire::{Header, Kind};
-
-/// What goes over a data link: all that one rank gives to another in one attempt of a call.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// As on the wire; its digest names the call.
-    pub place: (u64, u32, u32, u64),
-    /// Whether it belongs to boot.
-    pub boot: bool,
-    /// The attempt.
-    pub attempt: Generation,
-    /// What is given.
-    pub value: u64,
-    /// What is shown of all that was given.
-    pub inputs: u64,
-}
-
-impl Frame {
-    fn new(place: Place, digest: u64, attempt: Generation, value: u64, inputs: u64) -> Self {
-        let (boot, version) = match place.phase {
-            Phase::Boot => (true, 0),
-            Phase::Version(version) => (false, version.0),
-        };
-        Frame { place: (frame::offset(place.seqno, 0), place.lineage.0, version, digest), boot, attempt, value, inputs }
-    }
-
-    fn header(&self) -> Header {
-        let (offset, lineage, version, digest) = self.place;
-        let phase = if self.boot { Phase::Boot } else { Phase::Version(Version(version)) };
-        let (kind, attempt) = (Kind::Collective, self.attempt);
-        Header {
-            kind,
-            phase,
-            lineage: Lineage(lineage),
-            offset,
-            digest,
-            attempt,
-            inputs: self.inputs,
-            ..Header::control(0)
-        }
-    }
-}
 
 /// What came of a step.
 pub(super) enum Came {
@@ -75,6 +35,17 @@ struct Under {
     place: Place,
     sent: Vec<bool>,
     taken: Vec<Option<u64>>,
+    /// In place of the two: what others give comes by way of their hosts.
+    by_hosts: Option<Box<ByHosts>>,
+}
+
+impl Under {
+    fn takes(&mut self, peer: usize, frame: &Frame) {
+        match &mut self.by_hosts {
+            Some(by_hosts) => by_hosts.takes(peer, &frame.bytes),
+            None => self.taken[peer] = Some(frame.value),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -331,11 +302,27 @@ impl Life {
         if self.under.as_ref().is_none_or(|under| (under.attempt, under.place) != (attempt, place)) {
             let mut taken = vec![None; world];
             taken[me] = Some(own);
-            self.under = Some(Under { attempt, place, sent: vec![false; world], taken });
+            let is_sum = call.operation != Operation::Barrier && call.root.is_none();
+            let by_hosts = (program.by_hosts && is_sum).then(|| ByHosts::new(me, self.participant.hosts(), own));
+            let by_hosts = by_hosts.flatten().map(Box::new);
+            self.under = Some(Under { attempt, place, sent: vec![false; world], taken, by_hosts });
         }
         let digest = self.participant.signature(&place).map_or(0, |signature| signature.digest);
         let (gives, inputs) = (call.root.is_none_or(|root| root == self.rank), self.participant.shown());
         let Some(under) = self.under.as_mut() else { return Came::Nothing };
+        if let Some(by_hosts) = &mut under.by_hosts {
+            for peer in 0..world {
+                let Some(to) = self.peers[peer].filter(|_| self.cut[peer] < Some(attempt)) else { continue };
+                out.extend(by_hosts.gives(peer).into_iter().map(|bytes| {
+                    let frame = Frame::new(place, digest, attempt, 0, inputs).with(bytes);
+                    Output::Frame { to, frame }
+                }));
+            }
+            if let Some(given) = by_hosts.given() {
+                self.finish(attempt, combine(&call, &given), job, out);
+            }
+            return Came::Nothing;
+        }
         for peer in (0..world).filter(|peer| *peer != me && gives) {
             if let (Some(to), true, false) = (self.peers[peer], self.cut[peer] < Some(attempt), under.sent[peer]) {
                 under.sent[peer] = true;
@@ -351,11 +338,14 @@ impl Life {
             return Came::Nothing;
         }
         let given: Vec<u64> = under.taken.iter().map(|value| value.unwrap_or_default()).collect();
-        let result = combine(&call, &given);
+        self.finish(attempt, combine(&call, &given), job, out);
+        Came::Nothing
+    }
+
+    fn finish(&mut self, attempt: Generation, result: u64, job: &Job, out: &mut Vec<Output>) {
         if self.participant.finish(attempt, result) {
             self.ended(result, false, job, out);
         }
-        Came::Nothing
     }
 
     /// Looks at the first frame of a link: whether it was taken, or stays where it is.
@@ -363,7 +353,10 @@ impl Life {
         let Some(under) = self.under.as_mut() else { return Ok(false) };
         let peer = from.0 as usize;
         let Some(call) = &self.call else { return Ok(false) };
-        let wanted = call.root.is_none_or(|root| root == from) && under.taken[peer].is_none();
+        let wanted = match &under.by_hosts {
+            Some(by_hosts) => by_hosts.wants(peer),
+            None => call.root.is_none_or(|root| root == from) && under.taken[peer].is_none(),
+        };
         let runs = self.participant.attempt() == Some(under.attempt);
         if !wanted || !runs || self.cut[peer] >= Some(under.attempt) {
             return Ok(false);
@@ -374,10 +367,10 @@ impl Life {
         let same_place = job.defect == Some(Defect::OldAttempts) && frame::place(&header) == under.place;
         match frame::judge(&header, &expected) {
             Verdict::Mine => {
-                under.taken[peer] = Some(frame.value);
+                under.takes(peer, frame);
                 self.participant.hears(from, self.incarnations[peer], &under.place, header.inputs);
             }
-            Verdict::Outdated if same_place => under.taken[peer] = Some(frame.value),
+            Verdict::Outdated if same_place => under.takes(peer, frame),
             Verdict::Outdated => {}
             Verdict::Early => return Ok(false),
             Verdict::Mismatch(theirs) => {

@@ -5,14 +5,16 @@
 //! Two drivers share it: the simulator's world of collectives, where seeds decide what happens when, and the model checker,
 //! where everything that can happen next does.
 
+mod by_hosts;
+mod frame;
 mod happening;
 mod life;
 mod memory;
 mod process;
 mod program;
 
+pub use frame::Frame;
 pub use happening::{Input, Output, Who};
-pub use life::Frame;
 pub use memory::Memory;
 pub(crate) use process::checkpoint;
 pub use process::Process;

@@ -1,7 +1,8 @@
 //! One process: its agent, and the rank whose task it runs.
 
+use super::frame::Frame;
 use super::happening::{Input, Output, Who};
-use super::life::{Came, Frame, Life};
+use super::life::{Came, Life};
 use super::memory::{invitation, Memory, Sharing};
 use super::{Defect, Job};
 use crate::invariants::fencing;

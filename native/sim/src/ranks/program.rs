@@ -29,6 +29,8 @@ pub struct Program {
     pub differs: Option<Rank>,
     /// Ranks promise to repeat themselves.
     pub promises: bool,
+    /// Sums go by hosts where ranks share one, and do not share memory.
+    pub by_hosts: bool,
 }
 
 impl Program {
@@ -46,6 +48,7 @@ impl Program {
             models: vec![1],
             differs: None,
             promises: false,
+            by_hosts: false,
         };
         this.boot_results = this.all(&this.boot, 0, BOOT);
         this.models[0] = this.boot_results.iter().fold(1, |model, result| mix(model, *result));

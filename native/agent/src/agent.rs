@@ -242,7 +242,8 @@ impl Agent {
             Some(kept) => writer.write(member, kept, world),
             None => {
                 let MemberId { rank, incarnation } = member;
-                let (version, reason) = (checkpoint.version, "an empty model, or one that is not held here".into());
+                let version = checkpoint.version;
+                let reason = "it is empty, or not held here; give the checkpoint a model of some bytes".to_string();
                 self.shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
             }
         }

@@ -143,12 +143,7 @@ impl CheckpointStore {
     /// The supplier's or the file's; `TrainingFailed` when the supplier panics; `BadState` when it isn't here.
     pub(crate) fn make(&self, checkpoint: &Checkpoint) -> Result<(Checkpoint, Bytes), Error> {
         if let Some(kept) = self.kept(checkpoint) {
-            let (made, bytes) = self.make_kept(kept)?;
-            if !made.agrees(checkpoint) {
-                let text = format!("version {} was made with another digest than asked for", made.version);
-                return Err(Error::new(Code::Mismatch, text));
-            }
-            return Ok((made, bytes));
+            return self.make_as(kept, checkpoint);
         }
         let durable = self.durable.lock().get(&checkpoint.name()).cloned();
         match durable.filter(|(there, _)| there.agrees(checkpoint)) {
@@ -169,6 +164,12 @@ impl CheckpointStore {
     /// # Errors
     /// The supplier's; `TrainingFailed` when it panics.
     pub(crate) fn make_kept(&self, kept: Kept) -> Result<(Checkpoint, Bytes), Error> {
+        let wanted = kept.checkpoint;
+        self.make_as(kept, &wanted)
+    }
+
+    /// The same; `Mismatch` when it isn't what is wanted, and then what makes it stays what it was.
+    fn make_as(&self, kept: Kept, wanted: &Checkpoint) -> Result<(Checkpoint, Bytes), Error> {
         let _one_at_a_time = self.making.lock();
         // Somebody else may have asked before.
         let Kept { checkpoint, held } = self.kept(&kept.checkpoint).unwrap_or(kept);
@@ -181,6 +182,10 @@ impl CheckpointStore {
         let bytes = Bytes::from(made?);
         let digest = if bytes.is_empty() { 0 } else { digest(&bytes) };
         let made = Checkpoint { length: bytes.len() as u64, digest, ..checkpoint };
+        if !made.agrees(wanted) {
+            let text = format!("version {} was made with another digest than asked for", made.version);
+            return Err(Error::new(Code::Mismatch, text));
+        }
         // It may have been forgotten meanwhile.
         if let Some(entry) = self.held.lock().get_mut(&made.name()) {
             *entry = (made, Held::Made(bytes.clone()));
@@ -262,6 +267,17 @@ mod tests {
         assert_eq!(error.code, Code::Mismatch);
         assert_eq!(store.find(&checkpoint(b"model")).unwrap().as_ref(), b"model");
         assert!(store.find(&checkpoint(b"other")).is_none());
+    }
+
+    #[test]
+    fn a_supplier_that_gives_other_bytes_than_wanted_is_a_mismatch_as_often_as_it_is_asked() {
+        let store = CheckpointStore::default();
+        let wanted = checkpoint(b"what the others have");
+        let lazy = crate::agent::lazy_checkpoint(wanted.lineage, wanted.version, wanted.round);
+        store.put_lazy(lazy, Arc::new(|| Ok(b"something else".to_vec()))).unwrap();
+        for _ in 0..2 {
+            assert_eq!(store.make(&wanted).unwrap_err().code, Code::Mismatch);
+        }
     }
 
     #[test]

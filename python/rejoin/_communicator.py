@@ -334,8 +334,8 @@ class Communicator(_Owner):
     def checkpoint(self, model: Data, own: Optional[Data] = None) -> None:
         """Ends the version and begins the next one with this model, which has to be the same at all ranks.
 
-        ``own`` is what only this rank has: it is held by two other processes, on other hosts where there are any, before this
-        returns. All ranks have to give one, or none.
+        ``own`` is what only this rank has: it is held by two other processes (``own_copies``, ``rejoin run --own-copies``), on other
+        hosts where there are any, before this returns. All ranks have to give one, or none.
         """
         data = raw("the model", model)
         if own is None:
@@ -464,7 +464,9 @@ class Process(_Owner):
     process of the job has, ``listen`` the IP address that peers reach this process at. ``log_memory`` and ``log_disk`` are the bytes
     that results for ranks that come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's folder
     for temporary files). ``durable`` is a folder that is there and that all processes of the job see: every ``durable_every`` versions
-    a checkpoint is written there, and should all processes die at once, the newest whole one is gone on from.
+    a checkpoint is written there, and should all processes die at once, the newest whole one is gone on from. ``own_copies`` is how
+    many other processes hold each rank's own model (``checkpoint(model, own=…)``; 2), on other hosts where there are any: at least 1,
+    the same at all ranks; where there are fewer others, each of them holds one.
     """
 
     def __init__(
@@ -484,6 +486,7 @@ class Process(_Owner):
         spill: Optional[str] = None,
         durable: Optional[str] = None,
         durable_every: int = 1,
+        own_copies: int = 2,
     ) -> None:
         super().__init__(None)
         secret = raw("the secret", secret).tobytes()
@@ -500,6 +503,9 @@ class Process(_Owner):
         config.spill = None if spill is None else os.fsencode(spill)
         config.durable = None if durable is None else os.fsencode(durable)
         config.durable_every = 0 if durable is None else max(1, given.number("durable_every", durable_every, 32))
+        config.own_copies = given.number("own_copies", own_copies, 32)
+        if config.own_copies == 0:  # in C the default
+            raise refused("own_copies is 0; at least 1 is needed: an own model that nobody else holds is lost with its rank's process")
         handle = ctypes.c_void_p()
         status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
         self._handle = handle.value

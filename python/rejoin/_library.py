@@ -66,6 +66,7 @@ class Config(ctypes.Structure):
         ("spill", ctypes.c_char_p),
         ("durable", ctypes.c_char_p),
         ("durable_every", ctypes.c_uint32),
+        ("own_copies", ctypes.c_uint64),
     ]
 
 

@@ -313,6 +313,9 @@ class Alone(unittest.TestCase):
             rejoin.Process("0" * 32, bytes(32), "127.0.0.1:1", "here", durable="/nowhere/at-all")
         with self.assertRaisesRegex(rejoin.RejoinError, "31 bytes; expected 32"):
             rejoin.Process("0" * 32, bytes(31), "127.0.0.1:1", "here")
+        for copies, said in ((0, "lost with its rank's process"), (2**33, "own_copies"), (1.5, "own_copies")):
+            with self.assertRaisesRegex(rejoin.RejoinError, said):
+                rejoin.Process("0" * 32, bytes(32), "127.0.0.1:1", "here", own_copies=copies)
 
     def test_codes_and_the_version_are_the_headers(self):
         header = (ROOT / "native/capi/include/rejoin.h").read_text()

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::host::{Offer, Start};
+use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version, UNMADE};
 use rejoin_transport::{JobId, Keys, PortRange, Secret};
 use std::net::{IpAddr, SocketAddr};
@@ -83,20 +83,27 @@ impl Agent {
     /// # Errors
     /// `Io` when no port of the range is free or no thread can be started. Nothing is left behind.
     pub fn start(config: AgentConfig, plane: Arc<dyn DataPlane>) -> Result<Agent, Error> {
-        Agent::start_durable(config, plane, None)
+        Agent::start_keeping(config, plane, None, OWN_COPIES)
     }
 
     /// The same, with durable checkpoints: those that [`Agent::keep`] is told of are written, and those of this job that are
-    /// in the folder can be restored.
+    /// in the folder can be restored; and with so many copies of each own model ([`Agent::spread`]), which has to be the same
+    /// number at all agents of a job: whoever asks for seats here compares it with its terms.
     ///
     /// # Errors
-    /// As [`Agent::start`]; `BadArgument` for every 0 versions; `Io` when the folder can't be read.
-    pub fn start_durable(
+    /// As [`Agent::start`]; `BadArgument` for every 0 versions, and for 0 copies; `Io` when the folder can't be read.
+    pub fn start_keeping(
         config: AgentConfig,
         plane: Arc<dyn DataPlane>,
         durable: Option<Durable>,
+        own_copies: u32,
     ) -> Result<Agent, Error> {
         crate::logging::start();
+        if own_copies == 0 {
+            let text = "0 copies of each rank's own model were asked for (own_copies); at least 1 is needed: an own model \
+                        that nobody else holds is lost with its rank's process. Leave own models out where none has to survive";
+            return Err(Error::new(Code::BadArgument, text));
+        }
         if durable.as_ref().is_some_and(|durable| durable.every == 0) {
             let text = "durable checkpoints every 0 versions were asked for; at least 1 is needed";
             return Err(Error::new(Code::BadArgument, text));
@@ -110,7 +117,7 @@ impl Agent {
             None => Vec::new(),
         };
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
-        let (control, shared) = Control::new(&config, keys, plane.clone(), found)?;
+        let (control, shared) = Control::new(&config, keys, plane.clone(), found, own_copies)?;
         let writer = durable.map(|durable| {
             let identity = durable.identity.unwrap_or(config.job);
             durable::Writer::start(durable, identity, shared.clone())
@@ -207,8 +214,8 @@ impl Agent {
         })
     }
 
-    /// Has a rank's own model, which is stored, held by as many other processes as there are, at most
-    /// [`rejoin_protocol::host::COPIES`], on other hosts where there are any; waits until they do.
+    /// Has a rank's own model, which is stored, held by as many other processes as [`Agent::start_keeping`] was told, or as there
+    /// are if that is fewer, on other hosts where there are any; waits until they do.
     ///
     /// # Errors
     /// `Mismatch` when it has other bytes than an older incarnation gave it, `Fenced`, the job's own error, or `TimedOut`.

@@ -185,6 +185,7 @@ mod tests {
             "LOG_MEMORY",
             "LOG_DISK",
             "SPILL",
+            "OWN_COPIES",
             "DETAILS",
             "CALLS",
             "SHARED_MEMORY",

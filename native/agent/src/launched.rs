@@ -14,6 +14,7 @@ use rejoin_transport::{JobId, PortRange, Secret};
 use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -38,7 +39,7 @@ pub const CALLS: &str = "REJOIN_CALLS";
 /// `0` if ranks of the same host don't share memory ([`Process::sharing_memory`]).
 pub const SHARED_MEMORY: &str = "REJOIN_SHARED_MEMORY";
 
-/// Folder of durable checkpoints ([`Process::start_durable`]).
+/// Folder of durable checkpoints ([`Settings::durable`]).
 pub const DURABLE: &str = "REJOIN_DURABLE";
 /// Every how many versions a checkpoint is written there; 1 when it isn't set.
 pub const DURABLE_EVERY: &str = "REJOIN_DURABLE_EVERY";
@@ -52,6 +53,9 @@ pub const LOG_MEMORY: &str = "REJOIN_LOG_MEMORY";
 pub const LOG_DISK: &str = "REJOIN_LOG_DISK";
 /// The folder of logs on disk.
 pub const SPILL: &str = "REJOIN_SPILL";
+
+/// How many other processes hold each rank's own model ([`Settings::own_copies`]); 2 when it isn't set.
+pub const OWN_COPIES: &str = "REJOIN_OWN_COPIES";
 
 /// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
 pub const LOG: &str = "REJOIN_LOG";
@@ -166,6 +170,10 @@ impl Launched {
         if let Some(folder) = variable(SPILL).filter(|folder| !folder.is_empty()) {
             logs.folder = folder.into();
         }
+        let own_copies = match variable(OWN_COPIES) {
+            Some(copies) => read::<NonZeroU32>(OWN_COPIES, &copies, "a number of copies, at least 1")?.get(),
+            None => rejoin_protocol::host::OWN_COPIES,
+        };
         let agent = AgentConfig {
             job,
             secret,
@@ -184,7 +192,7 @@ impl Launched {
             details,
             calls,
             shares_memory,
-            settings: Settings { durable, logs },
+            settings: Settings { durable, logs, own_copies },
             agent,
         })
     }

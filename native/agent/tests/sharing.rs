@@ -21,7 +21,9 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
         // As a process of another namespace under the same host name would tell it.
         let board = Invitation { process: u32::MAX >> 1, descriptor: 3, nonce: 1, area_bytes: 4096 };
         let offer = Offer { board: Some(board), ..Offer::default() };
-        let join = move || other.join_offering(Rank(2), attempt(0), "collectives 1; ".into(), offer.clone(), LIMIT);
+        let join = move || {
+            other.join_offering(Rank(2), attempt(0), "collectives 1; own_copies 2; ".into(), offer.clone(), LIMIT)
+        };
         let joins = scope.spawn(join);
         for rank in 0..2 {
             let ranks = &ranks;

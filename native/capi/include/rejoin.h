@@ -214,9 +214,12 @@ typedef struct rejoin_config {
     const char *durable;            /* a folder that is there and that all processes of the job see, where checkpoints are written in the
                                        background: should all processes die at once, the newest whole one is gone on from; NULL: none */
     uint32_t durable_every;         /* every how many versions one is written; 0: 1 */
+    uint64_t own_copies;            /* how many other processes hold each rank's own model (rejoin_checkpoint_with_own), on other hosts
+                                       where there are any: so many less one may die at the same moment as the rank. Where there are
+                                       fewer others, each of them holds one. The same at all ranks of a job; 0: 2 */
 } rejoin_config;
 
-#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0}
+#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0}
 
 /*
  * Starts this process's part: a listener and one thread. *process is set whatever is returned, as with rejoin_join_launched().
@@ -368,8 +371,9 @@ rejoin_status rejoin_load_own(rejoin_communicator *communicator, const void **ow
 rejoin_status rejoin_checkpoint(rejoin_communicator *communicator, const void *model, size_t bytes, const char *site);
 
 /*
- * The same with a model that only this rank has, beside the one that all have. It is held by two other processes, on other hosts
- * where there are any, before this returns: so it survives this process. All ranks have to call this, or none.
+ * The same with a model that only this rank has, beside the one that all have. It is held by two other processes (by
+ * rejoin_config.own_copies, or `rejoin run --own-copies`), on other hosts where there are any, before this returns: so it survives
+ * this process. All ranks have to call this, or none.
  */
 rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, const void *model, size_t bytes, const void *own,
                                          size_t own_bytes, const char *site);

@@ -6,6 +6,7 @@ use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
 use std::ffi::{c_char, c_void, CStr};
@@ -83,6 +84,8 @@ pub struct RejoinConfig {
     pub durable: *const c_char,
     /// Versions.
     pub durable_every: u32,
+    /// Copies of each own model.
+    pub own_copies: u64,
 }
 
 pub(crate) fn bad(text: String) -> Error {
@@ -279,7 +282,12 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
         tracker: parse("tracker", &needed("tracker", given.tracker)?, "an address with a port, as 127.0.0.1:4711")?,
         tracker_millis: millis,
     };
-    Ok((agent, Settings { logs, durable }))
+    let own_copies = match u32::try_from(given.own_copies) {
+        Ok(0) => OWN_COPIES,
+        Ok(copies) => copies,
+        Err(_) => return Err(bad(format!("config.own_copies is {}; there are never so many ranks", given.own_copies))),
+    };
+    Ok((agent, Settings { logs, durable, own_copies }))
 }
 
 fn parse<T: FromStr>(what: &str, value: &str, expected: &str) -> Result<T, Error> {

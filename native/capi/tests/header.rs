@@ -119,7 +119,8 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
         log_disk,
         spill,
         durable,
-        durable_every
+        durable_every,
+        own_copies
     );
     source.push_str("return 0;\n}\n");
     let printed = compile("cc", &["-x", "c", "-std=c99"], &source, true);

@@ -79,6 +79,25 @@ fn the_settings_of_logs_are_the_processs_and_an_error_names_them() {
 }
 
 #[test]
+fn a_process_with_another_number_of_copies_of_own_models_is_refused_with_both() {
+    let job = Job::new(1);
+    let first = job.process_with(c"first", |config| config.own_copies = 1);
+    let (rank, status) = job.join(first, 0, 0);
+    rank.check(status);
+    let other = job.process_with(c"other", |_| {});
+    let (refused, status) = job.join(other, 0, 1);
+    assert_eq!(status, INCOMPATIBLE);
+    let said = refused.message();
+    assert!(said.contains("own_copies 1;") && said.contains("own_copies 2;"), "{said}");
+    rank.check(rank.finish(b"model"));
+    // SAFETY: each is closed once.
+    unsafe {
+        rejoin_process_close(first);
+        rejoin_process_close(other);
+    }
+}
+
+#[test]
 fn when_all_processes_are_gone_those_who_come_go_on_from_the_durable_checkpoint() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = CString::new(folder.path().display().to_string()).expect("no zero byte");
@@ -562,6 +581,7 @@ fn a_configuration_that_cannot_be_used_says_which_part() {
         spill: null(),
         durable: null(),
         durable_every: 0,
+        own_copies: 0,
     };
     // SAFETY: what is not NULL is there.
     unsafe {

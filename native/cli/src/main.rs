@@ -10,6 +10,7 @@ mod timeline;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser, Subcommand};
+use rejoin_agent::protocol::host::OWN_COPIES;
 use rules::{duration, BadRule, Rule};
 use simulate::Family;
 use std::ffi::OsString;
@@ -103,6 +104,10 @@ struct RunArguments {
     /// Folder for those on disk, in files without names; it is made if it isn't there. Default: the system's for temporary files.
     #[arg(long, value_name = "FOLDER")]
     spill: Option<PathBuf>,
+    /// How many other ranks hold each rank's own model, for programs that take checkpoints with one: so many less one may die at
+    /// the same moment as the rank. Where there are fewer others, each of them holds one.
+    #[arg(long, default_value_t = OWN_COPIES, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..))]
+    own_copies: u32,
     /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
     #[arg(long)]
     calls: bool,
@@ -174,6 +179,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         log_memory: arguments.log_memory,
         log_disk: arguments.log_disk,
         spill: arguments.spill,
+        own_copies: arguments.own_copies,
         calls: arguments.calls,
         log: arguments.log,
         command: arguments.command,

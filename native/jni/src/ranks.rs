@@ -18,6 +18,7 @@ use rejoin_agent::launched::Launched;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::{Attempt, Incarnation, Rank};
 use rejoin_agent::MemberId;
 use std::path::PathBuf;
@@ -101,8 +102,9 @@ pub(crate) fn open<'l>(
         }
         (None, true) => None,
     };
+    let own_copies = settings.or("own.copies", "a number of copies, at least 1", OWN_COPIES)?;
     settings.done()?;
-    let chosen = rejoin_agent::collective::Settings { logs, durable };
+    let chosen = rejoin_agent::collective::Settings { logs, durable, own_copies };
     Ok(PROCESSES.add(Process::start_with(config, chosen)?))
 }
 

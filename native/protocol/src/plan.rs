@@ -188,7 +188,12 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
         return Decision::Start { version, checkpoint, holders, branch: true, reason };
     }
     if situation.highest > Version(0) {
-        return Decision::Fail(nothing_left(situation, fresh, "no agent holds a usable checkpoint"));
+        let held = situation.held.iter().map(|(_, held)| held);
+        let newest =
+            held.filter(|held| held.owner.is_none() && situation.chain.has(held)).map(|held| held.version).max();
+        let why = newest.and_then(|version| source(situation, fresh, version).err());
+        let why = why.unwrap_or_else(|| "no agent holds a usable checkpoint".into());
+        return Decision::Fail(nothing_left(situation, fresh, &why));
     }
     let reason = if situation.planned_before {
         "all ranks were lost before the first checkpoint".into()
@@ -230,7 +235,12 @@ fn source(
     });
     let lacking: Vec<Rank> = lacking.copied().collect();
     if !lacking.is_empty() {
-        return Err(format!("the own state of rank {} as of version {version} is lost", list(&lacking)));
+        let (ranks, what) = (list(&lacking), if checkpoint.has_own { "model" } else { "state" });
+        let mut text = format!("the own {what} of rank {ranks} as of version {version} is lost");
+        if checkpoint.has_own {
+            text.push_str(": whoever held it or a copy of it is gone");
+        }
+        return Err(text);
     }
     Ok((Some(*checkpoint), holders().map(|(agent, _)| *agent).collect()))
 }
@@ -290,12 +300,16 @@ fn nothing_left(situation: &Situation<'_>, fresh: &[Rank], why: &str) -> Error {
     let mut agents: Vec<AgentId> = situation.held.iter().map(|(agent, _)| *agent).collect();
     agents.sort_unstable();
     agents.dedup();
+    let copies = match situation.held.iter().any(|(_, held)| held.has_own || held.owner.is_some()) {
+        true => "more copies of each rank's own model (own_copies; `rejoin run --own-copies`), ",
+        false => "",
+    };
     Error::new(
         Code::Unrecoverable,
         format!(
             "rank {} can't be started again: {why}. {} agents hold checkpoints, none of a version that all could start \
              from: too many executors died at once, and no durable checkpoint was written that could be read. More executors \
-             than ranks, fewer ranks in one executor, or durable checkpoints let more simultaneous deaths be survived",
+             than ranks, fewer ranks in one executor, {copies}or durable checkpoints let more simultaneous deaths be survived",
             list(fresh),
             agents.len()
         ),

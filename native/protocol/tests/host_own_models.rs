@@ -6,6 +6,7 @@ use host_support::*;
 use rejoin_protocol::host::{Input, Output};
 use rejoin_protocol::ids::{AgentId, Checkpoint, Rank};
 use rejoin_protocol::message::{Newcomer, TrackerMessage};
+use rejoin_protocol::view::{AgentAddress, View};
 
 fn own(version: u32, rank: u32) -> Checkpoint {
     Checkpoint { owner: Some(Rank(rank)), digest: u128::from(rank) + 900, ..checkpoint(version) }
@@ -89,4 +90,39 @@ fn what_others_gave_to_be_kept_is_told_in_the_standing() {
     desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
     assert!(standing(&outputs).unwrap().held.contains(&own(4, 2)));
+}
+
+/// Agent 1 among six ranks, one a process, on three hosts by twos (agents 1 and 2 on `near`, 3 and 4 on `far`, 5 and 6 on
+/// `third`) but for those that are gone.
+fn among_six(own_copies: u32, gone: &[usize]) -> Desk {
+    let seats: Vec<Option<u32>> = (0..6).map(|rank| (!gone.contains(&rank)).then_some(0)).collect();
+    let hosts = ["near", "near", "far", "far", "third", "third"];
+    let agents = (1..=6u64).zip(hosts).map(|(agent, host)| AgentAddress { host: host.into(), ..address(agent) });
+    let view = View { agents: agents.collect(), ..view(2, &seats, true) };
+    let mut desk = Desk::owing(own_copies);
+    desk.input(Input::TrackerUp);
+    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    desk.told(TrackerMessage::View(view));
+    desk
+}
+
+#[test]
+fn copies_are_made_on_as_many_hosts_as_there_are_and_on_the_same_one_last() {
+    for (own_copies, targets) in
+        [(1, &[3][..]), (2, &[3, 5]), (3, &[3, 5, 4]), (5, &[3, 5, 4, 6, 2]), (9, &[3, 5, 4, 6, 2])]
+    {
+        let mut desk = among_six(own_copies, &[]);
+        let outputs = desk.input(Input::Own(own(5, 0)));
+        assert_eq!(copies(&outputs), targets, "{own_copies} copies");
+        for (at, agent) in targets.iter().enumerate() {
+            let outputs = desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(*agent) });
+            assert_eq!(is_safe(&outputs), at + 1 == targets.len(), "{own_copies} copies, the one of agent {agent}");
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_gone_is_replaced_by_others_while_there_are_some() {
+    let mut desk = among_six(2, &[2, 3]);
+    assert_eq!(copies(&desk.input(Input::Own(own(5, 0)))), [5, 6], "a second one there rather than one on this host");
 }

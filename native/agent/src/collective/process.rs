@@ -14,7 +14,7 @@ use crate::logs::{Budget, LogLimits};
 use crate::plane::{DataPlane, PlaneUsage};
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::host::Offer;
+use rejoin_protocol::host::{Offer, OWN_COPIES};
 use rejoin_protocol::ids::{Attempt, Rank};
 use std::sync::Arc;
 
@@ -24,13 +24,24 @@ const LOG_SETTINGS: &str =
                             the process is started";
 
 /// What a process may choose.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Durable checkpoints: rank 0's model is written every so many versions, and should all processes have died at once, the
     /// newest one that is whole is what they start from.
     pub durable: Option<Durable>,
     /// What the results that a rank that comes back is given again may use of memory and disk.
     pub logs: LogLimits,
+    /// How many other processes hold each rank's own model ([`Communicator::checkpoint_with_own`]), on other hosts where there are
+    /// any: so many less one may die together with the rank, at the same moment. At least 1; where there are fewer others, each
+    /// of them holds one. The same at all ranks of a job.
+    pub own_copies: u32,
+}
+
+impl Default for Settings {
+    /// Nothing durable, [`LogLimits`]' default, and two copies of each own model.
+    fn default() -> Self {
+        Settings { durable: None, logs: LogLimits::default(), own_copies: OWN_COPIES }
+    }
 }
 
 /// One process of one job. Any number of its ranks may live here, one thread each. Dropping it, and all communicators,
@@ -42,6 +53,7 @@ pub struct Process {
     details: bool,
     calls: CallLog,
     shares_memory: bool,
+    own_copies: u32,
 }
 
 impl Process {
@@ -56,12 +68,12 @@ impl Process {
     /// The same with settings.
     ///
     /// # Errors
-    /// As [`Agent::start_durable`].
+    /// As [`Agent::start_keeping`].
     pub fn start_with(config: AgentConfig, settings: Settings) -> Result<Process, Error> {
         let plane = Arc::new(CollectivePlane::new(Budget::new(settings.logs, LOG_SETTINGS)));
-        let agent = Arc::new(Agent::start_durable(config, plane.clone(), settings.durable)?);
+        let agent = Arc::new(Agent::start_keeping(config, plane.clone(), settings.durable, settings.own_copies)?);
         let (calls, shares_memory) = (CallLog::default(), launched::shares_memory());
-        Ok(Process { agent, plane, details: false, calls, shares_memory })
+        Ok(Process { agent, plane, details: false, calls, shares_memory, own_copies: settings.own_copies })
     }
 
     /// The same process, whose ranks tell the tracker how they spend their time from their next join on
@@ -112,10 +124,15 @@ impl Process {
         let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
         let board = segment.as_ref().map(|segment| segment.invitation());
         let offer = Offer { board, ..Offer::default() };
-        let joined = self.agent.join_offering(rank, attempt, format!("collectives 1; {terms}"), offer, limits.join)?;
+        // A rank that wanted another number of copies would be given less than it relies on.
+        let terms = format!("collectives 1; own_copies {}; {terms}", self.own_copies);
+        let joined = self.agent.join_offering(rank, attempt, terms, offer, limits.join)?;
         let (start, bytes) = match joined {
             Joined::Over { .. } => return Ok(None),
-            Joined::Start { start, bytes, .. } => (start, bytes),
+            Joined::Start { start, bytes, world } => {
+                self.tell_fewer_copies(rank, world);
+                (start, bytes)
+            }
         };
         // A model may have no bytes.
         let bytes = bytes.or_else(|| start.checkpoint.map(|_| Bytes::new()));
@@ -131,5 +148,16 @@ impl Process {
             Choices { at_most: limits.call, notes: Notes::new(self.details), log: self.calls.clone(), repeats: false };
         let calls = Calls::new(self.plane.clone(), seat, Memory::new(member, segment), choices)?;
         Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, limits)))
+    }
+
+    /// More copies than there can ever be: whoever chose that relies on something else than there is.
+    fn tell_fewer_copies(&self, rank: Rank, world: u32) {
+        let (asked, others) = (self.own_copies, world.saturating_sub(1));
+        if asked > others && asked != OWN_COPIES {
+            log::warn!(
+                "rank {rank}: {asked} copies of each rank's own model were asked for (own_copies), but there are {others} \
+                 other ranks: each of them holds one"
+            );
+        }
     }
 }

@@ -138,6 +138,7 @@ impl Control {
         keys: Keys,
         plane: Arc<dyn DataPlane>,
         durable: Vec<(Checkpoint, Place)>,
+        own_copies: u32,
     ) -> Result<(Control, Arc<Shared>), Error> {
         let io = |what: &'static str| {
             move |cause: std::io::Error| Error::new(Code::Io, format!("the agent can't {what}: {cause}"))
@@ -156,6 +157,7 @@ impl Control {
                 address: listener.address(),
                 pid: std::process::id(),
                 tracker_millis: config.tracker_millis,
+                own_copies,
             },
             Millis(0),
         );

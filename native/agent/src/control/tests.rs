@@ -3,6 +3,7 @@
 use super::*;
 use crate::fetch::Request;
 use crate::plane::NoPlane;
+use rejoin_protocol::host::OWN_COPIES;
 use rejoin_protocol::ids::{Lane, Lineage, Phase, Version};
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
@@ -30,7 +31,7 @@ fn control() -> Control {
         tracker: SocketAddr::new(LOCALHOST, 1),
         tracker_millis: 60_000,
     };
-    Control::new(&config, keys(), Arc::new(NoPlane(&[Lane::Channels])), Vec::new()).unwrap().0
+    Control::new(&config, keys(), Arc::new(NoPlane(&[Lane::Channels])), Vec::new(), OWN_COPIES).unwrap().0
 }
 
 fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {

@@ -11,6 +11,7 @@ use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
 
 pub const BAD_ARGUMENT: i32 = 1;
+pub const INCOMPATIBLE: i32 = 12;
 pub const BAD_STATE: i32 = 2;
 pub const MISMATCH: i32 = 5;
 pub const TRAINING_FAILED: i32 = 13;
@@ -136,6 +137,7 @@ impl Job {
             spill: null(),
             durable: null(),
             durable_every: 0,
+            own_copies: 0,
         };
         change(&mut config);
         let mut process = null_mut();

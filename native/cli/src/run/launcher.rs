@@ -13,6 +13,7 @@ use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::launched;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::tracker::Input;
 use rejoin_agent::transport::{JobId, Secret};
@@ -92,6 +93,12 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     for remark in store.as_ref().map(|store| store.remarks(start.as_ref())).transpose()?.unwrap_or_default() {
         sink.say(&remark);
     }
+    let (copies, others) = (options.own_copies, options.world - 1);
+    if copies > others && copies != OWN_COPIES {
+        sink.say(&format!(
+            "--own-copies {copies} is more than the {others} others that each rank has: each of them holds one"
+        ));
+    }
     let tracker = JobTracker::start(options, job, secret, sender.clone())?;
     if let Some(start) = start {
         tracker.tell(start);
@@ -110,6 +117,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             (launched::LOG_MEMORY, options.log_memory.to_string()),
             (launched::LOG_DISK, options.log_disk.to_string()),
             (launched::SPILL, spill),
+            (launched::OWN_COPIES, options.own_copies.to_string()),
             (launched::CALLS, u8::from(options.calls).to_string()),
             (launched::LOG, options.log.clone()),
         ],

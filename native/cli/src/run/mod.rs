@@ -43,6 +43,8 @@ pub struct Options {
     pub log_disk: u64,
     /// The folder of those on disk.
     pub spill: Option<PathBuf>,
+    /// How many other ranks hold each rank's own model.
+    pub own_copies: u32,
     /// Whether ranks tell their calls on standard error.
     pub calls: bool,
     /// Limit of the whole run.

@@ -24,7 +24,7 @@ use core::net::SocketAddr;
 use holdings::Holdings;
 use replicas::Replicas;
 
-pub use replicas::COPIES;
+pub use replicas::OWN_COPIES;
 
 /// Who this agent is.
 #[derive(Clone, Debug)]
@@ -41,6 +41,9 @@ pub struct HostConfig {
     pub pid: u32,
     /// How long the tracker may be out of reach at the start before a join fails.
     pub tracker_millis: u64,
+    /// How many other processes hold each own model of this one's ranks, as far as there are as many; the same at all ranks of a
+    /// job ([`OWN_COPIES`] if nothing is chosen).
+    pub own_copies: u32,
 }
 
 /// One thing that happened to the agent.
@@ -433,6 +436,7 @@ impl Host {
     pub fn new(config: HostConfig, now: Millis) -> Self {
         let mut outputs = VecDeque::new();
         outputs.push_back(Output::ConnectTracker);
+        let replicas = Replicas::of(config.own_copies);
         Host {
             config,
             now,
@@ -447,7 +451,7 @@ impl Host {
             members: Vec::new(),
             locals: Vec::new(),
             holdings: Holdings::default(),
-            replicas: Replicas::default(),
+            replicas,
             durable: Vec::new(),
             view: None,
             plan_holders: Vec::new(),

@@ -6,8 +6,8 @@ use crate::view::{AgentAddress, View};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-/// How many other processes hold each rank's own model, if there are as many.
-pub const COPIES: usize = 2;
+/// How many other processes hold each rank's own model, if there are as many and nothing else is chosen.
+pub const OWN_COPIES: u32 = 2;
 /// Before a copy that failed is tried again, should its target still be there.
 const PAUSE_MILLIS: u64 = 50;
 
@@ -24,26 +24,37 @@ struct Owed {
 }
 
 /// The copies that this process owes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Replicas {
+    /// How many of each model.
+    copies: u32,
     owed: BTreeMap<CheckpointName, Owed>,
 }
 
-/// Who has to hold a rank's own model: the processes of the next ranks, those on other hosts first.
-fn targets(view: &View, own: AgentId, host: &str, rank: Rank) -> Vec<AgentAddress> {
+/// Who has to hold a rank's own model: the processes of the next ranks, as many as there are copies. Each other host has one
+/// before any has a second one, and this host comes last: hosts die as a whole.
+fn targets(view: &View, own: AgentId, host: &str, rank: Rank, copies: u32) -> Vec<AgentAddress> {
     let world = view.world();
-    let mut others: Vec<&AgentAddress> = Vec::new();
+    let (mut seen, mut of_host) = (BTreeSet::from([own]), BTreeMap::<&str, u32>::new());
+    let mut others: Vec<((bool, u32), &AgentAddress)> = Vec::new();
     for step in 1..world {
         let Some((_, at)) = view.alive(Rank((rank.0 + step) % world)) else { continue };
-        if at.agent != own && !others.iter().any(|other| other.agent == at.agent) {
-            others.push(at);
+        if seen.insert(at.agent) {
+            let before = of_host.entry(&at.host).or_default();
+            others.push(((at.host == host, *before), at));
+            *before += 1;
         }
     }
-    others.sort_by_key(|at| at.host == host);
-    others.into_iter().take(COPIES).cloned().collect()
+    others.sort_by_key(|(place, _)| *place);
+    others.into_iter().take(copies as usize).map(|(_, at)| at.clone()).collect()
 }
 
 impl Replicas {
+    /// Of a process that owes nothing yet, and later so many copies of each model.
+    pub(super) fn of(copies: u32) -> Self {
+        Replicas { copies, owed: BTreeMap::new() }
+    }
+
     /// A rank of this process has this own model; its bytes are here.
     pub(super) fn owe(&mut self, checkpoint: Checkpoint) {
         self.owed.entry(checkpoint.name()).or_insert(Owed {
@@ -70,7 +81,7 @@ impl Replicas {
                 continue;
             }
             owed.again_at = None;
-            for target in targets(view, own, host, owner) {
+            for target in targets(view, own, host, owner, self.copies) {
                 if !owed.on.contains(&target.agent) && owed.under_way.insert(target.agent) {
                     due.push((owed.checkpoint, target));
                 }
@@ -100,7 +111,7 @@ impl Replicas {
         let mut safe = Vec::new();
         for owed in self.owed.values_mut().filter(|owed| !owed.is_told) {
             let Some(owner) = owed.checkpoint.owner else { continue };
-            if targets(view, own, host, owner).iter().all(|target| owed.on.contains(&target.agent)) {
+            if targets(view, own, host, owner, self.copies).iter().all(|target| owed.on.contains(&target.agent)) {
                 owed.is_told = true;
                 safe.push(owed.checkpoint);
             }

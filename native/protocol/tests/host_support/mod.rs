@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::host::{Host, HostConfig, Input, Output};
+use rejoin_protocol::host::{Host, HostConfig, Input, Output, OWN_COPIES};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, Standing, Timing, TrackerMessage};
 use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
@@ -93,6 +93,11 @@ pub struct Desk {
 impl Desk {
     /// Agent 1.
     pub fn new() -> Self {
+        Desk::owing(OWN_COPIES)
+    }
+
+    /// Agent 1, whose ranks' own models are to be held by so many others.
+    pub fn owing(own_copies: u32) -> Self {
         let config = HostConfig {
             agent: AgentId(1),
             executor: "exec-1".into(),
@@ -100,6 +105,7 @@ impl Desk {
             address: address(1).address,
             pid: 11,
             tracker_millis: 5000,
+            own_copies,
         };
         let mut desk = Desk { host: Host::new(config, Millis(0)), now: 0 };
         assert_eq!(desk.drain(), [Output::ConnectTracker]);

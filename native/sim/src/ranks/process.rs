@@ -8,7 +8,7 @@ use super::{Defect, Job};
 use crate::invariants::fencing;
 use rejoin_protocol::collective::{Entry, Fetch, Invitation};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer};
+use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer, OWN_COPIES};
 use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Phase, Rank, Version,
 };
@@ -50,6 +50,7 @@ impl Process {
             address: ([127, 0, 0, 1], 1000 + (who.process % 60_000) as u16).into(),
             pid: who.process,
             tracker_millis,
+            own_copies: OWN_COPIES,
         };
         let mut host = Host::new(config, now);
         let connect = host.poll();

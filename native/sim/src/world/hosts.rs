@@ -1,7 +1,7 @@
 //! Processes and their agents.
 
 use super::{bridge::Seat, Happening, Process, ProcessId, Who, World};
-use rejoin_protocol::host::{Host, HostConfig, Input, Output, Peer, Start};
+use rejoin_protocol::host::{Host, HostConfig, Input, Output, Peer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Millis, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use std::collections::{BTreeMap, VecDeque};
@@ -42,6 +42,7 @@ impl World {
             address: ([127, 0, 0, 1], 1000 + (id % 60_000) as u16).into(),
             pid: id,
             tracker_millis: 30_000,
+            own_copies: OWN_COPIES,
         };
         (Host::new(config, Millis(self.now)), agent)
     }

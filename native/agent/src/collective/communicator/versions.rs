@@ -76,8 +76,9 @@ impl Communicator {
         stored.and_then(|()| self.enter(taken)).map_err(|error| self.fails(error))
     }
 
-    /// The same with a model that only this rank has, beside the one that all have. It is held by two other processes, on other
-    /// hosts where there are any, before this returns: so it survives this process. All ranks have to call this, or none.
+    /// The same with a model that only this rank has, beside the one that all have. It is held by two other processes (as many as
+    /// [`Settings::own_copies`](crate::collective::Settings::own_copies) says), on other hosts where there are any, before this
+    /// returns: so it survives this process. All ranks have to call this, or none.
     ///
     /// # Errors
     /// As [`Communicator::checkpoint`]; `Mismatch` when the own model has other bytes than an older incarnation gave it at

@@ -136,6 +136,17 @@ public final class Agent implements AutoCloseable {
       return set("durable.dir", directory).set("durable.every", Integer.toString(every));
     }
 
+    /**
+     * How many other processes hold each rank's own model ({@link Communicator#checkpoint(byte[],
+     * byte[])}), on other hosts where there are any (2): so many less one may die at the same
+     * moment as the rank. At least 1, and the same at all ranks of a job; where there are fewer
+     * others, each of them holds one. For a {@link CollectiveAgent}; an agent of XGBoost's has no
+     * own models.
+     */
+    public Settings ownCopies(int copies) {
+      return set("own.copies", Integer.toString(copies));
+    }
+
     /** Whether links are encrypted (they are always authenticated). */
     public Settings encrypt(boolean encrypt) {
       return set("encrypt", Boolean.toString(encrypt));

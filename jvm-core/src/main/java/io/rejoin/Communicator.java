@@ -117,8 +117,9 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
 
   /**
    * The same with a model that only this rank has, beside the one that all have. It is held by two
-   * other processes, on other hosts where there are any, before this returns: so it survives this
-   * process. All ranks have to call this, or none.
+   * other processes ({@link Agent.Settings#ownCopies}, {@code rejoin run --own-copies}), on other
+   * hosts where there are any, before this returns: so it survives this process. All ranks have to
+   * call this, or none.
    */
   public void checkpoint(byte[] model, byte[] own) {
     ByteBuffer memory = inputs.bytes(model.length);

@@ -138,6 +138,26 @@ class CommunicatorTest {
   }
 
   @Test
+  void an_agent_with_another_number_of_copies_of_own_models_is_refused_and_so_are_none_at_all() {
+    try (Tracker tracker = tracker(1)) {
+      Agent.Settings settings = new Agent.Settings(tracker.address());
+      settings.place("one", "127.0.0.1", "localhost").ownCopies(1);
+      Agent.Settings others = settings.copy().place("other", "127.0.0.1", "localhost").ownCopies(3);
+      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+          CollectiveAgent other = CollectiveAgent.open(job, secret, others);
+          Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        Executable join = () -> other.join(0, 0, 1, "terms", LIMITS);
+        RejoinException failed = fails(RejoinException.Code.INCOMPATIBLE, "own_copies 1;", join);
+        assertTrue(failed.text().contains("own_copies 3;"), failed.text());
+        ranks.checkpoint(new byte[0], new byte[] {1});
+        ranks.finish(new byte[0]);
+      }
+      Executable open = () -> CollectiveAgent.open(job, secret, others.copy().ownCopies(0));
+      refused("own_copies", open);
+    }
+  }
+
+  @Test
   void when_all_processes_are_gone_those_who_come_go_on_from_the_durable_checkpoint(
       @TempDir Path folder) {
     try (Tracker tracker = tracker(1)) {

@@ -112,7 +112,7 @@ impl Agent {
             Some(Durable { folder, identity, .. }) => {
                 let found = durable::file::list(&**folder, identity.unwrap_or(config.job))?;
                 let place = |name| Place { folder: folder.clone(), name };
-                found.into_iter().map(|(checkpoint, name)| (checkpoint, place(name))).collect()
+                found.into_iter().map(|found| (found.checkpoint, place(found.name))).collect()
             }
             None => Vec::new(),
         };
@@ -250,7 +250,7 @@ impl Agent {
             None => {
                 let MemberId { rank, incarnation } = member;
                 let version = checkpoint.version;
-                let reason = "it is empty, or not held here; give the checkpoint a model of some bytes".to_string();
+                let reason = "this process has it no more; training goes on without it".to_string();
                 self.shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
             }
         }

@@ -24,8 +24,8 @@ pub const ALL: [(&str, Check); 3] = [("durable", durable), ("environment", envir
 /// When that doesn't hold.
 pub fn durable(bytes: &[u8]) {
     let Some(header) = bytes.first_chunk::<{ file::HEADER_BYTES }>() else { return };
-    if let Ok((job, checkpoint)) = file::decode(header) {
-        assert_eq!(&file::encode(job, &checkpoint), header);
+    if let Ok((job, checkpoint, world)) = file::decode(header) {
+        assert_eq!(&file::encode(job, &checkpoint, world), header);
         assert!(file::name(job, &checkpoint).starts_with(&job.to_string()));
     }
 }
@@ -229,15 +229,16 @@ mod tests {
         #[test]
         fn a_header_comes_back_as_it_was(
             numbers: [u32; 4], job: [u8; 16], length in 1..u64::MAX, digest: u128, has_own: bool, complete: bool,
-            owned: bool,
+            owned: bool, world in 0..1u32 << 30,
         ) {
             let [lineage, version, round, owner] = numbers;
             let owner = (owned && owner != u32::MAX).then_some(Rank(owner));
             let (lineage, version) = (Lineage(lineage), Version(version));
             let whole = Checkpoint { lineage, version, owner, has_own, round, length, digest, complete };
             prop_assume!(whole.is_made());
-            prop_assert_eq!(file::decode(&file::encode(JobId(job), &whole)), Ok((JobId(job), whole)));
-            durable(&file::encode(JobId(job), &whole));
+            let header = file::encode(JobId(job), &whole, world);
+            prop_assert_eq!(file::decode(&header), Ok((JobId(job), whole, world)));
+            durable(&header);
         }
 
         #[test]

@@ -16,6 +16,15 @@ pub fn digest(bytes: &[u8]) -> u128 {
     xxhash_rust::xxh3::xxh3_128(bytes)
 }
 
+/// The same of a model; one without bytes has none.
+pub(crate) fn model_digest(model: &[u8]) -> u128 {
+    if model.is_empty() {
+        0
+    } else {
+        digest(model)
+    }
+}
+
 /// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it is asked. It is asked on a
 /// thread of its own, at most once at a time, and dropped when nobody can need it any more.
 pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
@@ -152,8 +161,11 @@ impl CheckpointStore {
         }
     }
 
-    /// A checkpoint that is held, to be made whenever it suits.
+    /// A checkpoint that is held, to be made whenever it suits. One without bytes is held wherever its name is known.
     pub(crate) fn kept(&self, checkpoint: &Checkpoint) -> Option<Kept> {
+        if checkpoint.length == 0 {
+            return Some(Kept { checkpoint: *checkpoint, held: Held::Made(Bytes::new()) });
+        }
         let held = self.held.lock();
         let (there, held) = held.get(&checkpoint.name()).filter(|(there, _)| there.agrees(checkpoint))?;
         Some(Kept { checkpoint: *there, held: held.clone() })
@@ -180,8 +192,7 @@ impl CheckpointStore {
         let made = catch_unwind(AssertUnwindSafe(|| supplier()))
             .unwrap_or_else(|_| Err(Error::new(Code::TrainingFailed, "the supplier of a lazy checkpoint panicked")));
         let bytes = Bytes::from(made?);
-        let digest = if bytes.is_empty() { 0 } else { digest(&bytes) };
-        let made = Checkpoint { length: bytes.len() as u64, digest, ..checkpoint };
+        let made = Checkpoint { length: bytes.len() as u64, digest: model_digest(&bytes), ..checkpoint };
         if !made.agrees(wanted) {
             let text = format!("version {} was made with another digest than asked for", made.version);
             return Err(Error::new(Code::Mismatch, text));

@@ -1,8 +1,8 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
 //! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one allreduce alone,
-//! `lazy` for checkpoints whose bytes are made when somebody needs them, `own` for a model of each rank's own beside the common one. Before the first
-//! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
+//! `lazy` for checkpoints whose bytes are made when somebody needs them, `own` for a model of each rank's own beside the common one,
+//! `empty` for a common one without bytes. Before the first checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
 //! allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
 
@@ -74,6 +74,7 @@ struct Scenario {
     big: bool,
     lazy: bool,
     own: bool,
+    empty: bool,
 }
 
 impl Scenario {
@@ -114,6 +115,7 @@ impl Scenario {
     }
 
     fn checkpoint(&self, ranks: &mut Communicator, model: &[f32]) -> Result<(), Error> {
+        let model = if self.empty { &[] } else { model };
         if self.lazy {
             let (snapshot, rank, version) = (model.to_vec(), ranks.rank(), ranks.version());
             let supplier = move || {
@@ -152,7 +154,13 @@ impl Scenario {
         match model {
             Some(model) => {
                 last = model.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-                expect("load", &last, &self.model(world, version.0))?;
+                let whole = self.model(world, version.0);
+                if self.empty {
+                    expect("load of nothing", &last, &[])?;
+                    last = whole;
+                } else {
+                    expect("load", &last, &whole)?;
+                }
             }
             None if version.0 > 0 => {
                 return Err(Error::new(Code::Internal, format!("WRONG RESULT of load: no model at version {version}")))
@@ -177,6 +185,7 @@ fn work() -> Result<(), Error> {
         big: is_wanted("big"),
         lazy: is_wanted("lazy"),
         own: is_wanted("own"),
+        empty: is_wanted("empty"),
     };
     let launched = Launched::from_environment()?;
     let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };

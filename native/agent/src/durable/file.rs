@@ -1,12 +1,13 @@
 //! One durable checkpoint as a file: written whole or not at all, and verified when it is read.
 //!
 //! Layout, little endian: `REJOINCK`, format u32 (1), owner u32 (all bits set: none), job 16 bytes, lineage u32, version u32,
-//! round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of its own beside it), length u64, digest u128 of the
-//! model (xxh3-128), checksum u64 of all that stands before it (xxh3-64); then the model.
+//! round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of its own beside it, from bit 2 on: the number of ranks that
+//! took it), length u64, digest u128 of the model (xxh3-128; 0 for a model without bytes), checksum u64 of all that stands before it
+//! (xxh3-64); then the model.
 
 use super::folder::Folder;
 use crate::room;
-use crate::store::digest;
+use crate::store::model_digest;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};
@@ -20,10 +21,21 @@ const NOBODY: u32 = u32::MAX;
 /// How the names of finished files end; others are not looked at.
 const ENDING: &str = ".checkpoint";
 
-/// The header of a checkpoint of this job.
-pub fn encode(job: JobId, checkpoint: &Checkpoint) -> [u8; HEADER_BYTES] {
+/// One that is in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// What it is.
+    pub checkpoint: Checkpoint,
+    /// The number of ranks that took it; 0 where its header doesn't tell.
+    pub world: u32,
+    /// Its file.
+    pub name: String,
+}
+
+/// The header of a checkpoint of this job, which so many ranks took.
+pub fn encode(job: JobId, checkpoint: &Checkpoint, world: u32) -> [u8; HEADER_BYTES] {
     let mut out = [0; HEADER_BYTES];
-    let flags = u32::from(checkpoint.complete) | u32::from(checkpoint.has_own) << 1;
+    let flags = u32::from(checkpoint.complete) | u32::from(checkpoint.has_own) << 1 | world << 2;
     out[..8].copy_from_slice(MAGIC);
     out[8..12].copy_from_slice(&FORMAT.to_le_bytes());
     out[12..16].copy_from_slice(&checkpoint.owner.map_or(NOBODY, |rank| rank.0).to_le_bytes());
@@ -42,7 +54,7 @@ pub fn encode(job: JobId, checkpoint: &Checkpoint) -> [u8; HEADER_BYTES] {
 ///
 /// # Errors
 /// `Incompatible` for anything that [`encode`] doesn't give.
-pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(JobId, Checkpoint), Error> {
+pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(JobId, Checkpoint, u32), Error> {
     let bad = |what: &str| Err(Error::new(Code::Incompatible, format!("not a durable checkpoint: {what}")));
     let number = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let long = |at: usize| u64::from(number(at)) | u64::from(number(at + 4)) << 32;
@@ -56,9 +68,6 @@ pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(JobId, Checkpoint), Error> 
         return bad("the header's checksum doesn't fit");
     }
     let (flags, mut job) = (number(44), [0; 16]);
-    if flags > 3 {
-        return bad("it has unknown flags");
-    }
     job.copy_from_slice(&bytes[16..32]);
     let checkpoint = Checkpoint {
         lineage: Lineage(number(32)),
@@ -73,7 +82,7 @@ pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(JobId, Checkpoint), Error> 
     if !checkpoint.is_made() {
         return bad("it has no length");
     }
-    Ok((JobId(job), checkpoint))
+    Ok((JobId(job), checkpoint, flags >> 2))
 }
 
 /// The file's name: (lineage, version) and owner are in it, and the job.
@@ -86,9 +95,15 @@ pub fn name(job: JobId, checkpoint: &Checkpoint) -> String {
 ///
 /// # Errors
 /// `Io` with what was tried.
-pub fn write(folder: &dyn Folder, job: JobId, checkpoint: &Checkpoint, model: &[u8]) -> Result<String, Error> {
+pub fn write(
+    folder: &dyn Folder,
+    job: JobId,
+    checkpoint: &Checkpoint,
+    world: u32,
+    model: &[u8],
+) -> Result<String, Error> {
     let name = name(job, checkpoint);
-    folder.write(&name, &[&encode(job, checkpoint), model]).map_err(|cause| {
+    folder.write(&name, &[&encode(job, checkpoint, world), model]).map_err(|cause| {
         let bytes = model.len() + HEADER_BYTES;
         Error::new(Code::Io, format!("{folder}/{name} ({bytes} bytes) can't be written: {cause}"))
     })?;
@@ -106,34 +121,34 @@ pub(super) fn names(folder: &dyn Folder) -> Result<impl Iterator<Item = String>,
     Ok(names.into_iter().filter(|name| name.ends_with(ENDING)))
 }
 
-/// The checkpoints of a job in a folder, by what their headers and lengths say, and their names; files that don't fit are told
+/// The checkpoints of a job in a folder, by what their headers and lengths say, the newest last; files that don't fit are told
 /// of and left.
 ///
 /// # Errors
 /// `Io` when the folder can't be read.
-pub fn list(folder: &dyn Folder, job: JobId) -> Result<Vec<(Checkpoint, String)>, Error> {
+pub fn list(folder: &dyn Folder, job: JobId) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for name in names(folder)?.filter(|name| name.starts_with(&job.to_string())) {
         match header(folder, &name) {
-            Ok((of, checkpoint)) if of == job => found.push((checkpoint, name)),
+            Ok((of, checkpoint, world)) if of == job => found.push(Found { checkpoint, world, name }),
             Ok(_) => log::warn!("{folder}/{name} is of another job than its name says, and is not used"),
             Err(error) => log::warn!("{folder}/{name} is not used: {}", error.message),
         }
     }
-    found.sort_by_key(|(checkpoint, _)| checkpoint.name());
+    found.sort_by_key(|found| found.checkpoint.name());
     Ok(found)
 }
 
-fn header(folder: &dyn Folder, name: &str) -> Result<(JobId, Checkpoint), Error> {
+fn header(folder: &dyn Folder, name: &str) -> Result<(JobId, Checkpoint, u32), Error> {
     let io = |cause: std::io::Error| Error::new(Code::Io, cause.to_string());
     let mut bytes = [0; HEADER_BYTES];
     folder.read(name, 0, &mut bytes).map_err(io)?;
-    let (job, checkpoint) = decode(&bytes)?;
+    let (job, checkpoint, world) = decode(&bytes)?;
     let (there, expected) = (folder.length(name).map_err(io)?, checkpoint.length.saturating_add(HEADER_BYTES as u64));
     if there != expected {
         return Err(Error::new(Code::Incompatible, format!("it has {there} bytes, expected {expected}")));
     }
-    Ok((job, checkpoint))
+    Ok((job, checkpoint, world))
 }
 
 /// Reads the model of a checkpoint from the file of this name, and verifies its digest.
@@ -142,7 +157,7 @@ fn header(folder: &dyn Folder, name: &str) -> Result<(JobId, Checkpoint), Error>
 /// `Io` when it can't be read, `OutOfSpace` when there is no memory for it, `Incompatible` when it is another one or was changed.
 pub fn read(folder: &dyn Folder, name: &str, expected: &Checkpoint) -> Result<Bytes, Error> {
     let named = |error: Error| Error::new(error.code, format!("{folder}/{name}: {}", error.message));
-    let (_, there) = header(folder, name).map_err(named)?;
+    let (_, there, _) = header(folder, name).map_err(named)?;
     let length = usize::try_from(there.length).unwrap_or(usize::MAX);
     room::is_there(|| format!("{folder}/{name}"), length)?;
     let mut model = vec![0; length];
@@ -150,7 +165,7 @@ pub fn read(folder: &dyn Folder, name: &str, expected: &Checkpoint) -> Result<By
         .read(name, HEADER_BYTES as u64, &mut model)
         .map_err(|cause| Error::new(Code::Io, format!("{folder}/{name} can't be read: {cause}")))?;
     let model = Bytes::from(model);
-    if there != *expected || digest(&model) != expected.digest {
+    if there != *expected || model_digest(&model) != expected.digest {
         let text = format!("{folder}/{name} doesn't hold the bytes that its header tells; the file was changed");
         return Err(Error::new(Code::Incompatible, text));
     }
@@ -179,8 +194,8 @@ mod tests {
     fn a_header_comes_back_as_it_was_and_every_changed_byte_is_seen() {
         for (owner, has_own, complete) in [(None, true, false), (Some(Rank(3)), false, true)] {
             let whole = Checkpoint { owner, has_own, complete, ..checkpoint(4, b"model") };
-            let bytes = encode(JOB, &whole);
-            assert_eq!(decode(&bytes).unwrap(), (JOB, whole));
+            let bytes = encode(JOB, &whole, 5);
+            assert_eq!(decode(&bytes).unwrap(), (JOB, whole, 5));
             for at in 0..HEADER_BYTES {
                 let mut changed = bytes;
                 changed[at] ^= 0x10;
@@ -193,7 +208,7 @@ mod tests {
     fn a_header_that_tells_a_length_near_the_end_of_numbers_is_passed_over() {
         let (_kept, folder) = folder();
         let huge = Checkpoint { length: u64::MAX - 1, ..checkpoint(2, b"one") };
-        std::fs::write(folder.0.join(name(JOB, &huge)), encode(JOB, &huge)).unwrap();
+        std::fs::write(folder.0.join(name(JOB, &huge)), encode(JOB, &huge, 1)).unwrap();
         assert_eq!(list(&folder, JOB).unwrap(), []);
     }
 
@@ -201,12 +216,11 @@ mod tests {
     fn what_was_written_is_listed_and_read_and_what_is_cut_or_changed_is_not() {
         let (_kept, folder) = folder();
         let (one, two) = (checkpoint(2, b"one"), checkpoint(4, b"two"));
-        let first = write(&folder, JOB, &one, b"one").unwrap();
-        let second = write(&folder, JOB, &two, b"two").unwrap();
-        write(&folder, JobId([8; 16]), &one, b"one").unwrap();
+        let first = write(&folder, JOB, &one, 1, b"one").unwrap();
+        let second = write(&folder, JOB, &two, 1, b"two").unwrap();
+        write(&folder, JobId([8; 16]), &one, 1, b"one").unwrap();
         std::fs::write(folder.0.join("somebody's.txt"), "else").unwrap();
-        let listed: Vec<Checkpoint> =
-            list(&folder, JOB).unwrap().into_iter().map(|(checkpoint, _)| checkpoint).collect();
+        let listed: Vec<Checkpoint> = list(&folder, JOB).unwrap().into_iter().map(|found| found.checkpoint).collect();
         assert_eq!(listed, [one, two]);
         assert_eq!(read(&folder, &first, &one).unwrap().as_ref(), b"one");
         assert!(read(&folder, &first, &two).is_err());
@@ -216,5 +230,14 @@ mod tests {
         assert_eq!(read(&folder, &second, &two).unwrap_err().code, Code::Incompatible);
         std::fs::write(folder.0.join(&second), &bytes[..bytes.len() - 1]).unwrap();
         assert_eq!(list(&folder, JOB).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_model_without_bytes_is_written_listed_and_read_as_any_other() {
+        let (_kept, folder) = folder();
+        let empty = checkpoint(2, b"");
+        let name = write(&folder, JOB, &empty, 3, b"").unwrap();
+        assert_eq!(list(&folder, JOB).unwrap(), [Found { checkpoint: empty, world: 3, name: name.clone() }]);
+        assert_eq!(read(&folder, &name, &empty).unwrap().as_ref(), b"");
     }
 }

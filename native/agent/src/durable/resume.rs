@@ -1,8 +1,9 @@
 //! What a job that is started anew, by hand, can go on from: the newest version of an earlier one of its name that is whole.
 
-use super::{file, Folder};
+use super::file::{self, Found};
+use super::Folder;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Checkpoint, CheckpointName, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 
@@ -15,38 +16,43 @@ pub struct Resume {
     pub version: Version,
 }
 
-/// The newest version in a folder that `world` ranks can start from. Its files are read to their ends; what can't be read is
-/// told of and passed over. `None` when there is none.
+/// The newest version in a folder that is whole, for `world` ranks to start from. Its files are read to their ends; what can't be
+/// read is told of and passed over. `None` when there is none.
 ///
 /// # Errors
-/// `Io` when the folder can't be read; `BadArgument` when the newest one was taken by more ranks, each with a model of its own.
+/// `Io` when the folder can't be read; `BadArgument` when it was taken by another number of ranks, each with a model of its own.
 pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option<Resume>, Error> {
     let found = file::list(folder, identity)?;
-    let Some(last) = found.iter().map(|(checkpoint, _)| checkpoint.lineage).max() else { return Ok(None) };
-    let there: BTreeSet<CheckpointName> = found
-        .iter()
-        .filter(|(checkpoint, name)| is_readable(folder, name, checkpoint))
-        .map(|(there, _)| there.name())
-        .collect();
+    let Some(last) = found.iter().map(|found| found.checkpoint.lineage).max() else { return Ok(None) };
+    let readable = found.iter().filter(|found| is_readable(folder, found));
+    let there: BTreeSet<CheckpointName> = readable.map(|found| found.checkpoint.name()).collect();
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
-    let whole = found.iter().rev().find(|(there, _)| is_there(there) && is_whole(there, world, is_there));
-    let Some((checkpoint, _)) = whole else { return Ok(None) };
-    let of_version = |other: &&Checkpoint| (other.lineage, other.version) == (checkpoint.lineage, checkpoint.version);
-    let owners = found.iter().map(|(there, _)| there).filter(of_version).filter_map(|there| there.owner).max();
-    if let Some(owner) = owners.filter(|owner| owner.0 >= world) {
+    let took = |common: &Found| {
+        let of_version = |other: &&Found| version_of(other) == version_of(common);
+        let owners = found.iter().filter(of_version).filter_map(|other| other.checkpoint.owner);
+        match common.world {
+            // Where the header doesn't tell, there were as many as have files, at least.
+            0 => owners.map(|owner| owner.0 + 1).max().unwrap_or(0).max(world),
+            told => told,
+        }
+    };
+    let is_whole = |found: &&Found| is_there(&found.checkpoint) && is_whole(&found.checkpoint, took(found), is_there);
+    let Some(whole) = found.iter().rev().find(is_whole) else { return Ok(None) };
+    let Checkpoint { lineage, version, has_own, .. } = whole.checkpoint;
+    if has_own && took(whole) != world {
         return Err(Error::new(
             Code::BadArgument,
             format!(
-                "version {} in {} was taken by ranks up to {owner}, each with a model of its own; {world} ranks can't go on \
-                 from it. Start as many as before",
-                checkpoint.version, folder
+                "version {version} in {folder} was taken by {} ranks, each with a model of its own; {world} ranks can't go on \
+                 from it. Start as many as before, or begin anew under another name",
+                took(whole)
             ),
         ));
     }
-    let (before, after) = (checkpoint.lineage.0 as usize, last.0 as usize + 1);
+    let (before, after) = (lineage.0 as usize, last.0 as usize + 1);
     let mut branches = vec![Version(0); before];
-    branches.resize(after, checkpoint.version);
-    Ok(Some(Resume { branches, version: checkpoint.version }))
+    branches.resize(after, version);
+    Ok(Some(Resume { branches, version }))
 }
 
 /// How many checkpoints of other jobs are in a folder.
@@ -64,24 +70,40 @@ pub(super) fn is_whole(checkpoint: &Checkpoint, world: u32, is_there: impl Fn(&C
     checkpoint.owner.is_none() && (!checkpoint.has_own || (0..world).all(own))
 }
 
-fn is_readable(folder: &dyn Folder, name: &str, checkpoint: &Checkpoint) -> bool {
-    file::read(folder, name, checkpoint).inspect_err(|error| log::warn!("not used: {}", error.message)).is_ok()
+fn version_of(found: &Found) -> (Lineage, Version) {
+    (found.checkpoint.lineage, found.checkpoint.version)
+}
+
+fn is_readable(folder: &dyn Folder, found: &Found) -> bool {
+    let read = file::read(folder, &found.name, &found.checkpoint);
+    read.inspect_err(|error| log::warn!("not used: {}", error.message)).is_ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::durable::LocalFolder;
-    use rejoin_protocol::ids::Lineage;
     use std::path::{Path, PathBuf};
 
     const NAME: &str = "a job";
 
     fn write(folder: &Path, lineage: u32, version: u32, owner: Option<u32>, has_own: bool) -> PathBuf {
         let model = format!("{lineage} {version} {owner:?}");
+        write_model(folder, (lineage, version), owner, has_own, 2, &model)
+    }
+
+    fn write_model(
+        folder: &Path,
+        (lineage, version): (u32, u32),
+        owner: Option<u32>,
+        has_own: bool,
+        world: u32,
+        model: &str,
+    ) -> PathBuf {
         let plain = crate::agent::checkpoint(Lineage(lineage), Version(version), version, model.as_bytes(), false);
         let checkpoint = Checkpoint { owner: owner.map(Rank), has_own, ..plain };
-        let name = file::write(&at(folder), super::super::identity(NAME), &checkpoint, model.as_bytes()).unwrap();
+        let name =
+            file::write(&at(folder), super::super::identity(NAME), &checkpoint, world, model.as_bytes()).unwrap();
         folder.join(name)
     }
 
@@ -120,14 +142,33 @@ mod tests {
     }
 
     #[test]
-    fn fewer_ranks_than_had_a_model_of_their_own_are_refused() {
+    fn another_number_of_ranks_than_had_models_of_their_own_is_refused_though_the_common_one_is_empty() {
+        for common in ["", "a model"] {
+            let folder = tempfile::tempdir().unwrap();
+            let write = |version, owner: Option<u32>| {
+                let model = if owner.is_some() { "its own" } else { common };
+                drop(write_model(folder.path(), (0, version), owner, owner.is_none(), 3, model));
+            };
+            // The newest one is not whole, for two ranks neither: rank 2's own model is missing.
+            [6, 7].into_iter().for_each(|version| write(version, None));
+            (0..3).for_each(|rank| write(6, Some(rank)));
+            (0..2).for_each(|rank| write(7, Some(rank)));
+            assert_eq!(found(folder.path(), 3).map(|resume| resume.version), Some(Version(6)));
+            for world in [1, 2, 4] {
+                let error = newest(&at(folder.path()), super::super::identity(NAME), world).unwrap_err();
+                assert_eq!(error.code, Code::BadArgument);
+                for text in ["version 6", "taken by 3 ranks", &format!("{world} ranks can't go on")] {
+                    assert!(error.message.contains(text), "{error}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_common_model_alone_is_taken_on_by_any_number_of_ranks() {
         let folder = tempfile::tempdir().unwrap();
-        write(folder.path(), 0, 6, None, true);
-        (0..3).for_each(|rank| drop(write(folder.path(), 0, 6, Some(rank), false)));
-        let error = newest(&at(folder.path()), super::super::identity(NAME), 2).unwrap_err();
-        assert_eq!(error.code, Code::BadArgument);
-        assert!(error.message.contains("ranks up to 2"), "{error}");
-        assert!(found(folder.path(), 3).is_some() && found(folder.path(), 4).is_none());
+        write(folder.path(), 0, 6, None, false);
+        assert!([1, 2, 5].into_iter().all(|world| found(folder.path(), world).is_some()));
     }
 
     #[test]

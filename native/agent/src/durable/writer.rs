@@ -1,7 +1,8 @@
 //! The thread that writes durable checkpoints.
 
+use super::file::{self, Found};
 use super::resume::is_whole;
-use super::{file, Durable, Place};
+use super::{Durable, Place};
 use crate::agent::MemberId;
 use crate::control::{Command, Shared};
 use crate::store::Kept;
@@ -88,7 +89,7 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
     let began = Instant::now();
     let version = kept.checkpoint().version;
     let written = shared.store.make_kept(kept).and_then(|(made, bytes)| {
-        let name = file::write(&*durable.folder, job, &made, &bytes)?;
+        let name = file::write(&*durable.folder, job, &made, world, &bytes)?;
         Ok((made, Place { folder: durable.folder.clone(), name }))
     });
     match written {
@@ -115,12 +116,12 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
 /// Removes what is older than the newest whole versions. Another process may do the same at the same time.
 fn tidy(durable: &Durable, job: JobId, world: u32) {
     let Ok(found) = file::list(&*durable.folder, job) else { return };
-    let there: BTreeSet<_> = found.iter().map(|(checkpoint, _)| checkpoint.name()).collect();
+    let there: BTreeSet<_> = found.iter().map(|found| found.checkpoint.name()).collect();
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
     let is_whole = |checkpoint: &&Checkpoint| is_whole(checkpoint, world, is_there);
-    let whole: Vec<_> = found.iter().map(|(checkpoint, _)| checkpoint).filter(is_whole).collect();
+    let whole: Vec<_> = found.iter().map(|found| &found.checkpoint).filter(is_whole).collect();
     let Some(oldest_kept) = whole.iter().rev().nth(KEPT - 1).map(|kept| (kept.lineage, kept.version)) else { return };
-    for (checkpoint, name) in &found {
+    for Found { checkpoint, name, .. } in &found {
         if (checkpoint.lineage, checkpoint.version) < oldest_kept {
             // It may be gone already.
             let _ = durable.folder.remove(name);

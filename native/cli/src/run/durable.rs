@@ -62,8 +62,8 @@ impl Store {
             return Err(Error::new(Code::BadArgument, text));
         }
         let there = file::list(&folder, identity)?;
-        if let (Some((last, _)), false) = (there.last(), options.resume) {
-            let version = last.version;
+        if let (Some(last), false) = (there.last(), options.resume) {
+            let version = last.checkpoint.version;
             return Err(Error::new(
                 Code::BadArgument,
                 format!(

@@ -1,7 +1,7 @@
 //! Lazy and durable checkpoints: made when somebody needs them, and there when nobody is left.
 
 use crate::harness::{example, run, run_with, until, Background};
-use crate::{at, digest, survive_with};
+use crate::{at, digest, survive_choosing, survive_with};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -154,6 +154,24 @@ fn ranks_get_their_own_models_back_when_they_and_a_neighbour_that_held_them_die(
 }
 
 #[test]
+fn with_one_copy_ranks_die_whose_neighbours_live_and_with_three_copies_three_neighbours_at_once() {
+    let own = &["3", "10000", "own"];
+    let undisturbed = run(&["-n", "10", "--", &example("scenario"), "3", "10000", "own"]).ended(0);
+    let one = survive_choosing(10, &["--own-copies", "1"], own, &[at(3, 1, 9), at(5, 1, 9), at(9, 2, 0)]);
+    assert_eq!(digest(&one), digest(&undisturbed));
+    let three = survive_choosing(10, &["--own-copies", "3"], own, &[at(3, 2, 9), at(4, 2, 9), at(5, 2, 9)]);
+    assert_eq!(digest(&three), digest(&undisturbed));
+}
+
+#[test]
+fn more_copies_than_there_are_others_are_told_and_no_copies_are_refused() {
+    let scenario = example("scenario");
+    let told = run(&["-n", "2", "--own-copies", "4", "--", &scenario, "2", "1000", "own"]).ended(0);
+    told.says("--own-copies 4 is more than the 1 others").says("each of them holds one");
+    run(&["-n", "2", "--own-copies", "0", "--", &scenario]).ended(2).says("--own-copies");
+}
+
+#[test]
 fn ranks_die_while_they_give_their_own_models_to_others() {
     let rules = ["rank=2,version=2,at=checkpoint".into(), "rank=5,version=2,at=checkpoint".into(), at(8, 2, 0)];
     survive_with(10, &["3", "10000", "own"], &rules);
@@ -175,14 +193,14 @@ fn a_rank_that_dies_with_all_who_hold_its_own_model_sends_everybody_back_or_ends
         Some(0) => drop(digest(&ran)),
         status => {
             assert_eq!(status, Some(4), "{}", ran.err);
-            ran.says("the own model of rank 0");
+            ran.says("the own model of rank 0").says("--own-copies");
         }
     }
 }
 
 #[test]
 fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoint() {
-    for program in [&[][..], &["lazy"], &["own"]] {
+    for program in [&[][..], &["lazy"], &["own"], &["empty"], &["own", "empty"]] {
         let durable = tempfile::tempdir().expect("a folder");
         let folder = durable.path().display().to_string();
         let (mut run, log) = all_die_at_once(&["--durable", &folder], program);
@@ -223,7 +241,7 @@ fn when_all_ranks_die_at_once_and_nothing_is_durable_the_job_says_so_and_does_no
 
 #[test]
 fn a_job_that_is_run_again_goes_on_from_its_newest_whole_version_if_it_is_told_to() {
-    for program in [&[][..], &["own"]] {
+    for program in [&[][..], &["own"], &["own", "empty"]] {
         let durable = tempfile::tempdir().expect("a folder");
         let folder = durable.path().display().to_string();
         let scenario = example("scenario");
@@ -250,6 +268,27 @@ fn a_job_that_is_run_again_goes_on_from_its_newest_whole_version_if_it_is_told_t
         assert_eq!(digest(&resumed), digest(&undisturbed), "as if it had never ended");
         let resumed = again("7", &["--job", "a model", "--resume"]).ended(0);
         assert_eq!(resumed.out.matches("starts at version 6").count(), 3, "the newer run's: {}", resumed.out);
+    }
+}
+
+#[test]
+fn models_of_each_ranks_own_are_gone_on_from_by_as_many_ranks_as_took_them_and_by_no_others() {
+    for program in [&["own"][..], &["own", "empty"]] {
+        let durable = tempfile::tempdir().expect("a folder");
+        let folder = durable.path().display().to_string();
+        let scenario = example("scenario");
+        let started = |ranks: &str, iterations: &str| {
+            let options = ["-n", ranks, "--durable", &folder, "--job", "a model", "--resume", "--", &scenario];
+            run(&[&options[..], &[iterations, "10000"], program].concat())
+        };
+        started("3", "2").ended(0);
+        for ranks in ["2", "4"] {
+            let refused = started(ranks, "3").ended(1);
+            refused.says("taken by 3 ranks").says("can't go on from it").says("Start as many as before");
+            assert_eq!(refused.out, "", "nobody is started");
+        }
+        let resumed = started("3", "3").ended(0);
+        assert_eq!(resumed.out.matches("starts at version 2").count(), 3, "{}", resumed.out);
     }
 }
 

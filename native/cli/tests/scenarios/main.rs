@@ -21,9 +21,14 @@ fn survive(rules: &[String]) -> Ran {
 
 /// The same with as many ranks, and these arguments for the program.
 fn survive_with(world: u32, arguments: &[&str], rules: &[String]) -> Ran {
+    survive_choosing(world, &[], arguments, rules)
+}
+
+/// The same with options of the launcher.
+fn survive_choosing(world: u32, options: &[&str], arguments: &[&str], rules: &[String]) -> Ran {
     // Collectives go through shared memory, and then over links; the last run is told of.
-    let shared = survive_one_way(world, &[], arguments, rules);
-    let ran = survive_one_way(world, &["--no-shared-memory"], arguments, rules);
+    let shared = survive_one_way(world, options, arguments, rules);
+    let ran = survive_one_way(world, &[options, &["--no-shared-memory"]].concat(), arguments, rules);
     assert_eq!(digest(&shared), digest(&ran));
     ran
 }

@@ -24,6 +24,9 @@ final class RejoinWork implements Work {
   private static final long serialVersionUID = 1L;
   private static final long PATIENCE_MILLIS = 60_000;
 
+  /** In the place of a checkpoint's rounds: {@link UnrecoverableLoop}. */
+  static final int UNRECOVERABLE = -1;
+
   private final JobId job;
   private final Secret secret;
   private final Agent.Settings settings;
@@ -34,7 +37,8 @@ final class RejoinWork implements Work {
   private final int attempt;
 
   /**
-   * {@code checkpointRounds}: 0 for the default; {@code attempt}: which try of these ranks it is.
+   * {@code checkpointRounds}: 0 for the default, or {@link #UNRECOVERABLE}; {@code attempt}: which
+   * try of these ranks it is.
    */
   RejoinWork(
       JobId job,
@@ -96,7 +100,11 @@ final class RejoinWork implements Work {
     }
   }
 
-  private Moments train(Agent agent, int rank, long begun) {
+  private Moments train(Agent agent, int rank, long begun) throws Exception {
+    if (checkpointRounds == UNRECOVERABLE) {
+      RoundClock clock = UnrecoverableLoop.train(agent, shape, rank, PATIENCE_MILLIS);
+      return new Moments(rank, begun, begun, begun, clock);
+    }
     long[] moments = new long[2];
     RoundClock clock = new RoundClock(shape.rounds());
     Matrices.Source source =

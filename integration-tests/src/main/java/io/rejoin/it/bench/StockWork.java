@@ -1,6 +1,5 @@
 package io.rejoin.it.bench;
 
-import io.rejoin.it.Digest;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -11,10 +10,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
-import ml.dmlc.xgboost4j.java.Booster;
 import ml.dmlc.xgboost4j.java.Communicator;
-import ml.dmlc.xgboost4j.java.DMatrix;
-import ml.dmlc.xgboost4j.java.XGBoost;
 
 /**
  * So many ranks of a training over XGBoost's own collective, each on a thread of its own: the same
@@ -72,35 +68,8 @@ final class StockWork implements Work {
     Communicator.init(arguments);
     long connected = System.nanoTime();
     try {
-      DMatrix matrix = shape.matrix(shape.part(Communicator.getRank()));
-      Map<String, Object> parameters = shape.parameters();
-      // As in Rejoin's loop: the sketch belongs to the start, not to the first round.
-      Map<String, Object> warmUp = new LinkedHashMap<>(parameters);
-      warmUp.put("max_depth", "1");
-      XGBoost.train(matrix, warmUp, 1, new LinkedHashMap<>(), null, null).dispose();
-      LinkedHashMap<String, DMatrix> watches = new LinkedHashMap<>();
-      watches.put("train", matrix);
-      Booster booster = XGBoost.train(matrix, parameters, 0, watches, null, null, null, 0);
-      DMatrix[] matrices = {matrix};
-      String[] names = {"train"};
-      float[] scores = new float[1];
-      float best = Float.MAX_VALUE;
-      RoundClock clock = new RoundClock(shape.rounds());
-      clock.accept(0);
-      for (int round = 0; round < shape.rounds(); round++) {
-        booster.update(matrix, round);
-        booster.evalSet(matrices, names, round, scores);
-        if (scores[0] < best) {
-          best = scores[0];
-          booster.setAttr("best_iteration", String.valueOf(round));
-          booster.setAttr("best_score", String.valueOf(best));
-        }
-        clock.accept(round + 1);
-      }
-      String digest = Digest.of(booster.toByteArray("ubj"));
-      booster.dispose();
-      matrix.dispose();
-      return new Result(connected - before, clock, digest);
+      BareRounds.Trained trained = BareRounds.train(shape, rounds -> {});
+      return new Result(connected - before, trained.clock(), trained.digest());
     } finally {
       Communicator.shutdown();
     }

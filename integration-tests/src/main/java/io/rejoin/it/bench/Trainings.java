@@ -52,8 +52,17 @@ final class Trainings {
     this.threads = threads;
   }
 
-  /** With Rejoin; a checkpoint after so many rounds, 0 for the default. */
-  Run rejoin(boolean hook, int checkpointRounds) throws IOException {
+  /** With Rejoin, as a user's training is. */
+  Run rejoin(boolean hook) throws IOException {
+    return rejoin(hook, 0);
+  }
+
+  /** With Rejoin, through the hook, its recovery as good as off. */
+  Run unrecoverable() throws IOException {
+    return rejoin(true, RejoinWork.UNRECOVERABLE);
+  }
+
+  private Run rejoin(boolean hook, int checkpointRounds) throws IOException {
     PeakMemory.forget(pids());
     try (Cast cast = new Cast(here, shape, checkpointRounds, hook, Faults.none(), event -> {})) {
       List<CompletableFuture<Serializable>> answers = new ArrayList<>();
@@ -81,7 +90,9 @@ final class Trainings {
       if (hooked != hook) {
         throw new IllegalStateException("the hook is " + (hooked ? "" : "not ") + "used");
       }
-      byte[] model = TrainingResult.of(cast.result()).model();
+      byte[] result = cast.result();
+      byte[] model =
+          checkpointRounds == RejoinWork.UNRECOVERABLE ? result : TrainingResult.of(result).model();
       return new Run(
           clocks,
           Digest.of(model),

@@ -2,11 +2,9 @@ package io.rejoin.xgboost;
 
 import io.rejoin.RejoinException;
 import java.io.ByteArrayInputStream;
-import java.io.ByteArrayOutputStream;
 import java.io.DataInputStream;
-import java.io.DataOutputStream;
 import java.io.IOException;
-import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 
 /**
  * The parts of a checkpoint: what was measured (may be missing), the model in XGBoost's {@code ubj}
@@ -14,7 +12,7 @@ import java.io.UncheckedIOException;
  */
 final class Checkpoint {
   private static final int MAGIC = 0x524a4350; // "RJCP"
-  private static final int FORMAT = 2;
+  private static final byte FORMAT = 2;
 
   private final byte[] progress;
   private final byte[] model;
@@ -48,21 +46,13 @@ final class Checkpoint {
   }
 
   byte[] toBytes() {
-    ByteArrayOutputStream bytes = new ByteArrayOutputStream(length());
-    try (DataOutputStream out = new DataOutputStream(bytes)) {
-      out.writeInt(MAGIC);
-      out.writeByte(FORMAT);
-      out.writeLong(sentPerRound);
-      out.writeInt(progress == null ? -1 : progress.length);
-      if (progress != null) {
-        out.write(progress);
-      }
-      out.writeInt(model.length);
-      out.write(model);
-    } catch (IOException e) {
-      throw new UncheckedIOException("writing to memory can't fail", e);
+    ByteBuffer out = ByteBuffer.allocate(length());
+    out.putInt(MAGIC).put(FORMAT).putLong(sentPerRound);
+    out.putInt(progress == null ? -1 : progress.length);
+    if (progress != null) {
+      out.put(progress);
     }
-    return bytes.toByteArray();
+    return out.putInt(model.length).put(model).array();
   }
 
   static Checkpoint of(byte[] bytes) {

@@ -10,8 +10,9 @@ import java.io.Serializable;
  * <p>Where the Booster is kept (XGBoost 3.3 and later) checkpoints change nothing in the model, and
  * the rhythm only trades their cost against rounds that a restarted rank computes again: every
  * round while the model is small against the work of a round, then so rarely that serialising it
- * stays below about 1.5 % of the time. Both costs are proportional to bytes: a round touches each
- * byte of a rank's input about as long as a checkpoint each byte of the model. Up to 3.2 every rank
+ * stays below about 1.5 % of the time. Both costs are taken as proportional to bytes: a round
+ * touches each byte of a rank's input about as long as a checkpoint each byte of the model, and
+ * takes as long as for {@link #ROUND_BYTES} more, however small the input is. Up to 3.2 every rank
  * loads its Booster anew at each checkpoint; there the rhythm is part of the result and comes from
  * the settings alone.
  *
@@ -24,8 +25,11 @@ public final class CheckpointRhythm implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private static final double SHARE = 0.015;
-  private static final long LEAST_BYTES_PER_ROUND = 64 << 10;
-  private static final int MOST_ROUNDS = 32;
+
+  /** Measured: docs/performance.md, "What recovery costs a training". */
+  private static final long ROUND_BYTES = 300 << 10;
+
+  private static final int MOST_ROUNDS = 128;
   private static final int RELOAD_ROUNDS = 10;
   private static final int KEPT_INTERVALS = 2;
 
@@ -54,7 +58,7 @@ public final class CheckpointRhythm implements Serializable {
     }
     int fixed = rounds > 0 ? rounds : version.keepsBooster() ? 0 : RELOAD_ROUNDS;
     return new CheckpointRhythm(
-        fixed, Math.max(LEAST_BYTES_PER_ROUND, (long) (inputBytesPerRank * SHARE)), Long.MAX_VALUE);
+        fixed, (long) ((ROUND_BYTES + inputBytesPerRank) * SHARE), Long.MAX_VALUE);
   }
 
   /**

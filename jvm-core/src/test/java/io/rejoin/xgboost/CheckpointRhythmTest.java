@@ -23,13 +23,20 @@ class CheckpointRhythmTest {
   void large_models_are_taken_so_rarely_that_their_cost_stays_a_small_share() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000);
     assertEquals(4, rhythm.roundsAfter(1_000_000, 0));
-    assertEquals(32, rhythm.roundsAfter(1_000_000_000, 0));
+    assertEquals(128, rhythm.roundsAfter(1_000_000_000, 0));
+  }
+
+  @Test
+  void however_small_the_input_is_a_round_counts_for_something_but_not_for_much() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 0);
+    assertEquals(1, rhythm.roundsAfter(4_000, 0));
+    assertEquals(22, rhythm.roundsAfter(100_000, 0));
   }
 
   @Test
   void two_intervals_logs_fit_into_their_memory_once_it_is_known_what_a_round_sends() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000).withLogs(100_000_000);
-    assertEquals(32, rhythm.roundsAfter(1_000_000_000, 0));
+    assertEquals(128, rhythm.roundsAfter(1_000_000_000, 0));
     assertEquals(5, rhythm.roundsAfter(1_000_000_000, 10_000_000));
     assertEquals(4, rhythm.roundsAfter(1_000_000, 10_000_000), "the model decides");
     assertEquals(1, rhythm.roundsAfter(1_000_000_000, 70_000_000), "a round is the least");

@@ -64,7 +64,9 @@ model:
 	    "two-versions --world 2 --zombies 1" "two-versions --world 2 --crashes 1 --cuts 1" \
 	    "two-versions --world 2 --crashes 1 --tracker-deaths 1" "one-collective --tracker-deaths 1" \
 	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced" "two-collectives --crashes 2 --reduced" \
-	    "one-collective --crashes 1 --tracker-deaths 1 --reduced"; do \
+	    "one-collective --crashes 1 --tracker-deaths 1 --reduced" \
+	    "one-collective --world 2 --crashes 1 --tracker-deaths 2 --rendezvous --reduced" \
+	    "one-collective --world 2 --crashes 2 --victims 0,2 --tracker-deaths 1 --rendezvous --reduced"; do \
 	  $${CARGO_TARGET_DIR:-target}/release/rejoin-model $$setup || exit 1; done
 
 # Two crashes together with the tracker's: half an hour, 5 GB of memory.

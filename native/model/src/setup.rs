@@ -64,6 +64,11 @@ impl Setup {
         Setup { versions: vec![vec![None], vec![None]], ..Setup::two_collectives() }
     }
 
+    /// Three ranks, a broadcast from rank 0, a checkpoint, and an allreduce: who needs nothing of the others enters version 1 alone.
+    pub fn root_ahead() -> Self {
+        Setup { versions: vec![vec![Some(0)], vec![None]], ..Setup::two_collectives() }
+    }
+
     /// Three ranks, a boot allreduce and an allreduce.
     pub fn boot_and_one() -> Self {
         Setup { boot: vec![None], versions: vec![vec![None]], ..Setup::two_collectives() }

@@ -83,6 +83,12 @@ fn a_tracker_comes_back_to_a_job_in_which_a_process_dies_anywhere() {
 }
 
 #[test]
+fn a_tracker_that_dies_around_its_first_plan_ends_no_job_that_has_not_begun() {
+    let setup = Setup { tracker_deaths: 1, from_rendezvous: true, ..two_ranks(Setup::one_collective()) };
+    holds(setup.crashes(1), 400_000);
+}
+
+#[test]
 fn a_tracker_that_dies_while_it_tells_the_end_finds_it_again_although_ranks_have_gone() {
     let setup = Setup { tracker_deaths: 1, versions: vec![vec![None]], ..two_ranks(Setup::two_collectives()) };
     holds(Setup { ends: true, ..setup }, 1_000);

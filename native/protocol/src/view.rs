@@ -49,7 +49,8 @@ pub struct View {
     pub lineage: Lineage,
     /// The version at which each lineage left the one before, from the first on: what a tracker that comes back has to know.
     pub branches: Vec<Version>,
-    /// Whether any plan was made before, or may have been: a tracker that has come back and found nobody who knew can't say.
+    /// Whether any plan was made before this view, or may have been: a tracker that has come back and found nobody who knew can't say.
+    /// One that has found a rank which was never started says no: whatever was planned, nothing can have been finished by all.
     pub has_begun: bool,
     /// What all incarnations agree on, once the first has joined.
     pub terms: Option<String>,
@@ -71,6 +72,11 @@ impl View {
     pub fn vacant(&self) -> Vec<Rank> {
         let vacant = self.seats.iter().enumerate().filter(|(_, seat)| seat.state == SeatState::Vacant);
         vacant.map(|(rank, _)| Rank(rank as u32)).collect()
+    }
+
+    /// Whether this incarnation has its rank's seat, or held it last.
+    pub fn has(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        self.seats.get(rank.0 as usize).is_some_and(|seat| seat.incarnation == Some(incarnation))
     }
 
     /// The living incarnation of `rank` and its agent's address, if there is one.

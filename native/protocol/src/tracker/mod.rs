@@ -172,6 +172,9 @@ pub struct Tracker {
     /// Agents whose standing for the present generation is still out.
     missing_standings: BTreeSet<AgentId>,
     planned_before: bool,
+    /// The view of the plan before which there was none. Told again after that plan, it still says that nothing had begun when it was
+    /// made: a rank of it that waits for a start was never started.
+    first_planned: Option<Generation>,
     /// Highest version reported in this lineage.
     highest: Version,
     /// No dead incarnation was beyond this version. Set while restarted ranks may be behind it.
@@ -220,6 +223,7 @@ impl Tracker {
             changed: None,
             missing_standings: BTreeSet::new(),
             planned_before: false,
+            first_planned: None,
             highest: Version(0),
             ceiling: None,
             settled: false,

@@ -46,7 +46,7 @@ impl Tracker {
             generation: self.generation,
             lineage: self.chain.lineage(),
             branches: self.chain.branches().to_vec(),
-            has_begun: self.planned_before || self.forgotten().is_some(),
+            has_begun: self.planned_before && self.first_planned != Some(self.generation) || self.forgotten().is_some(),
             terms: self.terms.clone(),
             hooked: self.hooked,
             seats: self.seats.iter().map(|seat| seat.told()).collect(),
@@ -189,6 +189,9 @@ impl Tracker {
                     reason: plan.reason.clone(),
                 });
                 self.last_plan = Some(plan.clone());
+                if !self.planned_before {
+                    self.first_planned = Some(self.generation);
+                }
                 self.planned_before = true;
                 self.send_all(&TrackerMessage::Plan(plan));
             }

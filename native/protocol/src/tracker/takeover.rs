@@ -6,6 +6,9 @@
 //! every seat is taken and nobody asks for one, whoever has a view may still wake from being frozen: the wait for missing members
 //! bounds that.
 //!
+//! A job in which some rank has never been started hasn't begun, whoever else has followed the first plan and is gone: see
+//! [`Takeover::has_not_begun`].
+//!
 //! What only the former life knew is gone: how often ranks have died, and what ranks told it of their own
 //! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and tell it again.
 
@@ -17,7 +20,7 @@ use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Incarnation, Millis, Rank, Version};
 use crate::message::{RankStanding, RankState};
 use crate::plan::Chain;
-use crate::view::{Seat, SeatState, View};
+use crate::view::{SeatState, View};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -31,6 +34,18 @@ pub(super) struct Takeover {
     newest: Option<View>,
     /// Who asked for a seat meanwhile.
     joins: Vec<Join>,
+    /// Who waited for a start when its agent came here. That stays true of an incarnation that has died since.
+    waited: Vec<Waiting>,
+}
+
+/// An incarnation that was never started.
+#[derive(Clone, Debug)]
+struct Waiting {
+    rank: Rank,
+    incarnation: Incarnation,
+    attempt: Attempt,
+    /// No incarnation of its rank was started before it, as its number says, or its agent's view.
+    is_first: bool,
 }
 
 /// An agent asks for a seat of this rank, for this try, which came with these terms, and can hook or not.
@@ -42,19 +57,58 @@ const INCARNATIONS_PER_LIFE: u32 = 1000;
 
 impl Takeover {
     pub(super) fn new(until: Millis) -> Self {
-        Takeover { until, newest: None, joins: Vec::new() }
+        Takeover { until, newest: None, joins: Vec::new(), waited: Vec::new() }
     }
 
     /// When the time of waiting ends, unless it has.
     pub(super) fn until(&self, now: Millis) -> Option<Millis> {
         (self.until > now).then_some(self.until)
     }
+
+    /// Notes who was never started.
+    fn hear(&mut self, told: &RankStanding, view: Option<&View>) {
+        let RankStanding { rank, incarnation, attempt, .. } = *told;
+        self.waited.retain(|known| (known.rank, known.incarnation) != (rank, incarnation));
+        if told.state == RankState::Fresh {
+            let is_first = incarnation == Incarnation::default() || begins_with(view, rank, incarnation);
+            self.waited.push(Waiting { rank, incarnation, attempt, is_first });
+        }
+    }
+
+    /// Whether some rank was never started, in none of its incarnations. Then no collective that depends on all ranks was finished
+    /// anywhere: it would need what that rank gives to it. So there is nothing to lose but what others did without it.
+    ///
+    /// An incarnation that waits for its start has never been started. It is the only one of its rank that might have been if it is the
+    /// rank's first one, or if nothing had begun when a view was made that has this incarnation; and if nobody has come after it.
+    fn has_not_begun(&self, seats: &[SeatRecord]) -> bool {
+        let view = self.newest.as_ref();
+        self.waited.iter().any(|Waiting { rank, incarnation, attempt, is_first }| {
+            let index = rank.0 as usize;
+            let is_newest_here = seats.get(index).is_some_and(|seat| seat.incarnation == Some(*incarnation));
+            let is_newest = is_newest_here && view.is_none_or(|view| view.has(*rank, *incarnation));
+            let is_first = *is_first || begins_with(view, *rank, *incarnation);
+            is_newest && is_first && !self.was_replaced(*rank, *attempt)
+        })
+    }
+
+    /// Whether a try of this rank's task asks for a seat before which there was another one after `attempt`: that one may have had the
+    /// seat, if `attempt` was frozen or out of reach for long.
+    fn was_replaced(&self, rank: Rank, attempt: Attempt) -> bool {
+        let next = Attempt { task: attempt.task.saturating_add(1), ..attempt };
+        self.joins.iter().any(|(_, joining, its, ..)| *joining == rank && *its > next)
+    }
+}
+
+/// Whether nothing had begun when the view was made, which has this incarnation.
+fn begins_with(view: Option<&View>, rank: Rank, incarnation: Incarnation) -> bool {
+    view.is_some_and(|view| !view.has_begun && view.has(rank, incarnation))
 }
 
 impl Tracker {
     /// An agent of the former life. What it tells is believed: digests and incarnations are compared later, as always.
     pub(super) fn adopt(&mut self, agent: AgentId, view: Option<View>, ranks: &[RankStanding]) {
         let Some(takeover) = self.takeover.as_mut() else { return };
+        ranks.iter().for_each(|told| takeover.hear(told, view.as_ref()));
         // Of two in one generation, one that has seen the plan knows more.
         let age = |view: &View| (view.generation, view.seats.iter().filter(|seat| seat.planned).count());
         let is_newer = |view: &View| takeover.newest.as_ref().is_none_or(|known| age(known) < age(view));
@@ -184,6 +238,8 @@ impl Tracker {
     }
 
     fn take_over(&mut self, takeover: Takeover) {
+        // What was entered alone counts as begun.
+        let some_rank_never_started = self.highest == Version(0) && takeover.has_not_begun(&self.seats);
         let Takeover { newest, mut joins, .. } = takeover;
         let now = self.now;
         match newest {
@@ -194,7 +250,10 @@ impl Tracker {
                     let seat = self.seat(Rank(rank as u32));
                     !seat.is_some_and(|seat| seat.incarnation == told.incarnation && seat.state == State::Fresh)
                 });
-                self.planned_before = view.has_begun || was_followed || self.highest > Version(0);
+                let was_planned = view.has_begun || was_followed || self.highest > Version(0);
+                // A view tells who was there, and not how far they were; and there may have been newer ones.
+                let has_not_begun = some_rank_never_started || !was_planned && self.has_all_agents_of(&view);
+                self.planned_before = was_planned && !has_not_begun;
                 for (rank, told) in view.seats.iter().enumerate() {
                     let rank = Rank(rank as u32);
                     let Some(seat) = self.seat_mut(rank).filter(|seat| seat.state == State::Vacant) else { continue };
@@ -211,18 +270,11 @@ impl Tracker {
                         self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis, deaths });
                     }
                 }
-                // A view tells who was there, and not how far they were; and there may have been newer ones. But as long
-                // as one of those that the first plan was for waits for it, nobody has begun.
-                let waits = |(seat, told): (&SeatRecord, &Seat)| {
-                    seat.state == State::Fresh && seat.incarnation == told.incarnation
-                };
-                let has_not_begun = !self.planned_before
-                    && (self.has_all_agents_of(&view) || self.seats.iter().zip(&view.seats).any(waits));
                 self.knows_nothing = !has_not_begun && !self.seats.iter().any(|seat| seat.position().is_some());
                 // The dead may have been further than anybody who lives.
-                self.ceiling = self.planned_before.then(|| Version(self.highest.0 + 2));
+                self.ceiling = was_planned.then(|| Version(self.highest.0 + 2));
             }
-            None => self.knows_nothing = true,
+            None => self.knows_nothing = !some_rank_never_started,
         }
         self.changed = Some(format!("the tracker came back (life {})", self.config.epoch));
         // The newest try of each rank gets the seat, and the others are refused.

@@ -9,6 +9,7 @@ use rejoin_agent::collectives::Reduction;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::AgentConfig;
+use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// The version in which ranks die, and the last one.
@@ -63,20 +64,26 @@ fn step(rank: &mut Communicator) -> Result<(), Error> {
     rank.checkpoint_with_own(&next.to_le_bytes(), &own_model(rank.rank().0, next)).map(drop)
 }
 
-/// Ranks that take checkpoints with models of their own. The processes of some vanish at once, and only then each of their ranks is
-/// started again, in a new one. How it ended for each rank.
+/// Ranks that take checkpoints with models of their own. The processes of some vanish, one right after the other in this order, and only
+/// then each of their ranks is started again, in a new one. (A rank that outlived a holder of its own model would have another copy
+/// made: so whose model is to be lost goes first.) How it ended for each rank.
 fn outcomes(ranks: &Ranks, host: fn(u32) -> &'static str, dying: &[u32]) -> Vec<Result<(), Error>> {
     let (there, gone) = (&Meeting::of(ranks.world as usize), &Meeting::of(dying.len()));
+    let processes = &Mutex::new(BTreeMap::new());
     let live = |own: u32| -> Result<(), Error> {
         let mut at = process(ranks, own, 0, host(own));
         let mut rank = at.join(Rank(own), attempt(0), "", limits())?.expect("the job isn't over");
         (0..DEATH).try_for_each(|_| step(&mut rank))?;
         rank.barrier()?;
+        processes.lock().insert(own, at.clone());
         there.wait();
         if dying.contains(&own) {
-            at.agent().end();
-            drop(rank);
+            if own == dying[0] {
+                let processes = std::mem::take(&mut *processes.lock());
+                dying.iter().for_each(|rank| processes[rank].agent().end());
+            }
             gone.wait();
+            drop(rank);
             at = process(ranks, own, 1, host(own));
             rank = at.join(Rank(own), attempt(1), "", limits())?.expect("the job isn't over");
             let (version, model) = rank.load()?;

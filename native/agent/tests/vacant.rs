@@ -34,19 +34,21 @@ fn broadcasts(rank: &mut Communicator) {
 fn who_needs_nothing_of_a_rank_that_is_gone_goes_on_and_it_finds_the_results_when_it_comes_back() {
     for shares_memory in [true, false] {
         let ranks = &Ranks::new(3, 1).sharing_memory(shares_memory);
-        let (without_it, went_on) = mpsc::channel();
+        let (came_by, went_on) = mpsc::channel();
+        let both_come_by = |what: &str| (0..2).for_each(|_| went_on.recv_timeout(LIMIT).expect(what));
         std::thread::scope(|scope| {
             let others: Vec<mpsc::Sender<()>> = (0..2)
                 .map(|own| {
                     let (go, gone) = mpsc::channel();
-                    let without_it = without_it.clone();
+                    let came_by = came_by.clone();
                     scope.spawn(move || {
                         let mut rank = join(&ranks.process(&own.to_string()), own, 0);
                         sum(&mut rank);
+                        came_by.send(()).expect("the test waits for it");
                         // It ends when the other end is dropped.
                         let _ = gone.recv();
                         broadcasts(&mut rank);
-                        without_it.send(()).expect("the test waits for it");
+                        came_by.send(()).expect("the test waits for it");
                         sum(&mut rank);
                         rank.finish(b"").expect("all end alike");
                     });
@@ -56,13 +58,13 @@ fn who_needs_nothing_of_a_rank_that_is_gone_goes_on_and_it_finds_the_results_whe
             let process = ranks.process("2");
             let mut rank = join(&process, 2, 0);
             sum(&mut rank);
+            // Whoever hasn't its sum yet does need something of rank 2.
+            both_come_by("all have the first sum");
             process.agent().end();
             drop(rank);
             ranks.event("rank 2 is lost", |event| matches!(event, Event::RankLost { rank: Rank(2), .. }));
             drop(others);
-            for _ in 0..2 {
-                went_on.recv_timeout(LIMIT).expect("nobody waits for rank 2 in a broadcast");
-            }
+            both_come_by("nobody waits for rank 2 in a broadcast");
             let mut rank = join(&ranks.process("2-1"), 2, 1);
             sum(&mut rank);
             broadcasts(&mut rank);

@@ -440,6 +440,13 @@ const DIFFERING: [[(Call, &str); 2]; 6] = [
     ],
 ];
 
+/// A rank in a process of its own that has entered version 0.
+fn in_version_0(ranks: &Ranks, rank: u32, shares_memory: bool) -> Trainer {
+    let mut trainer = Process::new(ranks, &rank.to_string(), shares_memory).join(rank, 0);
+    trainer.enter(0).unwrap();
+    trainer
+}
+
 fn sum(operations: &Operations, element: Element, data: &mut [u8]) -> Result<(), Error> {
     operations.allreduce(element, Reduction::Sum, data)
 }
@@ -452,8 +459,7 @@ fn calls_that_differ_are_both_named_and_nothing_is_handed_out() {
             std::thread::scope(|scope| {
                 for rank in 0..2 {
                     scope.spawn(move || {
-                        let mut trainer = Process::new(ranks, &rank.to_string(), shares_memory).join(rank, 0);
-                        trainer.enter(0).unwrap();
+                        let trainer = in_version_0(ranks, rank, shares_memory);
                         let mut data = [1u8; 48];
                         let error = (calls[rank as usize].0)(&trainer.operations, &mut data).unwrap_err();
                         assert_eq!(error.code, Code::Mismatch, "{error}");
@@ -476,8 +482,7 @@ fn two_roots_of_one_broadcast_need_nobody_and_are_found_in_the_next_call() {
         std::thread::scope(|scope| {
             for rank in 0..2 {
                 scope.spawn(move || {
-                    let mut trainer = Process::new(ranks, &rank.to_string(), shares_memory).join(rank, 0);
-                    trainer.enter(0).unwrap();
+                    let trainer = in_version_0(ranks, rank, shares_memory);
                     let mut data = [rank as u8; 48];
                     let first = trainer.operations.broadcast(&mut data, Rank(rank));
                     let error = first.and_then(|()| sum(&trainer.operations, Element::U8, &mut data)).unwrap_err();

@@ -1,7 +1,6 @@
 package io.rejoin.spark;
 
 import io.rejoin.CheckpointFolder;
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -9,22 +8,34 @@ import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Options;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.StreamCapabilities;
+import org.apache.hadoop.fs.UnsupportedFileSystemException;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Durable checkpoints in a folder of a Hadoop file system (HDFS, S3A, a mounted disk). A file is
  * written under another name, brought to disk where the file system can ({@code hsync}), and
- * renamed. For {@link io.rejoin.CollectiveAgent#open(io.rejoin.JobId, io.rejoin.Secret,
+ * renamed onto what is there: in one step where the file system can (HDFS), so that its name is
+ * never missing. For {@link io.rejoin.CollectiveAgent#open(io.rejoin.JobId, io.rejoin.Secret,
  * io.rejoin.Agent.Settings, CheckpointFolder, int)}.
  */
 public final class HadoopFolder implements CheckpointFolder {
   private static final int CHUNK_BYTES = 1 << 20;
 
+  private static final int RENAMES = 3;
+  private static final Logger LOG = LoggerFactory.getLogger(HadoopFolder.class);
+
   private final FileSystem files;
   private final Path folder;
+
+  /** Renames onto what is there; null where nobody has written that for the file system. */
+  private final FileContext overwriting;
 
   /**
    * The folder of this name, which is made if it isn't there.
@@ -38,6 +49,17 @@ public final class HadoopFolder implements CheckpointFolder {
     this.folder = files.makeQualified(folder);
     if (!files.mkdirs(this.folder)) {
       throw new IOException("the folder " + this.folder + " can't be made");
+    }
+    overwriting = overwriting(this.folder, configuration);
+  }
+
+  private static FileContext overwriting(Path folder, Configuration configuration) {
+    try {
+      return FileContext.getFileContext(folder.toUri(), configuration);
+    } catch (UnsupportedFileSystemException | RuntimeException e) {
+      // None is there for this scheme, or it can't be made: a file is removed before the rename.
+      LOG.debug("{} has no rename onto what is there: {}", folder, e.toString());
+      return null;
     }
   }
 
@@ -96,28 +118,21 @@ public final class HadoopFolder implements CheckpointFolder {
   }
 
   /**
-   * Most file systems don't rename onto what is there. Another process may have written the same
-   * bytes; then those are as good.
+   * Whatever is there under the name goes, also if it looks the same: it may be damaged. Another
+   * process may write the same file at the same time; whose comes last stays.
    */
   private void rename(Path unfinished, Path finished) throws IOException {
-    if (files.exists(finished)) {
-      if (lengthOf(finished) == lengthOf(unfinished)) {
-        files.delete(unfinished, false);
+    if (overwriting != null) {
+      overwriting.rename(unfinished, finished, Options.Rename.OVERWRITE);
+      return;
+    }
+    for (int i = 0; i < RENAMES; i++) {
+      files.delete(finished, false);
+      if (files.rename(unfinished, finished)) {
         return;
       }
-      files.delete(finished, false);
     }
-    if (!files.rename(unfinished, finished)) {
-      throw new IOException(unfinished + " can't be renamed to " + finished.getName());
-    }
-  }
-
-  private long lengthOf(Path file) throws IOException {
-    try {
-      return files.getFileStatus(file).getLen();
-    } catch (FileNotFoundException gone) {
-      return -1;
-    }
+    throw new IOException(unfinished + " can't be renamed to " + finished.getName());
   }
 
   /** Nothing depends on its being removed: nobody reads a file with that ending. */

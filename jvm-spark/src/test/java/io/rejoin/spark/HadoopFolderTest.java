@@ -14,15 +14,19 @@ import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import java.io.File;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.net.URI;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.Random;
 import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants.SafeModeAction;
 import org.junit.jupiter.api.AfterAll;
@@ -209,6 +213,70 @@ class HadoopFolderTest {
       assertThrows(IOException.class, () -> folder.read("one", 0, ByteBuffer.allocate(1)));
       assertThrows(IOException.class, () -> folder.read("two", 0, ByteBuffer.allocate(3)));
     }
+  }
+
+  @Test
+  void a_file_of_the_same_length_that_is_damaged_is_written_anew(@TempDir File disk)
+      throws IOException {
+    for (HadoopFolder folder : new HadoopFolder[] {onHdfs("damaged"), onDisk(disk), bare(disk)}) {
+      for (byte written = 1; written <= 3; written++) {
+        folder.write("one", new ByteBuffer[] {ByteBuffer.wrap(new byte[] {9, written})});
+        ByteBuffer seen = ByteBuffer.allocate(1);
+        folder.read("one", 1, seen);
+        assertEquals(written, seen.get(0), folder.toString());
+        assertArrayEquals(new String[] {"one"}, folder.names());
+      }
+    }
+  }
+
+  /** A file system for which Hadoop has no way to rename onto what is there. */
+  public static final class BareDisk extends RawLocalFileSystem {
+    @Override
+    public URI getUri() {
+      return URI.create("bare:///");
+    }
+
+    @Override
+    public String getScheme() {
+      return "bare";
+    }
+
+    @Override
+    public boolean rename(Path from, Path to) throws IOException {
+      return !exists(to) && super.rename(from, to);
+    }
+  }
+
+  private static HadoopFolder bare(File disk) throws IOException {
+    Configuration configuration = new Configuration();
+    configuration.set("fs.bare.impl", BareDisk.class.getName());
+    return new HadoopFolder(new Path("bare://" + new File(disk, "bare").getPath()), configuration);
+  }
+
+  @Test
+  void on_hdfs_a_name_is_never_missing_while_its_file_is_written_again() throws Exception {
+    HadoopFolder folder = onHdfs("again");
+    folder.write("one", new ByteBuffer[] {ByteBuffer.allocate(1)});
+    AtomicBoolean done = new AtomicBoolean();
+    Thread writer =
+        new Thread(
+            () -> {
+              try {
+                for (int length = 1; length <= 20; length++) {
+                  folder.write("one", new ByteBuffer[] {ByteBuffer.allocate(length)});
+                }
+              } catch (IOException e) {
+                throw new UncheckedIOException(e);
+              } finally {
+                done.set(true);
+              }
+            });
+    writer.start();
+    while (!done.get()) {
+      assertTrue(folder.length("one") > 0);
+    }
+    writer.join();
+    assertEquals(20, folder.length("one"));
   }
 
   @Test

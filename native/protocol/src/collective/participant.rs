@@ -431,10 +431,11 @@ impl<R: Clone> Participant<R> {
     }
 
     fn check(&self, place: Place, signature: &Signature) -> Result<(), Error> {
-        let who = format_args!("rank {} incarnation {}", self.rank, self.incarnation).to_string();
+        // Put into words only for an error: every call comes here twice.
+        let who = || format!("rank {} incarnation {}", self.rank, self.incarnation);
         if let Some(entry) = self.log.entry(place.phase, place.seqno) {
             if entry.signature.digest != signature.digest {
-                return Err(mismatch(place, &who, signature, "the ranks that finished it before", &entry.signature));
+                return Err(mismatch(place, &who(), signature, "the ranks that finished it before", &entry.signature));
             }
             return Ok(());
         }
@@ -443,9 +444,11 @@ impl<R: Clone> Participant<R> {
             return Err(Error::new(
                 Code::Mismatch,
                 format!(
-                    "{who} calls {signature} as {place}, but other ranks ended {} after {} collectives; all ranks have to \
+                    "{} calls {signature} as {place}, but other ranks ended {} after {} collectives; all ranks have to \
                      make the same calls",
-                    place.phase, place.seqno
+                    who(),
+                    place.phase,
+                    place.seqno
                 ),
             ));
         }

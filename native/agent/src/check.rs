@@ -218,7 +218,7 @@ mod tests {
             durable(&bytes);
             // The right first bytes, and something else behind them.
             let mut begun = [0; file::HEADER_BYTES];
-            begun[..12].copy_from_slice(b"REJOINCK\x01\0\0\0");
+            begun[..12].copy_from_slice(b"REJOINCK\x02\0\0\0");
             for (place, byte) in begun[12..].iter_mut().zip(&bytes) {
                 *place = *byte;
             }

@@ -525,6 +525,26 @@ fn a_view_that_is_told_again_after_its_plan_still_says_that_nothing_had_begun_be
 }
 
 #[test]
+fn a_view_that_said_that_the_job_may_have_begun_still_says_so_when_it_is_told_again_after_a_durable_start() {
+    let mut desk = second_life(1);
+    desk.register(1);
+    desk.joins(1, 0, attempt(1));
+    let outputs = desk.pass_alive(1100, &[1]);
+    assert!(views(&outputs, 1)[0].has_begun, "rank 0 was started before, and nobody knows how far it was: {outputs:?}");
+    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], vec![checkpoint(3)]);
+    assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(3));
+    assert!(views(&desk.register(2), 2)[0].has_begun);
+}
+
+#[test]
+fn the_first_view_of_a_job_that_is_resumed_says_that_it_has_begun() {
+    let mut desk = Desk::new(1);
+    desk.input(Input::Resume { branches: Vec::new(), version: Version(6) });
+    desk.register(1);
+    assert!(views(&desk.joins(1, 0, attempt(0)), 1)[0].has_begun);
+}
+
+#[test]
 fn after_a_first_plan_a_rank_that_waits_shows_that_nothing_had_begun_only_as_its_first_incarnation() {
     for (incarnation, begins) in [(0, true), (1, false)] {
         let mut desk = second_life(2);

@@ -1,9 +1,9 @@
 //! One durable checkpoint as a file: written whole or not at all, and verified when it is read.
 //!
-//! Layout, little endian: `REJOINCK`, format u32 (1), owner u32 (all bits set: none), job 16 bytes, lineage u32, version u32,
+//! Layout, little endian: `REJOINCK`, format u32 (2), owner u32 (all bits set: none), job 16 bytes, lineage u32, version u32,
 //! round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of its own beside it, from bit 2 on: the number of ranks that
 //! took it), length u64, digest u128 of the model (xxh3-128; 0 for a model without bytes), checksum u64 of all that stands before it
-//! (xxh3-64); then the model.
+//! (xxh3-64); then the model. Format 1 doesn't tell the number of ranks.
 
 use super::folder::Folder;
 use crate::room;
@@ -16,7 +16,9 @@ use rejoin_transport::JobId;
 /// Bytes before the model.
 pub const HEADER_BYTES: usize = 80;
 const MAGIC: &[u8; 8] = b"REJOINCK";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The one before it, which knew no more than two flags.
+const WITHOUT_WORLD: u32 = 1;
 const NOBODY: u32 = u32::MAX;
 /// How the names of finished files end; others are not looked at.
 const ENDING: &str = ".checkpoint";
@@ -61,13 +63,17 @@ pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(JobId, Checkpoint, u32), Er
     if &bytes[..8] != MAGIC {
         return bad("its first bytes are others");
     }
-    if number(8) != FORMAT {
-        return bad(&format!("it has format {}, expected {FORMAT}", number(8)));
+    let (format, flags) = (number(8), number(44));
+    if ![WITHOUT_WORLD, FORMAT].contains(&format) {
+        return bad(&format!("it has format {format}, expected {WITHOUT_WORLD} or {FORMAT}"));
     }
     if xxhash_rust::xxh3::xxh3_64(&bytes[..72]) != long(72) {
         return bad("the header's checksum doesn't fit");
     }
-    let (flags, mut job) = (number(44), [0; 16]);
+    if format == WITHOUT_WORLD && flags > 3 {
+        return bad(&format!("it has unknown flags {flags:#x}"));
+    }
+    let mut job = [0; 16];
     job.copy_from_slice(&bytes[16..32]);
     let checkpoint = Checkpoint {
         lineage: Lineage(number(32)),
@@ -201,6 +207,18 @@ mod tests {
                 changed[at] ^= 0x10;
                 assert_eq!(decode(&changed).unwrap_err().code, Code::Incompatible, "byte {at}");
             }
+        }
+    }
+
+    #[test]
+    fn a_header_of_the_format_before_is_read_and_tells_no_number_of_ranks() {
+        let whole = Checkpoint { has_own: true, ..checkpoint(4, b"model") };
+        for (world, is_read) in [(0, true), (5, false)] {
+            let mut bytes = encode(JOB, &whole, world);
+            bytes[8] = 1;
+            let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[..72]);
+            bytes[72..].copy_from_slice(&checksum.to_le_bytes());
+            assert_eq!(decode(&bytes).ok(), is_read.then_some((JOB, whole, 0)), "its flags have no other meaning");
         }
     }
 

@@ -11,7 +11,7 @@ use crate::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
 use crate::view::AgentAddress;
 use alloc::collections::VecDeque;
 use alloc::format;
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 
 /// What a call has to do now.

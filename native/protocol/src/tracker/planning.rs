@@ -46,12 +46,18 @@ impl Tracker {
             generation: self.generation,
             lineage: self.chain.lineage(),
             branches: self.chain.branches().to_vec(),
-            has_begun: self.planned_before && self.first_planned != Some(self.generation) || self.forgotten().is_some(),
+            has_begun: self.has_begun(),
             terms: self.terms.clone(),
             hooked: self.hooked,
             seats: self.seats.iter().map(|seat| seat.told()).collect(),
             agents: agents.collect(),
         }
+    }
+
+    /// Whether the job had begun, as far as is known, when the present view was made. A job that is resumed has.
+    fn has_begun(&self) -> bool {
+        let was_planned = self.planned_before && self.first_planned != Some(self.generation);
+        was_planned || self.highest > Version(0) || self.forgotten().is_some()
     }
 
     fn make_view(&mut self, reason: alloc::string::String) {
@@ -172,6 +178,8 @@ impl Tracker {
                 if let Some(error) = self.forgotten().filter(|_| checkpoint.is_none()) {
                     return self.fail(error);
                 }
+                // What the view says is not unsaid when it is told again after this plan.
+                let had_begun = self.has_begun();
                 self.knows_nothing = false;
                 if branch {
                     self.branch(version, &reason);
@@ -189,7 +197,7 @@ impl Tracker {
                     reason: plan.reason.clone(),
                 });
                 self.last_plan = Some(plan.clone());
-                if !self.planned_before {
+                if !had_begun {
                     self.first_planned = Some(self.generation);
                 }
                 self.planned_before = true;

@@ -56,9 +56,14 @@ public final class CheckpointRhythm implements Serializable {
           RejoinException.Code.BAD_ARGUMENT,
           "a checkpoint every " + rounds + " rounds can't be; use 0 for the default");
     }
+    if (inputBytesPerRank < 0) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "an input of " + inputBytesPerRank + " bytes per rank can't be; expected 0 or more");
+    }
     int fixed = rounds > 0 ? rounds : version.keepsBooster() ? 0 : RELOAD_ROUNDS;
     return new CheckpointRhythm(
-        fixed, (long) ((ROUND_BYTES + inputBytesPerRank) * SHARE), Long.MAX_VALUE);
+        fixed, (long) (SHARE * ROUND_BYTES + SHARE * inputBytesPerRank), Long.MAX_VALUE);
   }
 
   /**

@@ -34,6 +34,12 @@ class CheckpointRhythmTest {
   }
 
   @Test
+  void an_input_of_any_length_that_can_be_gives_a_rhythm() {
+    assertEquals(1, CheckpointRhythm.of(KEEPS, 0, Long.MAX_VALUE).roundsAfter(1_000_000_000, 0));
+    assertThrows(RejoinException.class, () -> CheckpointRhythm.of(KEEPS, 0, -1));
+  }
+
+  @Test
   void two_intervals_logs_fit_into_their_memory_once_it_is_known_what_a_round_sends() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000).withLogs(100_000_000);
     assertEquals(128, rhythm.roundsAfter(1_000_000_000, 0));

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.CheckpointFolder;
+import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
@@ -91,17 +92,22 @@ public final class HadoopFolder implements CheckpointFolder {
 
   @Override
   public void write(String name, ByteBuffer[] parts) throws IOException {
+    Path finished = new Path(folder, name);
+    // A restarted rank repeats its version: what is good stays, where a rename isn't one step.
+    if (holds(finished, parts)) {
+      return;
+    }
     Path unfinished = new Path(folder, name + ".unfinished-" + UUID.randomUUID());
     try {
       try (FSDataOutputStream file = files.create(unfinished, true)) {
         for (ByteBuffer part : parts) {
-          copy(part, file);
+          copy(part.duplicate(), file);
         }
         if (file.hasCapability(StreamCapabilities.HSYNC)) {
           file.hsync();
         }
       }
-      rename(unfinished, new Path(folder, name));
+      rename(unfinished, finished);
     } catch (IOException | RuntimeException e) {
       forget(unfinished, e);
       throw e;
@@ -117,22 +123,59 @@ public final class HadoopFolder implements CheckpointFolder {
     }
   }
 
+  /** Whether exactly these bytes are there under the name. */
+  private boolean holds(Path finished, ByteBuffer[] parts) throws IOException {
+    long length = Arrays.stream(parts).mapToLong(ByteBuffer::remaining).sum();
+    try {
+      if (files.getFileStatus(finished).getLen() != length) {
+        return false;
+      }
+    } catch (FileNotFoundException e) {
+      return false;
+    }
+    try (FSDataInputStream file = files.open(finished)) {
+      byte[] chunk = new byte[(int) Math.min(CHUNK_BYTES, length)];
+      for (ByteBuffer part : parts) {
+        ByteBuffer wanted = part.duplicate();
+        while (wanted.hasRemaining()) {
+          int count = Math.min(chunk.length, wanted.remaining());
+          file.readFully(chunk, 0, count);
+          ByteBuffer next = wanted.slice().limit(count);
+          if (!next.equals(ByteBuffer.wrap(chunk, 0, count))) {
+            return false;
+          }
+          wanted.position(wanted.position() + count);
+        }
+      }
+      return true;
+    } catch (IOException e) {
+      LOG.warn("{} can't be read, and is written anew: {}", finished, e.toString());
+      return false;
+    }
+  }
+
   /**
-   * Whatever is there under the name goes, also if it looks the same: it may be damaged. Another
-   * process may write the same file at the same time; whose comes last stays.
+   * What is there under the name goes: it is older, or damaged. Another process may write the same
+   * file at the same time; whose comes last stays.
    */
   private void rename(Path unfinished, Path finished) throws IOException {
+    IOException failed = null;
     if (overwriting != null) {
-      overwriting.rename(unfinished, finished, Options.Rename.OVERWRITE);
-      return;
+      try {
+        overwriting.rename(unfinished, finished, Options.Rename.OVERWRITE);
+        return;
+      } catch (IOException e) {
+        // Where Hadoop makes it of two steps, another process may have come in between.
+        failed = e;
+      }
     }
-    for (int i = 0; i < RENAMES; i++) {
+    for (int i = 0; i < RENAMES && files.exists(unfinished); i++) {
       files.delete(finished, false);
       if (files.rename(unfinished, finished)) {
         return;
       }
     }
-    throw new IOException(unfinished + " can't be renamed to " + finished.getName());
+    throw new IOException(unfinished + " can't be renamed to " + finished.getName(), failed);
   }
 
   /** Nothing depends on its being removed: nobody reads a file with that ending. */

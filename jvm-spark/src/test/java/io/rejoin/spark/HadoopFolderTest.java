@@ -16,6 +16,7 @@ import java.io.File;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.URI;
+import java.net.URISyntaxException;
 import java.nio.ByteBuffer;
 import java.util.Arrays;
 import java.util.Objects;
@@ -24,7 +25,9 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.AbstractFileSystem;
 import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.FilterFs;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RawLocalFileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
@@ -226,6 +229,55 @@ class HadoopFolderTest {
         assertEquals(written, seen.get(0), folder.toString());
         assertArrayEquals(new String[] {"one"}, folder.names());
       }
+    }
+  }
+
+  @Test
+  void a_file_that_is_there_with_the_same_bytes_is_left_as_it_is() throws IOException {
+    HadoopFolder folder = onHdfs("same");
+    Path file = new Path(hdfs.getURI() + "/checkpoints/same/one");
+    byte[] bytes = model(1);
+    folder.write("one", new ByteBuffer[] {ByteBuffer.wrap(bytes)});
+    long inode = inode(file);
+    ByteBuffer[] parts = {
+      ByteBuffer.wrap(bytes, 0, 80), ByteBuffer.wrap(bytes, 80, 3 * 1048576 - 80)
+    };
+    folder.write("one", parts);
+    assertEquals(inode, inode(file));
+    bytes[bytes.length - 1] ^= 1;
+    folder.write("one", new ByteBuffer[] {ByteBuffer.wrap(bytes)});
+    assertTrue(inode != inode(file));
+  }
+
+  private static long inode(Path file) throws IOException {
+    return hdfs.getFileSystem().getClient().getFileInfo(file.toUri().getPath()).getFileId();
+  }
+
+  @Test
+  void where_a_rename_onto_what_is_there_fails_the_file_is_removed_first(@TempDir File disk)
+      throws IOException {
+    Configuration configuration = new Configuration();
+    configuration.set("fs.AbstractFileSystem.file.impl", NoOverwriting.class.getName());
+    HadoopFolder folder = new HadoopFolder(new Path(disk.toURI()), configuration);
+    for (byte written = 1; written <= 2; written++) {
+      folder.write("one", new ByteBuffer[] {ByteBuffer.wrap(new byte[] {written})});
+      ByteBuffer seen = ByteBuffer.allocate(1);
+      folder.read("one", 0, seen);
+      assertEquals(written, seen.get(0));
+      assertArrayEquals(new String[] {"one"}, folder.names());
+    }
+  }
+
+  /** Hadoop's view of a disk, whose rename onto what is there fails. */
+  public static final class NoOverwriting extends FilterFs {
+    public NoOverwriting(URI uri, Configuration configuration)
+        throws IOException, URISyntaxException {
+      super(AbstractFileSystem.createFileSystem(uri, new Configuration()));
+    }
+
+    @Override
+    public void renameInternal(Path from, Path to, boolean overwrite) throws IOException {
+      throw new IOException("somebody else came in between");
     }
   }
 

@@ -17,6 +17,9 @@ import ml.dmlc.xgboost4j.java.Communicator;
 final class UnrecoverableLoop {
   private static final byte[] NOTHING = {0};
 
+  /** Rounds between two checkpoints: each is told to the tracker, which costs something, too. */
+  private static final int EVERY = 8;
+
   private UnrecoverableLoop() {}
 
   /** Trains a rank to the end; rank 0's model is the job's result, without metrics. */
@@ -36,9 +39,13 @@ final class UnrecoverableLoop {
         BareRounds.Trained trained =
             BareRounds.train(
                 shape,
-                done ->
-                    member.enter(
-                        done, done, done == 0 ? null : NOTHING, null, done == shape.rounds()));
+                done -> {
+                  if (done % EVERY == 0 || done == shape.rounds()) {
+                    int next = (done + EVERY - 1) / EVERY;
+                    boolean complete = done == shape.rounds();
+                    member.enter(next, done, done == 0 ? null : NOTHING, null, complete);
+                  }
+                });
         byte[] model = trained.model();
         member.finish(shape.rounds(), model, rank == 0 ? model : null, patienceMillis);
         return trained.clock();

@@ -88,6 +88,14 @@ fn a_tracker_that_dies_around_its_first_plan_ends_no_job_that_has_not_begun() {
     holds(setup.crashes(1), 400_000);
 }
 
+/// What docs/testing.md tells as still found: when this fails, it is mended, and can be told as kept.
+#[test]
+fn a_root_that_was_ahead_alone_and_is_gone_with_its_checkpoint_is_the_one_early_end_that_is_known() {
+    let setup = Setup { tracker_deaths: 1, from_rendezvous: true, ..two_ranks(Setup::root_ahead()) };
+    let (promise, story) = check(setup.crashes(1), 2).broken.expect("it is known to be broken");
+    assert_eq!(promise, "Progress", "{}", story.join("\n"));
+}
+
 #[test]
 fn a_tracker_that_dies_while_it_tells_the_end_finds_it_again_although_ranks_have_gone() {
     let setup = Setup { tracker_deaths: 1, versions: vec![vec![None]], ..two_ranks(Setup::two_collectives()) };

@@ -9,6 +9,7 @@ use rejoin_agent::collectives::Reduction;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
+use std::sync::{Barrier, Mutex, OnceLock};
 
 /// Elements of a result: 100 KB.
 const COUNT: usize = 12_500;
@@ -16,7 +17,7 @@ const RESULT: u64 = 8 * COUNT as u64;
 /// Results of one version: many times what fits into memory.
 const CALLS: u32 = 40;
 const MEMORY: u64 = 5 * RESULT;
-/// What may wait to be used again, beside that, for each rank.
+/// What may wait to be used again, beside that.
 const IDLE: u64 = MEMORY / 4;
 
 fn with(logs: LogLimits, world: u32, together: usize) -> Ranks {
@@ -108,13 +109,91 @@ fn memory_and_disk_are_free_again_when_nobody_needs_the_results() {
                         }
                     }
                     let usage = process.usage();
-                    assert!(usage.log_bytes < RESULT && usage.idle_bytes <= together as u64 * IDLE, "{usage:?}");
+                    assert!(usage.log_bytes < RESULT && usage.idle_bytes <= IDLE, "{usage:?}");
                     assert!(usage.idle_bytes >= RESULT, "a dropped result's memory is used again: {usage:?}");
                     rank.finish(b"model").unwrap();
                 });
             }
         });
     }
+}
+
+/// What the logs of a process take, wherever it lies: one copy of each result and a few that were written while another rank was not done.
+fn has_one_copy(process: &Process, who: &str) {
+    let usage = process.usage();
+    let kept = usage.log_bytes + usage.spilled_bytes;
+    let one_copy = u64::from(CALLS) * RESULT;
+    assert!((one_copy..one_copy + 8 * RESULT).contains(&kept), "{who}: {usage:?}");
+}
+
+#[test]
+fn ranks_of_one_process_keep_one_copy_of_what_all_of_them_get() {
+    for shares_memory in [true, false] {
+        let ranks = with(small_memory(), 3, 3).sharing_memory(shares_memory);
+        let process = ranks.process("0");
+        std::thread::scope(|scope| {
+            for own in 0..3 {
+                let process = &process;
+                scope.spawn(move || {
+                    let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                    for number in 0..CALLS {
+                        call(&mut rank, number).unwrap();
+                    }
+                    // Then all are done, and nobody begins another one before all have looked.
+                    rank.barrier().unwrap();
+                    has_one_copy(process, &format!("rank {own}"));
+                    rank.barrier().unwrap();
+                    rank.finish(b"").unwrap();
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn ranks_of_a_process_that_comes_back_are_given_one_copy_together() {
+    let ranks = with(LogLimits::default(), 3, 1);
+    let second = Mutex::new(Some(ranks.process("1 and 2")));
+    let (all_have_called, third) = (Barrier::new(2), OnceLock::new());
+    std::thread::scope(|scope| {
+        let (ranks, second, all_have_called, third) = (&ranks, &second, &all_have_called, &third);
+        scope.spawn(move || {
+            let mut rank = ranks.process("0").join(Rank(0), attempt(0), "", limits()).unwrap().unwrap();
+            for number in 0..CALLS {
+                call(&mut rank, number).unwrap();
+            }
+            for _ in 0..3 {
+                rank.barrier().unwrap();
+            }
+            rank.finish(b"").unwrap();
+        });
+        for own in 1..3 {
+            scope.spawn(move || {
+                let process = second.lock().unwrap().clone().expect("it is there until both have called");
+                let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                for number in 0..CALLS {
+                    call(&mut rank, number).unwrap();
+                }
+                // Now rank 0 has all results.
+                rank.barrier().unwrap();
+                drop(process);
+                if all_have_called.wait().is_leader() {
+                    second.lock().unwrap().take().expect("once").agent().end();
+                }
+                drop(rank);
+                let process: &Process = third.get_or_init(|| ranks.process("1 and 2 again"));
+                let mut rank = process.join(Rank(own), attempt(1), "", limits()).unwrap().unwrap();
+                for number in 0..CALLS {
+                    assert!(!call(&mut rank, number).unwrap(), "call {number} was recorded");
+                }
+                rank.barrier().unwrap();
+                rank.barrier().unwrap();
+                has_one_copy(process, &format!("rank {own}"));
+                rank.barrier().unwrap();
+                rank.finish(b"").unwrap();
+            });
+        }
+    });
 }
 
 #[test]

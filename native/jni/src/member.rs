@@ -207,6 +207,13 @@ pub(crate) fn sent<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<
     Ok(jlong::try_from(sent).unwrap_or(jlong::MAX))
 }
 
+pub(crate) fn results<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
+    let member = MEMBERS.find(member)?;
+    let id = member.id()?;
+    let results = member.agent.plane.result_bytes(id.rank, id.incarnation);
+    Ok(jlong::try_from(results).unwrap_or(jlong::MAX))
+}
+
 #[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn finish<'l>(
     env: &mut Env<'l>,

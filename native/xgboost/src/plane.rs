@@ -178,14 +178,18 @@ impl Plane {
         self.bridge.enter(rank, incarnation, phase, mark)
     }
 
-    /// How many bytes the worker has sent in its phase ([`Bridge::sent`]), and those of the results that it was given by hooked calls:
-    /// what the phase adds to the logs. An incarnation that repeats the phase counts the same.
+    /// [`Bridge::sent`].
     ///
     /// # Errors
     /// As [`Bridge::sent`].
     pub fn sent(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
-        let results = self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.result_bytes());
-        Ok(self.bridge.sent(rank, incarnation)? + results)
+        self.bridge.sent(rank, incarnation)
+    }
+
+    /// Bytes of the results that the worker was given by hooked calls in its phase, of which the process's logs keep one copy for all
+    /// its ranks. An incarnation that repeats the phase counts the same.
+    pub fn result_bytes(&self, rank: Rank, incarnation: Incarnation) -> u64 {
+        self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.result_bytes())
     }
 
     /// The worker has made its last collective: whoever waits for another one of it is told so. What it has stays for others.

@@ -3,7 +3,7 @@
 use super::memory::AREA_BYTES;
 use super::seat::{Seat, State};
 use crate::agent::MemberId;
-use crate::logs::{Budget, Logged};
+use crate::logs::{Budget, Commons, Logged, Shelf};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -28,6 +28,10 @@ pub struct CollectivePlane {
     segments: Mutex<BTreeMap<u64, Weak<Segment>>>,
     /// What the logs of all ranks may use.
     budget: Arc<Budget>,
+    /// Memory for results that waits to be used again.
+    pub(super) shelf: Arc<Shelf>,
+    /// The longer results in memory, which the ranks' logs share.
+    commons: Commons,
     /// Has others who keep logs under this budget make room.
     relief: Option<Box<Relief>>,
     /// One rank at a time writes results to disk.
@@ -45,7 +49,10 @@ impl CollectivePlane {
 
     /// Whose logs share a budget with other ones. `relief` asks those to make room.
     pub fn sharing(budget: Arc<Budget>, relief: Option<Box<Relief>>) -> Self {
+        let shelf = Arc::new(Shelf::new(budget.clone()));
         CollectivePlane {
+            commons: Commons::new(budget.clone(), shelf.clone()),
+            shelf,
             seats: Mutex::default(),
             agent: OnceLock::new(),
             rules: Mutex::default(),
@@ -69,18 +76,25 @@ impl CollectivePlane {
         }
     }
 
+    /// A result as a log of this process keeps it, and its bytes there.
+    pub(super) fn logged(&self, place: Place, result: Bytes) -> (Logged, Bytes) {
+        self.commons.keep(place, result)
+    }
+
     /// Brings the oldest results in memory to disk while the logs use more than they may: those of this rank first. Called by
     /// ranks' own threads in their calls, never by the control thread, whose heartbeats must not wait for a disk.
     ///
     /// # Errors
     /// `OutOfSpace` when the disk or a limit doesn't allow it. All results are as they were.
     pub(super) fn make_room(&self, own: &Arc<Seat>) -> Result<(), Error> {
+        self.shelf.make_room();
         if self.budget.excess() == 0 {
             return Ok(());
         }
         let _one = self.spilling.lock();
-        let others = self.everybody().into_iter().filter(|seat| seat.member != own.member);
-        for seat in std::iter::once(own.clone()).chain(others) {
+        let mut others = self.everybody();
+        others.retain(|seat| seat.member != own.member);
+        for seat in std::iter::once(own).chain(&others) {
             loop {
                 let excess = self.budget.excess();
                 if excess == 0 {
@@ -98,7 +112,9 @@ impl CollectivePlane {
                     let file = seat.lock().results.file(phase)?;
                     // Written without the lock, which the control thread needs too.
                     let there = file.append(&bytes)?;
-                    seat.lock().spilled(phase, seqno, bytes, there);
+                    for holder in std::iter::once(own).chain(&others).filter(|holder| holder.lineage == seat.lineage) {
+                        holder.lock().spilled(phase, seqno, &bytes, &there);
+                    }
                 }
             }
         }
@@ -115,7 +131,7 @@ impl CollectivePlane {
 
     /// Bytes of memory that the logs of this plane take.
     fn own_memory(&self) -> u64 {
-        self.everybody().iter().map(|seat| seat.lock().results.memory()).sum()
+        self.commons.bytes() + self.everybody().iter().map(|seat| seat.lock().results.memory()).sum::<u64>()
     }
 
     pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
@@ -307,7 +323,8 @@ impl DataPlane for CollectivePlane {
     fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
         let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
         let Entry { signature, key, result } = entry;
-        let entry = Entry { signature, key, result: Logged::Memory(result) };
+        let place = Place { lineage: fetch.lineage, phase: fetch.phase, seqno };
+        let entry = Entry { signature, key, result: self.logged(place, result).0 };
         let taken = self.change(&seat, |state| state.fetched(fetch, seqno, entry));
         if let Err(error) = taken {
             seat.fail(error);

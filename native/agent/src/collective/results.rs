@@ -22,23 +22,21 @@ pub(super) struct Results {
     /// How much of it the budget knows. Ranks of one process would disturb each other if each small call changed a number that
     /// all of them read.
     told: u64,
-    /// Bytes of buffers that wait to be used again, and how many of them the budget knows.
-    idle: u64,
-    idle_told: u64,
     /// A file for each phase, so that the disk is free again as the phases are dropped. The results in it keep it.
     files: Vec<(Phase, Weak<SpillFile>)>,
 }
 
 impl Results {
     pub(super) fn new(budget: Arc<Budget>) -> Self {
-        Results { budget, memory: 0, told: 0, idle: 0, idle_told: 0, files: Vec::new() }
+        Results { budget, memory: 0, told: 0, files: Vec::new() }
     }
 
-    /// Bytes of memory that a result in the log takes.
+    /// Bytes of memory that a result in the log takes of this rank's account. One that the process's ranks keep together has one of its
+    /// own.
     pub(super) fn cost(&self, result: &Logged) -> u64 {
         match result {
             Logged::Memory(bytes) => ENTRY_COST + bytes.len() as u64,
-            Logged::Spilled(_) => ENTRY_COST,
+            Logged::Common(_) | Logged::Spilled(_) => ENTRY_COST,
         }
     }
 
@@ -67,48 +65,6 @@ impl Results {
     /// Bytes of memory that the log takes.
     pub(super) fn memory(&self) -> u64 {
         self.memory
-    }
-
-    /// Whether there is room for a buffer of so many bytes among those that wait to be used again. Then it counts as one from now on.
-    /// They take a quarter of the limit at each rank at most, and with the logs a quarter more than it over all ranks.
-    pub(super) fn may_wait(&mut self, bytes: u64) -> bool {
-        let has_room = self.idle + bytes <= self.budget.memory_limit() / 4 && !self.is_crowded_by(bytes);
-        if has_room {
-            self.idle += bytes;
-            if self.idle - self.idle_told.min(self.idle) >= self.step() {
-                self.tell_idle();
-            }
-        }
-        has_room
-    }
-
-    /// Whether logs have grown since, so that the buffers that wait are too many.
-    pub(super) fn is_crowded(&self) -> bool {
-        self.is_crowded_by(0)
-    }
-
-    fn is_crowded_by(&self, bytes: u64) -> bool {
-        // What the budget doesn't know of this rank is added, so that a rank alone is counted to the byte.
-        let known = self.budget.used().0 + self.budget.idle();
-        let all = known + self.memory + self.idle - self.told - self.idle_told;
-        let limit = self.budget.memory_limit();
-        all.saturating_add(bytes) > limit.saturating_add(limit / 4)
-    }
-
-    /// A buffer of so many bytes is used again, or is no more.
-    pub(super) fn waits_no_more(&mut self, bytes: u64) {
-        self.idle -= bytes;
-        if self.idle_told - self.idle.min(self.idle_told) >= self.step() {
-            self.tell_idle();
-        }
-    }
-
-    fn tell_idle(&mut self) {
-        match self.idle > self.idle_told {
-            true => self.budget.take_idle(self.idle - self.idle_told),
-            false => self.budget.give_idle(self.idle_told - self.idle),
-        }
-        self.idle_told = self.idle;
     }
 
     /// Makes the budget know all that is in the log.
@@ -149,7 +105,6 @@ impl Results {
 impl Drop for Results {
     fn drop(&mut self) {
         self.budget.give_memory(self.told);
-        self.budget.give_idle(self.idle_told);
     }
 }
 
@@ -159,50 +114,19 @@ mod tests {
     use crate::logs::LogLimits;
 
     #[test]
-    fn buffers_that_wait_to_be_used_again_keep_to_their_limit_and_are_counted_over_all_ranks() {
-        let limits = LogLimits { memory_bytes: 4 << 20, ..LogLimits::default() };
-        let budget = Arc::new(Budget::new(limits, "settings"));
-        let (mut one, mut other) = (Results::new(budget.clone()), Results::new(budget.clone()));
-        assert!(one.may_wait(768 << 10) && !one.may_wait(512 << 10), "a quarter of the memory may wait");
-        assert!(other.may_wait(1 << 20));
-        assert_eq!(budget.idle(), 1792 << 10);
-        other.waits_no_more(1 << 20);
-        assert_eq!(budget.idle(), 768 << 10);
-        budget.take_memory(100);
-        assert_eq!(budget.used(), (100, 1792 << 10, 0), "the most was when both had some");
-        drop(one);
-        assert_eq!(budget.idle(), 0);
-    }
-
-    #[test]
-    fn logs_and_buffers_that_wait_keep_to_a_quarter_more_than_the_limit_over_all_ranks() {
-        const QUARTER: u64 = 1 << 20;
-        let limits = LogLimits { memory_bytes: 4 * QUARTER, ..LogLimits::default() };
-        let budget = Arc::new(Budget::new(limits, "settings"));
-        let mut ranks: Vec<Results> = (0..8).map(|_| Results::new(budget.clone())).collect();
-        let waiting = ranks.iter_mut().map(|rank| rank.may_wait(QUARTER)).filter(|may_wait| *may_wait);
-        assert_eq!(waiting.count(), 5, "without logs they have all of it");
-        assert!(!ranks[0].is_crowded());
-        ranks[7].added(2 * QUARTER);
-        assert!(ranks[0].is_crowded() && ranks[7].is_crowded(), "logs come first");
-        for rank in &mut ranks[..2] {
-            rank.waits_no_more(QUARTER);
-        }
-        assert!(ranks.iter().all(|rank| !rank.is_crowded()));
-        assert!(!ranks[0].may_wait(QUARTER), "there is no more room");
-    }
-
-    #[test]
     fn what_the_budget_is_not_told_of_is_a_step_at_most() {
         let budget = Arc::new(Budget::new(LogLimits::default(), "settings"));
         let mut results = Results::new(budget.clone());
         for count in (1..100).chain((0..99).rev()) {
-            match 5000 * count > results.idle {
-                true => assert!(results.may_wait(5000)),
-                false => results.waits_no_more(5000),
+            match 5000 * count > results.memory() {
+                true => results.added(5000),
+                false => results.left_memory(5000),
             }
-            assert_eq!(results.idle, 5000 * count);
-            assert!(results.idle.abs_diff(budget.idle()) < STEP);
+            assert_eq!(results.memory(), 5000 * count);
+            assert!(results.memory().abs_diff(budget.used().0) < STEP);
         }
+        results.tell();
+        drop(results);
+        assert_eq!(budget.used().0, 0, "what it has taken it gives back");
     }
 }

@@ -3,9 +3,9 @@
 use super::inbox::Inbox;
 use super::results::Results;
 use crate::agent::MemberId;
-use crate::logs::{zeroed, Budget, Logged, Spilled};
+use crate::logs::{Budget, Logged, Spilled};
 use crate::plane::PlanePeer;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use mio::{Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use rejoin_meet::Doze;
@@ -18,12 +18,6 @@ use std::sync::Arc;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
-/// Most dropped results that are kept to be used again: memory that was touched before costs no page faults. When a version
-/// ends, all results of the one before the last are dropped at once, and the next version needs as many.
-const POOL: usize = 1024;
-/// Results that are shorter aren't kept: the allocator hands their memory out again as quickly.
-const WORTH_KEEPING: usize = 4 << 10;
-
 /// One rank in one incarnation.
 pub(super) struct Seat {
     pub(super) member: MemberId,
@@ -50,7 +44,6 @@ pub(super) struct State {
     pub(super) error: Option<Error>,
     /// What a peer has called, as asked for.
     pub(super) told: Option<(Rank, Place, Option<Signature>)>,
-    pool: Vec<BytesMut>,
 }
 
 impl Seat {
@@ -72,7 +65,6 @@ impl Seat {
             mail: Vec::new(),
             error: None,
             told: None,
-            pool: Vec::new(),
         };
         Ok(Seat {
             member,
@@ -139,24 +131,18 @@ impl State {
             match output {
                 Output::Fetch(fetch) => fetches.push(fetch),
                 Output::Changed => changed = true,
-                Output::Dropped(result) => {
-                    self.results.dropped(&result);
-                    if let Logged::Memory(bytes) = result {
-                        self.keep(bytes);
-                    }
-                }
+                Output::Dropped(result) => self.results.dropped(&result),
             }
         }
         (fetches, changed)
     }
 
     /// A collective that has run is over, unless its attempt is.
-    pub(super) fn finish(&mut self, attempt: Generation, result: Bytes) -> bool {
-        let result = Logged::Memory(result);
+    pub(super) fn finish(&mut self, attempt: Generation, result: Logged) -> bool {
         let cost = self.results.cost(&result);
         let is_over = self.participant.finish(attempt, result);
         if is_over {
-            self.added(cost);
+            self.results.added(cost);
         }
         is_over
     }
@@ -180,7 +166,7 @@ impl State {
         let (before, cost) = (finished(self), self.results.cost(&entry.result));
         self.participant.fetched(fetch.generation, fetch.phase, seqno, entry)?;
         if finished(self) > before {
-            self.added(cost);
+            self.results.added(cost);
         }
         Ok(())
     }
@@ -190,7 +176,7 @@ impl State {
         let mut oldest = Vec::new();
         let mut bytes = 0;
         for (phase, seqno, result) in self.participant.log().results() {
-            if let Logged::Memory(result) = result {
+            if let Some(result) = result.in_memory() {
                 if bytes >= wanted {
                     break;
                 }
@@ -203,52 +189,14 @@ impl State {
         oldest
     }
 
-    /// One of them has been written there.
-    pub(super) fn spilled(&mut self, phase: Phase, seqno: u32, bytes: Bytes, there: Arc<Spilled>) {
+    /// These bytes have been written there, from this log or from another one that has the same ones.
+    pub(super) fn spilled(&mut self, phase: Phase, seqno: u32, bytes: &Bytes, there: &Arc<Spilled>) {
         let Some(result) = self.participant.result_mut(phase, seqno) else { return };
         // It may have been dropped meanwhile, and another one stand in its place.
-        let is_same = matches!(result, Logged::Memory(now) if now.as_ptr() == bytes.as_ptr());
-        if is_same {
-            drop(std::mem::replace(result, Logged::Spilled(there)));
-            self.results.left_memory(bytes.len() as u64);
-            self.keep(bytes);
-        }
-    }
-
-    /// A result of this cost is in the log. Where memory is short, that comes before buffers that wait.
-    fn added(&mut self, cost: u64) {
-        self.results.added(cost);
-        if !self.pool.is_empty() && self.results.is_crowded() {
-            for buffer in self.pool.drain(..) {
-                self.results.waits_no_more(buffer.capacity() as u64);
-            }
-        }
-    }
-
-    /// Keeps the memory of a result to be used again.
-    fn keep(&mut self, result: Bytes) {
-        // A result that is being served, or that another rank of this process shares, is freed by its last owner.
-        if let Ok(buffer) = result.try_into_mut() {
-            self.give_back(buffer);
-        }
-    }
-
-    /// A buffer of this length; what is in it doesn't matter.
-    pub(super) fn buffer(&mut self, length: usize) -> BytesMut {
-        let fits = |buffer: &BytesMut| buffer.capacity() >= length && buffer.capacity() / 2 <= length;
-        let found = if length < WORTH_KEEPING { None } else { self.pool.iter().rposition(fits) };
-        let Some(index) = found else { return zeroed(length) };
-        let mut buffer = self.pool.swap_remove(index);
-        self.results.waits_no_more(buffer.capacity() as u64);
-        buffer.resize(length, 0);
-        buffer
-    }
-
-    /// A buffer that isn't needed any more: kept to be used again, if there is room for all that it can hold.
-    pub(super) fn give_back(&mut self, buffer: BytesMut) {
-        let capacity = buffer.capacity();
-        if self.pool.len() < POOL && capacity >= WORTH_KEEPING && self.results.may_wait(capacity as u64) {
-            self.pool.push(buffer);
+        if result.in_memory().is_some_and(|now| now.as_ptr() == bytes.as_ptr()) {
+            let before = std::mem::replace(result, Logged::Spilled(there.clone()));
+            let cost = self.results.cost(&before) - self.results.cost(result);
+            self.results.left_memory(cost);
         }
     }
 }

@@ -53,6 +53,22 @@ impl Budget {
         self.idle.load(Relaxed)
     }
 
+    /// Whether so many bytes more may wait to be used again: a quarter of the limit may, and together with the logs a quarter more than
+    /// the limit.
+    pub(crate) fn may_wait(&self, bytes: u64) -> bool {
+        self.idle() + bytes <= self.limits.memory_bytes / 4 && !self.is_crowded_by(bytes)
+    }
+
+    /// Whether logs have grown since, so that what waits is too much.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.is_crowded_by(0)
+    }
+
+    fn is_crowded_by(&self, bytes: u64) -> bool {
+        let (all, limit) = (self.memory.load(Relaxed) + self.idle(), self.limits.memory_bytes);
+        all.saturating_add(bytes) > limit.saturating_add(limit / 4)
+    }
+
     /// Most bytes in memory.
     pub fn memory_limit(&self) -> u64 {
         self.limits.memory_bytes

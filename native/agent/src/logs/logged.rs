@@ -1,6 +1,6 @@
 //! One result of a collective as it is kept: in memory, or in a file.
 
-use super::Budget;
+use super::{Budget, Common};
 use crate::store::digest;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -13,8 +13,10 @@ use std::sync::Arc;
 /// The bytes of a result.
 #[derive(Clone, Debug)]
 pub enum Logged {
-    /// In memory.
+    /// In memory, of one log alone.
     Memory(Bytes),
+    /// In memory, of all logs of the process that have it.
+    Common(Arc<Common>),
     /// In a file.
     Spilled(Arc<Spilled>),
 }
@@ -49,7 +51,17 @@ impl Logged {
     pub fn len(&self) -> u64 {
         match self {
             Logged::Memory(bytes) => bytes.len() as u64,
+            Logged::Common(common) => common.bytes().len() as u64,
             Logged::Spilled(spilled) => spilled.length,
+        }
+    }
+
+    /// Its bytes, if they are in memory.
+    pub fn in_memory(&self) -> Option<&Bytes> {
+        match self {
+            Logged::Memory(bytes) => Some(bytes),
+            Logged::Common(common) => Some(common.bytes()),
+            Logged::Spilled(_) => None,
         }
     }
 
@@ -57,6 +69,7 @@ impl Logged {
     pub fn digest(&self) -> u128 {
         match self {
             Logged::Memory(bytes) => digest(bytes),
+            Logged::Common(common) => digest(common.bytes()),
             Logged::Spilled(spilled) => spilled.digest,
         }
     }
@@ -68,6 +81,7 @@ impl Logged {
     pub fn part(&self, from: u64, to: u64) -> io::Result<Bytes> {
         match self {
             Logged::Memory(bytes) => Ok(bytes.slice(from as usize..to as usize)),
+            Logged::Common(common) => Ok(common.bytes().slice(from as usize..to as usize)),
             Logged::Spilled(spilled) => {
                 let mut bytes = BytesMut::zeroed((to - from) as usize);
                 spilled.file.file.read_exact_at(&mut bytes, spilled.offset + from)?;

@@ -94,7 +94,7 @@ impl Calls {
                     self.has_run = false;
                     self.notes.replaying();
                     if let Some(under) = under.take() {
-                        self.seat.lock().give_back(under.result);
+                        self.plane.shelf.give_back(under.result);
                     }
                     return result.whole();
                 }
@@ -131,7 +131,7 @@ impl Calls {
                         self.lines.begin(expected);
                         let way = self.way(&shape, expected)?;
                         let spare = under.take().map(|under| under.result);
-                        let result = spare.unwrap_or_else(|| self.seat.lock().buffer(way.result_bytes()));
+                        let result = spare.unwrap_or_else(|| self.plane.shelf.take(way.result_bytes()));
                         under = Some(Under { attempt, place, way, result });
                         if let Input::OnDemand(bytes, prepare) = &mut input {
                             prepare(bytes)?;
@@ -295,13 +295,13 @@ impl Calls {
     /// The whole result is here; `None` when the attempt was over before it was.
     fn done(&mut self, under: Under) -> Result<Option<Bytes>, Error> {
         let sent = under.way.sent();
-        let result = under.result.freeze();
+        let (logged, result) = self.plane.logged(under.place, under.result.freeze());
         {
             let mut state = self.seat.lock();
             if let Some(error) = &state.error {
                 return Err(error.clone());
             }
-            if !state.finish(under.attempt, result.clone()) {
+            if !state.finish(under.attempt, logged) {
                 return Ok(None);
             }
             state.hears(&under.place, under.way.heard());

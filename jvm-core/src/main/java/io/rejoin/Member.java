@@ -61,12 +61,17 @@ public final class Member implements AutoCloseable {
   }
 
   /**
-   * How many bytes the worker has sent in this version, to all its peers together, and of results
-   * that it was given by hooked calls. Exact: a rank that repeats the version counts the same. Its
-   * peers may be ahead; no XGBoost call may be in progress.
+   * How many bytes the worker has sent through the bridge in this version, to all its peers
+   * together. Exact: a rank that repeats the version counts the same. Its peers may be ahead; no
+   * XGBoost call may be in progress.
    */
   public long sent() {
     return Native.memberSent(open());
+  }
+
+  /** Bytes of the results that the worker was given by hooked calls in this version; exact, too. */
+  public long results() {
+    return Native.memberResults(open());
   }
 
   /**

@@ -98,6 +98,9 @@ final class Native {
   /** Bytes that the worker has sent in this version, when all that it wrote is counted. */
   static native long memberSent(long member);
 
+  /** Bytes of the results that it was given by hooked calls in this version. */
+  static native long memberResults(long member);
+
   /** Reports the end, rank 0 with the result, and waits until it is reached by all. */
   static native void memberFinish(
       long member, int rounds, byte[] model, byte[] result, long timeoutMillis);

@@ -8,7 +8,7 @@ import java.nio.ByteBuffer;
 
 /**
  * The parts of a checkpoint: what was measured (may be missing), the model in XGBoost's {@code ubj}
- * format, and what a round sends as far as the ranks have agreed on it.
+ * format, and what a round logs as far as the ranks have agreed on it.
  */
 final class Checkpoint {
   private static final int MAGIC = 0x524a4350; // "RJCP"
@@ -16,18 +16,18 @@ final class Checkpoint {
 
   private final byte[] progress;
   private final byte[] model;
-  private final long sentPerRound;
+  private final long loggedPerRound;
 
   /** A checkpoint; {@code progress} may be null. */
-  Checkpoint(byte[] progress, byte[] model, long sentPerRound) {
+  Checkpoint(byte[] progress, byte[] model, long loggedPerRound) {
     this.progress = progress;
     this.model = model;
-    this.sentPerRound = sentPerRound;
+    this.loggedPerRound = loggedPerRound;
   }
 
-  /** The most bytes that a rank sends in a round; 0 while nobody has asked. */
-  long sentPerRound() {
-    return sentPerRound;
+  /** The most bytes that an agent logs in a round; 0 while nobody has asked. */
+  long loggedPerRound() {
+    return loggedPerRound;
   }
 
   /** How long it is in bytes. */
@@ -47,7 +47,7 @@ final class Checkpoint {
 
   byte[] toBytes() {
     ByteBuffer out = ByteBuffer.allocate(length());
-    out.putInt(MAGIC).put(FORMAT).putLong(sentPerRound);
+    out.putInt(MAGIC).put(FORMAT).putLong(loggedPerRound);
     out.putInt(progress == null ? -1 : progress.length);
     if (progress != null) {
       out.put(progress);
@@ -60,11 +60,11 @@ final class Checkpoint {
       if (in.readInt() != MAGIC || in.readByte() != FORMAT) {
         throw unreadable("checkpoint");
       }
-      long sentPerRound = in.readLong();
+      long loggedPerRound = in.readLong();
       int length = in.readInt();
       byte[] progress = length < 0 ? null : exactly(in, length, "checkpoint");
       byte[] model = exactly(in, in.readInt(), "checkpoint");
-      return new Checkpoint(progress, model, sentPerRound);
+      return new Checkpoint(progress, model, loggedPerRound);
     } catch (IOException e) {
       throw unreadable("checkpoint");
     }

@@ -17,9 +17,10 @@ import java.io.Serializable;
  * the settings alone.
  *
  * <p>The logs of two intervals are kept, so an interval is at most so long that both fit into the
- * memory for logs. How much a round sends is not known beforehand: where a checkpoint would be
- * followed by more than one round, the ranks agree on the most that any of them has sent per round,
- * and that number travels in the checkpoint.
+ * memory for logs. How much a round adds to them is not known beforehand: where a checkpoint would
+ * be followed by more than one round, the ranks agree on the most that any agent has logged per
+ * round, and that number travels in the checkpoint. Of results that all ranks get an agent keeps
+ * one copy; what a rank sends through the bridge is kept for each rank.
  */
 public final class CheckpointRhythm implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -36,11 +37,13 @@ public final class CheckpointRhythm implements Serializable {
   private final int fixedRounds;
   private final long bytesPerRound;
   private final long logBytes;
+  private final int ranksOfAnAgent;
 
-  private CheckpointRhythm(int fixedRounds, long bytesPerRound, long logBytes) {
+  private CheckpointRhythm(int fixedRounds, long bytesPerRound, long logBytes, int ranksOfAnAgent) {
     this.fixedRounds = fixedRounds;
     this.bytesPerRound = bytesPerRound;
     this.logBytes = logBytes;
+    this.ranksOfAnAgent = ranksOfAnAgent;
   }
 
   /**
@@ -63,19 +66,28 @@ public final class CheckpointRhythm implements Serializable {
     }
     int fixed = rounds > 0 ? rounds : version.keepsBooster() ? 0 : RELOAD_ROUNDS;
     return new CheckpointRhythm(
-        fixed, (long) (SHARE * ROUND_BYTES + SHARE * inputBytesPerRank), Long.MAX_VALUE);
+        fixed, (long) (SHARE * ROUND_BYTES + SHARE * inputBytesPerRank), Long.MAX_VALUE, 1);
   }
 
   /**
-   * The same with at most so many bytes for the logs of a rank's two kept intervals; the same
-   * number at all ranks. What was set, and what is part of the result, stays as it is.
+   * The same with at most so many bytes for the logs of an agent's two kept intervals, which has at
+   * most so many ranks; the same numbers at all ranks. What was set, and what is part of the
+   * result, stays as it is.
    */
-  public CheckpointRhythm withLogs(long bytesPerRank) {
-    return new CheckpointRhythm(fixedRounds, bytesPerRound, bytesPerRank);
+  public CheckpointRhythm withLogs(long bytesOfAnAgent, int ranksOfAnAgent) {
+    return new CheckpointRhythm(fixedRounds, bytesPerRound, bytesOfAnAgent, ranksOfAnAgent);
   }
 
-  /** Whether it has to be known what a round sends, after a checkpoint of so many bytes. */
-  boolean asksForSent(long checkpointBytes) {
+  /**
+   * Bytes of an agent's logs, each of whose ranks has sent so much through the bridge and was given
+   * so much by its collectives.
+   */
+  long logged(long sent, long results) {
+    return sent * ranksOfAnAgent + results;
+  }
+
+  /** Whether it has to be known what a round logs, after a checkpoint of so many bytes. */
+  boolean asksForLogged(long checkpointBytes) {
     return logBytes < Long.MAX_VALUE && roundsAfter(checkpointBytes, 0) > 1 && fixedRounds == 0;
   }
 
@@ -83,15 +95,15 @@ public final class CheckpointRhythm implements Serializable {
    * How many rounds follow a checkpoint of so many bytes (0 at the beginning) before the next one.
    * At least 1.
    *
-   * @param sentPerRound the most bytes that any rank sends in a round; 0 while that isn't known
+   * @param loggedPerRound the most bytes that any agent logs in a round; 0 while that isn't known
    */
-  public int roundsAfter(long checkpointBytes, long sentPerRound) {
+  public int roundsAfter(long checkpointBytes, long loggedPerRound) {
     if (fixedRounds > 0) {
       return fixedRounds;
     }
     long rounds = Math.min(MOST_ROUNDS, (checkpointBytes + bytesPerRound - 1) / bytesPerRound);
-    if (sentPerRound > 0) {
-      rounds = Math.min(rounds, logBytes / KEPT_INTERVALS / sentPerRound);
+    if (loggedPerRound > 0) {
+      rounds = Math.min(rounds, logBytes / KEPT_INTERVALS / loggedPerRound);
     }
     return (int) Math.max(1, rounds);
   }
@@ -99,6 +111,8 @@ public final class CheckpointRhythm implements Serializable {
   /** For the terms that all ranks agree on. */
   @Override
   public String toString() {
-    return fixedRounds > 0 ? "every-" + fixedRounds : "by-" + bytesPerRound + "-logs-" + logBytes;
+    return fixedRounds > 0
+        ? "every-" + fixedRounds
+        : "by-" + bytesPerRound + "-logs-" + logBytes + "-of-" + ranksOfAnAgent;
   }
 }

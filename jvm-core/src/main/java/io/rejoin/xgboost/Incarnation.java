@@ -267,7 +267,7 @@ final class Incarnation {
     }
 
     private int nextCheckpoint() {
-      long sent = checkpoint == null ? 0 : checkpoint.sentPerRound();
+      long sent = checkpoint == null ? 0 : checkpoint.loggedPerRound();
       return progress.round()
           + spec.rhythm().roundsAfter(checkpoint == null ? 0 : checkpoint.length(), sent);
     }
@@ -322,24 +322,25 @@ final class Incarnation {
     /** Ends a version: the state that the next one starts from. */
     private void take() throws XGBoostError {
       byte[] global = spec.evaluation() == null ? progress.toBytes() : null;
-      checkpoint = withSent(global, booster.toByteArray("ubj"));
+      checkpoint = withLogged(global, booster.toByteArray("ubj"));
       bytes = checkpoint.toBytes();
       at++;
       began = progress.round();
     }
 
     /**
-     * Where the next interval depends on it, the ranks agree on what a round sends. Each has
-     * counted exactly, and counts the same when it repeats the version, so this is a collective
-     * call like any other.
+     * Where the next interval depends on it, the ranks agree on what a round logs. Each has counted
+     * exactly, and counts the same when it repeats the version, so this is a collective call like
+     * any other.
      */
-    private Checkpoint withSent(byte[] global, byte[] model) {
-      long known = checkpoint == null ? 0 : checkpoint.sentPerRound();
+    private Checkpoint withLogged(byte[] global, byte[] model) {
+      long known = checkpoint == null ? 0 : checkpoint.loggedPerRound();
       Checkpoint next = new Checkpoint(global, model, known);
-      if (done() || !spec.rhythm().asksForSent(next.length())) {
+      if (done() || !spec.rhythm().asksForLogged(next.length())) {
         return next;
       }
-      float mine = (float) member.sent() / (progress.round() - began);
+      long logged = spec.rhythm().logged(member.sent(), member.results());
+      float mine = (float) logged / (progress.round() - began);
       float most = Communicator.allReduce(new float[] {mine}, Communicator.OpType.MAX)[0];
       return new Checkpoint(global, model, (long) most);
     }

@@ -40,8 +40,8 @@ class CheckpointRhythmTest {
   }
 
   @Test
-  void two_intervals_logs_fit_into_their_memory_once_it_is_known_what_a_round_sends() {
-    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000).withLogs(100_000_000);
+  void two_intervals_logs_fit_into_their_memory_once_it_is_known_what_a_round_logs() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000).withLogs(100_000_000, 1);
     assertEquals(128, rhythm.roundsAfter(1_000_000_000, 0));
     assertEquals(5, rhythm.roundsAfter(1_000_000_000, 10_000_000));
     assertEquals(4, rhythm.roundsAfter(1_000_000, 10_000_000), "the model decides");
@@ -49,13 +49,19 @@ class CheckpointRhythmTest {
   }
 
   @Test
-  void what_a_round_sends_is_asked_for_only_where_it_can_change_the_interval() {
+  void what_a_round_logs_is_asked_for_only_where_it_can_change_the_interval() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000);
-    assertFalse(rhythm.asksForSent(1_000_000_000));
-    assertTrue(rhythm.withLogs(1).asksForSent(1_000_000_000));
-    assertFalse(rhythm.withLogs(1).asksForSent(300_000));
-    assertFalse(CheckpointRhythm.of(KEEPS, 5, 0).withLogs(1).asksForSent(1_000_000_000));
-    assertFalse(CheckpointRhythm.of(RELOADS, 0, 0).withLogs(1).asksForSent(1_000_000_000));
+    assertFalse(rhythm.asksForLogged(1_000_000_000));
+    assertTrue(rhythm.withLogs(1, 1).asksForLogged(1_000_000_000));
+    assertFalse(rhythm.withLogs(1, 1).asksForLogged(300_000));
+    assertFalse(CheckpointRhythm.of(KEEPS, 5, 0).withLogs(1, 1).asksForLogged(1_000_000_000));
+    assertFalse(CheckpointRhythm.of(RELOADS, 0, 0).withLogs(1, 1).asksForLogged(1_000_000_000));
+  }
+
+  @Test
+  void an_agent_logs_results_once_and_what_goes_through_the_bridge_for_each_of_its_ranks() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 0).withLogs(100_000_000, 4);
+    assertEquals(4 * 1_000 + 50, rhythm.logged(1_000, 50));
   }
 
   @Test

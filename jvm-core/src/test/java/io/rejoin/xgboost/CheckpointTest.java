@@ -18,7 +18,7 @@ class CheckpointTest {
     Checkpoint back = Checkpoint.of(checkpoint.toBytes());
 
     assertEquals(checkpoint.length(), checkpoint.toBytes().length);
-    assertEquals(6, back.sentPerRound());
+    assertEquals(6, back.loggedPerRound());
 
     assertArrayEquals(new byte[] {1, 2}, back.progress());
     assertArrayEquals(new byte[] {3, 4, 5}, back.model());

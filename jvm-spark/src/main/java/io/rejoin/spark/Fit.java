@@ -93,7 +93,7 @@ final class Fit<M extends Model<M>> {
       }
       CheckpointRhythm rhythm =
           CheckpointRhythm.of(version, settings.checkpointRounds(), rows.largestPartitionBytes())
-              .withLogs(settings.logMemoryBytes() / surroundings.mostRanksOfAnExecutor());
+              .withLogs(settings.logMemoryBytes(), surroundings.mostRanksOfAnExecutor());
       TrainingSpec spec =
           new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())

@@ -54,7 +54,7 @@ record Shape(int rows, int columns, int depth, int world, int rounds) implements
         rounds,
         parameters(),
         CheckpointRhythm.of(XgboostVersion.loaded(), checkpointRounds, inputBytes)
-            .withLogs(LOG_BYTES / ranksOfAnAgent));
+            .withLogs(LOG_BYTES, ranksOfAnAgent));
   }
 
   /** A rank's matrix; the communicator must be there. */

@@ -9,11 +9,11 @@ use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Version};
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use xxhash_rust::xxh3::Xxh3;
+use twox_hash::{xxhash3_128::Hasher, XxHash3_128};
 
 /// Digest under which checkpoints and models are compared (xxh3, 128 bits).
 pub fn digest(bytes: &[u8]) -> u128 {
-    xxhash_rust::xxh3::xxh3_128(bytes)
+    XxHash3_128::oneshot(bytes)
 }
 
 /// The same of a model; one without bytes has none.
@@ -77,12 +77,12 @@ impl CheckpointStore {
             room::is_there(|| "the copy of a checkpoint".into(), model.len())?;
             copy = BytesMut::with_capacity(model.len());
         }
-        let mut digest = Xxh3::new();
+        let mut digest = Hasher::new();
         for block in model.chunks(BLOCK_BYTES) {
             copy.extend_from_slice(block);
-            digest.update(block);
+            digest.write(block);
         }
-        Ok((copy.freeze(), digest.digest128()))
+        Ok((copy.freeze(), digest.finish_128()))
     }
 
     /// Keeps these bytes; bytes that are held already are not kept twice.

@@ -54,22 +54,27 @@ struct World {
     boards: Vec<Board>,
     bases: Vec<u64>,
     state: u64,
+    /// Results are in parts where they can be.
+    in_parts: bool,
 }
 
 impl World {
     fn new(world: usize, area_bytes: usize, seed: u64) -> Self {
         let base = first_beat(3);
         let board = Board { posted: base, areas: [vec![0xAA; area_bytes], vec![0xBB; area_bytes]] };
-        World { boards: vec![board; world], bases: vec![base; world], state: seed }
+        World { boards: vec![board; world], bases: vec![base; world], state: seed, in_parts: false }
     }
 
-    /// Each rank does its calls in turn; whose turn it is to go on is up to chance. Gives the results by call and rank.
+    /// Each rank does its calls in turn; whose turn it is to go on is up to chance. Gives the results by call and rank; of a result in
+    /// parts all have what the ranks had shown when they were done.
     fn run(&mut self, calls: &[(SharedCall, Vec<Vec<u8>>)], size: usize, reducer: &Reducer<'_>) -> Vec<Vec<Vec<u8>>> {
-        let world = self.boards.len();
+        let (world, in_parts) = (self.boards.len(), self.in_parts);
         let area_bytes = self.boards[0].areas[0].len();
+        let mut shown: Vec<Vec<Option<Vec<u8>>>> = vec![vec![None; world]; calls.len()];
         let machine = |rank: usize, call: usize, base: u64| {
             let seat = Seat::new(rank, world);
             let shape = Shape::new(seat, calls[call].0.clone(), size, area_bytes, reducer.is_custom()).unwrap();
+            let shape = if in_parts { shape.clone().in_parts().unwrap_or(shape) } else { shape };
             let result = vec![0xCC; shape.result_bytes()];
             (SharedMachine::new(shape, [call as u8; 64], base), result)
         };
@@ -83,10 +88,21 @@ impl World {
             let mut view = View { rank, boards: &mut self.boards };
             let input = &calls[*call].1[rank];
             let finished = machine_under_way.advance(&mut view, input, result, reducer).unwrap();
-            idle = if finished || self.boards[rank].posted > before { 0 } else { idle + 1 };
+            let shows_part = machine_under_way.shows_part();
+            if shows_part {
+                shown[*call][rank] = Some(std::mem::take(result));
+            }
+            idle = if finished || shows_part || self.boards[rank].posted > before { 0 } else { idle + 1 };
             assert!(idle < 1000 * world, "nobody goes on");
             if finished {
-                results[*call][rank] = std::mem::take(result);
+                results[*call][rank] = match &shown[*call] {
+                    parts if parts[rank].is_some() => parts
+                        .iter()
+                        .flat_map(|part| part.as_ref().expect("who is done finds all parts"))
+                        .copied()
+                        .collect(),
+                    _ => std::mem::take(result),
+                };
                 self.bases[rank] = machine_under_way.last_beat();
                 let next = *call + 1;
                 under_way[rank] = (next < calls.len()).then(|| (next, machine(rank, next, self.bases[rank])));
@@ -115,6 +131,7 @@ proptest! {
         kinds in prop::collection::vec((0usize..5, 0usize..500, 0usize..9, any::<bool>()), 1..8),
         area_bytes in 200usize..1200,
         custom: bool,
+        in_parts: bool,
         seed: u64,
     ) {
         let (size, reducer) = if custom {
@@ -140,7 +157,7 @@ proptest! {
                 _ => (SharedCall::Barrier, each(&|_| 0)),
             }
         }).collect();
-        let mut boards = World::new(world, area_bytes, seed);
+        let mut boards = World { in_parts, ..World::new(world, area_bytes, seed) };
         for (results, (call, inputs)) in boards.run(&calls, size, &reducer).into_iter().zip(&calls) {
             let expected = match call {
                 SharedCall::Allreduce { order, .. } => {
@@ -164,6 +181,37 @@ fn everybody_folds_a_few_bytes_in_one_beat_but_never_with_a_custom_reducer() {
     let shape = |once| Shape::new(Seat::new(0, 4), call.clone(), 4, 4096, once).unwrap();
     assert_eq!(shape(false).beats(), 1);
     assert_eq!(shape(true).beats(), 2);
+}
+
+#[test]
+fn a_rank_shows_its_part_of_a_result_before_anybody_can_be_done() {
+    let call = SharedCall::Allreduce { count: 1000, order: Order::Ring };
+    let shape = |rank| Shape::new(Seat::new(rank, 2), call.clone(), 4, 1024, false).unwrap().in_parts().unwrap();
+    assert_eq!(shape(0).parts().sum::<usize>(), 4000);
+    assert_eq!(shape(0).result_bytes(), 2000);
+    let (mut world, reducer) = (World::new(2, 1024, 1), Reducer::new(Reduction::Sum, Element::F32).unwrap());
+    let base = world.bases[0];
+    let mut machines = [0, 1].map(|rank| SharedMachine::new(shape(rank), [1; 64], base));
+    let mut results = [vec![0; 2000], vec![0; 2000]];
+    let mut has_shown = [false; 2];
+    for turn in 0.. {
+        assert!(turn < 1000, "nobody goes on");
+        let rank = turn % 2;
+        let mut view = View { rank, boards: &mut world.boards };
+        let done = machines[rank].advance(&mut view, &[0; 4000], &mut results[rank], &reducer).unwrap();
+        if machines[rank].shows_part() {
+            assert!(world.boards[rank].posted < machines[rank].last_beat(), "it isn't posted yet");
+            (has_shown[rank], results[rank]) = (true, Vec::new());
+        }
+        if done {
+            assert_eq!(has_shown, [true; 2]);
+            break;
+        }
+    }
+    for other in [SharedCall::Broadcast { root: 0, bytes: 4000 }, SharedCall::Barrier] {
+        let shape = Shape::new(Seat::new(0, 2), other, 1, 1024, false).unwrap();
+        assert!(shape.in_parts().is_none(), "only what is folded in segments has parts");
+    }
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub(super) enum Went {
     Fold(FoldError),
     /// A fault rule's moment: so many bytes have been sent.
     Sent,
+    /// This rank's part of the result is whole, which others read when they see what it does next: it goes on without it.
+    Part,
     /// It can't go on.
     Failed(Error),
 }

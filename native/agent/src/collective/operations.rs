@@ -19,7 +19,7 @@ use rejoin_protocol::ids::{Rank, Version};
 use rejoin_transport::shm::Segment;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
 ///
@@ -243,7 +243,7 @@ fn parts(sizes: &[u64]) -> String {
     if sizes.len() <= TOLD {
         return told;
     }
-    format!("{told} + ..., digest {:016x}", xxh3_64(bytemuck::cast_slice(sizes)))
+    format!("{told} + ..., digest {:016x}", XxHash3_64::oneshot(bytemuck::cast_slice(sizes)))
 }
 
 impl Inner {

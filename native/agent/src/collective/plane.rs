@@ -3,10 +3,11 @@
 use super::memory::AREA_BYTES;
 use super::seat::{Seat, State};
 use crate::agent::MemberId;
-use crate::logs::{Budget, Commons, Logged, Shelf};
+use crate::logs::{Budget, Commons, Logged, Parts, Shelf, Writing};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
+use rejoin_protocol::collective::frame::Expected;
 use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
@@ -32,6 +33,8 @@ pub struct CollectivePlane {
     pub(super) shelf: Arc<Shelf>,
     /// The longer results in memory, which the ranks' logs share.
     commons: Commons,
+    /// Results that ranks of this process write together.
+    writing: Writing,
     /// Has others who keep logs under this budget make room.
     relief: Option<Box<Relief>>,
     /// One rank at a time writes results to disk.
@@ -53,6 +56,7 @@ impl CollectivePlane {
         CollectivePlane {
             commons: Commons::new(budget.clone(), shelf.clone()),
             shelf,
+            writing: Writing::default(),
             seats: Mutex::default(),
             agent: OnceLock::new(),
             rules: Mutex::default(),
@@ -79,6 +83,12 @@ impl CollectivePlane {
     /// A result as a log of this process keeps it, and its bytes there.
     pub(super) fn logged(&self, place: Place, result: Bytes) -> (Logged, Bytes) {
         self.commons.keep(place, result)
+    }
+
+    /// The result of a collective whose ranks are all in this process, each of whom writes a part of so many bytes. `None` for one that
+    /// another rank has begun otherwise.
+    pub(super) fn parts(&self, expected: &Expected, lengths: Vec<usize>) -> Option<Arc<Parts>> {
+        self.writing.of(expected.attempt, expected.place, lengths, &self.shelf)
     }
 
     /// Brings the oldest results in memory to disk while the logs use more than they may: those of this rank first. Called by

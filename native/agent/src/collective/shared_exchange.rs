@@ -5,9 +5,8 @@ use super::lines::{Lines, Trouble};
 use super::memory::Entered;
 use super::naps::Naps;
 use super::seat::Seat;
-use super::shape::Shape;
 use super::way::Tools;
-use rejoin_collectives::shared::{Boards, SharedError, SharedMachine, COMMON_BYTES};
+use rejoin_collectives::shared::{self, Boards, SharedError, SharedMachine, COMMON_BYTES};
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
@@ -31,20 +30,12 @@ pub(super) struct SharedExchange {
 }
 
 impl SharedExchange {
-    /// `None` when the areas are too small for one element: then this collective goes over links, at all ranks.
-    pub(super) fn new(
-        seat: rejoin_collectives::Seat,
-        shape: &Shape,
-        expected: Expected,
-        entered: &Entered,
-        stop_at: Option<u64>,
-    ) -> Option<Self> {
-        let shape = shape.shared(seat, entered.group.area_bytes())?;
+    pub(super) fn new(shape: shared::Shape, expected: Expected, entered: &Entered, stop_at: Option<u64>) -> Self {
         let result_bytes = shape.result_bytes();
         let mut machine =
             SharedMachine::new(shape, sharing::identity(&expected), entered.base).after(entered.uncompared);
         machine.stop_at(stop_at);
-        Some(SharedExchange { machine, expected, result_bytes, stop_at, is_over: false, heard: Vec::new() })
+        SharedExchange { machine, expected, result_bytes, stop_at, is_over: false, heard: Vec::new() }
     }
 
     pub(super) fn attempt(&self) -> Generation {
@@ -124,6 +115,9 @@ impl SharedExchange {
                 }
                 if self.machine.has_stopped() {
                     return Went::Sent;
+                }
+                if self.machine.shows_part() {
+                    return Went::Part;
                 }
                 if self.machine.progress() > before {
                     entered.patience.reset();

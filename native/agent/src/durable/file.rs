@@ -12,6 +12,7 @@ use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};
 use rejoin_transport::JobId;
+use twox_hash::XxHash3_64;
 
 /// Bytes before the model.
 pub const HEADER_BYTES: usize = 80;
@@ -47,7 +48,7 @@ pub fn encode(job: JobId, checkpoint: &Checkpoint, world: u32) -> [u8; HEADER_BY
     }
     out[48..56].copy_from_slice(&checkpoint.length.to_le_bytes());
     out[56..72].copy_from_slice(&checkpoint.digest.to_le_bytes());
-    let checksum = xxhash_rust::xxh3::xxh3_64(&out[..72]);
+    let checksum = XxHash3_64::oneshot(&out[..72]);
     out[72..].copy_from_slice(&checksum.to_le_bytes());
     out
 }
@@ -67,7 +68,7 @@ pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<(JobId, Checkpoint, u32), Er
     if ![WITHOUT_WORLD, FORMAT].contains(&format) {
         return bad(&format!("it has format {format}, expected {WITHOUT_WORLD} or {FORMAT}"));
     }
-    if xxhash_rust::xxh3::xxh3_64(&bytes[..72]) != long(72) {
+    if XxHash3_64::oneshot(&bytes[..72]) != long(72) {
         return bad("the header's checksum doesn't fit");
     }
     if format == WITHOUT_WORLD && flags > 3 {
@@ -216,7 +217,7 @@ mod tests {
         for (world, is_read) in [(0, true), (5, false)] {
             let mut bytes = encode(JOB, &whole, world);
             bytes[8] = 1;
-            let checksum = xxhash_rust::xxh3::xxh3_64(&bytes[..72]);
+            let checksum = XxHash3_64::oneshot(&bytes[..72]);
             bytes[72..].copy_from_slice(&checksum.to_le_bytes());
             assert_eq!(decode(&bytes).ok(), is_read.then_some((JOB, whole, 0)), "its flags have no other meaning");
         }

@@ -16,7 +16,7 @@ use rejoin_protocol::ids::Checkpoint;
 use rejoin_transport::JobId;
 use std::path::PathBuf;
 use std::sync::Arc;
-use xxhash_rust::xxh3::xxh3_128;
+use twox_hash::XxHash3_128;
 
 /// Where and how often.
 #[derive(Clone, Debug)]
@@ -52,5 +52,5 @@ impl Place {
 
 /// The number of a job's files that was given a name: the same for the same name, so that a later run finds them.
 pub fn identity(name: &str) -> JobId {
-    JobId(xxh3_128(name.as_bytes()).to_be_bytes())
+    JobId(XxHash3_128::oneshot(name.as_bytes()).to_be_bytes())
 }

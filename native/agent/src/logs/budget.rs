@@ -53,10 +53,10 @@ impl Budget {
         self.idle.load(Relaxed)
     }
 
-    /// Whether so many bytes more may wait to be used again: a quarter of the limit may, and together with the logs a quarter more than
+    /// Whether so many bytes more may wait to be used again: half of the limit may, and together with the logs a quarter more than
     /// the limit.
     pub(crate) fn may_wait(&self, bytes: u64) -> bool {
-        self.idle() + bytes <= self.limits.memory_bytes / 4 && !self.is_crowded_by(bytes)
+        self.idle() + bytes <= self.limits.memory_bytes / 2 && !self.is_crowded_by(bytes)
     }
 
     /// Whether logs have grown since, so that what waits is too much.

@@ -50,6 +50,8 @@ pub struct Shape {
     pub(super) slices: usize,
     /// Whether each rank folds everything by itself.
     pub(super) folds_all: bool,
+    /// Whether a rank's result is its own part alone ([`Shape::in_parts`]).
+    pub(super) in_parts: bool,
 }
 
 /// Up to so many bytes of input everybody folds everything: n times the reading, but one beat only.
@@ -61,7 +63,8 @@ impl Shape {
     pub fn new(seat: Seat, call: SharedCall, element_bytes: usize, area_bytes: usize, once: bool) -> Option<Shape> {
         let room = area_bytes.checked_sub(IDENTITY_BYTES)?;
         let world = seat.world;
-        let mut shape = Shape { call, seat, element_bytes, slice_bytes: 0, slices: 0, folds_all: false };
+        let mut shape =
+            Shape { call, seat, element_bytes, slice_bytes: 0, slices: 0, folds_all: false, in_parts: false };
         shape.slice_bytes = match &shape.call {
             SharedCall::Allreduce { count, .. } | SharedCall::ReduceScatter { count, .. } => {
                 let all = count * element_bytes;
@@ -82,6 +85,18 @@ impl Shape {
         Some(shape)
     }
 
+    /// The same for ranks that all see one memory: each writes its own part of the result, and nobody writes another one's. When a rank is
+    /// done, all have written theirs. `None` where nothing is won by it: only an allreduce that is folded in segments has parts.
+    pub fn in_parts(self) -> Option<Shape> {
+        let is_folded_in_parts = matches!(self.call, SharedCall::Allreduce { .. }) && self.beats() > 1;
+        (is_folded_in_parts && !self.folds_all).then_some(Shape { in_parts: true, ..self })
+    }
+
+    /// Bytes of each rank's part of the result, by rank, of an allreduce or reduce-scatter.
+    pub fn parts(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.seat.world).map(|rank| self.part(rank).len())
+    }
+
     /// Bytes of the input at this rank.
     pub fn input_bytes(&self) -> usize {
         match &self.call {
@@ -95,6 +110,7 @@ impl Shape {
     /// Bytes of the result at this rank.
     pub fn result_bytes(&self) -> usize {
         match &self.call {
+            SharedCall::Allreduce { .. } if self.in_parts => self.part(self.seat.rank).len(),
             SharedCall::Allreduce { count, .. } => count * self.element_bytes,
             SharedCall::ReduceScatter { .. } => self.part(self.seat.rank).len(),
             SharedCall::Broadcast { bytes, .. } => *bytes,

@@ -46,6 +46,9 @@ pub struct SharedMachine {
     seen: usize,
     /// The next beat's area is written, and not posted.
     written: bool,
+    /// The last beat's area is written, with this rank's part of a result in parts, and the driver knows it.
+    has_part: bool,
+    shows_part: bool,
     /// What all have to have done in the beat before the first one, if this rank has not compared it yet.
     before: Option<Identity>,
     /// Bytes written so far, counted once for each rank that reads them.
@@ -67,6 +70,8 @@ impl SharedMachine {
             posted: false,
             seen: 0,
             written: false,
+            has_part: false,
+            shows_part: false,
             before: None,
             sent: 0,
             stop_at: None,
@@ -109,6 +114,12 @@ impl SharedMachine {
         core::mem::take(&mut self.stopped)
     }
 
+    /// Whether [`SharedMachine::advance`] gave up because this rank's part of a result in parts is whole, and not posted yet: once the
+    /// others see the post they may be done, and read it. From now on it is called without a result.
+    pub fn shows_part(&mut self) -> bool {
+        core::mem::take(&mut self.shows_part)
+    }
+
     /// Bytes written so far, counted once for each rank that reads them: what links would have to carry.
     pub fn sent(&self) -> u64 {
         self.sent
@@ -140,7 +151,8 @@ impl SharedMachine {
         reducer: &Reducer<'_>,
     ) -> Result<bool, SharedError> {
         assert!(
-            input.len() == self.shape.input_bytes() && result.len() == self.shape.result_bytes(),
+            input.len() == self.shape.input_bytes()
+                && result.len() == if self.has_part { 0 } else { self.shape.result_bytes() },
             "buffers of other lengths than the shape's"
         );
         if self.shape.seat.world == 1 {
@@ -162,6 +174,10 @@ impl SharedMachine {
                         self.stopped = true;
                         return Ok(false);
                     }
+                }
+                if self.shape.in_parts && !self.has_part && self.done + 1 == self.shape.beats() {
+                    (self.has_part, self.shows_part) = (true, true);
+                    return Ok(false);
                 }
                 boards.post(beat);
                 (self.posted, self.written) = (true, false);
@@ -250,12 +266,14 @@ impl SharedMachine {
                 }
                 if slice > 0 {
                     let result_start = match self.shape.call {
-                        SharedCall::Allreduce { .. } => 0,
+                        SharedCall::Allreduce { .. } if !self.shape.in_parts => 0,
                         _ => self.shape.part(rank).start,
                     };
                     let folded = self.fold_slice(boards, beat - 1, slice - 1, input, result, result_start, reducer)?;
                     if matches!(self.shape.call, SharedCall::Allreduce { .. }) {
-                        put(boards, beat, world * self.shape.slice_bytes, folded);
+                        if !self.shape.in_parts {
+                            put(boards, beat, world * self.shape.slice_bytes, folded);
+                        }
                         sent += folded.len() * (world - 1);
                     }
                 }
@@ -292,7 +310,7 @@ impl SharedMachine {
             SharedCall::Allreduce { .. } => {
                 for owner in (0..world).filter(|&owner| owner != rank) {
                     let area = self.area(boards, owner, beat)?;
-                    if let Some(folded) = slice.checked_sub(1) {
+                    if let Some(folded) = slice.checked_sub(1).filter(|_| !self.shape.in_parts) {
                         let into = self.shape.slice(owner, folded);
                         let place = world * self.shape.slice_bytes;
                         let length = into.len();

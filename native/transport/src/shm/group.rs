@@ -42,6 +42,11 @@ impl Group {
         self.peers.len()
     }
 
+    /// Whether all ranks are threads of this process.
+    pub fn is_one_process(&self) -> bool {
+        self.peers.iter().all(|peer| matches!(peer, PeerSegment::Here(_)))
+    }
+
     /// Whether no other rank has entered a later attempt. What was read from their areas counts only if this is so
     /// afterwards: a rank that was frozen for so long that the others went on without it may have read what they wrote
     /// meanwhile.

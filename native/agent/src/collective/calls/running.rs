@@ -9,7 +9,7 @@ use crate::collective::mismatch::explain;
 use crate::collective::shape::Shape;
 use crate::collective::shared_exchange::SharedExchange;
 use crate::collective::way::{Tools, Way};
-use crate::logs::Logged;
+use crate::logs::{Logged, Parts};
 use crate::room;
 use bytes::{Bytes, BytesMut};
 use rejoin_collectives::{Buffers, Reducer};
@@ -17,8 +17,9 @@ use rejoin_protocol::collective::{frame::Expected, BootKey, Call, Next, Place};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Generation, Phase, Version};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// Between two tries to open what another rank shares.
 const OPEN_AGAIN: Duration = Duration::from_millis(20);
@@ -39,7 +40,9 @@ struct Under {
     attempt: Generation,
     place: Place,
     way: Way,
+    /// Where this rank writes: all of the result, or its part of it until that is written.
     result: BytesMut,
+    parts: Option<Arc<Parts>>,
 }
 
 impl Calls {
@@ -93,7 +96,7 @@ impl Calls {
                     self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
                     self.has_run = false;
                     self.notes.replaying();
-                    if let Some(under) = under.take() {
+                    if let Some(under) = under.take().filter(|under| under.parts.is_none()) {
                         self.plane.shelf.give_back(under.result);
                     }
                     return result.whole();
@@ -129,10 +132,13 @@ impl Calls {
                         let inputs = if self.repeats { self.seat.lock().participant.shown() } else { 0 };
                         let expected = Expected { attempt, place, digest: signature.digest, inputs };
                         self.lines.begin(expected);
-                        let way = self.way(&shape, expected)?;
-                        let spare = under.take().map(|under| under.result);
-                        let result = spare.unwrap_or_else(|| self.plane.shelf.take(way.result_bytes()));
-                        under = Some(Under { attempt, place, way, result });
+                        let spare = under.take().filter(|under| under.parts.is_none()).map(|under| under.result);
+                        let (way, parts) = self.way(&shape, expected)?;
+                        let result = match &parts {
+                            Some(parts) => parts.take(self.rank().0 as usize)?,
+                            None => spare.unwrap_or_else(|| self.plane.shelf.take(way.result_bytes())),
+                        };
+                        under = Some(Under { attempt, place, way, result, parts });
                         if let Input::OnDemand(bytes, prepare) = &mut input {
                             prepare(bytes)?;
                             let bytes: &mut [u8] = std::mem::take(bytes);
@@ -183,6 +189,11 @@ impl Calls {
                             return Err(Error::new(Code::TrainingFailed, format!("{call} as {place}: {error}")));
                         }
                         Went::Failed(error) => return Err(error),
+                        Went::Part => {
+                            if let Some(parts) = &now.parts {
+                                parts.give(self.rank().0 as usize, std::mem::take(&mut now.result));
+                            }
+                        }
                         Went::Sent => {
                             let sent = now.way.sent();
                             let Place { phase, seqno, .. } = place;
@@ -205,7 +216,7 @@ impl Calls {
     fn give(&self, input: &[u8]) {
         let before = self.seat.lock().participant.before();
         // Without the lock, which the control thread needs too: an input may be long.
-        let digest = xxh3_64_with_seed(input, before);
+        let digest = XxHash3_64::oneshot_with_seed(before, input);
         self.seat.lock().participant.gives(digest, input.len() as u64, self.round);
     }
 
@@ -232,16 +243,23 @@ impl Calls {
         entered.map(|()| true)
     }
 
-    /// How the bytes of a call go under an attempt that was decided about.
+    /// How the bytes of a call go under an attempt that was decided about, and where ranks of this process write their result together.
     ///
     /// # Errors
     /// `OutOfSpace` when there is no memory for what it needs besides its result.
-    fn way(&mut self, shape: &Shape, expected: Expected) -> Result<Way, Error> {
+    fn way(&mut self, shape: &Shape, expected: Expected) -> Result<(Way, Option<Arc<Parts>>), Error> {
         let (seat, stop_at) = (self.shapes.seat(), self.awaited_byte(expected.place));
-        let entered = self.memory.entered(expected.attempt);
-        let shared = entered.and_then(|entered| SharedExchange::new(seat, shape, expected, entered, stop_at));
-        if let Some(exchange) = shared {
-            return Ok(Way::Memory(Box::new(exchange)));
+        if let Some(entered) = self.memory.entered(expected.attempt) {
+            // `None` when the areas are too small for one element: then this collective goes over links, at all ranks.
+            if let Some(mut shape) = shape.shared(seat, entered.group.area_bytes()) {
+                let mut parts = None;
+                if let Some(in_parts) = entered.group.is_one_process().then(|| shape.clone().in_parts()).flatten() {
+                    parts = self.plane.parts(&expected, in_parts.parts().collect());
+                    shape = if parts.is_some() { in_parts } else { shape };
+                }
+                let exchange = SharedExchange::new(shape, expected, entered, stop_at);
+                return Ok((Way::Memory(Box::new(exchange)), parts));
+            }
         }
         let schedule = self.shapes.schedule(shape);
         if self.scratch.len() < schedule.scratch_bytes() {
@@ -250,7 +268,7 @@ impl Calls {
         }
         let mut exchange = Exchange::new(&schedule, &self.vacant);
         exchange.stop_at = stop_at;
-        Ok(Way::Links(schedule, exchange))
+        Ok((Way::Links(schedule, exchange), None))
     }
 
     pub(in crate::collective) fn tell_notes(&mut self) {
@@ -295,7 +313,11 @@ impl Calls {
     /// The whole result is here; `None` when the attempt was over before it was.
     fn done(&mut self, under: Under) -> Result<Option<Bytes>, Error> {
         let sent = under.way.sent();
-        let (logged, result) = self.plane.logged(under.place, under.result.freeze());
+        let result = match under.parts {
+            Some(parts) => parts.whole()?,
+            None => under.result.freeze(),
+        };
+        let (logged, result) = self.plane.logged(under.place, result);
         {
             let mut state = self.seat.lock();
             if let Some(error) = &state.error {

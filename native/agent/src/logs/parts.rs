@@ -1,0 +1,188 @@
+//! A result that the threads of one process write together: each its own part, into one memory, so that nobody copies another one's.
+
+use super::Shelf;
+use bytes::{Bytes, BytesMut};
+use parking_lot::Mutex;
+use rejoin_protocol::collective::Place;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::Generation;
+use std::sync::{Arc, Weak};
+
+/// One result under one attempt. It is gone with the last rank that takes part.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    /// By rank: the part, while nobody writes it.
+    Apart {
+        parts: Vec<Part>,
+        lengths: Vec<usize>,
+    },
+    Whole(Bytes),
+}
+
+#[derive(Debug)]
+enum Part {
+    Free(BytesMut),
+    Taken,
+    Written(BytesMut),
+}
+
+/// The results that are being written.
+#[derive(Debug, Default)]
+pub(crate) struct Writing {
+    under_way: Mutex<Vec<(Generation, Place, Weak<Parts>)>>,
+}
+
+impl Writing {
+    /// The result of the collective at this place under this attempt, whose ranks write parts of these lengths. `None` when another
+    /// rank has begun it with other lengths: its call is another one, which is about to be found out.
+    pub(crate) fn of(
+        &self,
+        attempt: Generation,
+        place: Place,
+        lengths: Vec<usize>,
+        shelf: &Shelf,
+    ) -> Option<Arc<Parts>> {
+        let mut under_way = self.under_way.lock();
+        under_way.retain(|(_, _, parts)| parts.strong_count() > 0);
+        let is_it = |entry: &&(Generation, Place, Weak<Parts>)| (entry.0, entry.1) == (attempt, place);
+        if let Some(there) = under_way.iter().find(is_it).and_then(|(_, _, parts)| parts.upgrade()) {
+            return there.has(&lengths).then_some(there);
+        }
+        let parts = Arc::new(Parts::new(shelf.take(lengths.iter().sum()), lengths));
+        under_way.push((attempt, place, Arc::downgrade(&parts)));
+        Some(parts)
+    }
+}
+
+impl Parts {
+    fn new(mut memory: BytesMut, lengths: Vec<usize>) -> Self {
+        let parts = lengths.iter().map(|length| Part::Free(memory.split_to(*length))).collect();
+        Parts { state: Mutex::new(State::Apart { parts, lengths }) }
+    }
+
+    fn has(&self, wanted: &[usize]) -> bool {
+        match &*self.state.lock() {
+            State::Apart { lengths, .. } => lengths == wanted,
+            State::Whole(bytes) => bytes.len() == wanted.iter().sum::<usize>(),
+        }
+    }
+
+    /// The part that a rank is to write.
+    ///
+    /// # Errors
+    /// `Internal` when it was taken before.
+    pub(crate) fn take(&self, rank: usize) -> Result<BytesMut, Error> {
+        if let State::Apart { parts, .. } = &mut *self.state.lock() {
+            if let Part::Free(part) = std::mem::replace(&mut parts[rank], Part::Taken) {
+                return Ok(part);
+            }
+        }
+        Err(Error::new(Code::Internal, format!("rank {rank}'s part of a result is to be written a second time")))
+    }
+
+    /// It is written.
+    pub(crate) fn give(&self, rank: usize, part: BytesMut) {
+        if let State::Apart { parts, .. } = &mut *self.state.lock() {
+            parts[rank] = Part::Written(part);
+        }
+    }
+
+    /// The whole result: every rank gives its part before it shows that it is done.
+    ///
+    /// # Errors
+    /// `Internal` when a part isn't there.
+    pub(crate) fn whole(&self) -> Result<Bytes, Error> {
+        let mut state = self.state.lock();
+        if let State::Apart { parts, .. } = &mut *state {
+            let mut whole = BytesMut::new();
+            for (rank, part) in parts.drain(..).enumerate() {
+                let Part::Written(part) = part else {
+                    return Err(Error::new(Code::Internal, format!("rank {rank} is done, but its part isn't there")));
+                };
+                // They lie one behind the other: nothing is copied.
+                whole.unsplit(part);
+            }
+            *state = State::Whole(whole.freeze());
+        }
+        match &*state {
+            State::Whole(bytes) => Ok(bytes.clone()),
+            State::Apart { .. } => Err(Error::new(Code::Internal, "parts that were put together are apart")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::logs::{Budget, LogLimits};
+    use rejoin_protocol::ids::{Lineage, Phase, Version};
+
+    fn shelf() -> Shelf {
+        Shelf::new(Arc::new(Budget::new(LogLimits::default(), "the test's")))
+    }
+
+    fn place(seqno: u32) -> Place {
+        Place { lineage: Lineage(1), phase: Phase::Version(Version(0)), seqno }
+    }
+
+    fn attempt(number: u32) -> Generation {
+        Generation { epoch: 1, number }
+    }
+
+    #[test]
+    fn parts_that_are_written_by_different_threads_are_one_memory_without_a_copy() {
+        let (writing, shelf) = (Writing::default(), shelf());
+        let lengths = vec![5000, 0, 3000, 2000];
+        let parts = writing.of(attempt(1), place(0), lengths.clone(), &shelf).unwrap();
+        let first = parts.take(0).unwrap();
+        let start = first.as_ptr();
+        parts.give(0, first);
+        std::thread::scope(|scope| {
+            for rank in 1..4 {
+                let (writing, shelf, lengths) = (&writing, &shelf, lengths.clone());
+                scope.spawn(move || {
+                    let parts = writing.of(attempt(1), place(0), lengths, shelf).unwrap();
+                    let mut part = parts.take(rank).unwrap();
+                    part.fill(rank as u8);
+                    parts.give(rank, part);
+                });
+            }
+        });
+        let whole = parts.whole().unwrap();
+        assert_eq!((whole.len(), whole.as_ptr()), (10_000, start));
+        assert!(whole[5000..8000].iter().all(|byte| *byte == 2) && whole[8000..].iter().all(|byte| *byte == 3));
+        assert_eq!(parts.whole().unwrap().as_ptr(), start, "all get the same");
+        drop(parts);
+        shelf.keep(whole);
+        assert_eq!(shelf.take(10_000).as_ptr(), start, "its memory is used again as a whole");
+    }
+
+    #[test]
+    fn each_attempt_has_its_own_and_what_was_abandoned_is_free() {
+        let (writing, shelf) = (Writing::default(), shelf());
+        let old = writing.of(attempt(1), place(0), vec![5000, 5000], &shelf).unwrap();
+        let taken = old.take(0).unwrap();
+        let new = writing.of(attempt(2), place(0), vec![5000, 5000], &shelf).unwrap();
+        assert!(!Arc::ptr_eq(&old, &new));
+        assert_ne!(new.take(0).unwrap().as_ptr(), taken.as_ptr());
+        drop((old, new, taken));
+        assert!(writing.of(attempt(3), place(0), vec![5000, 5000], &shelf).is_some());
+        assert_eq!(writing.under_way.lock().len(), 1);
+    }
+
+    #[test]
+    fn another_calls_lengths_find_nothing_and_missing_parts_are_an_error() {
+        let (writing, shelf) = (Writing::default(), shelf());
+        let parts = writing.of(attempt(1), place(0), vec![5000, 5000], &shelf).unwrap();
+        assert!(writing.of(attempt(1), place(0), vec![5000, 6000], &shelf).is_none());
+        let part = parts.take(0).unwrap();
+        assert_eq!(parts.take(0).unwrap_err().code, Code::Internal);
+        parts.give(0, part);
+        assert_eq!(parts.whole().unwrap_err().code, Code::Internal, "rank 1's isn't there");
+    }
+}

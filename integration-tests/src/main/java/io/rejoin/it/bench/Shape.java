@@ -57,6 +57,12 @@ record Shape(int rows, int columns, int depth, int world, int rounds) implements
             .withLogs(LOG_BYTES, ranksOfAnAgent));
   }
 
+  /** Most bytes of the histograms that the ranks sum in a round: XGBoost's default has 256 bins. */
+  long mostHistogramBytes() {
+    int nodes = 1 << (depth - 1);
+    return (long) columns * 256 * 2 * Double.BYTES * nodes;
+  }
+
   /** A rank's matrix; the communicator must be there. */
   DMatrix matrix(SyntheticRows part) throws XGBoostError {
     DMatrix matrix = new DMatrix(part.features(), part.rows(), part.columns(), Float.NaN);

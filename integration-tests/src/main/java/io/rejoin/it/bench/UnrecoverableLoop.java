@@ -10,15 +10,17 @@ import java.util.Optional;
 import ml.dmlc.xgboost4j.java.Communicator;
 
 /**
- * One rank of a training whose recovery is as good as off: after each round it takes a checkpoint
- * that holds nothing, so that no model is ever serialised or kept, and no log outlives a round.
- * What recovery costs a training is measured against it.
+ * One rank of a training whose recovery is as good as off: every few rounds it takes a checkpoint
+ * of one byte, so that no model is ever serialised or kept, and the logs of two such intervals fit
+ * into their memory. What recovery costs a training is measured against it.
  */
 final class UnrecoverableLoop {
   private static final byte[] NOTHING = {0};
 
-  /** Rounds between two checkpoints: each is told to the tracker, which costs something, too. */
-  private static final int EVERY = 8;
+  /**
+   * Most rounds between two checkpoints: each is told to the tracker, which costs something, too.
+   */
+  private static final int MOST_ROUNDS = 8;
 
   private UnrecoverableLoop() {}
 
@@ -29,6 +31,8 @@ final class UnrecoverableLoop {
     // The library is looked at before a rank joins.
     Class.forName("ml.dmlc.xgboost4j.java.XGBoostJNI");
     String terms = "unrecoverable, " + shape;
+    long fits = Shape.LOG_BYTES / 2 / shape.mostHistogramBytes();
+    int every = (int) Math.max(1, Math.min(MOST_ROUNDS, fits));
     try (Member member = agent.join(rank, 0, 0, terms, patienceMillis, Optional::empty)) {
       Map<String, Object> arguments = new HashMap<>();
       member
@@ -40,8 +44,8 @@ final class UnrecoverableLoop {
             BareRounds.train(
                 shape,
                 done -> {
-                  if (done % EVERY == 0 || done == shape.rounds()) {
-                    int next = (done + EVERY - 1) / EVERY;
+                  if (done % every == 0 || done == shape.rounds()) {
+                    int next = (done + every - 1) / every;
                     boolean complete = done == shape.rounds();
                     member.enter(next, done, done == 0 ? null : NOTHING, null, complete);
                   }

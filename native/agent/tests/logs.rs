@@ -198,6 +198,16 @@ fn ranks_of_a_process_that_comes_back_are_given_one_copy_together() {
 }
 
 #[test]
+fn ranks_of_one_process_go_on_where_memory_for_logs_is_shorter_than_one_result() {
+    let logs = LogLimits { memory_bytes: RESULT / 2, ..LogLimits::default() };
+    for round in 0..12 {
+        let ranks = with(logs.clone(), 4, 4).sharing_memory(round % 2 == 0);
+        let errors = ranks.all(|mut rank| (0..CALLS).find_map(|number| call(&mut rank, number).err()));
+        assert_eq!(errors, vec![None; 4]);
+    }
+}
+
+#[test]
 fn without_a_place_on_disk_the_job_ends_with_an_error_that_names_the_settings() {
     let no_folder = LogLimits { folder: "/nonexistent/folder".into(), ..small_memory() };
     for logs in [LogLimits { disk_bytes: 0, ..small_memory() }, no_folder] {

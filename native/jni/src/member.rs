@@ -200,18 +200,18 @@ pub(crate) fn enter<'l>(
     Ok(())
 }
 
-pub(crate) fn sent<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
+pub(crate) fn logged<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let member = MEMBERS.find(member)?;
     let id = member.id()?;
-    let sent = member.agent.plane.sent(id.rank, id.incarnation).map_err(|error| member.better(error))?;
-    Ok(jlong::try_from(sent).unwrap_or(jlong::MAX))
+    let logged = member.agent.plane.logged(id.rank, id.incarnation).map_err(|error| member.better(error))?;
+    Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))
 }
 
-pub(crate) fn results<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
+pub(crate) fn logged_together<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let member = MEMBERS.find(member)?;
     let id = member.id()?;
-    let results = member.agent.plane.result_bytes(id.rank, id.incarnation);
-    Ok(jlong::try_from(results).unwrap_or(jlong::MAX))
+    let logged = member.agent.plane.logged_together(id.rank, id.incarnation);
+    Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's

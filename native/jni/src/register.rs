@@ -52,8 +52,8 @@ const METHODS: &[NativeMethod] = &[
         fn = member::finish,
         static fn member_finish(member: jlong, rounds: jint, model: jbyte[], result: jbyte[], timeout_millis: jlong)
     },
-    native! { fn = member::sent, static fn member_sent(member: jlong) -> jlong },
-    native! { fn = member::results, static fn member_results(member: jlong) -> jlong },
+    native! { fn = member::logged, static fn member_logged(member: jlong) -> jlong },
+    native! { fn = member::logged_together, static fn member_logged_together(member: jlong) -> jlong },
     native! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },
     native! { fn = member::failure, static fn member_failure(member: jlong) -> JString[] },
     native! { fn = member::close, static fn member_close(member: jlong, code: JString, message: JString) },

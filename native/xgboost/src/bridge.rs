@@ -1,6 +1,6 @@
 //! The bridge as its callers see it: the agent's data plane, and the calls of the trainer's thread.
 
-use crate::engine::{run, Engine};
+use crate::engine::{self, run, Engine};
 use crate::phase_log::Budget;
 use crate::seat::Goal;
 use crate::shared::{Command, Member, Shared};
@@ -8,6 +8,7 @@ use crate::sources::WAKER;
 use crate::topology::WireVariant;
 use crossbeam::channel::{bounded, unbounded, Sender};
 use mio::{Poll, Waker};
+use parking_lot::Mutex;
 use rejoin_agent::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
@@ -17,7 +18,7 @@ use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// Whether XGBoost's socket calls are served in place, in the thread that makes them, instead of through loopback sockets.
@@ -72,6 +73,8 @@ pub struct Bridge {
     pub(crate) shared: Arc<Shared>,
     pub(crate) commands: Sender<Command>,
     pub(crate) waker: Arc<Waker>,
+    /// Its thread's: for what is done on callers' own threads.
+    engine: Weak<Mutex<Engine>>,
 }
 
 impl Bridge {
@@ -87,7 +90,7 @@ impl Bridge {
         let shared = Arc::new(Shared::new(Arc::new(budget)));
         let (commands, receiver) = unbounded();
         let engine = Engine::new(config, &poll, waker.clone(), receiver, shared.clone()).map_err(failed)?;
-        let for_thread = shared.clone();
+        let (for_thread, for_callers) = (shared.clone(), Arc::downgrade(&engine));
         let run = move || {
             // The engine goes down with a panic: its sockets close, which frees the workers, and its callers are
             // told by their closed replies.
@@ -96,7 +99,7 @@ impl Bridge {
             }
         };
         std::thread::Builder::new().name("rejoin-bridge".into()).spawn(run).map_err(failed)?;
-        Ok(Arc::new(Bridge { shared, commands, waker }))
+        Ok(Arc::new(Bridge { shared, commands, waker, engine: for_callers }))
     }
 
     /// Opens XGBoost's way in for a worker and enters boot. Returns the arguments of its communicator: address and port of
@@ -138,7 +141,19 @@ impl Bridge {
 
     fn wait(&self, member: Member, goal: Goal) -> Result<u64, Error> {
         let (reply, answer) = bounded(1);
-        self.command(Command::Wait { member, goal, reply });
+        let command = Command::Wait { member, goal, reply };
+        // Usually all is at rest, and the answer is there at once; to wake the bridge's thread for it costs milliseconds where all cores
+        // train (docs/performance.md).
+        match self.engine.upgrade() {
+            Some(engine) => {
+                let waits = engine::with(&engine, &self.waker, |engine| engine.obey_here(command));
+                drop(engine);
+                if waits == Some(true) {
+                    wake(&self.waker);
+                }
+            }
+            None => self.command(command),
+        }
         answer.recv().unwrap_or_else(|_| Err(self.gone(member)))
     }
 
@@ -187,9 +202,13 @@ impl Bridge {
 pub(crate) fn tell(commands: &Sender<Command>, waker: &Waker, command: Command) {
     // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
     if commands.send(command).is_ok() {
-        if let Err(cause) = waker.wake() {
-            log::error!("the bridge's thread can't be woken: {cause}");
-        }
+        wake(waker);
+    }
+}
+
+fn wake(waker: &Waker) {
+    if let Err(cause) = waker.wake() {
+        log::error!("the bridge's thread can't be woken: {cause}");
     }
 }
 

@@ -178,18 +178,20 @@ impl Plane {
         self.bridge.enter(rank, incarnation, phase, mark)
     }
 
-    /// [`Bridge::sent`].
+    /// Bytes that the worker's phase has added to the logs for this rank alone: what it has sent ([`Bridge::sent`]), and short results of
+    /// hooked calls. An incarnation that repeats the phase counts the same.
     ///
     /// # Errors
     /// As [`Bridge::sent`].
-    pub fn sent(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
-        self.bridge.sent(rank, incarnation)
+    pub fn logged(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
+        let results = self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.log_bytes().each);
+        Ok(self.bridge.sent(rank, incarnation)? + results)
     }
 
-    /// Bytes of the results that the worker was given by hooked calls in its phase, of which the process's logs keep one copy for all
-    /// its ranks. An incarnation that repeats the phase counts the same.
-    pub fn result_bytes(&self, rank: Rank, incarnation: Incarnation) -> u64 {
-        self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.result_bytes())
+    /// Bytes of the results of hooked calls in this phase of which the process's logs keep one copy for all its ranks. An incarnation that
+    /// repeats the phase counts the same.
+    pub fn logged_together(&self, rank: Rank, incarnation: Incarnation) -> u64 {
+        self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.log_bytes().together)
     }
 
     /// The worker has made its last collective: whoever waits for another one of it is told so. What it has stays for others.

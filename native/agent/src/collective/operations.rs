@@ -7,8 +7,10 @@ use super::folding::Folding;
 use super::memory::Memory;
 use super::notes::Notes;
 use super::plane::CollectivePlane;
+use super::results::ENTRY_COST;
 use super::shape::Shape;
 use crate::agent::MemberId;
+use crate::logs::Commons;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_collectives::{Element, Order, Reducer, Reduction};
@@ -38,12 +40,29 @@ pub struct Operations {
     inner: Mutex<Inner>,
 }
 
+/// Bytes that results take of a process's logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogBytes {
+    /// At each rank: the books, and short results.
+    pub each: u64,
+    /// Once for all ranks of the process.
+    pub together: u64,
+}
+
+impl LogBytes {
+    fn add(&mut self, result: &Bytes) {
+        let length = result.len() as u64;
+        self.each += ENTRY_COST;
+        *if Commons::takes(result) { &mut self.together } else { &mut self.each } += length;
+    }
+}
+
 struct Inner {
     calls: Calls,
     /// How many boot collectives were called; `None` once a version was entered.
     boot: Option<u32>,
-    /// Bytes of the results of this phase.
-    result_bytes: u64,
+    /// Of the results of this phase.
+    log_bytes: LogBytes,
     /// How a restarted rank catches up, until it is told.
     story: Option<Story>,
 }
@@ -80,7 +99,7 @@ impl Operations {
         let calls = Calls::new(plane.clone(), seat, memory, choices)?;
         let story = Story { since: Instant::now(), replayed_bytes: 0, rounds: None };
         let story = (member.incarnation.0 > 0).then_some(story);
-        let inner = Inner { calls, boot: Some(0), result_bytes: 0, story };
+        let inner = Inner { calls, boot: Some(0), log_bytes: LogBytes::default(), story };
         Ok(Operations { trainer: trainer.into(), inner: Mutex::new(inner) })
     }
 
@@ -194,7 +213,7 @@ impl Operations {
             let text = format!("rank {rank} was to enter version {version}, but version {expected} comes next");
             return Err(Error::new(Code::BadState, text));
         }
-        inner.result_bytes = 0;
+        inner.log_bytes = LogBytes::default();
         if is_first {
             inner.boot = None;
             inner.is_at(round);
@@ -203,7 +222,7 @@ impl Operations {
         if inner.calls.needs_barrier() {
             let call = moving(Operation::Barrier, "", 0, None, self.site());
             inner.run(&self.trainer, &call, Shape::Barrier, &plain(), &[])?;
-            inner.result_bytes = 0;
+            inner.log_bytes = LogBytes::default();
         }
         let entered = inner.calls.enter(version, || ());
         inner.is_at(round);
@@ -221,9 +240,9 @@ impl Operations {
         ended.map_err(|error| inner.calls.fails(error))
     }
 
-    /// Bytes of the results that this phase has had so far. An incarnation that repeats the phase counts the same.
-    pub fn result_bytes(&self) -> u64 {
-        self.inner.lock().result_bytes
+    /// What the results that this phase has had so far take of the logs. An incarnation that repeats the phase counts the same.
+    pub fn log_bytes(&self) -> LogBytes {
+        self.inner.lock().log_bytes
     }
 
     fn site(&self) -> Site {
@@ -261,7 +280,7 @@ impl Inner {
             BootKey { name: trainer.into(), occurrence }
         });
         let result = self.calls.run(call, key, shape, reducer, Input::Ready(input))?;
-        self.result_bytes += result.len() as u64;
+        self.log_bytes.add(&result);
         match &mut self.story {
             Some(story) if !self.calls.has_run => story.replayed_bytes += result.len() as u64,
             Some(_) => self.has_caught_up(),
@@ -306,6 +325,15 @@ impl std::fmt::Debug for Operations {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_results_are_logged_by_each_rank_and_longer_ones_together() {
+        let mut logged = LogBytes::default();
+        for length in [10, 4095, 4096, 100_000] {
+            logged.add(&vec![0; length].into());
+        }
+        assert_eq!(logged, LogBytes { each: 4 * ENTRY_COST + 10 + 4095, together: 4096 + 100_000 });
+    }
 
     #[test]
     fn sizes_of_parts_that_differ_anywhere_are_told_apart_and_few_are_told_whole() {

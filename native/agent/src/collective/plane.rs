@@ -1,9 +1,10 @@
 //! The collectives' side of an agent: what the control thread tells is brought to the seats, and seats' results are served.
 
 use super::memory::AREA_BYTES;
+use super::parts::{Parts, Writing};
 use super::seat::{Seat, State};
 use crate::agent::MemberId;
-use crate::logs::{Budget, Commons, Logged, Parts, Shelf, Writing};
+use crate::logs::{Budget, Commons, Logged, Shelf};
 use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -81,8 +82,8 @@ impl CollectivePlane {
     }
 
     /// A result as a log of this process keeps it, and its bytes there.
-    pub(super) fn logged(&self, place: Place, result: Bytes) -> (Logged, Bytes) {
-        self.commons.keep(place, result)
+    pub(super) fn logged(&self, attempt: Generation, place: Place, result: Bytes) -> (Logged, Bytes) {
+        self.commons.keep(attempt, place, result)
     }
 
     /// The result of a collective whose ranks are all in this process, each of whom writes a part of so many bytes. `None` for one that
@@ -125,23 +126,24 @@ impl CollectivePlane {
                     for holder in std::iter::once(own).chain(&others).filter(|holder| holder.lineage == seat.lineage) {
                         holder.lock().spilled(phase, seqno, &bytes, &there);
                     }
+                    self.shelf.keep(bytes);
                 }
             }
         }
-        match (self.budget.excess(), &self.relief) {
-            (0, _) => Ok(()),
-            (_, Some(relief)) if self.own_memory() <= self.budget.memory_limit() => {
-                // It isn't these logs that are too much.
-                relief();
-                Ok(())
-            }
-            _ => Err(self.budget.books_alone()),
+        // What is left is too much for the books alone, or it is none of these logs': another one's under this budget, or a result that a
+        // rank is about to log, which makes room itself then.
+        if self.budget.excess() > 0 && self.books() > self.budget.memory_limit() {
+            return Err(self.budget.books_alone());
         }
+        if let (true, Some(relief)) = (self.budget.excess() > 0, &self.relief) {
+            relief();
+        }
+        Ok(())
     }
 
-    /// Bytes of memory that the logs of this plane take.
-    fn own_memory(&self) -> u64 {
-        self.commons.bytes() + self.everybody().iter().map(|seat| seat.lock().results.memory()).sum::<u64>()
+    /// Bytes of memory that the ranks' logs take, without the results that they keep together.
+    fn books(&self) -> u64 {
+        self.everybody().iter().map(|seat| seat.lock().results.memory()).sum()
     }
 
     pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
@@ -334,7 +336,7 @@ impl DataPlane for CollectivePlane {
         let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
         let Entry { signature, key, result } = entry;
         let place = Place { lineage: fetch.lineage, phase: fetch.phase, seqno };
-        let entry = Entry { signature, key, result: self.logged(place, result).0 };
+        let entry = Entry { signature, key, result: self.logged(fetch.generation, place, result).0 };
         let taken = self.change(&seat, |state| state.fetched(fetch, seqno, entry));
         if let Err(error) = taken {
             seat.fail(error);

@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
+
 /// One rank in one incarnation.
 pub(super) struct Seat {
     pub(super) member: MemberId,

@@ -31,7 +31,7 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// Bytes of the result, the same at all ranks.
+    /// Bytes of the result that this rank writes.
     pub(super) fn result_bytes(&self) -> usize {
         match self {
             Way::Links(schedule, _) => schedule.result_bytes(),

@@ -4,18 +4,21 @@ use super::{Budget, Logged, Shelf};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::collective::Place;
+use rejoin_protocol::ids::Generation;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Shorter results are kept by each rank for itself: looking for the others' costs more than the bytes do.
 const WORTH_SHARING: usize = 4 << 10;
 
+/// Under which attempt it was made, and where.
+type Key = (Generation, Place);
+
 /// A result in memory, counted once, however many logs of this process hold it.
 #[derive(Debug)]
 pub struct Common {
     bytes: Bytes,
-    place: Place,
+    key: Key,
     among: Arc<Among>,
 }
 
@@ -29,30 +32,35 @@ pub(crate) struct Commons {
 struct Among {
     budget: Arc<Budget>,
     shelf: Arc<Shelf>,
-    held: Mutex<HashMap<Place, Weak<Common>>>,
-    /// Bytes of them all.
-    bytes: AtomicU64,
+    held: Mutex<HashMap<Key, Weak<Common>>>,
 }
 
 impl Commons {
     /// None yet. They count in this budget, and their memory goes to this shelf when no log holds them any more.
     pub(crate) fn new(budget: Arc<Budget>, shelf: Arc<Shelf>) -> Self {
-        Commons { among: Arc::new(Among { budget, shelf, held: Mutex::default(), bytes: AtomicU64::new(0) }) }
+        Commons { among: Arc::new(Among { budget, shelf, held: Mutex::default() }) }
     }
 
-    /// A result as a log keeps it, and its bytes there: the copy that another rank of the process has already, if one has. Then the memory of this one is free to
-    /// be used again.
+    /// Whether one copy of this result is kept for all ranks.
+    pub(crate) fn takes(result: &Bytes) -> bool {
+        result.len() >= WORTH_SHARING
+    }
+
+    /// A result as a log keeps it, and its bytes there: the copy that another rank of the process has already, if one has. Then the memory
+    /// of this one is free to be used again.
     ///
-    /// All ranks get the same result at a place, whoever computed it, and under whatever attempt: what has another length here has
+    /// All ranks get the same result at a place, under one attempt or as it is fetched under one. What a former attempt has left in the
+    /// log of an incarnation that is over may be another one, where a restarted rank doesn't repeat itself. What has another length has
     /// been computed from something else, and is left alone for whoever compares it.
-    pub(crate) fn keep(&self, place: Place, result: Bytes) -> (Logged, Bytes) {
-        if result.len() < WORTH_SHARING {
+    pub(crate) fn keep(&self, attempt: Generation, place: Place, result: Bytes) -> (Logged, Bytes) {
+        let key = (attempt, place);
+        if !Self::takes(&result) {
             return (Logged::Memory(result.clone()), result);
         }
-        let Among { budget, shelf, held, bytes } = &*self.among;
+        let Among { budget, shelf, held } = &*self.among;
         let mut held = held.lock();
         // Nothing is dropped under this lock but what has no other holder left: a result's own end takes it too.
-        match held.get(&place).and_then(Weak::upgrade) {
+        match held.get(&key).and_then(Weak::upgrade) {
             Some(there) if there.bytes.len() == result.len() => {
                 drop(held);
                 shelf.keep(result);
@@ -61,22 +69,16 @@ impl Commons {
             }
             other => {
                 let length = result.len() as u64;
-                bytes.fetch_add(length, Relaxed);
                 budget.take_memory(length);
-                let common = Arc::new(Common { bytes: result.clone(), place, among: self.among.clone() });
+                let common = Arc::new(Common { bytes: result.clone(), key, among: self.among.clone() });
                 if other.is_none() {
-                    held.insert(place, Arc::downgrade(&common));
+                    held.insert(key, Arc::downgrade(&common));
                 }
                 drop(held);
                 drop(other);
                 (Logged::Common(common), result)
             }
         }
-    }
-
-    /// Bytes of all of them.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.among.bytes.load(Relaxed)
     }
 }
 
@@ -89,15 +91,14 @@ impl Common {
 
 impl Drop for Common {
     fn drop(&mut self) {
-        let Among { budget, shelf, held, bytes } = &*self.among;
+        let Among { budget, shelf, held } = &*self.among;
         let mut held = held.lock();
         // Another one may stand there by now.
-        if held.get(&self.place).is_some_and(|there| there.strong_count() == 0) {
-            held.remove(&self.place);
+        if held.get(&self.key).is_some_and(|there| there.strong_count() == 0) {
+            held.remove(&self.key);
         }
         drop(held);
         let length = self.bytes.len() as u64;
-        bytes.fetch_sub(length, Relaxed);
         budget.give_memory(length);
         shelf.keep(std::mem::take(&mut self.bytes));
     }
@@ -113,6 +114,10 @@ mod tests {
         Place { lineage: Lineage(1), phase: Phase::Version(Version(3)), seqno }
     }
 
+    fn attempt(number: u32) -> Generation {
+        Generation { epoch: 1, number }
+    }
+
     fn commons() -> (Arc<Budget>, Commons) {
         let budget = Arc::new(Budget::new(LogLimits { memory_bytes: 1 << 20, ..LogLimits::default() }, "the test's"));
         let shelf = Arc::new(Shelf::new(budget.clone()));
@@ -126,43 +131,51 @@ mod tests {
     #[test]
     fn a_result_of_several_ranks_is_kept_and_counted_once_until_the_last_of_them_drops_it() {
         let (budget, commons) = commons();
-        let mut logs: Vec<Logged> = (0..4).map(|_| commons.keep(place(0), result()).0).collect();
+        let mut logs: Vec<Logged> = (0..4).map(|_| commons.keep(attempt(1), place(0), result()).0).collect();
         let starts: Vec<*const u8> = logs.iter().map(|log| log.part(0, 1).unwrap().as_ptr()).collect();
         assert!(starts.iter().all(|start| *start == starts[0]), "one copy");
-        assert_eq!((commons.bytes(), budget.used().0), (10_000, 10_000));
+        assert_eq!(budget.used().0, 10_000);
         logs.truncate(1);
-        assert_eq!(commons.bytes(), 10_000);
+        assert_eq!(budget.used().0, 10_000);
         logs.clear();
-        assert_eq!((commons.bytes(), budget.used().0), (0, 0));
+        assert_eq!(budget.used().0, 0);
         assert!(commons.among.held.lock().is_empty(), "nothing is left of it");
     }
 
     #[test]
     fn what_stands_at_another_place_or_is_of_another_length_is_kept_for_itself() {
         let (budget, commons) = commons();
-        let (one, _) = commons.keep(place(0), result());
-        let (next, _) = commons.keep(place(1), result());
-        let (other, _) = commons.keep(place(0), Bytes::from(vec![1; 9_000]));
+        let (one, _) = commons.keep(attempt(1), place(0), result());
+        let (next, _) = commons.keep(attempt(1), place(1), result());
+        let (other, _) = commons.keep(attempt(1), place(0), Bytes::from(vec![1; 9_000]));
         assert_eq!(budget.used().0, 29_000);
         assert_eq!((one.len(), next.len(), other.len()), (10_000, 10_000, 9_000));
         drop(other);
-        let (again, _) = commons.keep(place(0), result());
+        let (again, _) = commons.keep(attempt(1), place(0), result());
         assert_eq!(budget.used().0, 20_000, "the first one is still found");
         drop((one, next, again));
-        assert_eq!((commons.bytes(), commons.among.held.lock().len()), (0, 0));
+        assert_eq!((budget.used().0, commons.among.held.lock().len()), (0, 0));
+    }
+
+    #[test]
+    fn what_a_former_attempt_has_left_is_never_given_to_a_later_one() {
+        let (_, commons) = commons();
+        let (left, _) = commons.keep(attempt(1), place(0), result());
+        let (_, given) = commons.keep(attempt(2), place(0), Bytes::from(vec![8; 10_000]));
+        assert_eq!((left.whole().unwrap()[0], given[0]), (7, 8));
     }
 
     #[test]
     fn short_results_are_each_ranks_own() {
         let (budget, commons) = commons();
-        assert!(matches!(commons.keep(place(0), Bytes::from(vec![7; 100])).0, Logged::Memory(_)));
+        assert!(matches!(commons.keep(attempt(1), place(0), Bytes::from(vec![7; 100])).0, Logged::Memory(_)));
         assert_eq!(budget.used().0, 0, "its rank counts it");
     }
 
     #[test]
     fn memory_that_a_caller_still_reads_is_not_used_again() {
         let (budget, commons) = commons();
-        let (logged, read) = commons.keep(place(0), result());
+        let (logged, read) = commons.keep(attempt(1), place(0), result());
         drop(logged);
         assert_eq!((budget.used().0, budget.idle()), (0, 0));
         assert_eq!(read, result());

@@ -4,7 +4,6 @@ mod budget;
 mod common;
 mod logged;
 mod memory;
-mod parts;
 mod shelf;
 
 pub use budget::{Budget, LogLimits};
@@ -13,5 +12,4 @@ pub use logged::{Logged, Spilled};
 
 pub(crate) use common::Commons;
 pub(crate) use logged::SpillFile;
-pub(crate) use parts::{Parts, Writing};
 pub(crate) use shelf::Shelf;

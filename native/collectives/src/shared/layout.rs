@@ -92,7 +92,7 @@ impl Shape {
         (is_folded_in_parts && !self.folds_all).then_some(Shape { in_parts: true, ..self })
     }
 
-    /// Bytes of each rank's part of the result, by rank, of an allreduce or reduce-scatter.
+    /// Bytes of each rank's part of the result, by rank.
     pub fn parts(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.seat.world).map(|rank| self.part(rank).len())
     }

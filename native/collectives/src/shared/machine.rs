@@ -135,8 +135,8 @@ impl SharedMachine {
         self.base + self.shape.beats()
     }
 
-    /// Goes on as far as possible. Says whether it is finished: then the result is there whole, and what this rank has
-    /// posted stays readable for those who are behind.
+    /// Goes on as far as possible. Says whether it is finished: then the result is there whole (of one in parts, all
+    /// parts are), and what this rank has posted stays readable for those who are behind.
     ///
     /// # Errors
     /// See [`SharedError`]. The boards can be used again from the next attempt on only.

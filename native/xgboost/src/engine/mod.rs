@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use rejoin_protocol::ids::Rank;
 use std::collections::VecDeque;
 use std::io;
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -58,7 +59,7 @@ pub(crate) struct Engine {
     busy: VecDeque<(Rank, Rank)>,
     /// Calls can't be served in place, or must not; it has been said why.
     untappable: bool,
-    /// A call that was served in place has panicked within the engine.
+    /// A call that was served on its own thread has panicked within the engine.
     pub(crate) has_panicked: bool,
     over: bool,
 }
@@ -76,12 +77,36 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
             panic!("the poll of the bridge's thread failed: {cause}");
         }
         let mut engine = engine.lock();
-        assert!(!engine.has_panicked, "a socket call that was served in place has panicked within the bridge");
+        assert!(!engine.has_panicked, "a call that was served on its own thread has panicked within the bridge");
         engine.turn(&events);
         if engine.over {
             return engine.close();
         }
     }
+}
+
+/// Does something with the engine on the caller's thread, and wakes its own thread if that has left it something to do. `None` when the engine
+/// has panicked, now or before.
+pub(crate) fn with<T>(engine: &Mutex<Engine>, waker: &Waker, what: impl FnOnce(&mut Engine) -> T) -> Option<T> {
+    let mut engine = engine.lock();
+    if engine.has_panicked {
+        return None;
+    }
+    let result = catch_unwind(AssertUnwindSafe(|| what(&mut engine)));
+    let Ok(result) = result else {
+        // Its books may be half written: nothing of it is used any more. Its own thread ends with this, and tells why.
+        engine.has_panicked = true;
+        drop(engine);
+        let _ = waker.wake();
+        return None;
+    };
+    let more = engine.is_busy();
+    drop(engine);
+    if more {
+        // It fails only when the process can write no descriptor at all; the thread's own poll fails then too.
+        let _ = waker.wake();
+    }
+    Some(result)
 }
 
 impl Engine {
@@ -123,6 +148,17 @@ impl Engine {
         self.look_at_boundaries();
         self.keep_times();
         self.kick_all();
+    }
+
+    /// Does what was asked on the asking thread, after all that was asked before. Whether somebody waits for more.
+    pub(crate) fn obey_here(&mut self, command: Command) -> bool {
+        while let Ok(earlier) = self.commands.try_recv() {
+            self.obey(earlier);
+        }
+        self.obey(command);
+        self.move_all();
+        self.kick_all();
+        self.seats.iter().any(|seat| seat.waiting.is_some())
     }
 
     /// How long the poll may wait.

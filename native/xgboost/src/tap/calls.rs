@@ -5,7 +5,7 @@
 
 use super::slots::{self, Swap};
 use super::TapState;
-use crate::engine::{Engine, Moved};
+use crate::engine::{self, Engine, Moved};
 use crate::loaded::pin_own;
 use crate::phase_log::Budget;
 use crate::shared::Member;
@@ -85,25 +85,7 @@ impl Tap {
     /// Does something with the engine, and wakes its thread if that has left it something to do.
     fn with<T>(&self, what: impl FnOnce(&mut Engine) -> T) -> Option<T> {
         let engine = self.engine.upgrade()?;
-        let mut engine = engine.lock();
-        if engine.has_panicked {
-            return None;
-        }
-        let result = catch_unwind(AssertUnwindSafe(|| what(&mut engine)));
-        let Ok(result) = result else {
-            // Its books may be half written: nothing of it is used any more. Its own thread ends with this, and tells why.
-            engine.has_panicked = true;
-            drop(engine);
-            let _ = self.waker.wake();
-            return None;
-        };
-        let more = engine.is_busy();
-        drop(engine);
-        if more {
-            // It fails only when the process can write no descriptor at all; the thread's own poll fails then too.
-            let _ = self.waker.wake();
-        }
-        Some(result)
+        engine::with(&engine, &self.waker, what)
     }
 
     /// The bytes are copied without holding the engine: other ranks of this process go on meanwhile.

@@ -6,10 +6,11 @@ use crate::collective::exchange::{sleep, Exchange, Went};
 use crate::collective::lines::Trouble;
 use crate::collective::memory::Unopened;
 use crate::collective::mismatch::explain;
+use crate::collective::parts::Parts;
 use crate::collective::shape::Shape;
 use crate::collective::shared_exchange::SharedExchange;
 use crate::collective::way::{Tools, Way};
-use crate::logs::{Logged, Parts};
+use crate::logs::Logged;
 use crate::room;
 use bytes::{Bytes, BytesMut};
 use rejoin_collectives::{Buffers, Reducer};
@@ -43,6 +44,13 @@ struct Under {
     /// Where this rank writes: all of the result, or its part of it until that is written.
     result: BytesMut,
     parts: Option<Arc<Parts>>,
+}
+
+impl Under {
+    /// The buffer of a result that this rank writes alone.
+    fn into_buffer(self) -> Option<BytesMut> {
+        self.parts.is_none().then_some(self.result)
+    }
 }
 
 impl Calls {
@@ -96,8 +104,8 @@ impl Calls {
                     self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
                     self.has_run = false;
                     self.notes.replaying();
-                    if let Some(under) = under.take().filter(|under| under.parts.is_none()) {
-                        self.plane.shelf.give_back(under.result);
+                    if let Some(buffer) = under.take().and_then(Under::into_buffer) {
+                        self.plane.shelf.give_back(buffer);
                     }
                     return result.whole();
                 }
@@ -132,10 +140,13 @@ impl Calls {
                         let inputs = if self.repeats { self.seat.lock().participant.shown() } else { 0 };
                         let expected = Expected { attempt, place, digest: signature.digest, inputs };
                         self.lines.begin(expected);
-                        let spare = under.take().filter(|under| under.parts.is_none()).map(|under| under.result);
+                        let spare = under.take().and_then(Under::into_buffer);
                         let (way, parts) = self.way(&shape, expected)?;
                         let result = match &parts {
-                            Some(parts) => parts.take(self.rank().0 as usize)?,
+                            Some(parts) => {
+                                spare.into_iter().for_each(|buffer| self.plane.shelf.give_back(buffer));
+                                parts.take(self.rank().0 as usize)?
+                            }
                             None => spare.unwrap_or_else(|| self.plane.shelf.take(way.result_bytes())),
                         };
                         under = Some(Under { attempt, place, way, result, parts });
@@ -317,7 +328,7 @@ impl Calls {
             Some(parts) => parts.whole()?,
             None => under.result.freeze(),
         };
-        let (logged, result) = self.plane.logged(under.place, result);
+        let (logged, result) = self.plane.logged(under.attempt, under.place, result);
         {
             let mut state = self.seat.lock();
             if let Some(error) = &state.error {

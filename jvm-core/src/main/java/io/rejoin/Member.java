@@ -61,17 +61,21 @@ public final class Member implements AutoCloseable {
   }
 
   /**
-   * How many bytes the worker has sent through the bridge in this version, to all its peers
-   * together. Exact: a rank that repeats the version counts the same. Its peers may be ahead; no
-   * XGBoost call may be in progress.
+   * Bytes that this version adds to the agent's logs for this rank alone: what the worker has sent
+   * through the bridge, to all its peers together, and short results of hooked calls. Exact: a rank
+   * that repeats the version counts the same. Its peers may be ahead; no XGBoost call may be in
+   * progress.
    */
-  public long sent() {
-    return Native.memberSent(open());
+  public long logged() {
+    return Native.memberLogged(open());
   }
 
-  /** Bytes of the results that the worker was given by hooked calls in this version; exact, too. */
-  public long results() {
-    return Native.memberResults(open());
+  /**
+   * Bytes of the results of hooked calls in this version of which the agent keeps one copy for all
+   * its ranks; exact, too.
+   */
+  public long loggedTogether() {
+    return Native.memberLoggedTogether(open());
   }
 
   /**

@@ -95,11 +95,11 @@ final class Native {
   static native void memberEnter(
       long member, int version, int round, byte[] checkpoint, byte[] local, boolean complete);
 
-  /** Bytes that the worker has sent in this version, when all that it wrote is counted. */
-  static native long memberSent(long member);
+  /** Bytes that this version logs for the rank alone, when all that its worker wrote is counted. */
+  static native long memberLogged(long member);
 
-  /** Bytes of the results that it was given by hooked calls in this version. */
-  static native long memberResults(long member);
+  /** Bytes of results that this version logs once for all ranks of the agent. */
+  static native long memberLoggedTogether(long member);
 
   /** Reports the end, rank 0 with the result, and waits until it is reached by all. */
   static native void memberFinish(

@@ -33,6 +33,7 @@ public final class CheckpointRhythm implements Serializable {
   private static final int MOST_ROUNDS = 128;
   private static final int RELOAD_ROUNDS = 10;
   private static final int KEPT_INTERVALS = 2;
+  private static final int SAFE_TIMES = 4;
 
   private final int fixedRounds;
   private final long bytesPerRound;
@@ -79,16 +80,24 @@ public final class CheckpointRhythm implements Serializable {
   }
 
   /**
-   * Bytes of an agent's logs, each of whose ranks has sent so much through the bridge and was given
-   * so much by its collectives.
+   * Bytes of an agent's logs, which keep so much for each of its ranks, and so much for all of them
+   * together.
    */
-  long logged(long sent, long results) {
-    return sent * ranksOfAnAgent + results;
+  long logged(long each, long together) {
+    return each * ranksOfAnAgent + together;
   }
 
-  /** Whether it has to be known what a round logs, after a checkpoint of so many bytes. */
-  boolean asksForLogged(long checkpointBytes) {
-    return logBytes < Long.MAX_VALUE && roundsAfter(checkpointBytes, 0) > 1 && fixedRounds == 0;
+  /**
+   * Whether the ranks have to agree anew on what a round logs, after a checkpoint of so many bytes:
+   * while nothing is known, and where logs of four times what is known would not fit.
+   *
+   * @param loggedPerRound what they have agreed on before; 0 for nothing
+   */
+  boolean asksForLogged(long checkpointBytes, long loggedPerRound) {
+    long rounds = roundsAfter(checkpointBytes, 0);
+    boolean matters = logBytes < Long.MAX_VALUE && rounds > 1 && fixedRounds == 0;
+    long safe = logBytes / KEPT_INTERVALS / SAFE_TIMES / Math.max(1, rounds);
+    return matters && (loggedPerRound == 0 || loggedPerRound > safe);
   }
 
   /**

@@ -267,9 +267,9 @@ final class Incarnation {
     }
 
     private int nextCheckpoint() {
-      long sent = checkpoint == null ? 0 : checkpoint.loggedPerRound();
+      long logged = checkpoint == null ? 0 : checkpoint.loggedPerRound();
       return progress.round()
-          + spec.rhythm().roundsAfter(checkpoint == null ? 0 : checkpoint.length(), sent);
+          + spec.rhythm().roundsAfter(checkpoint == null ? 0 : checkpoint.length(), logged);
     }
 
     private void trainOneRound() throws XGBoostError {
@@ -336,10 +336,10 @@ final class Incarnation {
     private Checkpoint withLogged(byte[] global, byte[] model) {
       long known = checkpoint == null ? 0 : checkpoint.loggedPerRound();
       Checkpoint next = new Checkpoint(global, model, known);
-      if (done() || !spec.rhythm().asksForLogged(next.length())) {
+      if (done() || !spec.rhythm().asksForLogged(next.length(), known)) {
         return next;
       }
-      long logged = spec.rhythm().logged(member.sent(), member.results());
+      long logged = spec.rhythm().logged(member.logged(), member.loggedTogether());
       float mine = (float) logged / (progress.round() - began);
       float most = Communicator.allReduce(new float[] {mine}, Communicator.OpType.MAX)[0];
       return new Checkpoint(global, model, (long) most);

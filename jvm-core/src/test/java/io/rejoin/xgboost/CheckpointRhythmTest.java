@@ -51,17 +51,26 @@ class CheckpointRhythmTest {
   @Test
   void what_a_round_logs_is_asked_for_only_where_it_can_change_the_interval() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000);
-    assertFalse(rhythm.asksForLogged(1_000_000_000));
-    assertTrue(rhythm.withLogs(1, 1).asksForLogged(1_000_000_000));
-    assertFalse(rhythm.withLogs(1, 1).asksForLogged(300_000));
-    assertFalse(CheckpointRhythm.of(KEEPS, 5, 0).withLogs(1, 1).asksForLogged(1_000_000_000));
-    assertFalse(CheckpointRhythm.of(RELOADS, 0, 0).withLogs(1, 1).asksForLogged(1_000_000_000));
+    assertFalse(rhythm.asksForLogged(1_000_000_000, 0));
+    assertTrue(rhythm.withLogs(1, 1).asksForLogged(1_000_000_000, 0));
+    assertFalse(rhythm.withLogs(1, 1).asksForLogged(300_000, 0));
+    assertFalse(CheckpointRhythm.of(KEEPS, 5, 0).withLogs(1, 1).asksForLogged(1_000_000_000, 0));
+    assertFalse(CheckpointRhythm.of(RELOADS, 0, 0).withLogs(1, 1).asksForLogged(1_000_000_000, 0));
   }
 
   @Test
   void an_agent_logs_results_once_and_what_goes_through_the_bridge_for_each_of_its_ranks() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 0).withLogs(100_000_000, 4);
     assertEquals(4 * 1_000 + 50, rhythm.logged(1_000, 50));
+  }
+
+  @Test
+  void the_ranks_agree_anew_only_where_what_they_know_leaves_little_room() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(KEEPS, 0, 20_000_000).withLogs(80_000_000, 1);
+    assertEquals(4, rhythm.roundsAfter(1_000_000, 0));
+    assertTrue(rhythm.asksForLogged(1_000_000, 0), "nothing is known");
+    assertFalse(rhythm.asksForLogged(1_000_000, 2_500_000), "four times as much would fit");
+    assertTrue(rhythm.asksForLogged(1_000_000, 2_500_001));
   }
 
   @Test

@@ -59,7 +59,7 @@ impl Commons {
         }
         let Among { budget, shelf, held } = &*self.among;
         let mut held = held.lock();
-        // Nothing is dropped under this lock but what has no other holder left: a result's own end takes it too.
+        // No result may be dropped under this lock: its end takes it, too.
         match held.get(&key).and_then(Weak::upgrade) {
             Some(there) if there.bytes.len() == result.len() => {
                 drop(held);

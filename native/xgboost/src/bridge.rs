@@ -148,8 +148,10 @@ impl Bridge {
             Some(engine) => {
                 let waits = engine::with(&engine, &self.waker, |engine| engine.obey_here(command));
                 drop(engine);
-                if waits == Some(true) {
-                    wake(&self.waker);
+                match waits {
+                    Some(true) => wake(&self.waker),
+                    Some(false) => {}
+                    None => return Err(self.failure(member.0, member.1).unwrap_or_else(panicked)),
                 }
             }
             None => self.command(command),
@@ -212,9 +214,13 @@ fn wake(waker: &Waker) {
     }
 }
 
+fn panicked() -> Error {
+    Error::new(Code::Internal, "the bridge's thread has panicked; its message stands in the log")
+}
+
 /// The thread has panicked. Nobody may wait for it.
 fn died(shared: &Shared) {
-    let error = Error::new(Code::Internal, "the bridge's thread has panicked; its message stands in the log");
+    let error = panicked();
     let agent = shared.agent();
     for member in std::mem::take(&mut *shared.members.lock()) {
         shared.fail(member, &error);

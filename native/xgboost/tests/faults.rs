@@ -54,6 +54,17 @@ fn a_stop_that_never_comes_only_delays() {
 }
 
 #[test]
+fn a_rank_that_is_halted_as_it_enters_a_version_goes_on_when_its_time_is_over() {
+    for action in [Action::Stop, Action::Delay { millis: 50 }] {
+        let world = World::new(&[0, 1]);
+        let shape = Shape::new(WireVariant::From33);
+        world.agent(1).bridge.faults(vec![rule(in_version(2, 0), action)]);
+        all_done(vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)]);
+        assert_eq!(struck(&world), 1);
+    }
+}
+
+#[test]
 fn a_cut_link_is_reported_and_a_new_one_goes_on_where_it_ended() {
     let world = World::new(&[0, 1]);
     let shape = Shape::new(WireVariant::From33);

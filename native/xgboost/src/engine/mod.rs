@@ -150,10 +150,14 @@ impl Engine {
         self.kick_all();
     }
 
-    /// Does what was asked on the asking thread, after all that was asked before. Whether somebody waits for more.
+    /// Does what was asked on the asking thread, after all that was asked before. Whether somebody waits for more. Once the bridge is over
+    /// nothing is done, and who waits for the answer is told by its closed reply.
     pub(crate) fn obey_here(&mut self, command: Command) -> bool {
         while let Ok(earlier) = self.commands.try_recv() {
             self.obey(earlier);
+        }
+        if self.over {
+            return false;
         }
         self.obey(command);
         self.move_all();

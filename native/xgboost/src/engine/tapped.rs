@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::bridge::InPlace;
 use crate::channel::Road;
+use crate::seat::{Halt, Seat};
 use crate::shared::Member;
 use crate::tap::calls::{self, Tap};
 use crate::tap::Kick;
@@ -103,9 +104,10 @@ impl Engine {
         }
     }
 
-    /// Whether this engine's thread has something to do.
+    /// Whether this engine's thread has something to do, now or at a moment that it may not know of yet.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.busy.is_empty() || !self.graves.is_empty()
+        let waits_for_time = |seat: &Seat| matches!(seat.halt, Halt::Until(_));
+        !self.busy.is_empty() || !self.graves.is_empty() || self.seats.iter().any(waits_for_time)
     }
 
     /// Wakes all worker's threads that wait: something may have changed for them.

@@ -89,7 +89,8 @@ public final class CheckpointRhythm implements Serializable {
 
   /**
    * Whether the ranks have to agree anew on what a round logs, after a checkpoint of so many bytes:
-   * while nothing is known, and where logs of four times what is known would not fit.
+   * while nothing is known, and where logs of four times what is known would not fit. Should later
+   * rounds log more than that, the logs go to disk, which is slower and no harm.
    *
    * @param loggedPerRound what they have agreed on before; 0 for nothing
    */

@@ -117,7 +117,7 @@ final class TrainingBench {
 
   private void withoutRecovery() throws IOException, XGBoostError {
     report.title(
-        "Recovery on, and off (checkpoints of one byte every 8 rounds), through the hook,"
+        "Recovery on, and off (checkpoints of one byte, every 8 rounds at most), through the hook,"
             + " milliseconds");
     for (boolean threads : new boolean[] {false, true}) {
       for (Shape shape : shapes(4)) {

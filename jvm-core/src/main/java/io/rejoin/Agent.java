@@ -1,5 +1,6 @@
 package io.rejoin;
 
+import io.rejoin.settings.SettingValues;
 import java.io.Serializable;
 import java.util.LinkedHashMap;
 import java.util.Map;
@@ -106,25 +107,17 @@ public final class Agent implements AutoCloseable {
       return set("executor", executor).set("host", address).set("hostname", hostname);
     }
 
-    /** Ports to listen on: {@code 0} for any, or {@code first-last}. */
-    public Settings ports(String ports) {
-      return set("ports", ports);
-    }
-
-    /** How long the tracker may be out of reach at the start before a join fails (30 s). */
-    public Settings trackerTimeout(long millis) {
-      return set("tracker.millis", Long.toString(millis));
+    /**
+     * What a user has set ({@link io.rejoin.settings.CommonSettings}); defaults count otherwise.
+     */
+    public Settings with(SettingValues set) {
+      values.putAll(set.forAgent());
+      return this;
     }
 
     /** Directory for logs that don't fit into memory. */
     public Settings spillDirectory(String directory) {
       return set("spill.dir", directory);
-    }
-
-    /** Budget of the logs, in bytes. */
-    public Settings logs(long memoryBytes, long diskBytes) {
-      return set("log.memory.bytes", Long.toString(memoryBytes))
-          .set("log.disk.bytes", Long.toString(diskBytes));
     }
 
     /**
@@ -145,29 +138,6 @@ public final class Agent implements AutoCloseable {
      */
     public Settings ownCopies(int copies) {
       return set("own.copies", Integer.toString(copies));
-    }
-
-    /** Whether links are encrypted (they are always authenticated). */
-    public Settings encrypt(boolean encrypt) {
-      return set("encrypt", Boolean.toString(encrypt));
-    }
-
-    /**
-     * Whether XGBoost's socket calls may be served in the thread that makes them (the default),
-     * instead of through sockets on loopback. Where the loaded XGBoost doesn't allow it, sockets
-     * are used anyway.
-     */
-    public Settings inPlace(boolean inPlace) {
-      return set("inplace", Boolean.toString(inPlace));
-    }
-
-    /**
-     * Whether XGBoost's collectives may be served by Rejoin's own (the default), where the loaded
-     * XGBoost of every rank allows it: all ranks of a job do it, or none. XGBoost's native library
-     * has to be loaded before {@link Agent#join}.
-     */
-    public Settings hook(boolean hook) {
-      return set("hook", hook ? "auto" : "off");
     }
 
     private Settings set(String key, String value) {

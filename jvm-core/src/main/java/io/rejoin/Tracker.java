@@ -1,5 +1,6 @@
 package io.rejoin;
 
+import io.rejoin.settings.SettingValues;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Optional;
@@ -117,24 +118,12 @@ public final class Tracker implements AutoCloseable {
       values.put("host", host);
     }
 
-    /** Ports to listen on: {@code 0} for any, or {@code first-last}. */
-    public Settings ports(String ports) {
-      return set("ports", ports);
-    }
-
-    /** Between two heartbeats (200 ms), and the silence after which an agent is lost (1500 ms). */
-    public Settings heartbeat(long everyMillis, long lostMillis) {
-      return set("heartbeat.millis", everyMillis).set("lost.millis", lostMillis);
-    }
-
-    /** How long an agent without a tracker keeps what it holds (60 s). */
-    public Settings lease(long millis) {
-      return set("lease.millis", millis);
-    }
-
-    /** How long a rank may be missing before the job ends with an error (10 minutes). */
-    public Settings membersTimeout(long millis) {
-      return set("members.millis", millis);
+    /**
+     * What a user has set ({@link io.rejoin.settings.CommonSettings}); defaults count otherwise.
+     */
+    public Settings with(SettingValues set) {
+      values.putAll(set.forTracker());
+      return this;
     }
 
     /**
@@ -142,21 +131,12 @@ public final class Tracker implements AutoCloseable {
      * 1, and the name of the setting that raises it.
      */
     public Settings deaths(int limit, String setting) {
-      return set("deaths.limit", limit).set("deaths.setting", setting);
-    }
-
-    /** Whether links are encrypted (they are always authenticated). */
-    public Settings encrypt(boolean encrypt) {
-      return set("encrypt", Boolean.toString(encrypt));
+      return set("deaths.limit", Integer.toString(limit)).set("deaths.setting", setting);
     }
 
     /** Faults for tests and the demo, see {@link Faults}. */
     public Settings faults(Faults faults) {
       return set("faults", faults.toString());
-    }
-
-    private Settings set(String key, long value) {
-      return set(key, Long.toString(value));
     }
 
     private Settings set(String key, String value) {

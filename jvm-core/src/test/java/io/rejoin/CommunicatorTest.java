@@ -5,10 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.settings.CommonSettings;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -123,7 +125,9 @@ class CommunicatorTest {
     Agent.Settings settings;
     try (Tracker tracker = tracker(1)) {
       settings = new Agent.Settings(tracker.address()).place("here", "127.0.0.1", "localhost");
-      settings.logs(20_000, 0).spillDirectory(System.getProperty("java.io.tmpdir"));
+      settings
+          .with(CommonSettings.of(Map.of("log.memory", "20000", "log.disk", "1")))
+          .spillDirectory(System.getProperty("java.io.tmpdir"));
       try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         Executable many =

@@ -10,6 +10,7 @@ import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.Secret;
 import io.rejoin.TrainingEvent.Kind;
+import io.rejoin.settings.CommonSettings;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -212,7 +213,7 @@ class BadSurroundingsIT {
         new Agent.Settings(tracker)
             .place("elsewhere", LOOPBACK.getHostAddress(), "localhost")
             .spillDirectory(spill.toString())
-            .trackerTimeout(1_500);
+            .with(CommonSettings.of(Map.of("tracker.timeout", "1500ms")));
     try (Agent agent = Agent.open(JobId.random(), Secret.random(), settings)) {
       return assertThrows(
           RejoinException.class, () -> agent.join(0, 0, 0, "terms", 10_000, Optional::empty));

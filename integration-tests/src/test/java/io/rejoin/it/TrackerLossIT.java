@@ -11,8 +11,10 @@ import io.rejoin.Member;
 import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.Secret;
+import io.rejoin.settings.CommonSettings;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Map;
 import java.util.Optional;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
@@ -32,7 +34,7 @@ class TrackerLossIT {
         new Agent.Settings(tracker)
             .place("here", "127.0.0.1", "localhost")
             .spillDirectory(folder.toString())
-            .trackerTimeout(trackerTimeoutMillis));
+            .with(CommonSettings.of(Map.of("tracker.timeout", trackerTimeoutMillis + "ms"))));
   }
 
   @Test

@@ -3,6 +3,7 @@ package io.rejoin.it;
 import io.rejoin.JobId;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
+import io.rejoin.settings.CommonSettings;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -11,6 +12,7 @@ import java.io.ObjectOutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Map;
 
 /** A tracker in a process of its own, to be killed. */
 final class TrackerProcess implements AutoCloseable {
@@ -71,7 +73,8 @@ final class TrackerProcess implements AutoCloseable {
         secret = (Secret) in.readObject();
       }
       Tracker.Settings settings =
-          new Tracker.Settings(1, "127.0.0.1").lease(Long.parseLong(arguments[1]));
+          new Tracker.Settings(1, "127.0.0.1")
+              .with(CommonSettings.of(Map.of("lease", arguments[1] + "ms")));
       try (Tracker tracker = Tracker.open(job, secret, settings)) {
         System.out.println(ADDRESS + tracker.address());
         for (; ; ) {

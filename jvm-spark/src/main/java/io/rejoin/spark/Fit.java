@@ -8,9 +8,12 @@ import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
 import io.rejoin.xgboost.CheckpointRhythm;
 import io.rejoin.xgboost.TrainingResult;
 import io.rejoin.xgboost.TrainingSpec;
+import io.rejoin.xgboost.XgboostSettings;
 import io.rejoin.xgboost.XgboostVersion;
 import java.util.ArrayList;
 import java.util.List;
@@ -56,14 +59,15 @@ final class Fit<M extends Model<M>> {
   M run() {
     Surroundings.refuseConnect(dataset);
     SparkContext context = dataset.sparkSession().sparkContext();
-    Settings settings = Settings.of(dataset.sparkSession());
+    SettingValues set = SparkSettings.of(dataset.sparkSession());
     XgboostVersion version = XgboostVersion.loaded();
     StockMembers.check(version);
-    NativeLibrary.logLevel(settings.logLevel());
+    NativeLibrary.logLevel(set.text(CommonSettings.LOG_LEVEL));
     Dataset<?> validated = stock.validated(dataset);
     RuntimeParams runtime = stock.runtime(context.isLocal());
     Surroundings surroundings = new Surroundings(context, runtime);
     surroundings.check(stock.wantsGpu(validated));
+    SettingValues settings = surroundings.stockFirst(set);
 
     try (GangAdmission.Seats seats =
         GangAdmission.of(context).admit(context, runtime.numWorkers(), settings)) {
@@ -73,7 +77,7 @@ final class Fit<M extends Model<M>> {
   }
 
   private TrainingResult train(
-      Settings settings,
+      SettingValues settings,
       XgboostVersion version,
       RuntimeParams runtime,
       Surroundings surroundings,
@@ -92,8 +96,12 @@ final class Fit<M extends Model<M>> {
         inputs.add(evaluation);
       }
       CheckpointRhythm rhythm =
-          CheckpointRhythm.of(version, settings.checkpointRounds(), rows.largestPartitionBytes())
-              .withLogs(settings.logMemoryBytes(), surroundings.mostRanksOfAnExecutor());
+          CheckpointRhythm.of(
+                  version,
+                  (int) settings.number(XgboostSettings.CHECKPOINT_ROUNDS),
+                  rows.largestPartitionBytes())
+              .withLogs(
+                  settings.number(CommonSettings.LOG_MEMORY), surroundings.mostRanksOfAnExecutor());
       TrainingSpec spec =
           new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())
@@ -108,7 +116,7 @@ final class Fit<M extends Model<M>> {
 
   private TrainingResult runGang(
       JobId job,
-      Settings settings,
+      SettingValues settings,
       Surroundings surroundings,
       TrainingSpec spec,
       ColumnIndices columns,
@@ -119,23 +127,11 @@ final class Fit<M extends Model<M>> {
     Secret secret = Secret.random();
     Tracker.Settings trackerSettings =
         new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerHost()))
-            .ports(surroundings.trackerPorts(settings))
-            .heartbeat(settings.heartbeatMillis(), settings.lostMillis())
-            .lease(settings.leaseMillis())
-            .membersTimeout(surroundings.membersMillis(settings))
+            .with(settings)
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
-            .encrypt(settings.encrypt())
             .faults(faults);
-    try (Tracker tracker =
-        open(job, secret, trackerSettings, surroundings.trackerPorts(settings))) {
-      Agent.Settings agentSettings =
-          new Agent.Settings(tracker.address())
-              .ports(settings.agentPorts())
-              .trackerTimeout(settings.trackerMillis())
-              .logs(settings.logMemoryBytes(), settings.logDiskBytes())
-              .encrypt(settings.encrypt())
-              .inPlace(settings.inPlace())
-              .hook(settings.hook());
+    try (Tracker tracker = open(job, secret, trackerSettings, settings)) {
+      Agent.Settings agentSettings = new Agent.Settings(tracker.address()).with(settings);
       GangTask task = new GangTask(job, secret, agentSettings, spec, settings);
       GangRdd gang =
           new GangRdd(
@@ -156,11 +152,12 @@ final class Fit<M extends Model<M>> {
     }
   }
 
-  private static Tracker open(JobId job, Secret secret, Tracker.Settings settings, String ports) {
+  private static Tracker open(
+      JobId job, Secret secret, Tracker.Settings trackerSettings, SettingValues settings) {
     try {
-      return Tracker.open(job, secret, settings);
+      return Tracker.open(job, secret, trackerSettings);
     } catch (RejoinException e) {
-      throw Settings.portsAreTaken("tracker.ports", ports, e);
+      throw settings.portsAreTaken(CommonSettings.TRACKER_PORTS, e);
     }
   }
 

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import io.rejoin.settings.SettingValues;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Map;
@@ -35,7 +36,7 @@ final class GangAdmission {
    * @throws RejoinException BAD_ARGUMENT when the cluster doesn't have so many slots in time;
    *     TIMED_OUT when other gangs don't end in time; CANCELLED when the thread is interrupted
    */
-  Seats admit(SparkContext context, int workers, Settings settings) {
+  Seats admit(SparkContext context, int workers, SettingValues settings) {
     Object ticket = new Object();
     long queued = System.nanoTime();
     long since = queued;
@@ -52,14 +53,15 @@ final class GangAdmission {
           }
           if (enough) {
             since = System.nanoTime();
-          } else if (context.isLocal() || millisSince(since) > settings.slotsMillis()) {
+          } else if (context.isLocal()
+              || millisSince(since) > settings.number(SparkSettings.SLOTS_TIMEOUT)) {
             throw tooFew(context, workers, slots, settings);
           }
-          if (millisSince(queued) > settings.queueMillis()) {
+          if (millisSince(queued) > settings.number(SparkSettings.QUEUE_TIMEOUT)) {
             throw new RejoinException(
                 RejoinException.Code.TIMED_OUT,
                 "waited "
-                    + settings.queueMillis()
+                    + settings.number(SparkSettings.QUEUE_TIMEOUT)
                     + " ms (spark.rejoin.queue.timeout) for "
                     + workers
                     + " slots; other fits of this application hold "
@@ -107,7 +109,7 @@ final class GangAdmission {
   }
 
   private static RejoinException tooFew(
-      SparkContext context, int workers, int slots, Settings settings) {
+      SparkContext context, int workers, int slots, SettingValues settings) {
     return new RejoinException(
         RejoinException.Code.BAD_ARGUMENT,
         workers
@@ -118,7 +120,9 @@ final class GangAdmission {
             + " slots"
             + (context.isLocal()
                 ? ""
-                : " (after " + settings.slotsMillis() + " ms, spark.rejoin.slots.timeout)")
+                : " (after "
+                    + settings.number(SparkSettings.SLOTS_TIMEOUT)
+                    + " ms, spark.rejoin.slots.timeout)")
             + "; set numWorkers to at most "
             + slots
             + ", or "

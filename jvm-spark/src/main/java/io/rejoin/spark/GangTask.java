@@ -6,6 +6,8 @@ import io.rejoin.JobId;
 import io.rejoin.NativeLibrary;
 import io.rejoin.RejoinException;
 import io.rejoin.Secret;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
 import io.rejoin.xgboost.Matrices;
 import io.rejoin.xgboost.Seat;
 import io.rejoin.xgboost.TrainingLoop;
@@ -32,48 +34,42 @@ final class GangTask implements Serializable {
   private final Secret secret;
   private final Agent.Settings agentSettings;
   private final TrainingSpec spec;
-  private final long joinMillis;
-  private final long finishMillis;
-  private final String agentPorts;
-  private final String logLevel;
+  private final SettingValues settings;
 
   GangTask(
       JobId job,
       Secret secret,
       Agent.Settings agentSettings,
       TrainingSpec spec,
-      Settings settings) {
+      SettingValues settings) {
     this.job = job;
     this.secret = secret;
     this.agentSettings = agentSettings;
     this.spec = spec;
-    this.joinMillis = settings.membersMillis();
-    this.finishMillis = settings.membersMillis();
-    this.agentPorts = settings.agentPorts();
-    this.logLevel = settings.logLevel();
+    this.settings = settings;
   }
 
   /** Trains; returns at the job's end. */
   void run(TaskContext context, Matrices.Source source) {
-    NativeLibrary.logLevel(logLevel);
+    NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     SparkEnv env = SparkEnv.get();
     String host = env.blockManager().blockManagerId().host();
     // It is there, and Spark removes it; logs are files without a name, so they need no folder of
     // their own.
     File spill = env.blockManager().diskBlockManager().localDirs()[0];
-    Agent.Settings settings =
+    Agent.Settings here =
         agentSettings
             .copy()
             .place(env.executorId(), address(host), host)
             .spillDirectory(spill.getPath());
-    Agent agent = agent(env.executorId(), settings, context);
+    Agent agent = agent(env.executorId(), here, context);
     Seat seat =
         new Seat(
             context.partitionId(),
             context.stageAttemptNumber(),
             context.attemptNumber(),
-            joinMillis,
-            finishMillis);
+            settings.number(CommonSettings.MEMBERS_TIMEOUT),
+            settings.number(CommonSettings.MEMBERS_TIMEOUT));
     try {
       new TrainingLoop(agent, spec)
           .run(
@@ -119,14 +115,14 @@ final class GangTask implements Serializable {
    * for as long as the driver may need to hear (on Spark's bus) of a first try that failed, and to
    * end the job: it would use up Spark's tries for nothing otherwise.
    */
-  private Agent agent(String executor, Agent.Settings settings, TaskContext context) {
+  private Agent agent(String executor, Agent.Settings here, TaskContext context) {
     long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
     while (true) {
       try {
-        return Agents.of(job, executor, secret, settings);
+        return Agents.of(job, executor, secret, here);
       } catch (RejoinException e) {
         if (context.stageAttemptNumber() == 0 && context.attemptNumber() == 0) {
-          throw Settings.portsAreTaken("agent.ports", agentPorts, e);
+          throw settings.portsAreTaken(CommonSettings.AGENT_PORTS, e);
         }
         if (e.code().willRepeat()) {
           awaitTheEnd(context, deadline);

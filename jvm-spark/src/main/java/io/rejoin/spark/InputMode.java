@@ -1,6 +1,5 @@
 package io.rejoin.spark;
 
-import io.rejoin.RejoinException;
 import java.util.Locale;
 
 /** How a restarted rank gets the same rows in the same order again ({@code spark.rejoin.input}). */
@@ -15,14 +14,8 @@ enum InputMode {
   /** They are written to Spark's checkpoint directory. */
   CHECKPOINT;
 
+  /** By the setting's value, which has been checked. */
   static InputMode of(String text) {
-    for (InputMode mode : values()) {
-      if (mode.name().equals(text.trim().toUpperCase(Locale.ROOT))) {
-        return mode;
-      }
-    }
-    throw new RejoinException(
-        RejoinException.Code.BAD_ARGUMENT,
-        "spark.rejoin.input is \"" + text + "\"; expected replicate, reread or checkpoint");
+    return valueOf(text.toUpperCase(Locale.ROOT));
   }
 }

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import io.rejoin.settings.SettingValues;
 import java.lang.reflect.InvocationTargetException;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -38,11 +39,11 @@ final class InputPreparation {
   private static final Logger LOG = LoggerFactory.getLogger(InputPreparation.class);
   private static final int FILLS = 4;
 
-  private final Settings settings;
+  private final SettingValues settings;
   private final SparkSession session;
   private final SparkContext context;
 
-  InputPreparation(Settings settings, SparkSession session) {
+  InputPreparation(SettingValues settings, SparkSession session) {
     this.settings = settings;
     this.session = session;
     this.context = session.sparkContext();
@@ -88,7 +89,7 @@ final class InputPreparation {
     JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(new RowBlocks.Pack(schema));
     JavaRDD<byte[]> stored = blocks.mapPartitions(new BlockCompression.Compress());
     stored.setName("rejoin " + what + " input");
-    switch (settings.input()) {
+    switch (InputMode.of(settings.text(SparkSettings.INPUT))) {
       case REPLICATE:
         return replicate(what, schema, stored, shape);
       case CHECKPOINT:
@@ -113,7 +114,7 @@ final class InputPreparation {
     for (int fill = 1; ; fill++) {
       // Asked again each time: executors come and go.
       int executors = executors().size();
-      int copies = Math.max(1, Math.min(settings.replicas(), executors));
+      int copies = Math.max(1, Math.min((int) settings.number(SparkSettings.REPLICAS), executors));
       stored.persist(StorageLevel.apply(true, false, false, false, copies));
       int fewest = 0;
       try {

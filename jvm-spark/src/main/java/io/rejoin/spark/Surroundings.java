@@ -1,6 +1,8 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
@@ -111,16 +113,15 @@ final class Surroundings {
     return driver.isEmpty() ? SparkEnv.get().blockManager().blockManagerId().host() : driver;
   }
 
-  /** The stock estimator's port if it has one. */
-  String trackerPorts(Settings settings) {
+  /** The settings, but for the tracker's port and timeout where the stock estimator has them. */
+  SettingValues stockFirst(SettingValues settings) {
     int port = runtime.trackerConf().port();
-    return port > 0 ? port + "-" + port : settings.trackerPorts();
-  }
-
-  /** The stock estimator's patience (seconds) with ranks that are missing, if it has one. */
-  long membersMillis(Settings settings) {
     int seconds = runtime.trackerConf().timeout();
-    return seconds > 0 ? seconds * 1000L : settings.membersMillis();
+    SettingValues values = settings;
+    if (port > 0) {
+      values = values.with(CommonSettings.TRACKER_PORTS, port + "-" + port);
+    }
+    return seconds > 0 ? values.with(CommonSettings.MEMBERS_TIMEOUT, seconds + "s") : values;
   }
 
   private static RejoinException bad(String message) {

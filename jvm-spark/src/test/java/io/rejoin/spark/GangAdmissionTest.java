@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import io.rejoin.settings.SettingValues;
 import java.util.Collections;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
@@ -19,7 +20,7 @@ import org.junit.jupiter.api.Test;
 class GangAdmissionTest {
   private static SparkSession session;
 
-  private final Settings settings = Settings.of(Collections.emptyMap());
+  private final SettingValues settings = SparkSettings.of(Collections.emptyMap());
 
   @BeforeAll
   static void start() {
@@ -84,7 +85,8 @@ class GangAdmissionTest {
 
   @Test
   void the_queue_has_an_end() {
-    Settings hasty = Settings.of(Collections.singletonMap("spark.rejoin.queue.timeout", "200ms"));
+    SettingValues hasty =
+        SparkSettings.of(Collections.singletonMap("spark.rejoin.queue.timeout", "200ms"));
     try (GangAdmission.Seats all = GangAdmission.of(context()).admit(context(), 3, settings)) {
       assertFalse(all == null);
       CompletableFuture<GangAdmission.Seats> late =

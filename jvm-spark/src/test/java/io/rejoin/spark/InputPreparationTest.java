@@ -36,7 +36,7 @@ class InputPreparationTest {
 
   private static InputPreparation with(String mode) {
     return new InputPreparation(
-        Settings.of(Collections.singletonMap("spark.rejoin.input", mode)), session);
+        SparkSettings.of(Collections.singletonMap("spark.rejoin.input", mode)), session);
   }
 
   private static StockEstimator stock() {

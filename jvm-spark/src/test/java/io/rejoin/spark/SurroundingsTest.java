@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
 import io.rejoin.spark.connect.ConnectDataset;
 import java.util.Map;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
@@ -62,14 +64,15 @@ class SurroundingsTest {
 
   @Test
   void the_stock_settings_of_a_tracker_win_over_ours() {
-    Settings ours =
-        Settings.of(
+    SettingValues ours =
+        SparkSettings.of(
             Map.of(
                 "spark.rejoin.tracker.ports", "40000-40010",
                 "spark.rejoin.members.timeout", "7min"));
     assertEquals("127.0.0.1", surroundings().trackerHost());
-    assertEquals("40000-40010", surroundings().trackerPorts(ours));
-    assertEquals(420_000, surroundings().membersMillis(ours));
+    SettingValues kept = surroundings().stockFirst(ours);
+    assertEquals("40000-40010", kept.text(CommonSettings.TRACKER_PORTS));
+    assertEquals(420_000, kept.number(CommonSettings.MEMBERS_TIMEOUT));
 
     XGBoostClassifier classifier = LocalSpark.classifier(2, 2);
     classifier.setRabitTrackerHostIp("127.0.0.2");
@@ -78,7 +81,8 @@ class SurroundingsTest {
     StockEstimator stock = StockEstimator.of(classifier, ParamMap.empty());
     Surroundings theirs = new Surroundings(session.sparkContext(), stock.runtime(true));
     assertEquals("127.0.0.2", theirs.trackerHost());
-    assertEquals("31234-31234", theirs.trackerPorts(ours));
-    assertEquals(90_000, theirs.membersMillis(ours));
+    SettingValues stocks = theirs.stockFirst(ours);
+    assertEquals("31234-31234", stocks.text(CommonSettings.TRACKER_PORTS));
+    assertEquals(90_000, stocks.number(CommonSettings.MEMBERS_TIMEOUT));
   }
 }

@@ -7,8 +7,10 @@ import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import io.rejoin.xgboost.XgboostSettings;
 import java.io.Serializable;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.function.Consumer;
 
@@ -44,11 +46,11 @@ final class Cast implements AutoCloseable {
     this.checkpointRounds = checkpointRounds;
     tracker =
         Tracker.open(
-            job,
-            secret,
-            new Tracker.Settings(shape.world(), here.address()).encrypt(false).faults(faults));
+            job, secret, new Tracker.Settings(shape.world(), here.address()).faults(faults));
     timeline = Timeline.of(tracker, listener);
-    settings = new Agent.Settings(tracker.address()).encrypt(false).hook(hook);
+    settings =
+        new Agent.Settings(tracker.address())
+            .with(XgboostSettings.of(Map.of("hook", hook ? "auto" : "off")));
   }
 
   /** Starts these ranks in this process. */

@@ -1,0 +1,93 @@
+package io.rejoin.settings;
+
+import io.rejoin.RejoinException;
+import java.io.Serializable;
+import java.util.Collections;
+import java.util.LinkedHashMap;
+import java.util.Map;
+
+/**
+ * What a user has set, checked; immutable, and sent to tasks as it is. Errors name settings as the
+ * user does.
+ */
+public final class SettingValues implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  private final String prefix;
+  private final LinkedHashMap<String, Object> values = new LinkedHashMap<>();
+  private final LinkedHashMap<String, String> tracker = new LinkedHashMap<>();
+  private final LinkedHashMap<String, String> agent = new LinkedHashMap<>();
+
+  SettingValues(String prefix) {
+    this.prefix = prefix;
+  }
+
+  /** The full name of a setting, for messages. */
+  public String name(Setting setting) {
+    return prefix + setting.name();
+  }
+
+  /** A time in milliseconds, a size in bytes, or a whole number. */
+  public long number(Setting setting) {
+    return (Long) value(setting);
+  }
+
+  /** A flag. */
+  public boolean flag(Setting setting) {
+    return (Boolean) value(setting);
+  }
+
+  /** A choice, or ports. */
+  public String text(Setting setting) {
+    return (String) value(setting);
+  }
+
+  /** The same with another value for one setting, where something else of the framework decides. */
+  public SettingValues with(Setting setting, String text) {
+    SettingValues other = new SettingValues(prefix);
+    other.values.putAll(values);
+    other.tracker.putAll(tracker);
+    other.agent.putAll(agent);
+    other.put(setting, text);
+    return other;
+  }
+
+  /** What the native tracker is told, by its keys. */
+  public Map<String, String> forTracker() {
+    return Collections.unmodifiableMap(tracker);
+  }
+
+  /** What a native agent is told, by its keys. */
+  public Map<String, String> forAgent() {
+    return Collections.unmodifiableMap(agent);
+  }
+
+  /**
+   * What a failure to listen means where only the ports of this setting may be used: the range is
+   * to be changed. Any other failure stays what it is.
+   */
+  public RejoinException portsAreTaken(Setting ports, RejoinException failure) {
+    if (text(ports).equals("0") || failure.code() != RejoinException.Code.IO) {
+      return failure;
+    }
+    return new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT,
+        failure.text() + " (" + name(ports) + " is " + text(ports) + ")",
+        failure);
+  }
+
+  void put(Setting setting, String text) {
+    Object value = setting.type().read(name(setting), text);
+    values.put(setting.name(), value);
+    setting.trackerKey().ifPresent(key -> tracker.put(key, value.toString()));
+    setting.agentKey().ifPresent(key -> agent.put(key, value.toString()));
+  }
+
+  private Object value(Setting setting) {
+    Object value = values.get(setting.name());
+    if (value == null) {
+      throw new IllegalArgumentException("there is no setting " + name(setting));
+    }
+    return value;
+  }
+}

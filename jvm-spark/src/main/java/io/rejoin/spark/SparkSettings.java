@@ -1,0 +1,107 @@
+package io.rejoin.spark;
+
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.Setting;
+import io.rejoin.settings.SettingTable;
+import io.rejoin.settings.SettingType;
+import io.rejoin.settings.SettingValues;
+import io.rejoin.xgboost.XgboostSettings;
+import java.util.Arrays;
+import java.util.Collections;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.SparkSession;
+import scala.Tuple2;
+import scala.collection.Iterator;
+
+/**
+ * The settings {@code spark.rejoin.*}, from the session's configuration (which includes the
+ * application's), read and checked once at the start of a fit.
+ */
+final class SparkSettings {
+  static final Setting INPUT =
+      Setting.of(
+          "input",
+          SettingType.choice("replicate", "reread", "checkpoint"),
+          "replicate",
+          "how a restarted rank gets its rows again: `replicate` (copies on executors),"
+              + " `checkpoint` (the checkpoint directory, which must be set), `reread` (the source"
+              + " is read again; refused if a shuffle lies behind it)");
+
+  static final Setting REPLICAS =
+      Setting.of(
+          "input.replicas",
+          SettingType.integer(1, 40),
+          "2",
+          "copies of each prepared partition, 1 to 40; at most one per executor");
+
+  static final Setting SLOTS_TIMEOUT =
+      Setting.of("slots.timeout", SettingType.TIME, "60s", "how long a fit waits for executors");
+
+  static final Setting QUEUE_TIMEOUT =
+      Setting.of(
+          "queue.timeout",
+          SettingType.TIME,
+          "24h",
+          "how long a fit waits for other fits of the application");
+
+  private static final String NETWORK_CRYPTO = "spark.network.crypto.enabled";
+
+  static final SettingTable TABLE =
+      new SettingTable(
+          "spark.rejoin.",
+          "docs/spark.md",
+          Arrays.asList(
+              INPUT,
+              REPLICAS,
+              XgboostSettings.CHECKPOINT_ROUNDS,
+              CommonSettings.HEARTBEAT,
+              CommonSettings.LOST_AFTER,
+              CommonSettings.MEMBERS_TIMEOUT.withMeaning(
+                  "how long a rank may be missing before the fit ends with an error (the stock"
+                      + " tracker's timeout, if set, wins)"),
+              CommonSettings.TRACKER_TIMEOUT.withMeaning(
+                  "how long an executor tries to reach the driver at the start"),
+              CommonSettings.LEASE.withMeaning(
+                  "how long an executor that has lost its driver trains on and keeps what it holds,"
+                      + " before its tasks end with `TRACKER_UNREACHABLE`"),
+              SLOTS_TIMEOUT,
+              QUEUE_TIMEOUT,
+              CommonSettings.TRACKER_PORTS.withMeaning(
+                  "port of the tracker on the driver: 0 for any, or `first-last` (the stock"
+                      + " tracker's port, if set, wins)"),
+              CommonSettings.AGENT_PORTS.withMeaning(
+                  "ports of the agents on the executors, one per fit and executor"),
+              CommonSettings.LOG_MEMORY.withMeaning(
+                  "memory for logs per executor and fit, of whose results its ranks keep one copy;"
+                      + " more goes to disk. From XGBoost 3.3, and unless the rounds are set,"
+                      + " checkpoints come so often that two intervals fit"),
+              CommonSettings.LOG_DISK.withMeaning(
+                  "disk for byte logs per executor and fit, in Spark's local directory; more ends"
+                      + " the fit with `OUT_OF_SPACE`"),
+              CommonSettings.ENCRYPT.withDefault("false", "Spark's `" + NETWORK_CRYPTO + "`"),
+              XgboostSettings.IN_PLACE,
+              XgboostSettings.HOOK,
+              CommonSettings.LOG_LEVEL));
+
+  private SparkSettings() {}
+
+  /** What is set in a session. */
+  static SettingValues of(SparkSession session) {
+    Map<String, String> all = new TreeMap<>();
+    Iterator<Tuple2<String, String>> entries = session.conf().getAll().iterator();
+    while (entries.hasNext()) {
+      Tuple2<String, String> entry = entries.next();
+      all.put(entry._1(), entry._2());
+    }
+    return of(all);
+  }
+
+  /** What is set in such a configuration. */
+  static SettingValues of(Map<String, String> configuration) {
+    String encrypted = configuration.getOrDefault(NETWORK_CRYPTO, "false");
+    boolean encrypt = Boolean.parseBoolean(encrypted);
+    return TABLE.read(
+        configuration, Collections.singletonMap(CommonSettings.ENCRYPT, Boolean.toString(encrypt)));
+  }
+}

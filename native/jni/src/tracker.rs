@@ -67,7 +67,7 @@ fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig,
                 members_millis: settings.or("members.millis", millis, 600_000)?,
             },
             deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
-            deaths_setting: settings.or("deaths.setting", "a setting's name", "spark.task.maxFailures".to_string())?,
+            deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
             faults: facts::faults(&settings.or("faults", "fault rules", String::new())?)?,
         },
     };

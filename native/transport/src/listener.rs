@@ -66,7 +66,7 @@ pub struct Listener {
 
 impl Listener {
     /// Listens on the first free port of the range, on one of this machine's addresses. `setting` is what the user has
-    /// to change if there is none, for instance `spark.rejoin.ports`.
+    /// to change if there is none, by its name without a prefix.
     ///
     /// # Errors
     /// `IO`: all ports are taken, or the address isn't this machine's.
@@ -173,12 +173,12 @@ mod tests {
 
     #[test]
     fn a_range_without_a_free_port_is_named_with_the_setting() -> Result<(), Error> {
-        let taken = Listener::bind(HOST, PortRange::EPHEMERAL, "spark.rejoin.ports")?;
+        let taken = Listener::bind(HOST, PortRange::EPHEMERAL, "agent.ports")?;
         let port = taken.address().port();
-        let error = Listener::bind(HOST, PortRange::new(port, port)?, "spark.rejoin.ports").expect_err("it is taken");
+        let error = Listener::bind(HOST, PortRange::new(port, port)?, "agent.ports").expect_err("it is taken");
         assert_eq!(error.code, Code::Io);
         assert!(error.message.contains(&format!("all 1 ports of {port} are taken")), "{error}");
-        assert!(error.message.contains("127.0.0.1") && error.message.contains("spark.rejoin.ports"), "{error}");
+        assert!(error.message.contains("127.0.0.1") && error.message.contains("agent.ports"), "{error}");
         Ok(())
     }
 
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_address_of_another_machine_is_named() {
         let host = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
-        let error = Listener::bind(host, PortRange::EPHEMERAL, "spark.rejoin.ports").expect_err("not ours");
+        let error = Listener::bind(host, PortRange::EPHEMERAL, "agent.ports").expect_err("not ours");
         assert!(error.message.contains("192.0.2.1"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Which settings the limits come from.
-const SETTINGS: &str = "spark.rejoin.log.memory, spark.rejoin.log.disk";
+const SETTINGS: &str = "log.memory and log.disk";
 
 /// What a piece costs besides its bytes.
 const PIECE_COST: u64 = 64;

@@ -33,7 +33,7 @@ pub struct TrackerConfig {
     pub timing: Timing,
     /// So many deaths of one rank end the job: the framework gives up after as many failures. At least 1.
     pub deaths_limit: u32,
-    /// Name of the setting that raises it (Spark: `spark.task.maxFailures`).
+    /// Name of the setting that raises it, as the user of the framework knows it.
     pub deaths_setting: String,
     /// Rules for tests and the demo.
     pub faults: Vec<FaultRule>,

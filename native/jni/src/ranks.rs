@@ -1,4 +1,4 @@
-//! Processes and communicators: the native methods of `io.rejoin.CollectiveAgent` and of a communicator's life.
+//! Processes and communicators: the native methods of `io.rejoin.Agent` and of a communicator's life.
 
 use crate::agent;
 use crate::convert::{bytes, text, texts, to_bytes, to_texts, Texts};
@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::table::Table;
 use crate::tracker::secret;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString};
-use jni::sys::{jint, jlong};
+use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
 use rejoin_agent::collective::{Communicator, Limits, Process};
@@ -106,6 +106,10 @@ pub(crate) fn open<'l>(
     settings.done()?;
     let chosen = rejoin_agent::collective::Settings { logs, durable, own_copies };
     Ok(PROCESSES.add(Process::start_with(config, chosen)?))
+}
+
+pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<jboolean, Failure> {
+    Ok(PROCESSES.find(process).map(|process| process.agent().is_over()).unwrap_or(true))
 }
 
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<(), Failure> {

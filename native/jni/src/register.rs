@@ -20,6 +20,12 @@ macro_rules! native {
     };
 }
 
+macro_rules! xgboost {
+    ($($signature:tt)*) => {
+        native_method! { java_type = "io.rejoin.xgboost.Native", error_policy = ThrowRejoin, $($signature)* }
+    };
+}
+
 const METHODS: &[NativeMethod] = &[
     native! { fn = version, static fn version() -> JString },
     native! { fn = log_level, static fn log_level(level: JString) },
@@ -29,36 +35,9 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = tracker::poll, static fn tracker_poll(tracker: jlong, timeout_millis: jlong) -> JString[] },
     native! { fn = tracker::result, static fn tracker_result(tracker: jlong) -> jbyte[] },
     native! { fn = tracker::close, static fn tracker_close(tracker: jlong) },
-    native! { fn = agent::open, static fn agent_open(settings: JString[], secret: jbyte[]) -> jlong },
-    native! { fn = agent::over, static fn agent_over(agent: jlong) -> jboolean },
-    native! { fn = agent::close, static fn agent_close(agent: jlong) },
-    native! {
-        fn = member::join,
-        static fn member_join(agent: jlong, rank: jint, stage: jint, task: jint, terms: JString, timeout_millis: jlong) -> jlong
-    },
-    native! {
-        fn = member::cancel_join,
-        static fn member_cancel_join(agent: jlong, rank: jint, stage: jint, task: jint, code: JString, message: JString)
-    },
-    native! { fn = member::start, static fn member_start(member: jlong) -> JString[] },
-    native! { fn = member::checkpoint_bytes, static fn member_checkpoint(member: jlong) -> jbyte[] },
-    native! { fn = member::local, static fn member_local(member: jlong) -> jbyte[] },
-    native! { fn = member::communicator, static fn member_communicator(member: jlong, wire: JString) -> JString[] },
-    native! {
-        fn = member::enter,
-        static fn member_enter(member: jlong, version: jint, round: jint, checkpoint: jbyte[], local: jbyte[], complete: jboolean)
-    },
-    native! {
-        fn = member::finish,
-        static fn member_finish(member: jlong, rounds: jint, model: jbyte[], result: jbyte[], timeout_millis: jlong)
-    },
-    native! { fn = member::logged, static fn member_logged(member: jlong) -> jlong },
-    native! { fn = member::logged_together, static fn member_logged_together(member: jlong) -> jlong },
-    native! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },
-    native! { fn = member::failure, static fn member_failure(member: jlong) -> JString[] },
-    native! { fn = member::close, static fn member_close(member: jlong, code: JString, message: JString) },
     native! { fn = ranks::digest, static fn digest(data: jbyte[]) -> JString },
     native! { fn = ranks::open, static fn process_open(settings: JString[], secret: jbyte[], folder: io.rejoin.FolderCalls, every: jint) -> jlong },
+    native! { fn = ranks::over, static fn process_over(process: jlong) -> jboolean },
     native! { fn = ranks::close, static fn process_close(process: jlong) },
     native! {
         fn = ranks::join,
@@ -125,11 +104,46 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = collectives::barrier, static fn communicator_barrier(communicator: jlong, site: JString, boot: JString) },
 ];
 
+const XGBOOST_METHODS: &[NativeMethod] = &[
+    xgboost! { fn = agent::open, static fn agent_open(settings: JString[], secret: jbyte[]) -> jlong },
+    xgboost! { fn = agent::over, static fn agent_over(agent: jlong) -> jboolean },
+    xgboost! { fn = agent::close, static fn agent_close(agent: jlong) },
+    xgboost! {
+        fn = member::join,
+        static fn member_join(agent: jlong, rank: jint, stage: jint, task: jint, terms: JString, timeout_millis: jlong) -> jlong
+    },
+    xgboost! {
+        fn = member::cancel_join,
+        static fn member_cancel_join(agent: jlong, rank: jint, stage: jint, task: jint, code: JString, message: JString)
+    },
+    xgboost! { fn = member::start, static fn member_start(member: jlong) -> JString[] },
+    xgboost! { fn = member::checkpoint_bytes, static fn member_checkpoint(member: jlong) -> jbyte[] },
+    xgboost! { fn = member::local, static fn member_local(member: jlong) -> jbyte[] },
+    xgboost! { fn = member::communicator, static fn member_communicator(member: jlong, wire: JString) -> JString[] },
+    xgboost! {
+        fn = member::enter,
+        static fn member_enter(member: jlong, version: jint, round: jint, checkpoint: jbyte[], local: jbyte[], complete: jboolean)
+    },
+    xgboost! {
+        fn = member::finish,
+        static fn member_finish(member: jlong, rounds: jint, model: jbyte[], result: jbyte[], timeout_millis: jlong)
+    },
+    xgboost! { fn = member::logged, static fn member_logged(member: jlong) -> jlong },
+    xgboost! { fn = member::logged_together, static fn member_logged_together(member: jlong) -> jlong },
+    xgboost! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },
+    xgboost! { fn = member::failure, static fn member_failure(member: jlong) -> JString[] },
+    xgboost! { fn = member::close, static fn member_close(member: jlong, code: JString, message: JString) },
+];
+
 fn register(env: &mut Env<'_>) -> Result<(), jni::errors::Error> {
-    let class = env.find_class(jni_str!("io/rejoin/Native"))?;
+    let (class, xgboost) = (jni_str!("io/rejoin/Native"), jni_str!("io/rejoin/xgboost/Native"));
+    let (class, xgboost) = (env.find_class(class)?, env.find_class(xgboost)?);
     // SAFETY: `native_method!` made every entry from a Rust function whose signature it checked against the one that it
     // registers; the JVM refuses a name or signature that the class doesn't declare.
-    unsafe { env.register_native_methods(&class, METHODS) }
+    unsafe {
+        env.register_native_methods(&class, METHODS)?;
+        env.register_native_methods(&xgboost, XGBOOST_METHODS)
+    }
 }
 
 /// Called by the JVM when the library is loaded.
@@ -170,7 +184,10 @@ mod tests {
     // declared fails when the library is loaded, in every process.
     #[test]
     fn every_native_method_that_java_declares_is_registered_and_no_other() {
-        let java = include_str!("../../../jvm-core/src/main/java/io/rejoin/Native.java");
+        let java = concat!(
+            include_str!("../../../jvm-core/src/main/java/io/rejoin/Native.java"),
+            include_str!("../../../jvm-core/src/main/java/io/rejoin/xgboost/Native.java"),
+        );
         let (rust, _) = include_str!("register.rs").split_once("mod tests").unwrap_or_default();
         let declared: BTreeSet<String> = names(java, "static native ").into_iter().map(String::from).collect();
         let registered: BTreeSet<String> = names(rust, "static fn ").into_iter().map(camel).collect();

@@ -4,63 +4,45 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Objects;
+import java.util.function.Supplier;
 
 /**
  * The agents of this JVM, by job and executor, so that they outlive tasks. Those that are over are
  * closed by the watch thread, and when another one is asked for.
  */
 public final class Agents {
-  private static final Map<Key, Agent> AGENTS = new HashMap<>();
+  private static final Map<List<Object>, ProcessAgent> AGENTS = new HashMap<>();
 
   private Agents() {}
 
-  /** The agent of this job and executor; started if there is none, or only one that is over. */
-  public static Agent of(JobId job, String executor, Secret secret, Agent.Settings settings) {
+  /**
+   * The agent of this job, executor and kind; started by {@code opener} if there is none, or only
+   * one that is over.
+   */
+  public static <A extends ProcessAgent> A of(
+      JobId job, String executor, Class<A> kind, Supplier<A> opener) {
     synchronized (AGENTS) {
       closeThoseThatAreOver();
-      Key key = new Key(job, executor);
-      Agent agent = AGENTS.get(key);
+      List<Object> key = List.of(job, executor, kind);
+      ProcessAgent agent = AGENTS.get(key);
       if (agent == null) {
-        agent = Agent.open(job, secret, settings);
+        agent = opener.get();
         AGENTS.put(key, agent);
         Watch.tend();
       }
-      return agent;
+      return kind.cast(agent);
     }
   }
 
   /** Closes agents whose job is over; returns how many are left. */
   static int closeThoseThatAreOver() {
-    List<Agent> over = new ArrayList<>();
+    List<ProcessAgent> over = new ArrayList<>();
     int left;
     synchronized (AGENTS) {
       AGENTS.values().removeIf(agent -> agent.over() && over.add(agent));
       left = AGENTS.size();
     }
-    over.forEach(Agent::close);
+    over.forEach(ProcessAgent::close);
     return left;
-  }
-
-  private static final class Key {
-    private final JobId job;
-    private final String executor;
-
-    Key(JobId job, String executor) {
-      this.job = job;
-      this.executor = executor;
-    }
-
-    @Override
-    public boolean equals(Object other) {
-      return other instanceof Key
-          && ((Key) other).job.equals(job)
-          && ((Key) other).executor.equals(executor);
-    }
-
-    @Override
-    public int hashCode() {
-      return Objects.hash(job, executor);
-    }
   }
 }

@@ -68,7 +68,7 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
    *     ranks
    * @return empty when the job has reached its end already: there is nothing to do
    * @throws RejoinException BAD_STATE when no launcher has started this process; else as {@link
-   *     CollectiveAgent#join}
+   *     Agent#join}
    */
   public static Optional<Communicator> launched(String terms, Limits limits) {
     NativeLibrary.load();
@@ -117,7 +117,7 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
 
   /**
    * The same with a model that only this rank has, beside the one that all have. It is held by two
-   * other processes ({@link Agent.Settings#ownCopies}, {@code rejoin run --own-copies}), on other
+   * other processes ({@link AgentSettings#ownCopies}, {@code rejoin run --own-copies}), on other
    * hosts where there are any, before this returns: so it survives this process. All ranks have to
    * call this, or none.
    */

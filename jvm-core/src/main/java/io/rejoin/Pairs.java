@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 
 /** Settings and facts as the native library takes them: an array of key, value, key, value. */
-final class Pairs {
+public final class Pairs {
   private Pairs() {}
 
   static String[] of(Map<String, String> map) {
@@ -17,7 +17,7 @@ final class Pairs {
     return words;
   }
 
-  static Map<String, String> map(String[] words) {
+  public static Map<String, String> map(String[] words) {
     if (words.length % 2 != 0) {
       throw new RejoinException(
           RejoinException.Code.INTERNAL,

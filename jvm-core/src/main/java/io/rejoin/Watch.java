@@ -28,17 +28,16 @@ public final class Watch implements AutoCloseable {
     this.signal = signal;
   }
 
-  /** Watches a member until this is closed. */
-  public static Watch over(Member member, CancelSignal signal) {
-    return add(
-        new Watch(reason -> member.free(RejoinException.Code.CANCELLED, reason), false, signal));
+  /** Watches a rank's work until this is closed; {@code free} is told the reason once. */
+  public static Watch over(Consumer<String> free, CancelSignal signal) {
+    return add(new Watch(free, false, signal));
   }
 
   /**
    * Watches a join until this is closed. Its end is asked for again and again: the first word may
    * come before the join has begun to wait.
    */
-  static Watch overJoin(Consumer<String> free, CancelSignal signal) {
+  public static Watch overJoin(Consumer<String> free, CancelSignal signal) {
     return add(new Watch(free, true, signal));
   }
 

@@ -69,8 +69,8 @@ class CheckpointFolderTest {
     return Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"));
   }
 
-  private static Agent.Settings settings(Tracker tracker, String name) {
-    return new Agent.Settings(tracker.address()).place(name, "127.0.0.1", "localhost");
+  private static AgentSettings settings(Tracker tracker, String name) {
+    return new AgentSettings(tracker.address()).place(name, "127.0.0.1", "localhost");
   }
 
   private static TrainingEvent await(Tracker tracker, TrainingEvent.Kind kind) {
@@ -88,16 +88,14 @@ class CheckpointFolderTest {
   void when_all_processes_are_gone_those_who_come_go_on_from_it() {
     MemoryFolder folder = new MemoryFolder();
     try (Tracker tracker = tracker()) {
-      try (CollectiveAgent agent =
-              CollectiveAgent.open(job, secret, settings(tracker, "one"), folder, 3);
+      try (Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 3);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         for (byte version = 1; version <= 4; version++) {
           ranks.checkpoint(new byte[] {version, 7});
         }
         await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN);
       }
-      try (CollectiveAgent agent =
-              CollectiveAgent.open(job, secret, settings(tracker, "another"), folder, 3);
+      try (Agent agent = Agent.open(job, secret, settings(tracker, "another"), folder, 3);
           Communicator ranks = agent.join(0, 0, 1, "terms", LIMITS).orElseThrow()) {
         Communicator.Loaded start = ranks.load();
         assertEquals(3, start.version());
@@ -120,8 +118,7 @@ class CheckpointFolderTest {
           }
         };
     try (Tracker tracker = tracker();
-        CollectiveAgent agent =
-            CollectiveAgent.open(job, secret, settings(tracker, "one"), folder, 3);
+        Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 3);
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
       for (byte version = 1; version <= 5; version++) {
         ranks.checkpoint(new byte[] {version}, new byte[] {7});
@@ -138,8 +135,7 @@ class CheckpointFolderTest {
   void what_it_throws_is_told_and_the_checkpoints_before_it_stay() {
     MemoryFolder folder = new MemoryFolder();
     try (Tracker tracker = tracker();
-        CollectiveAgent agent =
-            CollectiveAgent.open(job, secret, settings(tracker, "one"), folder, 1);
+        Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 1);
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
       ranks.checkpoint(new byte[] {1});
       await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN);
@@ -166,22 +162,21 @@ class CheckpointFolderTest {
           throw new IllegalStateException("nobody is at the desk");
         };
     try (Tracker tracker = tracker()) {
-      Agent.Settings settings = settings(tracker, "one");
+      AgentSettings settings = settings(tracker, "one");
       RejoinException failed =
-          assertThrows(
-              RejoinException.class, () -> CollectiveAgent.open(job, secret, settings, folder, 1));
+          assertThrows(RejoinException.class, () -> Agent.open(job, secret, settings, folder, 1));
       assertEquals(RejoinException.Code.IO, failed.code());
       assertTrue(failed.getMessage().contains("nobody is at the desk"), failed.getMessage());
       failed =
           assertThrows(
               RejoinException.class,
-              () -> CollectiveAgent.open(job, secret, settings, new MemoryFolder(), 0));
+              () -> Agent.open(job, secret, settings, new MemoryFolder(), 0));
       assertEquals(RejoinException.Code.BAD_ARGUMENT, failed.code());
       settings.durable("/tmp", 1);
       failed =
           assertThrows(
               RejoinException.class,
-              () -> CollectiveAgent.open(job, secret, settings, new MemoryFolder(), 1));
+              () -> Agent.open(job, secret, settings, new MemoryFolder(), 1));
       assertEquals(RejoinException.Code.BAD_ARGUMENT, failed.code());
     }
   }

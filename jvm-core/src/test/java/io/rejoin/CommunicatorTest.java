@@ -27,9 +27,9 @@ class CommunicatorTest {
   private final JobId job = JobId.random();
   private final Secret secret = Secret.random();
 
-  private CollectiveAgent agent(Tracker tracker, String name) {
-    Agent.Settings settings = new Agent.Settings(tracker.address());
-    return CollectiveAgent.open(job, secret, settings.place(name, "127.0.0.1", "localhost"));
+  private Agent agent(Tracker tracker, String name) {
+    AgentSettings settings = new AgentSettings(tracker.address());
+    return Agent.open(job, secret, settings.place(name, "127.0.0.1", "localhost"));
   }
 
   private Tracker tracker(int world) {
@@ -40,7 +40,7 @@ class CommunicatorTest {
   private <T> List<T> all(int world, Function<Communicator, T> work) throws Exception {
     ExecutorService threads = Executors.newFixedThreadPool(world);
     try (Tracker tracker = tracker(world);
-        CollectiveAgent agent = agent(tracker, "the only one")) {
+        Agent agent = agent(tracker, "the only one")) {
       List<Future<T>> results = new ArrayList<>();
       for (int rank = 0; rank < world; rank++) {
         int own = rank;
@@ -122,13 +122,13 @@ class CommunicatorTest {
 
   @Test
   void the_settings_of_logs_are_kept_to_and_an_error_names_them() {
-    Agent.Settings settings;
+    AgentSettings settings;
     try (Tracker tracker = tracker(1)) {
-      settings = new Agent.Settings(tracker.address()).place("here", "127.0.0.1", "localhost");
+      settings = new AgentSettings(tracker.address()).place("here", "127.0.0.1", "localhost");
       settings
           .with(CommonSettings.of(Map.of("log.memory", "20000", "log.disk", "1")))
           .spillDirectory(System.getProperty("java.io.tmpdir"));
-      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+      try (Agent agent = Agent.open(job, secret, settings);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         Executable many =
             () -> {
@@ -144,11 +144,11 @@ class CommunicatorTest {
   @Test
   void an_agent_with_another_number_of_copies_of_own_models_is_refused_and_so_are_none_at_all() {
     try (Tracker tracker = tracker(1)) {
-      Agent.Settings settings = new Agent.Settings(tracker.address());
+      AgentSettings settings = new AgentSettings(tracker.address());
       settings.place("one", "127.0.0.1", "localhost").ownCopies(1);
-      Agent.Settings others = settings.copy().place("other", "127.0.0.1", "localhost").ownCopies(3);
-      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
-          CollectiveAgent other = CollectiveAgent.open(job, secret, others);
+      AgentSettings others = settings.copy().place("other", "127.0.0.1", "localhost").ownCopies(3);
+      try (Agent agent = Agent.open(job, secret, settings);
+          Agent other = Agent.open(job, secret, others);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         Executable join = () -> other.join(0, 0, 1, "terms", LIMITS);
         RejoinException failed = fails(RejoinException.Code.INCOMPATIBLE, "own_copies 1;", join);
@@ -156,7 +156,7 @@ class CommunicatorTest {
         ranks.checkpoint(new byte[0], new byte[] {1});
         ranks.finish(new byte[0]);
       }
-      Executable open = () -> CollectiveAgent.open(job, secret, others.copy().ownCopies(0));
+      Executable open = () -> Agent.open(job, secret, others.copy().ownCopies(0));
       refused("own_copies", open);
     }
   }
@@ -165,9 +165,9 @@ class CommunicatorTest {
   void when_all_processes_are_gone_those_who_come_go_on_from_the_durable_checkpoint(
       @TempDir Path folder) {
     try (Tracker tracker = tracker(1)) {
-      Agent.Settings settings = new Agent.Settings(tracker.address());
+      AgentSettings settings = new AgentSettings(tracker.address());
       settings.place("one", "127.0.0.1", "localhost").durable(folder.toString(), 2);
-      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+      try (Agent agent = Agent.open(job, secret, settings);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         for (byte version = 1; version <= 3; version++) {
           ranks.checkpoint(new byte[] {version});
@@ -177,7 +177,7 @@ class CommunicatorTest {
         }
       }
       settings = settings.copy().place("another", "127.0.0.1", "localhost");
-      try (CollectiveAgent agent = CollectiveAgent.open(job, secret, settings);
+      try (Agent agent = Agent.open(job, secret, settings);
           Communicator ranks = agent.join(0, 0, 1, "terms", LIMITS).orElseThrow()) {
         Communicator.Loaded start = ranks.load();
         assertEquals(2, start.version());
@@ -190,7 +190,7 @@ class CommunicatorTest {
   @Test
   void a_communicator_may_be_closed_twice_and_not_used_after_it() throws Exception {
     try (Tracker tracker = tracker(1)) {
-      CollectiveAgent agent = agent(tracker, "here");
+      Agent agent = agent(tracker, "here");
       Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow();
       agent.close();
       agent.close();
@@ -216,7 +216,7 @@ class CommunicatorTest {
   void closing_from_another_thread_ends_the_call_that_is_under_way() throws Exception {
     CountDownLatch both = new CountDownLatch(2);
     try (Tracker tracker = tracker(2);
-        CollectiveAgent agent = agent(tracker, "here")) {
+        Agent agent = agent(tracker, "here")) {
       ExecutorService threads = Executors.newFixedThreadPool(2);
       List<Future<Communicator>> joined = new ArrayList<>();
       for (int rank = 0; rank < 2; rank++) {
@@ -291,7 +291,7 @@ class CommunicatorTest {
   @Test
   void a_task_that_is_retried_goes_on_from_the_last_checkpoint() {
     try (Tracker tracker = tracker(1);
-        CollectiveAgent agent = agent(tracker, "here")) {
+        Agent agent = agent(tracker, "here")) {
       try (Communicator first = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         assertEquals(0, first.load().version());
         first.checkpoint(new byte[] {1, 2});

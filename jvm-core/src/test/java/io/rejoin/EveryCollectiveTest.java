@@ -31,11 +31,11 @@ class EveryCollectiveTest {
     Communicator.Limits limits = new Communicator.Limits(30_000, 30_000, 30_000);
     ExecutorService threads = Executors.newFixedThreadPool(WORLD);
     try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(WORLD, "127.0.0.1"));
-        CollectiveAgent agent =
-            CollectiveAgent.open(
+        Agent agent =
+            Agent.open(
                 job,
                 secret,
-                new Agent.Settings(tracker.address()).place("here", "127.0.0.1", "localhost"))) {
+                new AgentSettings(tracker.address()).place("here", "127.0.0.1", "localhost"))) {
       List<Future<?>> results = new ArrayList<>();
       for (int rank = 0; rank < WORLD; rank++) {
         int own = rank;

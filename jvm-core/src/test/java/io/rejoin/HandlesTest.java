@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.xgboost.XgboostAgent;
+import io.rejoin.xgboost.XgboostMember;
 import java.nio.file.Path;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
@@ -19,11 +21,11 @@ class HandlesTest {
     return Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"));
   }
 
-  private Agent agent(Tracker tracker, Path spill) {
-    return Agent.open(
+  private XgboostAgent agent(Tracker tracker, Path spill) {
+    return XgboostAgent.open(
         job,
         secret,
-        new Agent.Settings(tracker.address())
+        new AgentSettings(tracker.address())
             .place("here", "127.0.0.1", "localhost")
             .spillDirectory(spill.toString()));
   }
@@ -49,8 +51,8 @@ class HandlesTest {
   @Test
   void an_agent_and_a_member_may_be_closed_twice_and_not_used_after_it(@TempDir Path spill) {
     try (Tracker tracker = tracker()) {
-      Agent agent = agent(tracker, spill);
-      Member member = agent.join(0, 0, 0, "terms", 30_000, Optional::empty);
+      XgboostAgent agent = agent(tracker, spill);
+      XgboostMember member = agent.join(0, 0, 0, "terms", 30_000, Optional::empty);
       member.close();
       member.close();
       isClosed(member::start);
@@ -72,8 +74,8 @@ class HandlesTest {
   @Test
   void a_member_outlives_neither_its_agent_nor_its_tracker_silently(@TempDir Path spill) {
     Tracker tracker = tracker();
-    Agent agent = agent(tracker, spill);
-    Member member = agent.join(0, 0, 0, "terms", 30_000, Optional::empty);
+    XgboostAgent agent = agent(tracker, spill);
+    XgboostMember member = agent.join(0, 0, 0, "terms", 30_000, Optional::empty);
     agent.close();
     RejoinException failure =
         assertThrows(RejoinException.class, () -> member.finish(1, new byte[] {1}, null, 30_000));

@@ -4,13 +4,14 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rejoin.Agent;
+import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
 import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.Secret;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.settings.CommonSettings;
+import io.rejoin.xgboost.XgboostAgent;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
@@ -209,12 +210,12 @@ class BadSurroundingsIT {
   }
 
   private static RejoinException joins(String tracker, Path spill) {
-    Agent.Settings settings =
-        new Agent.Settings(tracker)
+    AgentSettings settings =
+        new AgentSettings(tracker)
             .place("elsewhere", LOOPBACK.getHostAddress(), "localhost")
             .spillDirectory(spill.toString())
             .with(CommonSettings.of(Map.of("tracker.timeout", "1500ms")));
-    try (Agent agent = Agent.open(JobId.random(), Secret.random(), settings)) {
+    try (XgboostAgent agent = XgboostAgent.open(JobId.random(), Secret.random(), settings)) {
       return assertThrows(
           RejoinException.class, () -> agent.join(0, 0, 0, "terms", 10_000, Optional::empty));
     }

@@ -5,13 +5,14 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rejoin.Agent;
+import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
-import io.rejoin.Member;
 import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.Secret;
 import io.rejoin.settings.CommonSettings;
+import io.rejoin.xgboost.XgboostAgent;
+import io.rejoin.xgboost.XgboostMember;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
@@ -27,11 +28,11 @@ class TrackerLossIT {
 
   @TempDir Path folder;
 
-  private Agent agent(JobId job, Secret secret, String tracker, long trackerTimeoutMillis) {
-    return Agent.open(
+  private XgboostAgent agent(JobId job, Secret secret, String tracker, long trackerTimeoutMillis) {
+    return XgboostAgent.open(
         job,
         secret,
-        new Agent.Settings(tracker)
+        new AgentSettings(tracker)
             .place("here", "127.0.0.1", "localhost")
             .spillDirectory(folder.toString())
             .with(CommonSettings.of(Map.of("tracker.timeout", trackerTimeoutMillis + "ms"))));
@@ -44,8 +45,8 @@ class TrackerLossIT {
     Secret secret = Secret.random();
     try (TrackerProcess tracker = new TrackerProcess(job, secret, lease.toMillis(), folder);
         // The time-out of the start is not what counts later.
-        Agent agent = agent(job, secret, tracker.address(), 100);
-        Member member = agent.join(0, 0, 0, "terms", PATIENCE.toMillis(), Optional::empty)) {
+        XgboostAgent agent = agent(job, secret, tracker.address(), 100);
+        XgboostMember member = agent.join(0, 0, 0, "terms", PATIENCE.toMillis(), Optional::empty)) {
       assertFalse(agent.over());
       long killed = System.nanoTime();
       tracker.kill();
@@ -63,7 +64,7 @@ class TrackerLossIT {
   void a_join_waits_for_a_driver_as_long_as_the_trackers_time_out() throws Exception {
     String nobody = "127.0.0.1:1";
     for (long millis : new long[] {1_000, 2_000}) {
-      try (Agent agent = agent(JobId.random(), Secret.random(), nobody, millis)) {
+      try (XgboostAgent agent = agent(JobId.random(), Secret.random(), nobody, millis)) {
         long start = System.nanoTime();
         RejoinException failure =
             assertThrows(
@@ -78,7 +79,7 @@ class TrackerLossIT {
     }
   }
 
-  private static RejoinException failureOf(Member member) throws InterruptedException {
+  private static RejoinException failureOf(XgboostMember member) throws InterruptedException {
     long deadline = System.nanoTime() + PATIENCE.toNanos();
     for (; ; ) {
       Optional<RejoinException> failure = member.failure();
@@ -90,7 +91,7 @@ class TrackerLossIT {
     }
   }
 
-  private static void awaitEnd(Agent agent) throws InterruptedException {
+  private static void awaitEnd(XgboostAgent agent) throws InterruptedException {
     long deadline = System.nanoTime() + PATIENCE.toNanos();
     while (!agent.over()) {
       assertTrue(System.nanoTime() < deadline, "the agent goes on without a driver");

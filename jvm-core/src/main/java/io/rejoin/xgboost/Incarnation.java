@@ -1,6 +1,5 @@
 package io.rejoin.xgboost;
 
-import io.rejoin.Member;
 import io.rejoin.RejoinException;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
@@ -23,16 +22,20 @@ import org.slf4j.LoggerFactory;
 final class Incarnation {
   private static final Logger LOG = LoggerFactory.getLogger(Incarnation.class);
 
-  private final Member member;
+  private final XgboostMember member;
   private final Seat seat;
   private final TrainingSpec spec;
   private final XgboostVersion version;
   private final IntConsumer listener;
-  private final Member.Start start;
+  private final XgboostMember.Start start;
   private final Laps laps = new Laps();
 
   Incarnation(
-      Member member, Seat seat, TrainingSpec spec, XgboostVersion version, IntConsumer listener) {
+      XgboostMember member,
+      Seat seat,
+      TrainingSpec spec,
+      XgboostVersion version,
+      IntConsumer listener) {
     this.member = member;
     this.seat = seat;
     this.spec = spec;

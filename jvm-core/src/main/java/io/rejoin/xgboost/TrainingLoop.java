@@ -1,8 +1,6 @@
 package io.rejoin.xgboost;
 
-import io.rejoin.Agent;
 import io.rejoin.CancelSignal;
-import io.rejoin.Member;
 import io.rejoin.RejoinException;
 import io.rejoin.Watch;
 import java.util.function.IntConsumer;
@@ -16,7 +14,7 @@ import ml.dmlc.xgboost4j.java.XGBoostError;
  * update on a thread without one would silently train a local model.
  */
 public final class TrainingLoop {
-  private final Agent agent;
+  private final XgboostAgent agent;
   private final TrainingSpec spec;
   private final XgboostVersion version;
   private IntConsumer progress = rounds -> {};
@@ -26,7 +24,7 @@ public final class TrainingLoop {
    *
    * @throws RejoinException INCOMPATIBLE when the XGBoost on the class path isn't supported
    */
-  public TrainingLoop(Agent agent, TrainingSpec spec) {
+  public TrainingLoop(XgboostAgent agent, TrainingSpec spec) {
     this.agent = agent;
     this.spec = spec;
     this.version = XgboostVersion.loaded();
@@ -64,10 +62,10 @@ public final class TrainingLoop {
    * False when the job went back to an older version, and this rank has to start again from there.
    */
   private boolean joinAndTrain(Seat seat, Matrices.Source source, CancelSignal cancel) {
-    Member member =
+    XgboostMember member =
         agent.join(
             seat.rank(), seat.stage(), seat.task(), spec.terms(version), seat.joinMillis(), cancel);
-    Watch watch = Watch.over(member, cancel);
+    Watch watch = Watch.over(why -> member.free(RejoinException.Code.CANCELLED, why), cancel);
     // Whatever is thrown, the member learns of it, so that the tracker doesn't have to wait for the
     // framework's word.
     try {
@@ -94,7 +92,7 @@ public final class TrainingLoop {
    * consequence. After that a failure inside XGBoost repeats (bad parameters, bad labels), and one
    * of the user's code may not.
    */
-  private static RejoinException reason(Seat seat, Member member, Exception thrown) {
+  private static RejoinException reason(Seat seat, XgboostMember member, Exception thrown) {
     RejoinException failure = member.failure().orElse(null);
     if (failure != null) {
       failure.addSuppressed(thrown);

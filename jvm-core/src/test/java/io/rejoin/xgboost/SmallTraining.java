@@ -2,7 +2,7 @@ package io.rejoin.xgboost;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import io.rejoin.Agent;
+import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
 import io.rejoin.RejoinException;
 import io.rejoin.Secret;
@@ -69,11 +69,11 @@ final class SmallTraining {
     Secret secret = Secret.random();
     ExecutorService threads = Executors.newFixedThreadPool(WORLD);
     try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(WORLD, "127.0.0.1"));
-        Agent agent =
-            Agent.open(
+        XgboostAgent agent =
+            XgboostAgent.open(
                 job,
                 secret,
-                new Agent.Settings(tracker.address())
+                new AgentSettings(tracker.address())
                     .place("here", "127.0.0.1", "localhost")
                     .spillDirectory(spill.toString()))) {
       List<Future<?>> ranks = new ArrayList<>();

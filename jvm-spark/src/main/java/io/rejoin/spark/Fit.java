@@ -1,7 +1,8 @@
 package io.rejoin.spark;
 
-import io.rejoin.Agent;
+import io.rejoin.EventReporter;
 import io.rejoin.Faults;
+import io.rejoin.GangTask;
 import io.rejoin.JobId;
 import io.rejoin.NativeLibrary;
 import io.rejoin.RejoinException;
@@ -131,8 +132,7 @@ final class Fit<M extends Model<M>> {
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
             .faults(faults);
     try (Tracker tracker = open(job, secret, trackerSettings, settings)) {
-      Agent.Settings agentSettings = new Agent.Settings(tracker.address()).with(settings);
-      GangTask task = new GangTask(job, secret, agentSettings, spec, settings);
+      SparkTask task = new SparkTask(new GangTask(job, secret, tracker.address(), settings), spec);
       GangRdd gang =
           new GangRdd(
               stock.watches(
@@ -140,7 +140,7 @@ final class Fit<M extends Model<M>> {
               inputs,
               task,
               hosts());
-      Consumer<TrainingEvent> told = new Narration(job.brief());
+      Consumer<TrainingEvent> told = new EventReporter(job, settings);
       return new Gang(
               context,
               tracker,

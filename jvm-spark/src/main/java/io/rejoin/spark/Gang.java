@@ -1,5 +1,6 @@
 package io.rejoin.spark;
 
+import io.rejoin.EventDelivery;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;

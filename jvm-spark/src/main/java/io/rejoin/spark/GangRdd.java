@@ -28,7 +28,7 @@ final class GangRdd extends RDD<String> {
 
   private final RDD<Watches> watches;
   private final ArrayList<Stored> stored;
-  private final GangTask task;
+  private final SparkTask task;
   private final ArrayList<String> hosts;
 
   /**
@@ -38,7 +38,7 @@ final class GangRdd extends RDD<String> {
    * @param inputs the rows that the matrices are made of, with what they have to be
    * @param hosts where executors are
    */
-  GangRdd(RDD<Watches> watches, List<PreparedInput> inputs, GangTask task, List<String> hosts) {
+  GangRdd(RDD<Watches> watches, List<PreparedInput> inputs, SparkTask task, List<String> hosts) {
     super(watches.context(), dependencies(watches, inputs), tag());
     this.watches = watches;
     this.task = task;

@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.Agent;
-import io.rejoin.CollectiveAgent;
+import io.rejoin.AgentSettings;
 import io.rejoin.Communicator;
 import io.rejoin.JobId;
 import io.rejoin.Secret;
@@ -69,13 +69,13 @@ class HadoopFolderTest {
     return new HadoopFolder(new Path(folder.toURI()), new Configuration());
   }
 
-  private CollectiveAgent agent(Tracker tracker, String name, HadoopFolder folder) {
-    Agent.Settings settings = new Agent.Settings(tracker.address());
+  private Agent agent(Tracker tracker, String name, HadoopFolder folder) {
+    AgentSettings settings = new AgentSettings(tracker.address());
     settings.place(name, "127.0.0.1", "localhost");
-    return CollectiveAgent.open(job, secret, settings, folder, 2);
+    return Agent.open(job, secret, settings, folder, 2);
   }
 
-  private Communicator join(CollectiveAgent agent, int rank, int attempt) {
+  private Communicator join(Agent agent, int rank, int attempt) {
     return agent.join(rank, 0, attempt, "a test", LIMITS).orElseThrow();
   }
 
@@ -100,8 +100,8 @@ class HadoopFolderTest {
   @Test
   void when_all_processes_are_gone_new_ones_go_on_from_the_checkpoint_on_hdfs() throws Exception {
     try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(2, "127.0.0.1"))) {
-      try (CollectiveAgent one = agent(tracker, "one", onHdfs("all gone"));
-          CollectiveAgent other = agent(tracker, "other", onHdfs("all gone"))) {
+      try (Agent one = agent(tracker, "one", onHdfs("all gone"));
+          Agent other = agent(tracker, "other", onHdfs("all gone"))) {
         together(
             one,
             other,
@@ -115,8 +115,8 @@ class HadoopFolderTest {
         await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN, 9);
       }
       assertTrue(onHdfs("all gone").names().length <= 9);
-      try (CollectiveAgent one = agent(tracker, "third", onHdfs("all gone"));
-          CollectiveAgent other = agent(tracker, "fourth", onHdfs("all gone"))) {
+      try (Agent one = agent(tracker, "third", onHdfs("all gone"));
+          Agent other = agent(tracker, "fourth", onHdfs("all gone"))) {
         together(
             one,
             other,
@@ -135,10 +135,9 @@ class HadoopFolderTest {
     void of(Communicator ranks, int rank);
   }
 
-  private void together(CollectiveAgent one, CollectiveAgent other, int attempt, Work work)
-      throws Exception {
+  private void together(Agent one, Agent other, int attempt, Work work) throws Exception {
     Throwable[] failed = new Throwable[2];
-    CollectiveAgent[] agents = {one, other};
+    Agent[] agents = {one, other};
     Thread[] threads = new Thread[2];
     CyclicBarrier bothAreDone = new CyclicBarrier(2);
     for (int i = 0; i < 2; i++) {
@@ -170,7 +169,7 @@ class HadoopFolderTest {
   void what_an_hdfs_refuses_is_told_and_the_training_goes_on() throws Exception {
     HadoopFolder folder = onHdfs("refusing");
     try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"));
-        CollectiveAgent agent = agent(tracker, "one", folder);
+        Agent agent = agent(tracker, "one", folder);
         Communicator ranks = join(agent, 0, 0)) {
       hdfs.getFileSystem().setSafeMode(SafeModeAction.SAFEMODE_ENTER);
       try {

@@ -1,6 +1,6 @@
 package io.rejoin.it.bench;
 
-import io.rejoin.Agent;
+import io.rejoin.AgentSettings;
 import io.rejoin.Faults;
 import io.rejoin.JobId;
 import io.rejoin.RejoinException;
@@ -27,7 +27,7 @@ final class Cast implements AutoCloseable {
   private final int checkpointRounds;
   private final Tracker tracker;
   private final Timeline timeline;
-  private final Agent.Settings settings;
+  private final AgentSettings settings;
 
   /** A job that has not begun. {@code listener} is told of each event. */
   Cast(Shape shape, int checkpointRounds, Faults faults, Consumer<TrainingEvent> listener) {
@@ -49,7 +49,7 @@ final class Cast implements AutoCloseable {
             job, secret, new Tracker.Settings(shape.world(), here.address()).faults(faults));
     timeline = Timeline.of(tracker, listener);
     settings =
-        new Agent.Settings(tracker.address())
+        new AgentSettings(tracker.address())
             .with(XgboostSettings.of(Map.of("hook", hook ? "auto" : "off")));
   }
 

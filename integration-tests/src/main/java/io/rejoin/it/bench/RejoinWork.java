@@ -1,12 +1,13 @@
 package io.rejoin.it.bench;
 
-import io.rejoin.Agent;
+import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
 import io.rejoin.NativeLibrary;
 import io.rejoin.Secret;
 import io.rejoin.xgboost.Matrices;
 import io.rejoin.xgboost.Seat;
 import io.rejoin.xgboost.TrainingLoop;
+import io.rejoin.xgboost.XgboostAgent;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -29,7 +30,7 @@ final class RejoinWork implements Work {
 
   private final JobId job;
   private final Secret secret;
-  private final Agent.Settings settings;
+  private final AgentSettings settings;
   private final String address;
   private final Shape shape;
   private final int checkpointRounds;
@@ -43,7 +44,7 @@ final class RejoinWork implements Work {
   RejoinWork(
       JobId job,
       Secret secret,
-      Agent.Settings settings,
+      AgentSettings settings,
       String address,
       Shape shape,
       int checkpointRounds,
@@ -78,12 +79,12 @@ final class RejoinWork implements Work {
     long begun = System.nanoTime();
     String name = "worker-" + ProcessHandle.current().pid();
     ExecutorService threads = Executors.newFixedThreadPool(ranks.size());
-    Agent.Settings here =
+    AgentSettings here =
         settings
             .copy()
             .place(name, address, address)
             .spillDirectory(System.getProperty("java.io.tmpdir"));
-    try (Agent agent = Agent.open(job, secret, here)) {
+    try (XgboostAgent agent = XgboostAgent.open(job, secret, here)) {
       List<Future<Moments>> running = new ArrayList<>();
       for (int rank : ranks) {
         running.add(threads.submit(() -> train(agent, rank, begun)));
@@ -100,7 +101,7 @@ final class RejoinWork implements Work {
     }
   }
 
-  private Moments train(Agent agent, int rank, long begun) throws Exception {
+  private Moments train(XgboostAgent agent, int rank, long begun) throws Exception {
     if (checkpointRounds == UNRECOVERABLE) {
       RoundClock clock = UnrecoverableLoop.train(agent, shape, rank, PATIENCE_MILLIS);
       return new Moments(rank, begun, begun, begun, clock);

@@ -1,8 +1,8 @@
 package io.rejoin.it.bench;
 
-import io.rejoin.Agent;
-import io.rejoin.Member;
 import io.rejoin.RejoinException;
+import io.rejoin.xgboost.XgboostAgent;
+import io.rejoin.xgboost.XgboostMember;
 import io.rejoin.xgboost.XgboostVersion;
 import java.util.HashMap;
 import java.util.Map;
@@ -25,7 +25,7 @@ final class UnrecoverableLoop {
   private UnrecoverableLoop() {}
 
   /** Trains a rank to the end; rank 0's model is the job's result, without metrics. */
-  static RoundClock train(Agent agent, Shape shape, int rank, long patienceMillis)
+  static RoundClock train(XgboostAgent agent, Shape shape, int rank, long patienceMillis)
       throws Exception {
     XgboostVersion version = XgboostVersion.loaded();
     // The library is looked at before a rank joins.
@@ -33,7 +33,7 @@ final class UnrecoverableLoop {
     String terms = "unrecoverable, " + shape;
     long fits = Shape.LOG_BYTES / 2 / shape.mostHistogramBytes();
     int every = (int) Math.max(1, Math.min(MOST_ROUNDS, fits));
-    try (Member member = agent.join(rank, 0, 0, terms, patienceMillis, Optional::empty)) {
+    try (XgboostMember member = agent.join(rank, 0, 0, terms, patienceMillis, Optional::empty)) {
       Map<String, Object> arguments = new HashMap<>();
       member
           .communicator(version.wire())

@@ -1,25 +1,29 @@
-package io.rejoin.spark;
+package io.rejoin;
 
-import io.rejoin.TrainingEvent;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tells in the driver's log what happens to a job, in sentences; what is routine only at the level
- * debug.
+ * Reports in the driver's log ({@code io.rejoin.job}) what happens to a job, in sentences; what is
+ * routine only at the level debug.
  */
-final class Narration implements Consumer<TrainingEvent> {
+public final class EventReporter implements Consumer<TrainingEvent> {
   private static final Logger LOG = LoggerFactory.getLogger("io.rejoin.job");
 
   private final String job;
+  private final SettingValues settings;
   private long logBytes;
   private long spilledBytes;
   private long checkpointBytes;
   private String way = "";
 
-  Narration(String job) {
-    this.job = job;
+  /** Of this job; {@code settings} know the names that its user has for them. */
+  public EventReporter(JobId job, SettingValues settings) {
+    this.job = job.brief();
+    this.settings = settings;
   }
 
   @Override
@@ -116,7 +120,9 @@ final class Narration implements Consumer<TrainingEvent> {
             event.text("digest"),
             event.text("deaths"),
             logBytes,
+            settings.name(CommonSettings.LOG_MEMORY),
             spilledBytes,
+            settings.name(CommonSettings.LOG_DISK),
             checkpointBytes,
             way.isEmpty() ? "" : "; " + way);
         break;

@@ -1,6 +1,5 @@
-package io.rejoin.spark;
+package io.rejoin;
 
-import io.rejoin.TrainingEvent;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.LinkedBlockingQueue;
@@ -13,7 +12,7 @@ import org.slf4j.LoggerFactory;
  * Brings events to a listener on a thread of its own, in order. However slow the listener is, the
  * job's end and the tracker's wishes are followed without it.
  */
-final class EventDelivery {
+public final class EventDelivery {
   private static final Logger LOG = LoggerFactory.getLogger(EventDelivery.class);
 
   private final BlockingQueue<Runnable> queue = new LinkedBlockingQueue<>();
@@ -21,7 +20,8 @@ final class EventDelivery {
   private final Thread thread;
   private boolean open = true;
 
-  EventDelivery(String name, Consumer<TrainingEvent> listener) {
+  /** Delivers on a daemon thread of this name. */
+  public EventDelivery(String name, Consumer<TrainingEvent> listener) {
     this.listener = listener;
     this.thread = new Thread(this::deliver, name);
     this.thread.setDaemon(true);
@@ -29,12 +29,12 @@ final class EventDelivery {
   }
 
   /** Returns at once. */
-  void tell(TrainingEvent event) {
+  public void tell(TrainingEvent event) {
     queue.add(() -> listener.accept(event));
   }
 
   /** Waits until the listener has had all that it was told, for a moment at most. */
-  void await(long patienceMillis) throws InterruptedException {
+  public void await(long patienceMillis) throws InterruptedException {
     CountDownLatch reached = new CountDownLatch(1);
     queue.add(reached::countDown);
     if (!reached.await(patienceMillis, TimeUnit.MILLISECONDS)) {
@@ -43,7 +43,7 @@ final class EventDelivery {
   }
 
   /** No more events come; those that are queued are still delivered. */
-  void close() {
+  public void close() {
     queue.add(() -> open = false);
   }
 

@@ -1,5 +1,7 @@
-package io.rejoin;
+package io.rejoin.xgboost;
 
+import io.rejoin.Pairs;
+import io.rejoin.RejoinException;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -9,12 +11,12 @@ import java.util.concurrent.atomic.AtomicBoolean;
  * thread, but for {@link #free}, {@link #failure} and {@link #close}. Closing twice does nothing;
  * after that every other call throws BAD_STATE.
  */
-public final class Member implements AutoCloseable {
+public final class XgboostMember implements AutoCloseable {
   private final int rank;
   private final long handle;
   private final AtomicBoolean closed = new AtomicBoolean();
 
-  Member(int rank, long handle) {
+  XgboostMember(int rank, long handle) {
     this.rank = rank;
     this.handle = handle;
   }

@@ -1,0 +1,149 @@
+package io.rejoin;
+
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
+import java.io.Serializable;
+import java.net.InetAddress;
+import java.net.UnknownHostException;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
+import java.util.function.Supplier;
+
+/**
+ * What a task of a gang does in its process, whatever framework runs it: it finds or starts the
+ * process's agent, trains, and after a failure that would repeat waits for the job's end. It
+ * carries the job's secret, inside the framework's own traffic.
+ */
+public final class GangTask implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final long END_SECONDS = 10;
+  private static final long POLL_MILLIS = 20;
+
+  /** Where a task runs, as its framework knows it; cancelled when the framework wants its end. */
+  public interface Place extends CancelSignal {
+    /** The framework's name of the process. */
+    String executor();
+
+    /** The host's name, which has an address that the other processes reach. */
+    String hostname();
+
+    /**
+     * A directory that is there, and that the framework removes. Logs are files without a name, so
+     * they need no folder of their own.
+     */
+    String spillDirectory();
+
+    /** Whether nothing of this job was tried before by this task. */
+    boolean firstTry();
+  }
+
+  /** Starts an agent of a kind. */
+  public interface Opener<A extends ProcessAgent> {
+    /** As {@link Agent#open(JobId, Secret, AgentSettings)}. */
+    A open(JobId job, Secret secret, AgentSettings settings);
+  }
+
+  private final JobId job;
+  private final Secret secret;
+  private final String tracker;
+  private final SettingValues settings;
+
+  /** For the tasks of a job whose tracker is at host:port. */
+  public GangTask(JobId job, Secret secret, String tracker, SettingValues settings) {
+    this.job = job;
+    this.secret = secret;
+    this.tracker = tracker;
+    this.settings = settings;
+  }
+
+  /** What the job's user has set. */
+  public SettingValues settings() {
+    return settings;
+  }
+
+  /** Trains with the process's agent; returns or throws as the training does. */
+  public <A extends ProcessAgent> void run(
+      Place place, Class<A> kind, Opener<A> opener, Consumer<A> training) {
+    NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
+    AgentSettings here =
+        new AgentSettings(tracker)
+            .with(settings)
+            .place(place.executor(), address(place.hostname()), place.hostname())
+            .spillDirectory(place.spillDirectory());
+    A agent = agent(place, kind, () -> opener.open(job, secret, here));
+    try {
+      training.accept(agent);
+    } catch (RejoinException e) {
+      if (e.code().willRepeat()) {
+        awaitTheEnd(place, System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS));
+      }
+      throw e;
+    }
+  }
+
+  /**
+   * A range of ports that doesn't suffice at the very start won't do so later. After a death it
+   * may: what died, or is frozen, may hold its port for a moment. So a later try waits for a port,
+   * for as long as the driver may need to hear of a first try that failed, and to end the job: it
+   * would use up the framework's tries for nothing otherwise.
+   */
+  private <A extends ProcessAgent> A agent(Place place, Class<A> kind, Supplier<A> opener) {
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(END_SECONDS);
+    while (true) {
+      try {
+        return Agents.of(job, place.executor(), kind, opener);
+      } catch (RejoinException e) {
+        if (place.firstTry()) {
+          throw settings.portsAreTaken(CommonSettings.AGENT_PORTS, e);
+        }
+        if (e.code().willRepeat()) {
+          awaitTheEnd(place, deadline);
+        }
+        if (e.code() != RejoinException.Code.IO || isOver(place, deadline)) {
+          throw e;
+        }
+      }
+      pause();
+    }
+  }
+
+  /**
+   * The tracker knows of a failure that will repeat, and the driver is about to end the job. If the
+   * task failed before that, the framework would try it again for nothing.
+   */
+  private static void awaitTheEnd(Place place, long deadline) {
+    while (!isOver(place, deadline)) {
+      pause();
+    }
+  }
+
+  private static boolean isOver(Place place, long deadline) {
+    return place.cancelled().isPresent()
+        || Thread.currentThread().isInterrupted()
+        || System.nanoTime() >= deadline;
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(POLL_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+
+  /**
+   * The address of a host by the name that the framework uses for it.
+   *
+   * @throws RejoinException IO when it has none
+   */
+  public static String address(String host) {
+    try {
+      return InetAddress.getByName(host).getHostAddress();
+    } catch (UnknownHostException e) {
+      throw new RejoinException(
+          RejoinException.Code.IO,
+          "the host name " + host + ", by which the framework knows this machine, has no address",
+          e);
+    }
+  }
+}

@@ -1,6 +1,6 @@
 //! Bringing a rank's own model to another process, which holds it for the case that this one dies.
 
-use crate::fetch::{Reply, Request, SLICE, WINDOW};
+use crate::fetch::{part_digest, Reply, Request, SLICE, WINDOW};
 use bytes::Bytes;
 use rejoin_protocol::ids::{AgentId, Checkpoint, Phase};
 use rejoin_protocol::wire::{self, Header, Kind};
@@ -63,16 +63,17 @@ impl Copy {
     pub(crate) fn pump(&mut self, link: &mut Link, now: Instant) -> Result<bool, LinkError> {
         while self.is_wanted && !self.is_whole && link.queued_bytes() < WINDOW {
             let end = (self.sent + SLICE).min(self.bytes.len());
-            let Checkpoint { version, lineage, digest, .. } = self.checkpoint;
+            let Checkpoint { version, lineage, .. } = self.checkpoint;
+            let part = self.bytes.slice(self.sent..end);
             let header = Header {
                 kind: Kind::Bulk,
                 phase: Phase::Version(version),
                 lineage,
                 offset: self.sent as u64,
-                digest: digest as u64,
+                digest: part_digest(&part),
                 ..Header::control(0)
             };
-            link.send(header, self.bytes.slice(self.sent..end));
+            link.send(header, part);
             self.sent = end;
             // A model without bytes is one empty frame.
             self.is_whole = end == self.bytes.len();

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 /// First pause after a failed try; doubled up to [`PAUSE_LIMIT`].
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_LIMIT: Duration = Duration::from_millis(500);
-/// Failed tries after which the tracker is told.
-const TRIES: u32 = 12;
+/// Failed tries in a row after which the tracker is told.
+const FAILURES: u32 = 12;
 
 /// One wanted link.
 #[derive(Clone, Debug)]
@@ -24,7 +24,10 @@ pub(crate) struct Wanted {
     pub(crate) address: SocketAddr,
     pub(crate) local: bool,
     state: State,
+    /// Tries in a row that made no link: so long is the pause.
     tries: u32,
+    /// Those of them that failed since the peer answered last.
+    failures: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,9 +44,16 @@ enum State {
 type OfMember = BTreeMap<(Rank, Lane), Wanted>;
 
 /// All wanted links of the ranks of this agent.
-#[derive(Default)]
 pub(crate) struct DataLinks {
     members: BTreeMap<MemberId, (Lineage, OfMember)>,
+    /// Longest pause between two tries.
+    pub(crate) pause_limit: Duration,
+}
+
+impl Default for DataLinks {
+    fn default() -> Self {
+        DataLinks { members: BTreeMap::new(), pause_limit: PAUSE_LIMIT }
+    }
 }
 
 /// A link that this side has to try now.
@@ -96,6 +106,7 @@ impl DataLinks {
                 local,
                 state: if local { State::Up } else { State::Down(now) },
                 tries: 0,
+                failures: 0,
             });
         }
     }
@@ -142,24 +153,44 @@ impl DataLinks {
         match self.find(member, peer, lane) {
             Some(link) if link.incarnation == incarnation && !link.local => {
                 link.state = State::Up;
-                link.tries = 0;
+                (link.tries, link.failures) = (0, 0);
                 true
             }
             _ => false,
         }
     }
 
-    /// A try failed. After [`TRIES`] of them in a row: true, tell the tracker. It is told of the first lane that is down.
+    /// A try failed. After [`FAILURES`] of them in a row: true, tell the tracker. It is told of the first lane that is down.
     pub(crate) fn try_failed(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) -> bool {
         let is_first = self.down(member, peer).all(|down| down >= lane);
-        let Some(link) = self.find(member, peer, lane) else { return false };
-        if link.state != State::Making(token) {
-            return false;
+        let Some(link) = self.tried(member, peer, lane, token, now) else { return false };
+        link.failures += 1;
+        is_first && link.failures.is_multiple_of(FAILURES)
+    }
+
+    /// The peer's process answered that it doesn't need the link yet: its rank may fetch its checkpoint for minutes. Nothing is
+    /// wrong with the way to it, however often it says so; whether it comes on is judged by who gives it its bytes, and whether
+    /// its process lives by the tracker.
+    pub(crate) fn not_yet(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) {
+        if let Some(link) = self.tried(member, peer, lane, token, now) {
+            link.failures = 0;
         }
-        link.tries += 1;
-        let pause = PAUSE.saturating_mul(1 << link.tries.min(10)).min(PAUSE_LIMIT);
+    }
+
+    /// This try made no link: the next one comes after a pause.
+    fn tried(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) -> Option<&mut Wanted> {
+        let pause_limit = self.pause_limit;
+        let link = self.find(member, peer, lane).filter(|link| link.state == State::Making(token))?;
+        link.tries = link.tries.saturating_add(1);
+        let pause = PAUSE.saturating_mul(1 << link.tries.min(10)).min(pause_limit);
         link.state = State::Down(now + pause);
-        is_first && link.tries.is_multiple_of(TRIES)
+        Some(link)
+    }
+
+    /// The most tries in a row that have made no link.
+    #[cfg(test)]
+    pub(crate) fn tries(&self) -> u32 {
+        self.members.values().flat_map(|(_, wanted)| wanted.values()).map(|link| link.tries).max().unwrap_or(0)
     }
 
     /// A standing link broke.
@@ -303,10 +334,26 @@ mod tests {
         let now = Instant::now();
         let mut links = DataLinks::default();
         links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2)], ONE, AgentId(1), now);
-        for try_number in 1..=TRIES {
+        for try_number in 1..=FAILURES {
             links.making(member(0, 0), Rank(1), CHANNELS, Token(5));
-            assert_eq!(links.try_failed(member(0, 0), Rank(1), CHANNELS, Token(5), now), try_number == TRIES);
+            assert_eq!(links.try_failed(member(0, 0), Rank(1), CHANNELS, Token(5), now), try_number == FAILURES);
         }
+    }
+
+    #[test]
+    fn a_peer_that_answers_that_it_is_not_there_yet_is_no_failed_try() {
+        let now = Instant::now();
+        let mut links = DataLinks::default();
+        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 2)], ONE, AgentId(1), now);
+        for _ in 0..10 {
+            for _ in 1..FAILURES {
+                links.making(member(0, 0), Rank(1), CHANNELS, Token(5));
+                assert!(!links.try_failed(member(0, 0), Rank(1), CHANNELS, Token(5), now));
+            }
+            links.making(member(0, 0), Rank(1), CHANNELS, Token(5));
+            links.not_yet(member(0, 0), Rank(1), CHANNELS, Token(5), now);
+        }
+        assert_eq!(links.next_try(), Some(now + PAUSE_LIMIT), "it is asked again");
     }
 
     #[test]
@@ -323,8 +370,8 @@ mod tests {
         assert_eq!(broke(Lane::Collectives), Broke::First);
         assert_eq!(broke(Lane::Collectives), Broke::Unwanted);
         assert_eq!(broke(CHANNELS), Broke::Another);
-        for try_number in 1..=TRIES {
-            for (lane, is_told) in [(CHANNELS, try_number == TRIES), (Lane::Collectives, false)] {
+        for try_number in 1..=FAILURES {
+            for (lane, is_told) in [(CHANNELS, try_number == FAILURES), (Lane::Collectives, false)] {
                 links.making(own, Rank(1), lane, Token(5));
                 assert_eq!(links.try_failed(own, Rank(1), lane, Token(5), now), is_told);
             }

@@ -45,6 +45,8 @@ pub struct Fetching {
     pub lineage: Lineage,
     /// The model that is the same at all ranks was fetched: the rank's own one comes next.
     pub is_half_done: bool,
+    /// How many bytes that model has; [`crate::ids::UNMADE`] until a lazy one was fetched.
+    pub bytes: u64,
     /// Tries that failed with every holder.
     pub failures: u32,
     /// When to try again; `None` while a try is under way.

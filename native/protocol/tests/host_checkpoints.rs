@@ -6,8 +6,8 @@ use host_support::*;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Input, Output};
-use rejoin_protocol::ids::{Checkpoint, Generation, Lineage, Rank, Version};
-use rejoin_protocol::message::{AgentMessage, Plan, RankState, TrackerMessage};
+use rejoin_protocol::ids::{Checkpoint, Generation, Lineage, Rank, Version, UNMADE};
+use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, RankState, TrackerMessage};
 
 #[test]
 fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
@@ -21,7 +21,7 @@ fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
     assert_eq!(agents[0], 3, "agent 3 is on the same host");
     assert_eq!(agents.len(), 3);
     let (source, millis) = ("agent 3".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     assert!(matches!(&outputs[0], Output::Start { start, .. } if start.checkpoint == Some(checkpoint(5))));
     assert!(matches!(&outputs[1], Output::Send(AgentMessage::Happened(Event::Restored { bytes: 10, millis: 4, .. }))));
     assert!(desk.host.holds(&checkpoint(5)));
@@ -45,7 +45,7 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     assert_eq!(standing(&outputs).unwrap().ranks[0].state, RankState::Fresh);
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     assert_eq!(outputs, [], "the next plan says where it starts");
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
     assert!(matches!(&outputs[0], Output::Start { .. }));
@@ -55,23 +55,51 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
 fn a_fetch_that_fails_is_tried_again_and_then_the_task_is_given_back() {
     let mut desk = Desk::seated();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
-    let failed = || Input::FetchFailed { rank: ZERO, incarnation: incarnation(0), reason: "refused".into() };
     for _ in 0..4 {
-        assert_eq!(desk.input(failed()), []);
-        let mut tried = false;
-        for _ in 0..30 {
-            let at = desk.host.wake_at().unwrap().0;
-            tried |= desk.wake(at).iter().any(|output| matches!(output, Output::Fetch { .. }));
-            if tried {
-                break;
-            }
-        }
-        assert!(tried);
+        assert_eq!(desk.input(failed(false)), []);
+        assert!(fetches_again(&mut desk));
     }
-    let outputs = desk.input(failed());
+    let outputs = desk.input(failed(false));
     assert_eq!(freed(&outputs), Some((Some(0), Code::Io)));
     assert!(
         matches!(&outputs[0], Output::Send(AgentMessage::Leave { failure: Some(error), .. }) if error.code == Code::Io)
+    );
+}
+
+fn failed(is_further: bool) -> Input {
+    Input::FetchFailed { rank: ZERO, incarnation: incarnation(0), is_further, reason: "refused".into() }
+}
+
+/// Whether the fetch is asked for again after a pause.
+fn fetches_again(desk: &mut Desk) -> bool {
+    (0..30).any(|_| {
+        let at = desk.host.wake_at().unwrap().0;
+        desk.wake(at).iter().any(|output| matches!(output, Output::Fetch { .. }))
+    })
+}
+
+#[test]
+fn a_fetch_of_which_more_comes_each_time_is_never_given_up() {
+    let mut desk = Desk::seated();
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    for is_further in [true, false, false, false, true, true, false, false, true, false, false, false] {
+        assert_eq!(desk.input(failed(is_further)), []);
+        assert!(fetches_again(&mut desk));
+    }
+    assert_eq!(freed(&desk.input(failed(false))), Some((Some(0), Code::Io)), "five in a row");
+}
+
+#[test]
+fn the_bytes_of_a_lazy_checkpoint_are_told_as_they_were_fetched() {
+    let mut desk = Desk::seated();
+    let lazy = Checkpoint { length: UNMADE, digest: 0, ..checkpoint(5) };
+    let newcomer = Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
+    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
+    let (source, millis) = ("agent 2".to_string(), 4);
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 77, source, millis });
+    assert!(
+        matches!(&outputs[1], Output::Send(AgentMessage::Happened(Event::Restored { bytes: 77, .. }))),
+        "{outputs:?}"
     );
 }
 
@@ -150,7 +178,7 @@ fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
     let plan = Plan { lineage: Lineage(2), ..plan(1, vec![newcomer(0, 0, 5)], &[2]) };
     desk.told(TrackerMessage::Plan(plan));
     let (source, millis) = ("agent 2".to_string(), 4);
-    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     let again = Checkpoint { lineage: Lineage(2), ..checkpoint(5) };
     let (rank, number) = (ZERO, incarnation(0));
     let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: again, local: None });
@@ -164,7 +192,7 @@ fn a_start_that_comes_back_changed_is_a_mismatch() {
     let mut desk = Desk::seated();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
-    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     let changed = Checkpoint { digest: 1, ..checkpoint(5) };
     let (rank, number) = (ZERO, incarnation(0));
     let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: changed, local: None });
@@ -212,6 +240,6 @@ fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
     let generation = desk.host.view().map(|view| view.generation).unwrap();
     desk.told(TrackerMessage::Settled { generation });
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), source, millis });
+    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     assert!(outputs.contains(&Output::Release { rank: ZERO, incarnation: incarnation(0) }), "{outputs:?}");
 }

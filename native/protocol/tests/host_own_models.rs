@@ -69,16 +69,19 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
         own_holders: vec![AgentId(2), AgentId(3)],
         ..newcomer(0, 0, 5)
     };
-    let fetched = || Input::Fetched { rank: ZERO, incarnation: incarnation(0), source: "agent 2".into(), millis: 4 };
+    let fetched = |bytes| {
+        let (source, millis) = ("agent 2".to_string(), 4);
+        Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes, source, millis }
+    };
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { checkpoint, .. } if *checkpoint == global)));
-    let outputs = desk.input(fetched());
+    let outputs = desk.input(fetched(10));
     let asked = outputs.iter().find_map(|output| match output {
         Output::Fetch { checkpoint, holders, .. } => Some((*checkpoint, holders[0].agent.0)),
         _ => None,
     });
     assert_eq!(asked, Some((own(5, 0), 3)), "the holder on the same host first");
-    let outputs = desk.input(fetched());
+    let outputs = desk.input(fetched(6));
     assert!(matches!(&outputs[0], Output::Start { start, .. } if start.own == Some(own(5, 0))));
     assert_eq!(copies(&outputs), [2, 3]);
 }

@@ -77,7 +77,7 @@ fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_
     assert_eq!(registration.standing.ranks[0].state, RankState::Fresh);
     let starts = |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::Start { .. }));
     let (rank, number, source) = (ZERO, incarnation(0), "a peer".to_string());
-    let outputs = desk.input(Input::Fetched { rank, incarnation: number, source, millis: 1 });
+    let outputs = desk.input(Input::Fetched { rank, incarnation: number, bytes: 10, source, millis: 1 });
     assert!(!starts(&outputs), "its tracker may be another one: {outputs:?}");
     desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
     desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));

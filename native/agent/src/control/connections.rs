@@ -13,7 +13,7 @@ use rejoin_protocol::host::Input;
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
 use std::net::SocketAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 impl Control {
     pub(super) fn accept(&mut self) {
@@ -149,7 +149,10 @@ impl Control {
             Ok(Received::Pending) => return None,
             Ok(Received::Hello(hello)) => self.judge(token, hello),
             Ok(Received::Established) => self.established(token),
-            Ok(Received::Refused(error)) => self.end(token, format!("refused: {}", error.message)),
+            Ok(Received::Refused(error)) => match connection.role {
+                Role::Making { .. } if error.code == Code::TimedOut => self.link_not_yet(token, &error.message),
+                _ => self.end(token, format!("refused: {}", error.message)),
+            },
             Ok(Received::Frame(header, payload)) => {
                 self.take(token, header, &payload);
                 return Some(HEADER_BYTES + payload.len());
@@ -319,34 +322,28 @@ impl Control {
                 let _ = connection.link.flush();
             }
         }
-        let is_late = |heard: Instant| now > heard + fetch::PATIENCE;
+        let silent = |heard: Instant, limit: Duration| {
+            (now > heard + limit).then(|| format!("silent for {} s", limit.as_secs()))
+        };
+        let late = |connection: &Connection| match &connection.role {
+            Role::Fetching(member, number) => {
+                let heard = self.gatherings.get(member)?.heard(*number)?;
+                let limit = fetch::PART_PATIENCE;
+                (now > heard + limit).then(|| format!("brought no whole part within {} s", limit.as_secs()))
+            }
+            Role::Copying(copy) => silent(copy.heard, fetch::PATIENCE),
+            Role::Results(results) => silent(results.heard, fetch::PATIENCE),
+            Role::Asking(_) => silent(connection.began, fetch::PATIENCE),
+            _ => None,
+        };
+        let unproven = |connection: &Connection| {
+            let is_late = !connection.established && now > connection.began + HANDSHAKE;
+            is_late.then(|| format!("no handshake within {} s", HANDSHAKE.as_secs()))
+        };
         let late: Vec<(Token, String)> = self
             .connections
             .iter()
-            .filter_map(|(token, connection)| match &connection.role {
-                Role::Fetching(member, number)
-                    if self
-                        .gatherings
-                        .get(member)
-                        .and_then(|gathering| gathering.heard(*number))
-                        .is_some_and(is_late) =>
-                {
-                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
-                }
-                Role::Copying(copy) if now > copy.heard + fetch::PATIENCE => {
-                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
-                }
-                Role::Results(results) if now > results.heard + fetch::PATIENCE => {
-                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
-                }
-                Role::Asking(_) if now > connection.began + fetch::PATIENCE => {
-                    Some((*token, format!("silent for {} s", fetch::PATIENCE.as_secs())))
-                }
-                _ if !connection.established && now > connection.began + HANDSHAKE => {
-                    Some((*token, format!("no handshake within {} s", HANDSHAKE.as_secs())))
-                }
-                _ => None,
-            })
+            .filter_map(|(token, connection)| Some((*token, unproven(connection).or_else(|| late(connection))?)))
             .collect();
         for (token, reason) in late {
             self.end(token, reason);

@@ -1,6 +1,6 @@
 //! Data links of ranks here to living peers: the lower rank makes them, and the plane gets them.
 
-use super::{Control, Role};
+use super::{Connection, Control, Role};
 use crate::agent::MemberId;
 use crate::links::Due;
 use mio::Token;
@@ -51,6 +51,13 @@ impl Control {
             let reason = format!("many tries failed, the last: {reason}");
             self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
         }
+    }
+
+    /// The peer's process has answered, and doesn't need the link yet.
+    pub(super) fn link_not_yet(&mut self, token: Token, reason: &str) {
+        let Some(Connection { role: Role::Making { member, peer, lane, .. }, .. }) = self.remove(token) else { return };
+        log::debug!("{} link to rank {peer} for {lane}: {reason}", self.shared.prefix_of(member.rank));
+        self.links.not_yet(member, peer, lane, token, Instant::now());
     }
 
     /// Gives a data link that stands to the plane.

@@ -2,9 +2,11 @@
 
 use super::{Control, Role};
 use crate::agent::MemberId;
-use crate::fetch::{Next, Progress};
+use crate::fetch::{Gathering, Next, Progress};
 use mio::Token;
 use rejoin_protocol::host::Input;
+use rejoin_protocol::ids::Checkpoint;
+use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::Kind;
 use rejoin_transport::Purpose;
 use std::time::Instant;
@@ -20,6 +22,23 @@ pub(super) enum Stripe {
 }
 
 impl Control {
+    /// Has a checkpoint brought, from the nearest of these; what is here of it stays.
+    pub(super) fn gather(&mut self, member: MemberId, checkpoint: Checkpoint, holders: Vec<AgentAddress>) {
+        let known = self.gatherings.get_mut(&member);
+        match known.and_then(|gathering| gathering.go_on(&checkpoint, holders.clone())) {
+            Some(gone) => {
+                let is_gone = |role: &Role| matches!(role, Role::Fetching(whose, number) if *whose == member && gone.contains(number));
+                self.drop_connections(is_gone);
+            }
+            None => {
+                self.drop_fetches(member);
+                let gathering = Gathering::new(member, checkpoint, holders, self.host.host_name(), Instant::now());
+                self.gatherings.insert(member, gathering);
+            }
+        }
+        self.go_on_gathering(member);
+    }
+
     /// Asks whoever is to be asked next for parts of a member's checkpoint, or gives up.
     pub(super) fn go_on_gathering(&mut self, member: MemberId) {
         while let Some(gathering) = self.gatherings.get_mut(&member) {
@@ -27,10 +46,10 @@ impl Control {
                 Next::Ask(number, holder) => (number, holder),
                 Next::Wait => return,
                 Next::Failed => {
-                    let reason = gathering.failure().message;
-                    self.gatherings.remove(&member);
+                    // What is here is kept for the next try.
+                    let (reason, is_further) = (gathering.failure().message, gathering.has_come_further());
                     let MemberId { rank, incarnation } = member;
-                    return self.handle(Some(Input::FetchFailed { rank, incarnation, reason }));
+                    return self.handle(Some(Input::FetchFailed { rank, incarnation, is_further, reason }));
                 }
             };
             match self.connect(holder.address, Purpose::Fetch, Role::Fetching(member, number)) {
@@ -47,17 +66,16 @@ impl Control {
     /// Drops the fetches of a member that is over.
     pub(super) fn drop_fetches(&mut self, member: MemberId) {
         self.gatherings.remove(&member);
-        let gone: Vec<Token> = self
-            .connections
-            .iter()
-            .filter(|(_, connection)| match &connection.role {
-                Role::Fetching(whose, _) => *whose == member,
-                Role::Results(results) => results.member == member,
-                _ => false,
-            })
-            .map(|(token, _)| *token)
-            .collect();
-        for token in gone {
+        self.drop_connections(|role| match role {
+            Role::Fetching(whose, _) => *whose == member,
+            Role::Results(results) => results.member == member,
+            _ => false,
+        });
+    }
+
+    fn drop_connections(&mut self, is_gone: impl Fn(&Role) -> bool) {
+        let gone = self.connections.iter().filter(|(_, connection)| is_gone(&connection.role));
+        for token in gone.map(|(token, _)| *token).collect::<Vec<Token>>() {
             self.remove(token);
         }
     }
@@ -112,9 +130,9 @@ impl Control {
         let Some(gathering) = self.gatherings.remove(&member) else { return };
         let MemberId { rank, incarnation } = member;
         let millis = gathering.began.elapsed().as_millis() as u64;
-        let source = gathering.source(self.agent);
+        let (source, length) = (gathering.source(self.agent), bytes.len() as u64);
         match self.shared.store.put(gathering.checkpoint, bytes) {
-            Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, source, millis })),
+            Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, bytes: length, source, millis })),
             Err(error) => self.handle(Some(Input::Broken { rank, incarnation, error })),
         }
     }

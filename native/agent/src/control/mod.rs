@@ -11,6 +11,8 @@ mod outputs;
 mod results;
 mod shared;
 #[cfg(test)]
+mod slow_fetch;
+#[cfg(test)]
 mod tests;
 mod tracker_link;
 

@@ -2,7 +2,6 @@
 
 use super::{Command, Control, MemberState};
 use crate::agent::{Joined, MemberId};
-use crate::fetch::Gathering;
 use crate::links::Broke;
 use crate::plane::PlanePeer;
 use crate::strike;
@@ -178,12 +177,7 @@ impl Control {
             Output::Send(message) => self.send(message),
             Output::Seated { rank, attempt, incarnation } => self.seated(rank, attempt, incarnation),
             Output::Fetch { rank, incarnation, checkpoint, holders } => {
-                let member = MemberId { rank, incarnation };
-                self.drop_fetches(member);
-                let host = self.host.host_name();
-                let gathering = Gathering::new(member, checkpoint, holders, host, Instant::now());
-                self.gatherings.insert(member, gathering);
-                self.go_on_gathering(member);
+                self.gather(MemberId { rank, incarnation }, checkpoint, holders);
             }
             Output::Copy { checkpoint, to } => self.copy(checkpoint, &to),
             Output::Safe(checkpoint) => self.is_safe(&checkpoint),

@@ -1,21 +1,22 @@
 //! Turns of the control thread, one by one, with real sockets and without its thread.
 
 use super::*;
-use crate::fetch::Request;
+use crate::agent::checkpoint;
+use crate::fetch::{part_digest, Reply, Request};
 use crate::plane::NoPlane;
 use rejoin_protocol::host::OWN_COPIES;
 use rejoin_protocol::ids::{Lane, Lineage, Phase, Version};
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
-use rejoin_transport::{Flushed, JobId, PortRange, Purpose, Received, Secret};
+use rejoin_transport::{Flushed, Hello, JobId, PortRange, Purpose, Received, Secret};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Longest wait: reached only when something is broken.
-const LIMIT: Duration = Duration::from_secs(20);
-const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(super) const LIMIT: Duration = Duration::from_secs(20);
+pub(super) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const FRAME_BYTES: usize = 4 << 10;
 
-fn keys() -> Keys {
+pub(super) fn keys() -> Keys {
     Keys { job: JobId([7; 16]), secret: Secret::new([9; 32]), encrypt: false }
 }
 
@@ -34,7 +35,7 @@ fn control() -> Control {
     Control::new(&config, keys(), Arc::new(NoPlane(&[Lane::Channels])), Vec::new(), OWN_COPIES).unwrap().0
 }
 
-fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+pub(super) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + LIMIT;
     while Instant::now() < deadline {
         if let Some(found) = found() {
@@ -47,7 +48,7 @@ fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
 /// A newcomer's control thread that has asked a holder for this model, and the holder's link.
 fn asked(control: &mut Control, events: &mut Events, model: &[u8]) -> (Checkpoint, Link) {
     let listener = Listener::bind(LOCALHOST, PortRange::EPHEMERAL, "test").unwrap();
-    let checkpoint = crate::agent::checkpoint(Lineage(0), Version(3), 3, model, false);
+    let checkpoint = checkpoint(Lineage(0), Version(3), 3, model, false);
     let holder = AgentAddress { agent: AgentId(8), host: "localhost".into(), address: listener.address() };
     let member = MemberId { rank: Rank(0), incarnation: Incarnation(1) };
     let gathering = Gathering::new(member, checkpoint, vec![holder], "localhost", Instant::now());
@@ -84,7 +85,7 @@ fn a_fast_senders_stripe_is_read_over_many_turns_so_that_heartbeats_are_answered
     for (index, bytes) in model.chunks(FRAME_BYTES).enumerate() {
         let phase = Phase::Version(checkpoint.version);
         let offset = (index * FRAME_BYTES) as u64;
-        let header = Header { kind: Kind::Bulk, phase, offset, digest: checkpoint.digest as u64, ..Header::control(0) };
+        let header = Header { kind: Kind::Bulk, phase, offset, digest: part_digest(bytes), ..Header::control(0) };
         holder.send(header, Bytes::copy_from_slice(bytes));
     }
     until("the kernel takes it", || (holder.flush().unwrap() == Flushed::Done).then_some(()));
@@ -96,4 +97,42 @@ fn a_fast_senders_stripe_is_read_over_many_turns_so_that_heartbeats_are_answered
     });
     assert_eq!(brought, model);
     assert!(turns >= TURNS, "all was read in {turns} turns");
+}
+
+/// Another process gives this one an own model of a rank there: what is answered after its bytes, if its link stays.
+fn given(control: &mut Control, checkpoint: Checkpoint, model: &[u8]) -> Option<Reply> {
+    let mut events = Events::with_capacity(16);
+    let hello = Hello { agent: AgentId(8), purpose: Purpose::Fetch, encrypt: false };
+    let mut link = Link::connect(control.address(), &keys(), hello).unwrap();
+    until("an answer comes, or the link ends", || {
+        control.unfinished.insert(WAKER);
+        control.turn(&mut events);
+        let received = match link.flush().map(drop).and_then(|()| link.receive()) {
+            Ok(received) => received,
+            Err(_) => return Some(None),
+        };
+        match received {
+            Received::Established => link.send_message(&Request::Keep(checkpoint)),
+            Received::Frame(_, payload) => match wire::decode::<Reply>(&payload).unwrap() {
+                Reply::Send => {
+                    let header = Header { kind: Kind::Bulk, digest: part_digest(model), ..Header::control(0) };
+                    link.send(header, Bytes::copy_from_slice(model));
+                }
+                other => return Some(Some(other)),
+            },
+            _ => {}
+        }
+        None
+    })
+}
+
+#[test]
+fn an_own_model_that_comes_with_other_bytes_than_its_digest_says_is_not_kept() {
+    let mut control = control();
+    let model = b"what rank 1 has".to_vec();
+    let own = Checkpoint { owner: Some(Rank(1)), ..checkpoint(Lineage(0), Version(3), 3, &model, false) };
+    assert_eq!(given(&mut control, own, b"what rank 1 had"), None, "its link ends");
+    assert!(control.shared.store.find(&own).is_none());
+    assert_eq!(given(&mut control, own, &model), Some(Reply::Kept));
+    assert_eq!(control.shared.store.find(&own).unwrap(), model);
 }

@@ -1,4 +1,5 @@
-//! The asking side of a checkpoint: a pure state machine. A large one comes in stripes from several holders at once.
+//! The asking side of a checkpoint: a pure state machine. A large one comes in stripes from several holders at once, each in parts
+//! that are verified as they come. What is verified stays, whoever of the holders dies.
 
 use super::{Reply, Request};
 use crate::agent::MemberId;
@@ -32,9 +33,13 @@ pub(crate) struct Gathering {
     next_number: u32,
     /// Who has brought something of what is here.
     sources: Vec<AgentAddress>,
-    /// Stripes of several holders didn't fit together: each holder is asked for all of it.
+    /// What several holders brought didn't fit together: each holder is asked for all of it.
     is_alone: bool,
     tried: Vec<String>,
+    /// Verified bytes that are here; the most there ever were; and the most when all holders had failed last.
+    have: u64,
+    most: u64,
+    most_before: u64,
     pub(crate) began: Instant,
 }
 
@@ -44,8 +49,10 @@ struct Stripe {
     range: Range<u64>,
     /// Where its next byte belongs.
     next: u64,
-    /// Where the frame ends whose bytes come.
-    frame_end: u64,
+    /// The part that comes: where it begins, where it ends, and the digest that was told of it. What is before it is verified.
+    part: Range<u64>,
+    part_digest: u64,
+    /// When a part of it was verified last, or something said.
     heard: Instant,
 }
 
@@ -82,6 +89,23 @@ impl Gathering {
         host: &str,
         now: Instant,
     ) -> Self {
+        let mut gathering = Gathering {
+            member,
+            checkpoint,
+            asked: checkpoint,
+            bytes: Vec::new(),
+            missing: Vec::new(),
+            holders: VecDeque::new(),
+            stripes: BTreeMap::new(),
+            next_number: 0,
+            sources: Vec::new(),
+            is_alone: false,
+            tried: Vec::new(),
+            have: 0,
+            most: 0,
+            most_before: 0,
+            began: now,
+        };
         let is_near =
             |holder: &&AgentAddress| Some(holder.host == host) == holders.first().map(|first| first.host == host);
         let near = holders.iter().take_while(is_near).count() as u64;
@@ -90,20 +114,30 @@ impl Gathering {
             false => 1,
         };
         let cut = |number: u64| (u128::from(checkpoint.length) * u128::from(number) / u128::from(stripes)) as u64;
-        Gathering {
-            member,
-            checkpoint,
-            asked: checkpoint,
-            bytes: Vec::new(),
-            missing: (0..stripes).rev().map(|number| cut(number)..cut(number + 1)).collect(),
-            holders: holders.into(),
-            stripes: BTreeMap::new(),
-            next_number: 0,
-            sources: Vec::new(),
-            is_alone: stripes == 1,
-            tried: Vec::new(),
-            began: now,
+        gathering.missing = (0..stripes).rev().map(|number| cut(number)..cut(number + 1)).collect();
+        gathering.holders = holders.into();
+        gathering
+    }
+
+    /// The same checkpoint is asked for again, of these holders: after a change among the ranks, or when all holders had failed.
+    /// What is here stays, and who is bringing more goes on, unless he holds it no more: those stripes are returned, and their
+    /// links are of no more use. False when it is another checkpoint.
+    pub(crate) fn go_on(&mut self, checkpoint: &Checkpoint, holders: Vec<AgentAddress>) -> Option<Vec<u32>> {
+        if self.asked != *checkpoint {
+            return None;
         }
+        if self.stripes.is_empty() {
+            self.tried.clear();
+        }
+        let is_gone = |stripe: &Stripe| holders.iter().all(|holder| holder.agent != stripe.holder.agent);
+        let gone: Vec<u32> =
+            self.stripes.iter().filter(|(_, stripe)| is_gone(stripe)).map(|(number, _)| *number).collect();
+        for number in &gone {
+            self.failed(*number, "isn't named as a holder any more");
+        }
+        let is_busy = |holder: &AgentAddress| self.stripes.values().any(|stripe| stripe.holder.agent == holder.agent);
+        self.holders = holders.into_iter().filter(|holder| !is_busy(holder)).collect();
+        Some(gone)
     }
 
     /// Whom to ask for what now. Ask again until it isn't [`Next::Ask`].
@@ -119,8 +153,15 @@ impl Gathering {
         let number = self.next_number;
         self.next_number += 1;
         let next = range.start;
-        self.stripes.insert(number, Stripe { holder: holder.clone(), range, next, frame_end: next, heard: now });
+        let stripe = Stripe { holder: holder.clone(), range, next, part: next..next, part_digest: 0, heard: now };
+        self.stripes.insert(number, stripe);
         Next::Ask(number, holder)
+    }
+
+    /// Verified bytes that are here.
+    #[cfg(test)]
+    pub(crate) fn have(&self) -> u64 {
+        self.have
     }
 
     /// What to ask the holder of a stripe for, once the link to it stands.
@@ -129,7 +170,7 @@ impl Gathering {
         Some(Request::Checkpoint { checkpoint: self.asked, from: range.start, to: range.end })
     }
 
-    /// When something of a stripe was last heard.
+    /// When a stripe came on last: a part of it was verified, or its holder said that it is coming.
     pub(crate) fn heard(&self, number: u32) -> Option<Instant> {
         self.stripes.get(&number).map(|stripe| stripe.heard)
     }
@@ -138,16 +179,29 @@ impl Gathering {
     pub(crate) fn failed(&mut self, number: u32, reason: &str) {
         let Some(stripe) = self.stripes.remove(&number) else { return };
         self.tried.push(format!("{} at {}: {reason}", stripe.holder.host, stripe.holder.address));
-        if self.asked.is_made() && !self.is_alone {
-            if stripe.next > stripe.range.start {
-                self.sources.push(stripe.holder);
-            }
-            return self.missing.push(stripe.next..stripe.range.end);
+        if self.is_alone {
+            // From one holder alone all of it is wanted.
+            return self.begin_anew();
         }
-        // Another one may make other bytes of a lazy one, and from one holder alone all of it is wanted.
+        if stripe.part.start > stripe.range.start {
+            self.sources.push(stripe.holder);
+        }
+        self.missing.push(stripe.part.start..stripe.range.end);
+    }
+
+    /// Nothing of what is here is of use.
+    fn begin_anew(&mut self) {
         self.checkpoint = self.asked;
         self.bytes = Vec::new();
+        self.sources.clear();
+        self.have = 0;
+        self.missing.clear();
         self.missing.push(0..self.asked.length);
+    }
+
+    /// All holders have failed: whether more has come since that was so last. Somebody else may bring the rest.
+    pub(crate) fn has_come_further(&mut self) -> bool {
+        std::mem::replace(&mut self.most_before, self.most) < self.most
     }
 
     /// Where the next bytes belong of the frame with this header, which brings bytes of a stripe.
@@ -158,10 +212,10 @@ impl Gathering {
         let length = u64::from(header.length);
         let Some(stripe) = self.stripes.get_mut(&number) else { return Err("nothing is wanted of it".into()) };
         let end = header.offset.saturating_add(length);
-        let begins = stripe.next == stripe.frame_end && header.offset == stripe.next && end <= stripe.range.end;
-        let goes_on = stripe.next < stripe.frame_end && end == stripe.frame_end;
+        let begins = stripe.next == stripe.part.end && header.offset == stripe.next && end <= stripe.range.end;
+        let goes_on = stripe.next < stripe.part.end && end == stripe.part.end;
         if begins {
-            stripe.frame_end = end;
+            (stripe.part, stripe.part_digest) = (stripe.next..end, header.digest);
         }
         let room = self.bytes.get_mut(stripe.next as usize..end as usize).filter(|_| begins || goes_on);
         room.filter(|room| !room.is_empty()).ok_or_else(|| {
@@ -175,9 +229,19 @@ impl Gathering {
     /// So many bytes have come into the [`Gathering::room`] of a stripe.
     pub(crate) fn came(&mut self, number: u32, count: usize, now: Instant) -> Progress {
         let Some(stripe) = self.stripes.get_mut(&number) else { return Progress::Wait };
-        stripe.heard = now;
         stripe.next += count as u64;
-        if stripe.next < stripe.range.end {
+        let Range { start, end } = stripe.part;
+        if stripe.next < end {
+            return Progress::Wait;
+        }
+        if part_digest(&self.bytes[start as usize..end as usize]) != stripe.part_digest {
+            return Progress::Failed(format!("bytes {start} to {end} came with another digest than it told"));
+        }
+        stripe.part = end..end;
+        stripe.heard = now;
+        self.have += end - start;
+        self.most = self.most.max(self.have);
+        if end < stripe.range.end {
             return Progress::Wait;
         }
         self.brought(number)
@@ -192,9 +256,19 @@ impl Gathering {
                 Ok(Reply::Missing) => Progress::Failed("doesn't hold it any more".into()),
                 Ok(Reply::Coming) => Progress::Wait,
                 Ok(Reply::Is(made)) if made.is_made() && made.agrees(&self.asked) && !self.asked.is_made() => {
-                    self.checkpoint = made;
-                    self.bytes = vec![0; made.length as usize];
                     stripe.range.end = made.length;
+                    if self.have > 0 && made != self.checkpoint {
+                        // Another holder has made other bytes of a lazy one: all of it is asked of this one.
+                        if let Some(stripe) = self.stripes.remove(&number) {
+                            self.holders.push_front(stripe.holder);
+                        }
+                        self.begin_anew();
+                        return Progress::Brought;
+                    }
+                    if made != self.checkpoint {
+                        self.checkpoint = made;
+                        self.bytes = vec![0; made.length as usize];
+                    }
                     if made.length == 0 {
                         return self.brought(number);
                     }
@@ -208,33 +282,31 @@ impl Gathering {
     }
 
     fn brought(&mut self, number: u32) -> Progress {
-        if self.missing.is_empty() && self.stripes.len() == 1 {
-            let is_right = self.bytes.is_empty() || digest(&self.bytes) == self.checkpoint.digest;
-            if is_right {
-                if let Some(stripe) = self.stripes.remove(&number) {
-                    self.sources.push(stripe.holder);
-                }
-                return Progress::Done(std::mem::take(&mut self.bytes).into());
-            }
-            let reason = format!("its {} bytes have another digest than planned", self.bytes.len());
-            if self.is_alone {
-                return Progress::Failed(reason);
-            }
-            // Nobody can tell whose stripe is wrong.
-            self.is_alone = true;
-            let Some(last) = self.stripes.remove(&number) else { return Progress::Wait };
-            let of: Vec<String> = self.sources.iter().chain([&last.holder]).map(|at| at.address.to_string()).collect();
-            self.tried.push(format!("stripes of {} together: {reason}", of.join(", ")));
-            self.holders.push_back(last.holder);
-            self.sources.clear();
-            self.missing.push(0..self.asked.length);
+        let Some(stripe) = self.stripes.remove(&number) else { return Progress::Wait };
+        self.sources.push(stripe.holder.clone());
+        if !self.missing.is_empty() || !self.stripes.is_empty() {
+            // It can be asked for another stripe, should somebody fail.
+            self.holders.push_back(stripe.holder);
             return Progress::Brought;
         }
-        if let Some(stripe) = self.stripes.remove(&number) {
-            // It can be asked for another stripe, should somebody fail.
-            self.holders.push_back(stripe.holder.clone());
-            self.sources.push(stripe.holder);
+        if self.bytes.is_empty() || digest(&self.bytes) == self.checkpoint.digest {
+            return Progress::Done(std::mem::take(&mut self.bytes).into());
         }
+        let mut of: Vec<String> = self.sources.iter().map(|at| at.address.to_string()).collect();
+        of.sort();
+        of.dedup();
+        let together = if of.len() > 1 { "together " } else { "" };
+        self.tried.push(format!(
+            "{}: {together}the {} bytes have another digest than planned",
+            of.join(", "),
+            self.bytes.len()
+        ));
+        if of.len() > 1 {
+            // Nobody can tell whose part is wrong.
+            self.is_alone = true;
+            self.holders.push_back(stripe.holder);
+        }
+        self.begin_anew();
         Progress::Brought
     }
 
@@ -267,6 +339,11 @@ impl Gathering {
         }
         words.join(", ")
     }
+}
+
+/// What is told of each part with it.
+pub(crate) fn part_digest(part: &[u8]) -> u64 {
+    digest(part) as u64
 }
 
 #[cfg(test)]
@@ -310,6 +387,7 @@ mod tests {
                 kind: Kind::Bulk,
                 phase: Phase::Version(Version(3)),
                 offset: from,
+                digest: part_digest(&bytes[from as usize..next as usize]),
                 ..Header::control((next - from) as u32)
             };
             // In two pieces, as they may come.
@@ -374,6 +452,82 @@ mod tests {
     }
 
     #[test]
+    fn a_part_counts_and_stays_only_when_it_has_the_digest_that_was_told() {
+        let bytes = model(1000);
+        let mut gathering = gathering(&bytes, &[at(1, "there"), at(2, "there")]);
+        let (began, later) = (Instant::now(), Instant::now() + std::time::Duration::from_secs(8));
+        assert_eq!(gathering.next(began), Next::Ask(0, at(1, "there")));
+        let part = |from: usize, to: usize| Header {
+            kind: Kind::Bulk,
+            offset: from as u64,
+            digest: part_digest(&bytes[from..to]),
+            ..Header::control((to - from) as u32)
+        };
+        gathering.room(0, &part(0, 400)).unwrap().copy_from_slice(&bytes[..400]);
+        assert!(matches!(gathering.came(0, 399, later), Progress::Wait));
+        assert_eq!((gathering.heard(0), gathering.have()), (Some(began), 0), "bytes alone are no progress");
+        assert!(matches!(gathering.came(0, 1, later), Progress::Wait));
+        assert_eq!((gathering.heard(0), gathering.have()), (Some(later), 400));
+        let room = gathering.room(0, &part(400, 900)).unwrap();
+        room.copy_from_slice(&bytes[400..900]);
+        room[7] ^= 1;
+        let Progress::Failed(reason) = gathering.came(0, 500, later) else { panic!("a wrong byte passed") };
+        assert!(reason.contains("bytes 400 to 900"), "{reason}");
+        gathering.failed(0, &reason);
+        assert_eq!(asked(&mut gathering), [(1, 2)]);
+        assert!(matches!(gathering.request(1), Some(Request::Checkpoint { from: 400, .. })));
+    }
+
+    #[test]
+    fn asked_for_again_what_is_here_stays_and_who_is_bringing_more_goes_on_unless_he_is_gone() {
+        let bytes = model(2 * STRIPE_BYTES);
+        let mut gathering = gathering(&bytes, &[at(1, "there"), at(2, "there")]);
+        assert_eq!(asked(&mut gathering), [(0, 1), (1, 2)]);
+        answer(&mut gathering, 0, &bytes, 2 << 20);
+        answer(&mut gathering, 1, &bytes, 1 << 20);
+        let again = checkpoint(&bytes);
+        assert_eq!(gathering.go_on(&again, vec![at(2, "there"), at(3, "there")]), Some(vec![0]), "the first is gone");
+        assert_eq!(asked(&mut gathering), [(2, 3)]);
+        assert!(matches!(gathering.request(2), Some(Request::Checkpoint { from, .. }) if from == 2 << 20));
+        // All fail, each after some more: it comes on, until nothing more comes.
+        assert!(matches!(answer(&mut gathering, 2, &bytes, 1 << 20), Progress::Wait));
+        for number in [1, 2] {
+            gathering.failed(number, "gone");
+        }
+        assert_eq!(gathering.next(Instant::now()), Next::Failed);
+        assert!(gathering.has_come_further() && !gathering.has_come_further());
+        assert_eq!(gathering.go_on(&again, vec![at(4, "there")]), Some(vec![]));
+        assert_eq!(asked(&mut gathering), [(3, 4)]);
+        assert!(matches!(answer(&mut gathering, 3, &bytes, u64::MAX), Progress::Brought));
+        assert_eq!(asked(&mut gathering), [(4, 4)]);
+        assert!(matches!(answer(&mut gathering, 4, &bytes, u64::MAX), Progress::Done(whole) if whole == bytes));
+        let other = Checkpoint { version: Version(4), ..again };
+        assert_eq!(gathering.go_on(&other, vec![at(4, "there")]), None, "another checkpoint begins anew");
+    }
+
+    #[test]
+    fn of_a_lazy_checkpoint_of_which_the_next_holder_makes_other_bytes_all_is_asked_of_that_one() {
+        let (bytes, others) = (model(1000), model(999));
+        let mut gathering = gathering(&bytes, &[at(1, "there"), at(2, "there")]);
+        let lazy = crate::agent::lazy_checkpoint(Lineage(0), Version(3), 3);
+        (gathering.checkpoint, gathering.asked) = (lazy, lazy);
+        gathering.begin_anew();
+        let is = |made: &[u8]| wire::encode(&Reply::Is(checkpoint(made)));
+        assert_eq!(asked(&mut gathering), [(0, 1)]);
+        assert!(matches!(gathering.told(0, Kind::Control, &is(&bytes), Instant::now()), Progress::Wait));
+        answer(&mut gathering, 0, &bytes, 600);
+        gathering.failed(0, "gone");
+        assert_eq!(asked(&mut gathering), [(1, 2)]);
+        assert!(matches!(gathering.request(1), Some(Request::Checkpoint { from: 600, .. })));
+        assert!(matches!(gathering.told(1, Kind::Control, &is(&others), Instant::now()), Progress::Brought));
+        assert_eq!(asked(&mut gathering), [(2, 2)]);
+        assert!(matches!(gathering.request(2), Some(Request::Checkpoint { from: 0, .. })));
+        assert!(matches!(gathering.told(2, Kind::Control, &is(&others), Instant::now()), Progress::Wait));
+        assert!(matches!(answer(&mut gathering, 2, &others, u64::MAX), Progress::Done(whole) if whole == others));
+        assert_eq!(gathering.source(AgentId(9)), "there (127.0.0.1:2)");
+    }
+
+    #[test]
     fn when_stripes_do_not_fit_together_each_holder_is_asked_for_all_of_it() {
         let bytes = model(2 * STRIPE_BYTES);
         let mut wrong = bytes.clone();
@@ -410,12 +564,7 @@ mod tests {
         assert!(matches!(answer(&mut gathering, 0, &wrong, u64::MAX), Progress::Brought));
         assert_eq!(asked(&mut gathering), [(2, 1)]);
         assert!(matches!(answer(&mut gathering, 2, &wrong, u64::MAX), Progress::Brought));
-        assert_eq!(asked(&mut gathering), [(3, 1)]);
-        let Progress::Failed(reason) = answer(&mut gathering, 3, &wrong, u64::MAX) else {
-            panic!("wrong bytes passed")
-        };
-        gathering.failed(3, &reason);
-        assert_eq!(gathering.next(Instant::now()), Next::Failed);
+        assert_eq!(gathering.next(Instant::now()), Next::Failed, "all of it was the first one's");
         let error = gathering.failure().message;
         assert!(error.contains("127.0.0.1:2: silent for 5 s") && error.contains("another digest"), "{error}");
     }

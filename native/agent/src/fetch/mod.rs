@@ -7,7 +7,7 @@
 mod gathering;
 mod serving;
 
-pub(crate) use gathering::{Gathering, Next, Progress};
+pub(crate) use gathering::{part_digest, Gathering, Next, Progress};
 pub(crate) use serving::Serve;
 
 use rejoin_protocol::collective::{BootKey, Place, Signature};
@@ -18,6 +18,9 @@ use std::time::Duration;
 
 /// Longest silence of a holder before the next one is asked.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+/// A newcomer's fetch goes on as long as a verified part comes within this time: a part is at most [`SLICE`], so that a slow line
+/// is no silence.
+pub(crate) const PART_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const SLICE: usize = RESULT_PART_LIMIT;
 pub(crate) const WINDOW: usize = 4 * SLICE;
 

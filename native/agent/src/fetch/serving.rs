@@ -1,6 +1,6 @@
 //! The answering side: one for each link that somebody fetches over.
 
-use super::{Reply, Request, SLICE, WINDOW};
+use super::{part_digest, Reply, Request, SLICE, WINDOW};
 use crate::logs::Logged;
 use crate::plane::DataPlane;
 use crate::store::{digest, CheckpointStore};
@@ -32,7 +32,7 @@ const TELL_COMING: Duration = Duration::from_millis(500);
 struct Part {
     /// What stands before the bytes.
     reply: Option<Reply>,
-    /// Phase, lineage and digest of the bytes' frames.
+    /// Phase and lineage of the bytes' frames.
     header: Header,
     bytes: Logged,
     /// Bytes before `sent` are not to be sent, or have been; nor are those from `end` on.
@@ -78,10 +78,10 @@ impl Serve {
                     let result = result.in_memory().cloned().map_or(result, Logged::Memory);
                     // The digest is made when its turn comes: many results at once would hold up the heartbeat.
                     let reply = Reply::Result { seqno, signature, key, length: result.len(), digest: 0 };
-                    self.parts.push_back(Part::new(Some(reply), phase, lineage, 0, result));
+                    self.parts.push_back(Part::new(Some(reply), phase, lineage, result));
                 }
                 if missing {
-                    let nothing = Part::new(Some(Reply::Missing), phase, lineage, 0, Bytes::new());
+                    let nothing = Part::new(Some(Reply::Missing), phase, lineage, Bytes::new());
                     self.parts.push_back(nothing);
                 }
             }
@@ -96,7 +96,7 @@ impl Serve {
             let Some((_, range)) = part.awaits.take_if(|(awaited, _)| awaited == asked) else { continue };
             *part = match made {
                 Ok((made, bytes)) => Part::checkpoint(asked, made, bytes.clone(), range),
-                Err(_) => Part::new(Some(Reply::Missing), part.header.phase, part.header.lineage, 0, Bytes::new()),
+                Err(_) => Part::new(Some(Reply::Missing), part.header.phase, part.header.lineage, Bytes::new()),
             };
         }
     }
@@ -116,6 +116,9 @@ impl Serve {
         let have = bytes.len() as u64;
         if header.kind != Kind::Bulk || header.offset != have || have + payload.len() as u64 > checkpoint.length {
             return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
+        }
+        if part_digest(payload) != header.digest {
+            return Err(format!("bytes {have}+{} came with another digest than told", payload.len()));
         }
         bytes.extend_from_slice(payload);
         if (bytes.len() as u64) < checkpoint.length {
@@ -158,16 +161,16 @@ impl Serve {
 }
 
 impl Part {
-    fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, digest: u64, bytes: impl Into<Logged>) -> Self {
+    fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, bytes: impl Into<Logged>) -> Self {
         let bytes = bytes.into();
-        let header = Header { kind: Kind::Bulk, phase, lineage, digest, ..Header::control(0) };
+        let header = Header { kind: Kind::Bulk, phase, lineage, ..Header::control(0) };
         let end = bytes.len();
         Part { reply, header, bytes, sent: 0, end, awaits: None }
     }
 
     fn checkpoint(asked: &Checkpoint, made: &Checkpoint, bytes: Bytes, wanted: Range<u64>) -> Self {
         let reply = (!asked.is_made()).then_some(Reply::Is(*made));
-        let part = Part::new(reply, Phase::Version(made.version), made.lineage, made.digest as u64, bytes);
+        let part = Part::new(reply, Phase::Version(made.version), made.lineage, bytes);
         let end = wanted.end.min(part.end);
         Part { sent: wanted.start.min(end), end, ..part }
     }
@@ -185,7 +188,8 @@ impl Part {
         }
         let end = (self.sent + SLICE as u64).min(self.end);
         if end > self.sent {
-            link.send(Header { offset: self.sent, ..self.header }, self.bytes.part(self.sent, end)?);
+            let part = self.bytes.part(self.sent, end)?;
+            link.send(Header { offset: self.sent, digest: part_digest(&part), ..self.header }, part);
             self.sent = end;
         }
         Ok(self.sent == self.end)

@@ -215,14 +215,18 @@ impl Host {
                 let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
                 let is_half_done = checkpoint.owner.is_some();
                 let holders = self.nearest_holders(&newcomer, &checkpoint);
-                let fetching = Fetching { newcomer, lineage, is_half_done, failures: 0, again_at: None };
+                let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
+                let fetching = Fetching { newcomer, lineage, is_half_done, bytes, failures: 0, again_at: None };
                 if let Some(member) = self.member(rank, incarnation) {
                     member.stage = Stage::Fetching(fetching);
                     member.asked = Some(checkpoint);
                 }
                 self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
             }
-            None => self.start(newcomer, lineage, "the memory of this process".into(), 0),
+            None => {
+                let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
+                self.start(newcomer, lineage, bytes, "the memory of this process".into(), 0);
+            }
         }
     }
 
@@ -266,7 +270,7 @@ impl Host {
     }
 
     /// The task's join returns.
-    pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, source: String, millis: u64) {
+    pub(super) fn start(&mut self, newcomer: Newcomer, lineage: Lineage, bytes: u64, source: String, millis: u64) {
         let Newcomer { rank, incarnation, version, checkpoint, own, local, .. } = newcomer;
         let hooked = self.view.as_ref().is_some_and(|view| view.hooked == Some(true));
         let start = Start { incarnation, lineage, version, checkpoint, own, local, hooked };
@@ -279,7 +283,7 @@ impl Host {
             self.own_model(own);
         }
         if let Some(checkpoint) = checkpoint {
-            let (round, bytes) = (checkpoint.round, checkpoint.length);
+            let round = checkpoint.round;
             let event = Event::Restored { rank, incarnation, version, round, bytes, source, millis };
             self.send(AgentMessage::Happened(event));
         }

@@ -80,17 +80,21 @@ pub enum Input {
         rank: Rank,
         /** Its number. */
         incarnation: Incarnation,
+        /** How many there are, which nobody knew of a lazy checkpoint. */
+        bytes: u64,
         /** From where, in words. */
         source: String,
         /** How long. */
         millis: u64,
     },
-    /// A fetch failed with every holder that was named.
+    /// A fetch failed with every holder that was named. What has come is kept for the next try.
     FetchFailed {
         /** For whom. */
         rank: Rank,
         /** Its number. */
         incarnation: Incarnation,
+        /** More of it has come than at its last failure. */
+        is_further: bool,
         /** What was seen. */
         reason: String,
     },
@@ -480,8 +484,12 @@ impl Host {
             Input::TrackerIncompatible { error } => self.tracker_incompatible(error),
             Input::Tracker(message) => self.follow(message),
             Input::Join { rank, attempt, terms, offer } => self.join(rank, attempt, terms, offer),
-            Input::Fetched { rank, incarnation, source, millis } => self.fetched(rank, incarnation, source, millis),
-            Input::FetchFailed { rank, incarnation, reason } => self.fetch_failed(rank, incarnation, reason),
+            Input::Fetched { rank, incarnation, bytes, source, millis } => {
+                self.fetched(rank, incarnation, bytes, source, millis);
+            }
+            Input::FetchFailed { rank, incarnation, is_further, reason } => {
+                self.fetch_failed(rank, incarnation, is_further, reason);
+            }
             Input::Entered { rank, incarnation, checkpoint, local } => {
                 self.entered(rank, incarnation, checkpoint, local);
             }

@@ -10,7 +10,8 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Tries to fetch a checkpoint from all its holders before the task is given back to the framework.
+/// Tries in a row to fetch a checkpoint from all its holders, each of which brings nothing more, before the task is given back to the
+/// framework.
 const FETCH_TRIES: u32 = 5;
 /// Pause after the first failure; doubled after each further one.
 const FETCH_PAUSE_MILLIS: u64 = 100;
@@ -148,41 +149,43 @@ impl Host {
         self.members.iter().position(|member| member.rank == rank && member.incarnation == Some(incarnation))
     }
 
-    pub(super) fn fetched(&mut self, rank: Rank, incarnation: Incarnation, source: String, millis: u64) {
+    pub(super) fn fetched(&mut self, rank: Rank, incarnation: Incarnation, bytes: u64, source: String, millis: u64) {
         let Some(checkpoint) = self.member(rank, incarnation).and_then(|member| member.asked.take()) else { return };
         if let Err(error) = self.holdings.add(checkpoint, None) {
             return self.broken(rank, incarnation, error);
         }
         let stage = self.member(rank, incarnation).map(|member| member.stage.clone());
         // A view that came meanwhile makes the plan void; a new one follows, and finds the checkpoint here.
-        let Some(Stage::Fetching(Fetching { newcomer, lineage, .. })) = stage else { return };
+        let Some(Stage::Fetching(Fetching { newcomer, lineage, bytes: known, .. })) = stage else { return };
         if newcomer.checkpoint != Some(checkpoint) && newcomer.own != Some(checkpoint) {
             return;
         }
+        let bytes = if checkpoint.owner.is_none() { bytes } else { known };
         match self.lacking(&newcomer, true) {
             Some(own) => {
                 let holders = self.nearest_holders(&newcomer, &own);
                 if let Some(member) = self.member(rank, incarnation) {
                     member.asked = Some(own);
                     if let Stage::Fetching(fetching) = &mut member.stage {
-                        fetching.is_half_done = true;
+                        (fetching.is_half_done, fetching.bytes) = (true, bytes);
                     }
                 }
                 self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint: own, holders });
             }
             None => {
-                self.start(newcomer, lineage, source, millis);
+                self.start(newcomer, lineage, bytes, source, millis);
                 self.link_all();
             }
         }
     }
 
-    pub(super) fn fetch_failed(&mut self, rank: Rank, incarnation: Incarnation, reason: String) {
+    /// Whoever comes on is never given up, however often its holders fail: what has come is kept, so that it ends.
+    pub(super) fn fetch_failed(&mut self, rank: Rank, incarnation: Incarnation, is_further: bool, reason: String) {
         let now = self.now;
         let Some(member) = self.member(rank, incarnation) else { return };
         member.asked = None;
         let Stage::Fetching(fetching) = &mut member.stage else { return };
-        fetching.failures += 1;
+        fetching.failures = if is_further { 1 } else { fetching.failures + 1 };
         if fetching.failures < FETCH_TRIES {
             fetching.again_at = Some(now.plus(FETCH_PAUSE_MILLIS << (fetching.failures - 1)));
             return;

@@ -190,13 +190,13 @@ impl Process {
             Input::FetchedCheckpoint => {
                 self.wanted = None;
                 let incarnation = self.incarnation();
-                let (source, millis) = ("a peer".into(), 0);
-                self.commands.push_back(HostInput::Fetched { rank, incarnation, source, millis });
+                let (bytes, source, millis) = (0, "a peer".into(), 0);
+                self.commands.push_back(HostInput::Fetched { rank, incarnation, bytes, source, millis });
             }
             Input::NoCheckpoint => {
                 self.wanted = None;
                 let (incarnation, reason) = (self.incarnation(), "nobody gave it".into());
-                self.commands.push_back(HostInput::FetchFailed { rank, incarnation, reason });
+                self.commands.push_back(HostInput::FetchFailed { rank, incarnation, is_further: false, reason });
             }
             Input::FetchedResult(index, entry) => self.take_result(index, &entry, job, &mut out),
             Input::WishIsOver(index) => drop(self.wishes.remove(index)),

@@ -258,7 +258,7 @@ impl World {
         let (rank, incarnation) = who;
         let Some(agent) = holders.pop_front() else {
             let reason = "no holder gave it".into();
-            self.control(process, Input::FetchFailed { rank, incarnation, reason });
+            self.control(process, Input::FetchFailed { rank, incarnation, is_further: false, reason });
             return;
         };
         let name = (checkpoint.lineage, checkpoint.version);
@@ -269,7 +269,8 @@ impl World {
                 let Some(there) = self.processes.get_mut(&process) else { return };
                 there.store.insert(name, bytes);
                 let (source, millis) = (format!("agent {}", agent.0), self.now - began);
-                self.control(process, Input::Fetched { rank, incarnation, source, millis });
+                let bytes = checkpoint.length;
+                self.control(process, Input::Fetched { rank, incarnation, bytes, source, millis });
             }
             None => {
                 let pause = self.rng.u64(10..1000);

@@ -3,12 +3,12 @@
 
 use crate::cipher::Cipher;
 use crate::handshake::{Handshake, Step, INPUT_LIMIT};
-use crate::shm::{Invitation, PeerSegment, AREAS, MAGIC, SEALS};
+use crate::shm::{Invitation, PeerSegment, SegmentError, AREAS, MAGIC, SEALS};
 use crate::{Hello, JobId, Keys, LinkError, Purpose, Secret};
 use bytes::BytesMut;
 use rejoin_protocol::ids::AgentId;
 use rejoin_protocol::wire::{decode, WIRE_VERSION};
-use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags};
+use rustix::fs::{fcntl_add_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 use snow::TransportState;
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -159,14 +159,24 @@ pub fn board(bytes: &[u8]) {
 
 /// Opens sealed memory of this length that begins with this header.
 fn open(header: [u64; 3], length: u64, nonce: u64, area_bytes: u64) -> Option<PeerSegment> {
+    open_sealed(SEALS, header, length, nonce, area_bytes).ok()
+}
+
+fn open_sealed(
+    seals: SealFlags,
+    header: [u64; 3],
+    length: u64,
+    nonce: u64,
+    area_bytes: u64,
+) -> Result<PeerSegment, SegmentError> {
     let made = memfd_create("checked", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
     let file = File::from(made.expect("memory can be made"));
     ftruncate(&file, length).expect("memory of 128 KiB");
     let header = header.map(u64::to_ne_bytes).concat();
     file.write_all_at(&header[..header.len().min(length as usize)], 0).expect("it is that long");
-    fcntl_add_seals(&file, SEALS).expect("it can be sealed");
+    fcntl_add_seals(&file, seals).expect("it can be sealed");
     let (process, descriptor) = (std::process::id(), file.as_raw_fd());
-    PeerSegment::open(&Invitation { process, descriptor, nonce, area_bytes }).ok()
+    PeerSegment::open(&Invitation { process, descriptor, nonce, area_bytes })
 }
 
 #[cfg(test)]
@@ -241,5 +251,14 @@ mod tests {
     fn a_board_is_opened_by_its_right_invitation() {
         assert!(open([MAGIC, 7, 8192], 4096 + 2 * 8192, 7, 8192).is_some());
         board(&[[0, 7, 4096, 7, 4096].map(u64::to_ne_bytes).concat(), vec![24]].concat());
+    }
+    #[test]
+    fn a_board_that_its_owner_could_shorten_or_others_could_write_is_not_opened() {
+        let open = |seals| open_sealed(seals, [MAGIC, 7, 4096], 3 * 4096, 7, 4096);
+        assert!(open(SEALS).is_ok(), "all else is right");
+        for missing in SEALS.iter() {
+            let error = open(SEALS.difference(missing)).expect_err("a seal is missing").to_string();
+            assert!(error.contains("isn't sealed"), "without {missing:?}: {error}");
+        }
     }
 }

@@ -369,4 +369,53 @@ mod tests {
         }
         assert!(given_up.lock().is_empty());
     }
+    /// Gathers into memory that it clears first, as any collective may; it must not have its own bytes there.
+    struct Clearing;
+
+    impl Collectives for Clearing {
+        fn allreduce(&self, _: Element, _: Reduction, _: &mut [u8]) -> Result<(), Error> {
+            unreachable!("bytes are gathered")
+        }
+        fn broadcast(&self, _: &mut [u8], _: Rank) -> Result<(), Error> {
+            unreachable!("bytes are gathered")
+        }
+        fn allgather(&self, _: &mut [u8]) -> Result<(), Error> {
+            unreachable!("bytes are gathered")
+        }
+        fn allgather_v(&self, own: &[u8], _: &[u64], received: &mut [u8]) -> Result<(), Error> {
+            let (own_at, room) = (own.as_ptr_range(), received.as_ptr_range());
+            assert!(own_at.end <= room.start || room.end <= own_at.start, "the rank's bytes lie where the result goes");
+            received.fill(0);
+            received[..own.len()].copy_from_slice(own);
+            Ok(())
+        }
+        fn give_up(&self, error: Error) {
+            println!("{error}");
+        }
+    }
+
+    #[test]
+    fn a_rank_whose_bytes_lie_where_the_gathered_ones_go_has_them_all_the_same() {
+        let routed = Routed::new(Rank(0), 2, Arc::new(Clearing));
+        routed.begin();
+        let (before, length) = (4, 8);
+        for begin in 0..=20 {
+            // The room for 12 bytes has 4 before it, and as many as a part behind it.
+            let mut memory: Vec<u8> = (1..=28).collect();
+            let address = memory.as_mut_ptr() as usize;
+            let (mut sizes, mut offsets) = ([length as i64, 4], [7i64; 3]);
+            let expected = memory[begin..begin + length].to_vec();
+            let call = Call::AllgatherV {
+                data: Span { length, address: address + begin },
+                sizes: span(&mut sizes),
+                offsets: span(&mut offsets),
+                received: Span { length: 12, address: address + before },
+            };
+            assert!(serve(|| call), "the bytes begin at {begin}");
+            assert_eq!(memory[before..before + length], expected, "the bytes began at {begin}");
+            assert_eq!(memory[before + length..before + 12], [0; 4], "the other rank's");
+            assert_eq!(offsets, [0, 8, 12]);
+        }
+        routed.retire();
+    }
 }

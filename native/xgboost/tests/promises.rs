@@ -3,7 +3,7 @@
 mod common;
 
 use common::worker::{all_done, argument, join, spawn, tracker, train, Death, End, Shape, Spoil, Worker};
-use common::{config, until, Report, World};
+use common::{config, until, within, Report, World};
 use rejoin_agent::DataPlane;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
@@ -92,7 +92,8 @@ fn bytes_that_the_worker_was_given_and_has_not_read_are_a_mismatch() {
         let arguments = world.agent(rank).bridge.communicator(Rank(rank), Incarnation(0), VARIANT).unwrap();
         std::thread::spawn(move || Worker::init(arguments, VARIANT).unwrap())
     });
-    let [mut first, second] = workers.map(|handle| handle.join().unwrap());
+    let [mut first, second] =
+        within("the workers' init", move || workers.map(|handle| handle.join().expect("both are connected")));
     first.channels.get_mut(&1).unwrap().write_all(b"too much").unwrap();
     // It is at the other worker's socket once it can be seen there.
     until("the bytes' arrival", || (second.channels[&0].peek(&mut [0; 8]).unwrap() == 8).then_some(()));
@@ -164,19 +165,29 @@ fn half_init(
     (to_tracker, ring, listener)
 }
 
+fn accepted(what: &str, listener: &std::net::TcpListener) -> TcpStream {
+    let listener = listener.try_clone().unwrap();
+    within(what, move || listener.accept().unwrap().0)
+}
+
+/// Whether the other end has closed it, without another byte.
+fn has_ended(stream: &mut TcpStream) -> bool {
+    stream.read(&mut [0; 4]).map_or(true, |count| count == 0)
+}
+
 #[test]
 fn a_worker_that_sits_in_accept_during_init_is_freed() {
     let world = World::new(&[0, 1]);
     let bridge = &world.agents[0].bridge;
     let arguments = bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
-    let (mut to_tracker, mut ring, listener) = half_init(&arguments, |_| ());
-    let (previous, _) = listener.accept().unwrap();
+    let (to_tracker, ring, listener) = within("half of an init", move || half_init(&arguments, |_| ()));
+    let previous = accepted("the connection from the previous rank", &listener);
     bridge.free(Rank(0), Incarnation(0), lost());
     // It sits in another accept; the agent knocks there, and all its connections end.
-    let (mut knock, _) = listener.accept().unwrap();
-    assert_eq!(knock.read(&mut [0; 4]).unwrap(), 0);
-    assert!(to_tracker.read(&mut [0; 4]).map_or(true, |count| count == 0));
-    assert!(ring.read(&mut [0; 4]).map_or(true, |count| count == 0));
+    let knock = accepted("the agent's knock", &listener);
+    for (what, mut stream) in [("the knock", knock), ("the tracker's connection", to_tracker), ("the ring", ring)] {
+        assert!(within(&format!("the end of {what}"), move || has_ended(&mut stream)), "{what} goes on");
+    }
     drop(previous);
 }
 
@@ -190,7 +201,7 @@ fn a_worker_whose_rank_was_freed_before_it_asked_is_turned_away() {
     let phase = Phase::Version(Version(0));
     let refused = bridge.enter(Rank(0), Incarnation(0), phase, PhaseMark { round: 0, checkpoint: 0 });
     assert_eq!(refused.unwrap_err().code, lost().code);
-    assert!(Worker::init(arguments, VARIANT).is_err());
+    assert!(within("the worker's refusal", || Worker::init(arguments, VARIANT).is_err()));
 }
 
 #[test]
@@ -283,8 +294,10 @@ fn a_spill_directory_that_does_not_exist_is_named() {
 fn a_wrong_task_id_is_refused() {
     let world = World::new(&[0, 1]);
     let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
-    let mut stranger = tracker(&arguments, "0123456789abcdef0123456789abcdef").unwrap();
-    assert!(stranger.read(&mut [0; 4]).map_or(true, |count| count == 0));
+    let is_refused = within("the stranger's refusal", move || {
+        has_ended(&mut tracker(&arguments, "0123456789abcdef0123456789abcdef").unwrap())
+    });
+    assert!(is_refused, "it was answered");
     refusal(&world, "task id");
 }
 
@@ -303,13 +316,16 @@ fn another_process_on_the_loopback_port_is_refused() {
     let knock = |port: String| {
         // All that another process can read there is the end; the tracker would greet it.
         let script = "exec 3<>/dev/tcp/127.0.0.1/$0 && cat <&3";
-        let output = std::process::Command::new("bash").args(["-c", script, &port]).output().unwrap();
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", script, &port]);
+        let output = within("the end of another process's connection", move || bash.output().unwrap());
         assert!(output.stdout.is_empty(), "{output:?}");
     };
     knock(argument(&arguments, "dmlc_tracker_port"));
     refusal(&world, "doesn't come from this process");
     // And at the port of a virtual peer, which the worker itself uses afterwards.
-    let (_to_tracker, mut ring, _listener) = half_init(&arguments, |port| knock(port.to_string()));
+    let half = move || half_init(&arguments, |port| knock(port.to_string()));
+    let (_to_tracker, mut ring, _listener) = within("half of an init", half);
     ring.set_nonblocking(true).unwrap();
     assert_eq!(ring.read(&mut [0; 4]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it is not turned away");
 }

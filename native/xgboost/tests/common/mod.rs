@@ -319,6 +319,13 @@ fn links(rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Inc
     (left, right)
 }
 
+/// What comes of work that may never come to an end: it has a thread of its own, and the test ends with words without it.
+pub fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let thread = std::thread::spawn(work);
+    until(what, || thread.is_finished().then_some(()));
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -54,6 +54,9 @@ fn a_seat_that_is_asked_for_meanwhile_is_given_when_the_others_are_known_and_tel
     assert!(sent(&outputs, 2)
         .into_iter()
         .any(|message| { matches!(message, TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000) }));
+    let gone = lost(&outputs);
+    assert_eq!(gone.len(), 1, "{gone:?}");
+    assert!(gone[0].0 == 1 && gone[0].1.contains("not there any more when the tracker came back"), "{gone:?}");
 }
 
 #[test]

@@ -81,47 +81,8 @@ impl SharedExchange {
         let mut naps = Naps::default();
         loop {
             if !self.is_over {
-                let before = self.machine.progress();
-                let advanced = self.machine.advance(&mut entered.group, input, result, reducer);
-                if let (Ok(true), true) = (&advanced, self.expected.inputs != 0) {
-                    let Entered { group, .. } = entered;
-                    let last = self.machine.last_beat();
-                    let shown =
-                        self.machine.givers().filter_map(|peer| Some((Rank(peer as u32), shown(group, peer, last)?)));
-                    self.heard = shown.collect();
-                }
-                match advanced {
-                    Ok(false) => {}
-                    // Whatever was read, or seen to be wrong, may be of a later attempt.
-                    _ if !entered.group.is_current() => self.is_over = true,
-                    Ok(true) => {
-                        entered.patience.reset();
-                        if self.machine.last_beat() > entered.base {
-                            entered.base = self.machine.last_beat();
-                            entered.uncompared = self.machine.uncompared();
-                        }
-                        return Went::Done;
-                    }
-                    Err(SharedError::Fold(error)) => return Went::Fold(error),
-                    Err(SharedError::Mismatch { rank, theirs }) => {
-                        return match sharing::judge(&theirs, &self.expected) {
-                            Ok(Verdict::Mismatch(place)) => Went::Trouble(Trouble::Mismatch(Rank(rank as u32), place)),
-                            seen => Went::Failed(Error::new(
-                                Code::Internal,
-                                format!("{:?} was expected on rank {rank}'s board, seen {seen:?}", self.expected),
-                            )),
-                        };
-                    }
-                }
-                if self.machine.has_stopped() {
-                    return Went::Sent;
-                }
-                if self.machine.shows_part() {
-                    return Went::Part;
-                }
-                if self.machine.progress() > before {
-                    entered.patience.reset();
-                    naps.begin_again();
+                if let Some(went) = self.look(entered, &mut naps, input, result, reducer) {
+                    return went;
                 }
             }
             if seat.changes() != seen {
@@ -155,6 +116,58 @@ impl SharedExchange {
             }
             notes.exchanging();
         }
+    }
+
+    /// Goes on as far as the boards allow; `None`: others have to post first.
+    fn look(
+        &mut self,
+        entered: &mut Entered,
+        naps: &mut Naps,
+        input: &[u8],
+        result: &mut [u8],
+        reducer: &Reducer<'_>,
+    ) -> Option<Went> {
+        let before = self.machine.progress();
+        let advanced = self.machine.advance(&mut entered.group, input, result, reducer);
+        if let (Ok(true), true) = (&advanced, self.expected.inputs != 0) {
+            let (group, last) = (&entered.group, self.machine.last_beat());
+            let shown = self.machine.givers().filter_map(|peer| Some((Rank(peer as u32), shown(group, peer, last)?)));
+            self.heard = shown.collect();
+        }
+        match advanced {
+            Ok(false) => {}
+            // Whatever was read, or seen to be wrong, may be of a later attempt.
+            _ if !entered.group.is_current() => self.is_over = true,
+            Ok(true) => {
+                entered.patience.reset();
+                if self.machine.last_beat() > entered.base {
+                    entered.base = self.machine.last_beat();
+                    entered.uncompared = self.machine.uncompared();
+                }
+                return Some(Went::Done);
+            }
+            Err(SharedError::Fold(error)) => return Some(Went::Fold(error)),
+            Err(SharedError::Mismatch { rank, theirs }) => {
+                return Some(match sharing::judge(&theirs, &self.expected) {
+                    Ok(Verdict::Mismatch(place)) => Went::Trouble(Trouble::Mismatch(Rank(rank as u32), place)),
+                    seen => Went::Failed(Error::new(
+                        Code::Internal,
+                        format!("{:?} was expected on rank {rank}'s board, seen {seen:?}", self.expected),
+                    )),
+                });
+            }
+        }
+        if self.machine.has_stopped() {
+            return Some(Went::Sent);
+        }
+        if self.machine.shows_part() {
+            return Some(Went::Part);
+        }
+        if self.machine.progress() > before {
+            entered.patience.reset();
+            naps.begin_again();
+        }
+        None
     }
 
     /// What there is to sleep for.
@@ -218,10 +231,10 @@ fn unless_posted<T>(
 mod tests {
     use super::*;
     use rejoin_collectives::shared::{first_beat, Shape, SharedCall};
-    use rejoin_collectives::{Element, Reduction, Seat};
+    use rejoin_collectives::{Element, Order, Reduction, Seat};
     use rejoin_protocol::collective::Place;
     use rejoin_protocol::ids::{Lineage, Phase};
-    use rejoin_transport::shm::{PeerSegment, Segment};
+    use rejoin_transport::shm::{Patience, PeerSegment, Segment};
     use std::sync::Arc;
 
     /// Two ranks of one host, and a barrier of each.
@@ -255,6 +268,54 @@ mod tests {
         assert_eq!(waiting.rest(&own), Rest::Nothing);
         waiting.is_over = true;
         assert_eq!(waiting.rest(&own), Rest::UntilChanged, "what was posted is of a later attempt");
+    }
+
+    /// A call of both ranks of one host, with what rank 0 finds when it has been frozen since it entered attempt 1: rank 1 has posted
+    /// its part there, and `meanwhile` happens before rank 0 wakes.
+    fn wakes(identity: [u8; 64], meanwhile: impl FnOnce(&mut Group, [Arc<Segment>; 2])) -> (Option<Went>, bool) {
+        let segments = [0, 1].map(|_| Arc::new(Segment::new(4096).unwrap()));
+        let peers: Vec<PeerSegment> = segments.iter().cloned().map(PeerSegment::Here).collect();
+        let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
+        let call = |rank| {
+            let allreduce = SharedCall::Allreduce { count: 8, order: Order::Rank };
+            Shape::new(Seat::new(rank, 2), allreduce, 1, 4096, false).unwrap()
+        };
+        let mut entered = Entered {
+            group: Group::enter(0, segments[0].clone(), peers.clone(), 1),
+            base: first_beat(1),
+            uncompared: None,
+            patience: Patience::new(2),
+        };
+        let mut group = Group::enter(1, segments[1].clone(), peers, 1);
+        let mut other = SharedMachine::new(call(1), identity, first_beat(1));
+        assert_eq!(other.advance(&mut group, &[1; 8], &mut [0; 8], &reducer), Ok(false));
+        let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
+        let mut exchange = SharedExchange {
+            machine: SharedMachine::new(call(0), [1; 64], first_beat(1)),
+            expected: Expected { attempt: Generation { epoch: 1, number: 1 }, place, digest: 0, inputs: 0 },
+            result_bytes: 8,
+            stop_at: None,
+            is_over: false,
+            heard: Vec::new(),
+        };
+        meanwhile(&mut group, segments);
+        let went = exchange.look(&mut entered, &mut Naps::default(), &[2; 8], &mut [0; 8], &reducer);
+        (went, exchange.is_over)
+    }
+
+    #[test]
+    fn a_rank_that_wakes_when_others_are_in_a_later_attempt_throws_away_what_it_has_read() {
+        assert!(matches!(wakes([1; 64], |_, _| {}), (Some(Went::Done), false)), "nothing has happened meanwhile");
+        let goes_on = |group: &mut Group, segments: [Arc<Segment>; 2]| {
+            // Its board's memory is written again, and rank 0 can't tell that by the beats.
+            group.own_area(first_beat(1) + 1)[64..72].copy_from_slice(&[77; 8]);
+            let peers = segments.iter().cloned().map(PeerSegment::Here).collect();
+            *group = Group::enter(1, segments[1].clone(), peers, 2);
+        };
+        let (went, is_over) = wakes([1; 64], goes_on);
+        assert!(went.is_none() && is_over, "a result that nobody else has");
+        let (went, is_over) = wakes([2; 64], goes_on);
+        assert!(went.is_none() && is_over, "another call, of a later attempt, contradicts nobody");
     }
 
     #[test]

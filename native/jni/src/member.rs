@@ -200,6 +200,13 @@ pub(crate) fn enter<'l>(
     Ok(())
 }
 
+pub(crate) fn begin_round<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong, round: jint) -> Result<(), Failure> {
+    let member = MEMBERS.find(member)?;
+    let (id, round) = (member.id()?, unsigned("round", round)?);
+    let begun = member.agent.plane.begin_round(id.rank, id.incarnation, round);
+    begun.map_err(|error| member.better(error).into())
+}
+
 pub(crate) fn logged<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let member = MEMBERS.find(member)?;
     let id = member.id()?;

@@ -128,6 +128,7 @@ const XGBOOST_METHODS: &[NativeMethod] = &[
         fn = member::finish,
         static fn member_finish(member: jlong, rounds: jint, model: jbyte[], result: jbyte[], timeout_millis: jlong)
     },
+    xgboost! { fn = member::begin_round, static fn member_begin_round(member: jlong, round: jint) },
     xgboost! { fn = member::logged, static fn member_logged(member: jlong) -> jlong },
     xgboost! { fn = member::logged_together, static fn member_logged_together(member: jlong) -> jlong },
     xgboost! { fn = member::free, static fn member_free(member: jlong, code: JString, message: JString) },

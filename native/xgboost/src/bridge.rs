@@ -139,6 +139,14 @@ impl Bridge {
         self.wait((rank, incarnation), Goal::Count)
     }
 
+    /// The worker begins this round, within a version. As [`sent`](Self::sent), whose answer it gives.
+    ///
+    /// # Errors
+    /// As [`sent`](Self::sent).
+    pub fn begin_round(&self, rank: Rank, incarnation: Incarnation, round: u32) -> Result<u64, Error> {
+        self.wait((rank, incarnation), Goal::Round(round))
+    }
+
     fn wait(&self, member: Member, goal: Goal) -> Result<u64, Error> {
         let (reply, answer) = bounded(1);
         let command = Command::Wait { member, goal, reply };

@@ -178,6 +178,21 @@ impl Plane {
         self.bridge.enter(rank, incarnation, phase, mark)
     }
 
+    /// The worker begins this round, within a version: what a rank that was started again computes twice is counted by rounds
+    /// ([`Event::CaughtUp`]).
+    ///
+    /// # Errors
+    /// As [`Bridge::begin_round`].
+    pub fn begin_round(&self, rank: Rank, incarnation: Incarnation, round: u32) -> Result<(), Error> {
+        match self.hooked(rank, incarnation) {
+            Some(Hooked { operations, .. }) => {
+                operations.begin_round(round);
+                Ok(())
+            }
+            None => self.bridge.begin_round(rank, incarnation, round).map(drop),
+        }
+    }
+
     /// Bytes that the worker's phase has added to the logs for this rank alone: what it has sent ([`Bridge::sent`]), and short results of
     /// hooked calls. An incarnation that repeats the phase counts the same.
     ///

@@ -25,6 +25,8 @@ pub(crate) enum Goal {
     Enter(Phase, PhaseMark),
     /// That everything that the worker wrote is counted.
     Count,
+    /// The same, at the beginning of this round.
+    Round(u32),
 }
 
 /// A trainer's thread that waits. It is told how many bytes its worker has sent in the phase that it was in.
@@ -88,6 +90,12 @@ impl Training {
     /// Whether XGBoost connects the two; false before the wire variant is known.
     pub(crate) fn connects(&self, rank: Rank, peer: Rank) -> bool {
         peer.0 < self.world && self.variant.is_some_and(|variant| connected(variant, self.world, rank, peer))
+    }
+
+    /// Bytes that the worker has produced again, over all channels.
+    pub(crate) fn regenerated(&self, rank: Rank) -> u64 {
+        let channels = self.neighbours(rank).into_iter().filter_map(|peer| self.channels.get(peer.0 as usize));
+        channels.map(|channel| channel.outgoing.regenerated()).sum()
     }
 
     /// The channel to a peer.

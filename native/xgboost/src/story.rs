@@ -34,9 +34,15 @@ impl Story {
     /// The worker entered a phase, having regenerated so many bytes by then.
     pub(crate) fn entered(&mut self, phase: Phase, mark: PhaseMark, regenerated: u64) {
         if let Phase::Version(_) = phase {
-            self.first_round.get_or_insert(mark.round);
-            self.round = mark.round;
+            self.begins(mark.round, regenerated);
         }
+        self.regenerated_before = regenerated;
+    }
+
+    /// The worker begins a round, having regenerated so many bytes by then.
+    pub(crate) fn begins(&mut self, round: u32, regenerated: u64) {
+        self.first_round.get_or_insert(round);
+        self.round = round;
         self.regenerated_before = regenerated;
     }
 
@@ -93,6 +99,18 @@ mod tests {
         };
         assert_eq!((replayed_in, regenerated, rounds_again), (150, 600, 1));
         assert!(!story.is_open());
+    }
+
+    #[test]
+    fn rounds_within_one_version_are_counted_each() {
+        for (regenerated, expected) in [(900, 2), (901, 3)] {
+            let mut story = Story::new(Incarnation(1));
+            story.entered(Phase::Version(Version(3)), mark(7), 500);
+            story.begins(8, 700);
+            story.begins(9, 900);
+            let told = story.caught_up(Rank(1), Incarnation(1), regenerated);
+            assert!(matches!(told, Event::CaughtUp { rounds_again, .. } if rounds_again == expected), "{told:?}");
+        }
     }
 
     #[test]

@@ -71,8 +71,18 @@ struct Inner {
 struct Story {
     since: Instant,
     replayed_bytes: u64,
-    /// The first round of the version that it started in, and of the one that it is in.
-    rounds: Option<(u32, u32)>,
+    rounds: Option<Rounds>,
+}
+
+/// Where a rank that was started again is.
+#[derive(Clone, Copy)]
+struct Rounds {
+    /// The first round that it computed.
+    first: u32,
+    /// The one that it is in.
+    now: u32,
+    /// How many collectives its version had before that.
+    calls_before: u32,
 }
 
 impl Operations {
@@ -229,6 +239,13 @@ impl Operations {
         entered.map_err(|error| inner.calls.fails(error))
     }
 
+    /// The trainer begins this round, within a version.
+    pub fn begin_round(&self, round: u32) {
+        let mut inner = self.inner.lock();
+        let calls = inner.calls.seat.lock().participant.seqno();
+        inner.begins(round, calls);
+    }
+
     /// This rank makes no more calls. Whoever waits for one of them is told so. Its results stay for those who need them.
     ///
     /// # Errors
@@ -291,9 +308,13 @@ impl Inner {
 
     fn is_at(&mut self, round: u32) {
         self.calls.round = Some(round);
+        self.begins(round, 0);
+    }
+
+    fn begins(&mut self, now: u32, calls_before: u32) {
         if let Some(story) = &mut self.story {
-            let (first, _) = *story.rounds.get_or_insert((round, round));
-            story.rounds = Some((first, round));
+            let first = story.rounds.map_or(now, |rounds| rounds.first);
+            story.rounds = Some(Rounds { first, now, calls_before });
         }
     }
 
@@ -301,15 +322,18 @@ impl Inner {
     fn has_caught_up(&mut self) {
         let Some(Story { since, replayed_bytes, rounds }) = self.story.take() else { return };
         let MemberId { rank, incarnation } = self.calls.seat.member;
-        let has_begun = rounds.is_some() && self.calls.seat.lock().participant.seqno() > 1;
-        let whole = rounds.map_or(0, |(first, now)| now.saturating_sub(first));
+        let calls = self.calls.seat.lock().participant.seqno();
+        // Of its present round nothing was computed before if the call that is over, its first one, is new.
+        let again = |Rounds { first, now, calls_before }: Rounds| {
+            now.saturating_sub(first) + u32::from(calls > calls_before + 1)
+        };
         if let Some(agent) = self.calls.plane.agent() {
             agent.happened(Event::CaughtUp {
                 rank,
                 incarnation,
                 replayed_in: replayed_bytes,
                 regenerated: 0,
-                rounds_again: whole + u32::from(has_begun),
+                rounds_again: rounds.map_or(0, again),
                 millis: since.elapsed().as_millis() as u64,
             });
         }

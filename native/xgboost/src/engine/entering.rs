@@ -61,6 +61,13 @@ impl Engine {
                 self.enter_now(member, phase, mark).map(|()| sent)
             }
             (Ok(Some(true)), Goal::Count) => Ok(sent),
+            (Ok(Some(true)), Goal::Round(round)) => {
+                if let Some(training) = seat.training.as_mut() {
+                    let regenerated = training.regenerated(rank);
+                    training.story.begins(round, regenerated);
+                }
+                Ok(sent)
+            }
             (Ok(Some(false)), _) if since.elapsed() > drain_timeout => Err(Error::new(
                 Code::TimedOut,
                 format!(
@@ -133,7 +140,7 @@ impl fmt::Display for Goal {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Goal::Enter(phase, _) => write!(to, "the boundary before {phase}"),
-            Goal::Count => write!(to, "the end of a round"),
+            Goal::Count | Goal::Round(_) => write!(to, "the end of a round"),
         }
     }
 }
@@ -158,7 +165,7 @@ impl crate::seat::Seat {
             };
             let rest = match goal {
                 Goal::Enter(..) => worker.rest(&mut own),
-                Goal::Count => worker.rest_of_sent(&mut own),
+                Goal::Count | Goal::Round(_) => worker.rest_of_sent(&mut own),
             };
             match rest.map_err(unknown)? {
                 Rest::Complete => {}

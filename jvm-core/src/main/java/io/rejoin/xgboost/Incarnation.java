@@ -249,6 +249,8 @@ final class Incarnation {
             take();
             enter(done());
             next = nextCheckpoint();
+          } else if (start.incarnation() > 0) {
+            member.beginRound(progress.round());
           }
         }
         if (checkpoint == null) {

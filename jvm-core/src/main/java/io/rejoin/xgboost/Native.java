@@ -60,6 +60,9 @@ final class Native {
   static native void memberEnter(
       long member, int version, int round, byte[] checkpoint, byte[] local, boolean complete);
 
+  /** The worker begins a round within a version. */
+  static native void memberBeginRound(long member, int round);
+
   /** Bytes that this version logs for the rank alone, when all that its worker wrote is counted. */
   static native long memberLogged(long member);
 

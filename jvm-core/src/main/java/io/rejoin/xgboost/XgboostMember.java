@@ -63,6 +63,14 @@ public final class XgboostMember implements AutoCloseable {
   }
 
   /**
+   * The trainer begins this round, within a version. Only a rank that was started again has to tell
+   * it: by it is counted what it computes twice. No XGBoost call may be in progress.
+   */
+  public void beginRound(int round) {
+    Native.memberBeginRound(open(), round);
+  }
+
+  /**
    * Bytes that this version adds to the agent's logs for this rank alone: what the worker has sent
    * through the bridge, to all its peers together, and short results of hooked calls. Exact: a rank
    * that repeats the version counts the same. Its peers may be ahead; no XGBoost call may be in

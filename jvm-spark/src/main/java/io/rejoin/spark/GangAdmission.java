@@ -95,6 +95,11 @@ final class GangAdmission {
     }
   }
 
+  /** How many gangs wait. */
+  synchronized int queued() {
+    return queue.size();
+  }
+
   /** With dynamic allocation somebody has to ask; it gives up what is not used later. */
   private static void askForExecutors(SparkContext context, int missingSlots) {
     if (missingSlots <= 0

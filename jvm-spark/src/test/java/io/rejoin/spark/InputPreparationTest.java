@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -82,6 +83,14 @@ class InputPreparationTest {
   }
 
   @Test
+  void a_partition_that_is_stored_once_survives_no_executors_death() {
+    try (PreparedInput input =
+        prepare("replicate", LocalSpark.rows(session, 300, 1).repartition(3))) {
+      assertEquals(0, input.deathsSurvived(), "in local mode there is one place for copies");
+    }
+  }
+
+  @Test
   void blocks_hold_more_rows_than_fit_into_one() {
     Dataset<Row> rows = LocalSpark.rows(session, 60_000, 1).repartition(3).cache();
     try (PreparedInput input = prepare("replicate", rows)) {
@@ -109,6 +118,17 @@ class InputPreparationTest {
         with("replicate").prepare("training", stock.preprocess(rows)._1(), 3, stock)) {
       assertEquals(300, input.rows().count());
     }
+  }
+
+  @Test
+  void one_sparse_row_behind_dense_ones_is_refused() {
+    List<Row> rows = new ArrayList<>(LocalSpark.rows(session, 300, 1).collectAsList());
+    rows.addAll(LocalSpark.sparseRows(session, 1).collectAsList());
+    Dataset<Row> behind =
+        session.createDataFrame(
+            JavaSparkContext.fromSparkContext(session.sparkContext()).parallelize(rows, 3),
+            rows.get(0).schema());
+    assertTrue(refused("replicate", behind).contains("setMissing(0)"));
   }
 
   @Test

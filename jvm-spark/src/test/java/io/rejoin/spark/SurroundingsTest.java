@@ -55,6 +55,11 @@ class SurroundingsTest {
   }
 
   @Test
+  void without_a_number_of_cores_all_ranks_may_be_on_one_executor() {
+    assertEquals(2, surroundings().mostRanksOfAnExecutor());
+  }
+
+  @Test
   void gpus_are_refused_with_what_to_do() {
     surroundings().check(false);
     RejoinException failure = assertThrows(RejoinException.class, () -> surroundings().check(true));

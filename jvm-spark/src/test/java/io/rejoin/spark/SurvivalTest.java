@@ -8,8 +8,15 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.Faults;
 import io.rejoin.RejoinException;
 import io.rejoin.spark.testing.Survival;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.api.java.JavaRDD;
+import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -82,6 +89,51 @@ class SurvivalTest {
     stock.setEvalDataset(evaluation);
     stock.setNumEarlyStoppingRounds(3);
     return stock;
+  }
+
+  @Test
+  void nothing_is_left_stored_after_a_fit() {
+    new RejoinEstimator<>(stopping()).fit(rows);
+    assertEquals(
+        List.of(),
+        JavaSparkContext.fromSparkContext(session.sparkContext())
+            .getPersistentRDDs()
+            .values()
+            .stream()
+            .map(rdd -> String.valueOf(rdd.name()))
+            .filter(name -> name.startsWith("rejoin"))
+            .collect(Collectors.toList()));
+  }
+
+  /** How often any partition of the rows that differ was computed. */
+  private static final AtomicInteger READ = new AtomicInteger();
+
+  @Test
+  void rows_that_come_in_another_order_when_they_are_read_again_end_the_job_and_give_no_model() {
+    List<Row> all = LocalSpark.rows(session, 300, 1).collectAsList();
+    JavaRDD<Row> differing =
+        JavaSparkContext.fromSparkContext(session.sparkContext())
+            .parallelize(all, 3)
+            .mapPartitions(
+                partition -> {
+                  List<Row> own = new ArrayList<>();
+                  partition.forEachRemaining(own::add);
+                  Collections.rotate(own, READ.incrementAndGet());
+                  return own.iterator();
+                });
+    session.conf().set("spark.rejoin.input", "reread");
+    try {
+      RejoinException failure =
+          assertThrows(
+              RejoinException.class,
+              () ->
+                  new RejoinEstimator<>(sampled(4))
+                      .fit(session.createDataFrame(differing, all.get(0).schema())));
+      assertEquals(RejoinException.Code.MISMATCH, failure.code(), failure.text());
+      assertTrue(failure.text().contains("not those that it trained on"), failure.text());
+    } finally {
+      session.conf().unset("spark.rejoin.input");
+    }
   }
 
   @Test

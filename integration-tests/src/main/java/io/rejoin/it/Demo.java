@@ -1,5 +1,6 @@
 package io.rejoin.it;
 
+import io.rejoin.TrainingEvent;
 import io.rejoin.it.Terminal.Tone;
 import java.io.IOException;
 import java.time.Duration;
@@ -7,17 +8,20 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.NavigableMap;
+import java.util.concurrent.ConcurrentSkipListMap;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * {@code make demo}: shows, on a real Spark cluster of separate processes, what happens when an
- * executor is killed in the middle of a round of training; then trains the same undisturbed, and
- * with the stock estimator under the same kill, and compares. It ends with status 0 only if all
- * models are the same, byte for byte.
+ * {@code make demo}: trains on a real Spark cluster of separate processes, at default settings;
+ * shows what happens when an executor is killed in the middle of a round of the same; then trains
+ * with the stock estimator, undisturbed and under the same kill, and compares. It ends with status
+ * 0 only if all models are the same, byte for byte.
  *
  * <p>Settings are system properties: {@code kill} (as {@link Strike#parse} reads it), {@code
  * rounds}, {@code workers}, {@code spare} (slots beyond the workers), {@code stock.limit} (seconds
- * that the stock training may take).
+ * that the stock training may take), {@code checkpoint.rounds} (rounds per checkpoint; 0 is the
+ * default rhythm).
  */
 public final class Demo {
   private static final int WORKERS = Integer.getInteger("workers", 3);
@@ -25,11 +29,15 @@ public final class Demo {
   private static final int SPARE = Integer.getInteger("spare", 0);
   private static final Duration STOCK_LIMIT =
       Duration.ofSeconds(Integer.getInteger("stock.limit", 45));
+  private static final String CHECKPOINT_ROUNDS = System.getProperty("checkpoint.rounds", "0");
   private static final Recipe RECIPE = Recipe.BINARY;
 
   private final Terminal terminal = Terminal.standard();
   private final ResultTable table = new ResultTable(terminal);
   private final List<Strike> strikes;
+
+  /** Of the last training: the version that begins with a round. */
+  private final NavigableMap<Integer, Integer> versionOfRound = new ConcurrentSkipListMap<>();
 
   private Demo(List<Strike> strikes) {
     this.strikes = strikes;
@@ -117,15 +125,16 @@ public final class Demo {
               + " rounds warms the JVMs up");
       train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
 
-      terminal.title("2. RejoinEstimator; SIGKILL to the executor of " + words(strikes));
-      Outcome struck = train(spark, ROUNDS, strikes, terminal);
-      modelLine(struck);
-      Executors.await(spark, WORKERS + SPARE);
-      train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
-
-      terminal.title("3. RejoinEstimator again, undisturbed");
+      terminal.title("2. RejoinEstimator, undisturbed");
       Outcome undisturbed = train(spark, ROUNDS, List.of(), terminal);
       modelLine(undisturbed);
+      terminal.line(checkpoints());
+      List<String> rules = strikes.stream().map(strike -> strike.rule(versionOfRound)).toList();
+      train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
+
+      terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(strikes));
+      Outcome struck = train(spark, ROUNDS, rules, terminal);
+      modelLine(struck);
       table.add("Rejoin", "undisturbed", undisturbed, null);
       table.add("Rejoin", killed(), struck, undisturbed);
     } finally {
@@ -133,18 +142,38 @@ public final class Demo {
     }
   }
 
-  private static Outcome train(
-      SparkSession spark, int rounds, List<Strike> strikes, Terminal terminal) {
+  private Outcome train(SparkSession spark, int rounds, List<String> rules, Terminal terminal) {
     Story story = new Story(terminal, WORKERS);
+    versionOfRound.clear();
     RejoinRun run =
         new RejoinRun(spark, RECIPE, WORKERS, rounds)
-            // So that a version is a round: the story is told round by round.
-            .setting("spark.rejoin.checkpoint.rounds", "1")
+            .setting("spark.rejoin.checkpoint.rounds", CHECKPOINT_ROUNDS)
             // The story says it; the native log would say it between its lines.
             .setting("spark.rejoin.log.level", "error")
-            .listen(story::event);
-    strikes.forEach(strike -> run.fault(strike.rule()));
+            .listen(story::event)
+            .listen(this::note);
+    rules.forEach(run::fault);
     return run.train(new SparkStory(story));
+  }
+
+  /** Where versions begin follows from the model's size: in the next training they do so again. */
+  private void note(TrainingEvent event) {
+    if (event.kind() == TrainingEvent.Kind.VERSION_ENTERED) {
+      versionOfRound.putIfAbsent((int) event.number("round"), (int) event.number("version"));
+    }
+  }
+
+  private String checkpoints() {
+    int most = 0;
+    for (Integer round : versionOfRound.keySet()) {
+      Integer next = versionOfRound.higherKey(round);
+      most = Math.max(most, (next == null ? ROUNDS : next) - round);
+    }
+    String apart = most == 1 ? "a round apart" : "1 to " + most + " rounds apart";
+    return (versionOfRound.size() - 1)
+        + " checkpoints, "
+        + apart
+        + ": after a death that many rounds may be computed twice";
   }
 
   private void stock(StandaloneCluster cluster, Map<String, String> settings) throws IOException {

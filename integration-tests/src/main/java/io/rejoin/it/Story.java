@@ -183,7 +183,7 @@ public final class Story {
     if (rebuilding.remove(rank)) {
       say(
           Tone.HEALING,
-          "rank %d: data reloaded, DMatrix and sketch rebuilt; it replays round %d",
+          "rank %d: data reloaded, DMatrix and sketch rebuilt; it replays from round %d on",
           rank,
           round);
     }

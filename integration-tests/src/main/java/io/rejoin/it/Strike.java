@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.NavigableMap;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
@@ -17,8 +18,11 @@ import java.util.regex.Pattern;
  * @param incarnation which start of the rank: 0 the first, 1 the first restart
  */
 public record Strike(int rank, int round, long bytes, int incarnation) {
-  /** Well inside a round of the demo's data: a round sends some 100,000 bytes. */
+  /** Well inside a round of the demo's data. */
   static final long MIDDLE_BYTES = 20_000;
+
+  /** What a rank sends in a round of the demo's data, rather less than more. */
+  private static final long ROUND_BYTES = 100_000;
 
   private static final Pattern ONE =
       Pattern.compile("([0-9]{1,4})@([0-9]{1,6})(?::([0-9]{1,12}))?");
@@ -55,7 +59,22 @@ public record Strike(int rank, int round, long bytes, int incarnation) {
 
   /** The fault rule that does it, where every round is a checkpoint: there a version is a round. */
   public String rule() {
-    String moment = "version:" + round + ":" + bytes;
+    return rule(round, bytes);
+  }
+
+  /**
+   * The fault rule that does it on the demo's data, where checkpoints are further apart. Rules
+   * count the bytes of a version, so a round within one is met about.
+   *
+   * @param versions of the same training undisturbed: by each version's first round, its number
+   */
+  String rule(NavigableMap<Integer, Integer> versions) {
+    Map.Entry<Integer, Integer> version = versions.floorEntry(round);
+    return rule(version.getValue(), (round - version.getKey()) * ROUND_BYTES + bytes);
+  }
+
+  private String rule(int version, long sent) {
+    String moment = "version:" + version + ":" + sent;
     return "rank=" + rank + ";incarnation=" + incarnation + ";at=" + moment + ";do=kill";
   }
 

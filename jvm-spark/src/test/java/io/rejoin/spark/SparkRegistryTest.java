@@ -3,10 +3,15 @@ package io.rejoin.spark;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.Agent;
+import io.rejoin.AgentSettings;
+import io.rejoin.Communicator;
 import io.rejoin.JobId;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.SparkSession;
@@ -28,10 +33,10 @@ class SparkRegistryTest {
     session.stop();
   }
 
-  /** A job of two tasks, of which the first one fails twice and the second one once. */
-  private static void failingJob() {
+  /** A job of one or two tasks, of which the first one fails twice and the second one once. */
+  private static void failingJob(int tasks) {
     JavaSparkContext.fromSparkContext(session.sparkContext())
-        .parallelize(List.of(0, 1), 2)
+        .parallelize(List.of(0, 1), tasks)
         .foreachPartition(
             rows -> {
               TaskContext task = TaskContext.get();
@@ -49,15 +54,44 @@ class SparkRegistryTest {
       SparkRegistry registry = new SparkRegistry(session.sparkContext(), tracker);
       session.sparkContext().addSparkListener(registry);
       try {
-        failingJob();
+        failingJob(2);
         registry.catchUp();
         assertEquals(0, registry.mostFailuresOfOneRank(), "another job's failures");
 
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, job.toString());
-        failingJob();
+        failingJob(2);
         registry.catchUp();
         assertEquals(2, registry.mostFailuresOfOneRank());
         assertTrue(registry.lastFailure().contains("this try fails"), registry.lastFailure());
+      } finally {
+        session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);
+        session.sparkContext().removeSparkListener(registry);
+      }
+    }
+  }
+
+  @Test
+  void the_tracker_is_told_which_try_of_a_task_has_ended() {
+    JobId job = JobId.random();
+    Secret secret = Secret.random();
+    try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"))) {
+      AgentSettings settings = new AgentSettings(tracker.address());
+      settings.place("one", "127.0.0.1", "localhost");
+      SparkRegistry registry = new SparkRegistry(session.sparkContext(), tracker);
+      session.sparkContext().addSparkListener(registry);
+      Communicator.Limits limits = new Communicator.Limits(60_000, 60_000, 60_000);
+      try (Agent agent = Agent.open(job, secret, settings);
+          Communicator second = agent.join(0, 0, 1, "a test", limits).orElseThrow()) {
+        session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, job.toString());
+        failingJob(1);
+        long begun = System.nanoTime();
+        TrainingEvent.Kind told;
+        do {
+          assertTrue(
+              System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(60),
+              () -> "the loss of the second try isn't told of rank " + second.rank());
+          told = tracker.poll(1_000).map(TrainingEvent::kind).orElse(null);
+        } while (told != TrainingEvent.Kind.RANK_LOST);
       } finally {
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);
         session.sparkContext().removeSparkListener(registry);

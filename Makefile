@@ -1,9 +1,11 @@
 # The two commands of the README are `make demo` and `make test`. Each does all the set-up that it needs.
 
-KILL ?= 1@30
-export KILL
+KILL ?= 1@50
+CHECKPOINT_ROUNDS ?= 0
+export KILL CHECKPOINT_ROUNDS
 
-.PHONY: model model-long soak demo test test-long test-nightly bench bench-collectives bench-network install lint setup build clean
+.PHONY: setup build demo quick test test-long test-nightly model model-long soak lint install clean
+.PHONY: bench bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -11,9 +13,14 @@ setup:
 build: setup
 	@scripts/build.sh
 
-# A real Spark cluster on this machine; KILL=rank@round[,rank@round] chooses who dies when.
+# A real Spark cluster on this machine; KILL=rank@round[,rank@round] chooses who dies when, CHECKPOINT_ROUNDS=1 a checkpoint after
+# every round instead of the default rhythm.
 demo: build
 	@integration-tests/demo.sh
+
+# The inner loop, at most 5 minutes once built: units, state machines, a short simulation. SEEDS (1000) of it.
+quick:
+	@scripts/quick.sh
 
 # Everything within 40 minutes on 2 cores, downloads included: units, simulator, model, real clusters with real kills.
 test: setup
@@ -44,13 +51,15 @@ bench-collectives:
 SCHEDULE_SIZES = 8,1024,4096,16384,65536,262144,1048576,4194304,16777216
 bench-network: build
 	@cargo build --release --locked -p rejoin-bench
-	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); schedules="schedules --rounds $${PAIRS:-9} --budget-ms 200"; \
+	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); \
+	  schedules="schedules --rounds $${PAIRS:-9} --budget-ms 200"; \
 	  $$bench network --hosts 4 -- $$bench $$schedules --worlds 4,8 --sizes $(SCHEDULE_SIZES) && \
 	  $$bench network --hosts 4 -- $$bench $$schedules --worlds 8 --sizes $(SCHEDULE_SIZES) --placement together && \
 	  $$bench network --hosts 2 -- $$bench $$schedules --worlds 4 --sizes $(SCHEDULE_SIZES) --placement together
-	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 \
-	  -- $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
-	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); BENCH=training $$bench network --hosts 2 -- scripts/bench.sh
+	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); \
+	  BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 -- $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
+	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); \
+	  BENCH=training $$bench network --hosts 2 -- scripts/bench.sh
 
 # The C library, its header and pkg-config file, and the launcher.
 PREFIX ?= /usr/local
@@ -72,7 +81,8 @@ model:
 # Two crashes together with the tracker's: half an hour, 5 GB of memory.
 model-long:
 	@cargo build --release --locked -p rejoin-model
-	@$${CARGO_TARGET_DIR:-target}/release/rejoin-model one-collective --crashes 2 --victims 1,3 --tracker-deaths 1 --reduced
+	@$${CARGO_TARGET_DIR:-target}/release/rejoin-model \
+	  one-collective --crashes 2 --victims 1,3 --tracker-deaths 1 --reduced
 
 # Random deaths through `rejoin run`, results checked all the time, memory and descriptors flat at the end.
 soak:

@@ -99,7 +99,7 @@ fn a_seat_that_stays_vacant_too_long_ends_the_job_and_tells_who_was_missed() {
     let outputs = desk.pass_alive(200, &[1, 2]);
     let error = failure_of(&outputs);
     assert_eq!(error.code, Code::MembersMissing);
-    for part in ["rank 0", "60 s", "the objective threw", "2 free slots"] {
+    for part in ["rank 0", "60 s", "the objective threw", "2 tasks can run at once"] {
         assert!(error.message.contains(part), "`{part}` is missing in: {error}");
     }
 }

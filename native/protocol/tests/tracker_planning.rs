@@ -195,6 +195,34 @@ fn when_nobody_is_left_in_training_all_start_from_what_is_held_in_a_new_lineage(
 }
 
 #[test]
+fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_time() {
+    let mut desk = Desk::trained_to(2, 3);
+    desk.leaves(1, 0, 0, None);
+    desk.joins(1, 0, attempt(1));
+    desk.stands(1, vec![stands(0, 1, RankState::Fresh)], vec![checkpoint(2)]);
+    let mut alive = stands(1, 0, at(3));
+    alive.oldest = Version(3);
+    let outputs = desk.stands(2, vec![alive], Vec::new());
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::RolledBack)]);
+    // The only one who held version 2 ends, and so does rank 1's.
+    for gone in [1, 2] {
+        let (executor, reason) = (format!("exec-{gone}"), "its process ended (exit status 1)".into());
+        desk.input(Input::ExecutorGone { executor, reason });
+    }
+    desk.register(3);
+    desk.register(4);
+    desk.joins(3, 0, attempt(2));
+    desk.joins(4, 1, attempt(1));
+    desk.stands(3, vec![stands(0, 2, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(4, vec![stands(1, 1, RankState::Fresh)], Vec::new());
+    let error = failure(&outputs).expect("nobody holds anything");
+    assert_eq!(error.code, Code::Unrecoverable);
+    for text in ["all were sent back at 0.", "exec-1 held version 2 until 0.", "exit status 1"] {
+        assert!(error.message.contains(text), "{text} in {error}");
+    }
+}
+
+#[test]
 fn when_the_living_cannot_be_joined_they_are_sent_back_and_may_join_again_with_the_same_try() {
     let mut desk = Desk::trained_to(2, 3);
     desk.leaves(1, 0, 0, None);

@@ -12,6 +12,7 @@ use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_protocol::tracker::{Input, TrackerConfig};
 use rejoin_transport::{JobId, PortRange, Secret};
 use serve::Server;
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -55,6 +56,8 @@ pub enum Told {
 #[derive(Default)]
 pub(crate) struct Outcome {
     result: Option<Result<Bytes, Error>>,
+    /// Ranks that were sent back to an older version and have not joined again.
+    sent_back: BTreeSet<Rank>,
 }
 
 /// A running tracker. Dropping it ends the job.
@@ -121,6 +124,11 @@ impl TrackerServer {
     /// The job's error.
     pub fn result(&self) -> Result<Option<Bytes>, Error> {
         self.outcome.lock().result.clone().transpose()
+    }
+
+    /// Whether this rank was sent back to an older version and has not joined again: if its task ends then, that is no death.
+    pub fn was_sent_back(&self, rank: Rank) -> bool {
+        self.outcome.lock().sent_back.contains(&rank)
     }
 
     /// Ends the tracker without a word to anybody, as if its process had been killed: the job isn't over. For tests of a

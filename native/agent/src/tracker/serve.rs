@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Millis};
-use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output, Tracker};
 use rejoin_protocol::wire;
 use rejoin_transport::{Flushed, Keys, Link, LinkError, Listener, Purpose, Received};
@@ -153,6 +153,7 @@ impl Server {
         while let Some(output) = self.rules.poll() {
             match output {
                 Output::Send { link, message } => {
+                    self.take_note(&message);
                     if let Some(agent) = self.links.get_mut(&Token(link as usize)) {
                         agent.link.send_message(&message);
                     }
@@ -181,6 +182,17 @@ impl Server {
             }
         }
         self.flush_all();
+    }
+
+    /// Known before the rank hears of it: its process may end at once.
+    fn take_note(&self, message: &TrackerMessage) {
+        match message {
+            TrackerMessage::Fenced { rank, error, .. } if error.code == Code::RolledBack => {
+                self.outcome.lock().sent_back.insert(*rank);
+            }
+            TrackerMessage::Seated { rank, .. } => drop(self.outcome.lock().sent_back.remove(rank)),
+            _ => {}
+        }
     }
 
     fn flush_all(&mut self) {

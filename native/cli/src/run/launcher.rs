@@ -232,6 +232,9 @@ impl Run<'_> {
             Happening::Signal(signal) => self.signalled(signal),
             Happening::Told(Told::Event(event)) => {
                 self.take_note(&event);
+                if let Event::RolledBack { version, reason, .. } = &event {
+                    self.say(&format!("all ranks go back to version {version}: {reason}"));
+                }
                 if let Event::DurableFailed { rank, version, reason, .. } = &event {
                     self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
                 }
@@ -341,10 +344,16 @@ impl Run<'_> {
         if status.success() {
             return self.judge_early_ends();
         }
-        match self.restarts.died(rank, lived) {
+        let was_sent_back = self.tracker.was_sent_back(rank);
+        let decision = match was_sent_back {
+            true => self.restarts.sent_back(rank),
+            false => self.restarts.died(rank, lived),
+        };
+        match decision {
             Decision::Again { attempt, after } => {
                 let after_millis = after.as_millis() as u64;
-                self.say(&format!("rank {rank} died ({how}); attempt {attempt} starts after {after_millis} ms"));
+                let what = if was_sent_back { "was sent back and has ended" } else { "died" };
+                self.say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));
                 self.recorder.fact(Some(rank), Fact::Restarting { attempt, after_millis });
                 self.ranks[rank as usize] = State::Waiting;
                 if after.is_zero() {

@@ -29,6 +29,7 @@ pub enum Decision {
 
 #[derive(Default)]
 struct Deaths {
+    starts: u32,
     count: u32,
     in_a_row: u32,
 }
@@ -63,12 +64,23 @@ impl Restarts {
         let doublings = deaths.in_a_row.saturating_sub(2).min(16);
         let pause = FIRST_PAUSE.saturating_mul(1 << doublings).min(LONGEST_PAUSE);
         let after = if deaths.in_a_row == 1 { Duration::ZERO } else { pause };
-        Decision::Again { attempt: deaths.count, after }
+        deaths.starts += 1;
+        Decision::Again { attempt: deaths.starts, after }
+    }
+
+    /// An attempt of a rank has ended because everybody was sent back to an older version: that is no death.
+    pub fn sent_back(&mut self, rank: u32) -> Decision {
+        if self.limit == 0 {
+            return self.died(rank, Duration::ZERO);
+        }
+        let deaths = self.deaths.entry(rank).or_default();
+        deaths.starts += 1;
+        Decision::Again { attempt: deaths.starts, after: Duration::ZERO }
     }
 
     /// All restarts so far.
     pub fn count(&self) -> u32 {
-        self.deaths.values().map(|deaths| deaths.count.min(self.limit)).sum()
+        self.deaths.values().map(|deaths| deaths.starts).sum()
     }
 }
 
@@ -102,12 +114,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_was_sent_back_is_started_again_at_once_and_that_counts_as_no_death() {
+        let mut restarts = Restarts::new(1);
+        assert_eq!(restarts.sent_back(1), Decision::Again { attempt: 1, after: Duration::ZERO });
+        assert_eq!(restarts.sent_back(1), Decision::Again { attempt: 2, after: Duration::ZERO });
+        assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 3, after: Duration::ZERO });
+        assert!(matches!(restarts.died(1, WELL), Decision::GiveUp { .. }));
+        assert_eq!(restarts.count(), 3);
+    }
+
+    #[test]
     fn a_rank_that_dies_more_often_than_allowed_is_given_up_with_the_setting_that_allows_more() {
         let mut restarts = Restarts::new(2);
         assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 1, after: Duration::ZERO });
         assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 2, after: Duration::ZERO });
         let Decision::GiveUp { reason } = restarts.died(1, WELL) else { panic!("a third restart") };
         assert!(reason.contains("--restarts"), "{reason}");
+        let Decision::GiveUp { reason } = Restarts::new(0).sent_back(0) else { panic!("a restart") };
+        assert!(reason.contains("--restart"), "{reason}");
         let Decision::GiveUp { reason } = Restarts::new(0).died(0, WELL) else { panic!("a restart") };
         assert!(reason.contains("--restart"), "{reason}");
     }

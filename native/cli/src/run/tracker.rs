@@ -3,6 +3,7 @@
 use super::{Happening, Options};
 use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::tracker::{Input, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
@@ -86,6 +87,11 @@ impl JobTracker {
     pub fn outcome(&self) -> Option<Result<(), Error>> {
         let (server, _) = self.server.as_ref()?;
         server.result().map(|result| result.map(drop)).transpose()
+    }
+
+    /// Whether this rank was sent back to an older version and has not joined again.
+    pub fn was_sent_back(&self, rank: u32) -> bool {
+        self.server.as_ref().is_some_and(|(server, _)| server.was_sent_back(Rank(rank)))
     }
 
     /// Ends it without a word to anybody, as if its process had been killed.

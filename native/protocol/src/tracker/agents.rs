@@ -227,7 +227,7 @@ impl Tracker {
             .map(|(id, _)| *id)
             .collect();
         for agent in agents {
-            self.agent_gone(agent, &format!("the framework reports its executor gone: {reason}"), false);
+            self.agent_gone(agent, &format!("its process is gone, by the word of who started it: {reason}"), false);
         }
     }
 
@@ -269,8 +269,9 @@ impl Tracker {
         let Some(record) = self.agents.get_mut(&agent).filter(|record| record.counts()) else { return };
         record.lost = true;
         record.broken = None;
-        record.held.clear();
-        let executor = record.executor.clone();
+        let (executor, held) = (record.executor.clone(), core::mem::take(&mut record.held));
+        let at = self.clock(self.now);
+        self.losses.gone(&at, &executor, &held, reason);
         self.missing_standings.remove(&agent);
         self.event(Event::AgentLost { agent, executor: executor.clone(), reason: reason.into() });
         let here = self.living().filter(|(_, seat)| seat.agent == agent);

@@ -22,6 +22,11 @@ const LINK_REPORTS_APART_MILLIS: u64 = 120_000;
 /// A break is told as one only if both ends are still alive so much later: mostly it is the first sign of a death.
 const LINK_EVENT_MILLIS: u64 = 500;
 
+/// What a survivor does that was sent back.
+const JOIN_AGAIN: &str =
+    "join again in the same process, which keeps what it holds, or end the process, so that the rank is \
+                          started again: neither counts as a death";
+
 /// One end of a data link.
 type End = (Rank, Incarnation);
 
@@ -70,7 +75,7 @@ impl Tracker {
                 Code::Incompatible,
                 format!(
                     "rank {rank} comes with other terms than the first rank; expected `{agreed}`, seen `{terms}`; use \
-                     the same libraries and settings on all executors"
+                     the same libraries and settings in all processes"
                 ),
             ));
         }
@@ -235,10 +240,12 @@ impl Tracker {
             let agent = seat.agent;
             let error = Error::new(
                 Code::RolledBack,
-                format!("everybody starts again from an older version: {reason}; join again with the same task"),
+                format!("everybody starts again from an older version: {reason}; {JOIN_AGAIN}"),
             );
             self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
         }
+        let at = self.clock(self.now);
+        self.losses.sent_back(&at, reason);
         self.rollback_reason = Some(reason.to_string());
         self.changed = Some(format!("everybody goes back: {reason}"));
     }
@@ -246,10 +253,9 @@ impl Tracker {
     /// An incarnation that believes to be alive is told again that it isn't.
     pub(super) fn fence_again(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
         let error = match self.seat(rank) {
-            Some(seat) if seat.may_repeat && seat.incarnation == Some(incarnation) => Error::new(
-                Code::RolledBack,
-                "everybody starts again from an older version; join again with the same task",
-            ),
+            Some(seat) if seat.may_repeat && seat.incarnation == Some(incarnation) => {
+                Error::new(Code::RolledBack, format!("everybody starts again from an older version; {JOIN_AGAIN}"))
+            }
             _ => Error::new(
                 Code::Fenced,
                 format!("rank {rank} incarnation {incarnation} was declared lost before; its task has to be retried"),
@@ -430,8 +436,8 @@ impl Tracker {
         let error = Error::new(
             Code::MembersMissing,
             format!(
-                "the job waited {} s for its ranks, which is the limit: {}. See that the framework has {} free slots, and \
-                 look for why those tasks don't start; or raise the limit",
+                "the job waited {} s for its ranks, which is the limit: {}. See that {} tasks can run at once, and \
+                 look for why those don't start; or raise the limit",
                 limit / 1000,
                 texts.join("; "),
                 self.config.world

@@ -2,6 +2,7 @@
 
 mod agents;
 mod ending;
+mod losses;
 mod membership;
 mod planning;
 mod seats;
@@ -18,6 +19,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use losses::Losses;
 use membership::PairTroubles;
 use seats::{SeatRecord, State};
 use takeover::{Join, Takeover};
@@ -182,6 +184,7 @@ pub struct Tracker {
     settled: bool,
     last_plan: Option<Plan>,
     rollback_reason: Option<String>,
+    losses: Losses,
     result: Vec<u8>,
     result_total: u64,
     troubles: PairTroubles,
@@ -229,6 +232,7 @@ impl Tracker {
             settled: false,
             last_plan: None,
             rollback_reason: None,
+            losses: Losses::default(),
             result: Vec::new(),
             result_total: 0,
             troubles: PairTroubles::default(),

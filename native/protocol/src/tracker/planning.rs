@@ -1,6 +1,7 @@
 //! Views, standings and plans: from a change of membership to newcomers that have a start.
 
 use super::{State, Tracker};
+use crate::error::Code;
 use crate::event::Event;
 use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
@@ -172,7 +173,12 @@ impl Tracker {
         });
         match decision {
             Decision::Wait { reason } => self.plan_for_collectives(reason),
-            Decision::Fail(error) => self.fail(error),
+            Decision::Fail(mut error) => {
+                if let Some(losses) = self.losses.told().filter(|_| error.code == Code::Unrecoverable) {
+                    error.message = format!("{}. {losses}", error.message);
+                }
+                self.fail(error);
+            }
             Decision::RollBack { reason } => self.send_back(&reason),
             Decision::Start { version, checkpoint, holders, branch, reason } => {
                 if let Some(error) = self.forgotten().filter(|_| checkpoint.is_none()) {
@@ -331,6 +337,7 @@ impl Tracker {
         if caught_up {
             self.ceiling = None;
             self.settled = true;
+            self.losses.forget();
             self.send_all(&TrackerMessage::Settled { generation: self.generation });
         }
     }

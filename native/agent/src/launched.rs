@@ -130,7 +130,7 @@ impl Launched {
                     Code::BadState,
                     format!(
                         "this process was expected to be started as a rank of a job, but {name} is not set in its \
-                         environment; start it with `rejoin run -n 2 -- PROGRAM`"
+                         environment; start it with `rejoin run -n 2 -- PROGRAM` (-n 1 for a world of its own)"
                     ),
                 )
             })

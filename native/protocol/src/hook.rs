@@ -55,7 +55,7 @@ pub fn fits(rank: Rank, said: &Hook, agreed: Option<bool>) -> Result<(), Error> 
         Code::Incompatible,
         format!(
             "all ranks of this job have their training library's collectives taken over (the hook), as was agreed at its \
-             beginning, but {seen}; use the same libraries and settings on all executors, or turn the hook off"
+             beginning, but {seen}; use the same libraries and settings in all processes, or turn the hook off"
         ),
     ))
 }

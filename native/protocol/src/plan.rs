@@ -279,7 +279,7 @@ fn contradiction(held: &[(AgentId, Checkpoint)]) -> Option<Error> {
                 format!(
                     "version {} of lineage {} was expected to be the same everywhere, but agent {:016x} holds {} \
                      (round {}, digest {:032x}) and agent {:016x} {} (round {}, digest {:032x}); training is not \
-                     deterministic: check row order, seeds and the custom objective",
+                     deterministic: check the order of rows, seeds and the program's own functions",
                     one.version,
                     one.lineage,
                     first.0,
@@ -308,8 +308,8 @@ fn nothing_left(situation: &Situation<'_>, fresh: &[Rank], why: &str) -> Error {
         Code::Unrecoverable,
         format!(
             "rank {} can't be started again: {why}. {} agents hold checkpoints, none of a version that all could start \
-             from: too many executors died at once, and no durable checkpoint was written that could be read. More executors \
-             than ranks, fewer ranks in one executor, {copies}or durable checkpoints let more simultaneous deaths be survived",
+             from: too many processes died at once, and no durable checkpoint was written that could be read. More deaths \
+             at one moment are survived with durable checkpoints, {copies}fewer ranks in one process, or more processes than ranks",
             list(fresh),
             agents.len()
         ),

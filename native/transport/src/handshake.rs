@@ -274,7 +274,7 @@ fn plain_not_wanted(hello: &Hello) -> Error {
         Code::Incompatible,
         format!(
             "agent {} asked for a link without encryption, but this end demands encryption: encryption must be set alike \
-             on driver and executors",
+             everywhere",
             hello.agent
         ),
     )

@@ -194,7 +194,7 @@ impl Host {
             Code::Io,
             format!(
                 "rank {rank} could not fetch version {} from any agent that holds it, in {FETCH_TRIES} tries; the last \
-                 time: {reason}. Check that executors can reach each other",
+                 time: {reason}. Check that processes can reach each other",
                 fetching.newcomer.version
             ),
         );

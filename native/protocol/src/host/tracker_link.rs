@@ -172,8 +172,8 @@ impl Host {
         let error = Error::new(
             Code::TrackerUnreachable,
             format!(
-                "the tracker could not be reached for {seconds} s; the last try: {}. Check that the driver is alive and \
-                 that executors can connect to it",
+                "the tracker could not be reached for {seconds} s; the last try: {}. Check that it is alive and that \
+                 this process can connect to it",
                 self.down_reason
             ),
         );

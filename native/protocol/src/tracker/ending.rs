@@ -94,8 +94,7 @@ impl Tracker {
                 Code::Mismatch,
                 format!(
                     "all ranks were expected to end with the same model, but {} ended after {rounds} rounds with digest \
-                     {digest:032x} and {} after {r} rounds with {d:032x}; training is not deterministic: check row order, \
-                     seeds and the custom objective",
+                     {digest:032x} and {} after {r} rounds with {d:032x}; training is not deterministic: check the order of rows, seeds and the program's own functions",
                     self.who(rank),
                     self.who(Rank(other as u32))
                 ),

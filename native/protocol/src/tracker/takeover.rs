@@ -160,7 +160,7 @@ impl Tracker {
                     Code::Incompatible,
                     format!(
                         "the ranks of executor {executor} come with other terms than those that came before; expected \
-                         `{agreed}`, seen `{terms}`; use the same libraries and settings on all executors"
+                         `{agreed}`, seen `{terms}`; use the same libraries and settings in all processes"
                     ),
                 );
                 return self.fail(error);

@@ -164,7 +164,8 @@ class Communicator(_Owner):
         return int(c.library.rejoin_version(self._open()))
 
     def load(self) -> Tuple[int, Optional[bytes]]:
-        """What this incarnation starts from: the version, and the model of its checkpoint (``None`` at version 0)."""
+        """What this incarnation starts from: the version, and the model of its checkpoint (``None`` at version 0). Every program
+        calls it, before its first checkpoint and the first collective that isn't a boot one."""
         version, model, size = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_size_t()
         self._call("load", ctypes.byref(version), ctypes.byref(model), ctypes.byref(size))
         if version.value == 0:
@@ -346,8 +347,10 @@ class Communicator(_Owner):
 
     def checkpoint_lazy(self, supplier: Callable[[], Data]) -> None:
         """A checkpoint without the bytes: ``supplier()`` makes them when somebody needs them, which is a rank that comes back, or a
-        durable checkpoint. It stands for an immutable snapshot of the model: whenever it is called (on another thread, for about
-        two versions) it gives the same bytes, the same at all ranks."""
+        durable checkpoint. It stands for an immutable snapshot of the model: whenever it is called (for about two versions, mostly on
+        another thread) it gives the same bytes, the same at all ranks. An array that the program goes on changing is none: copy
+        it, and mind that a lambda sees a variable as it is when it is called. The first one's supplier is called in this call and in
+        the next checkpoint, which raises ``MISMATCH`` if it gives something else by then."""
         given.function("the supplier", supplier)
         self._call("checkpoint_lazy", _SUPPLY, _RELEASE, _keep(supplier), _site())
 
@@ -355,6 +358,13 @@ class Communicator(_Owner):
         """The end: reports this model, the same at all ranks, and waits until all have. Then only :meth:`close` is left."""
         data = raw("the model", model)
         self._call("finish", data.ctypes.data, data.size)
+
+    def join_again(self) -> None:
+        """After ``ROLLED_BACK``: takes part again in the same process, which keeps what it holds for the others, as the rank's next
+        incarnation. Then :meth:`load` says what it starts from (or ``over`` that the job has ended). Raises ``BAD_STATE`` when no call
+        has raised ``ROLLED_BACK``."""
+        self._over = self._call("join_again") == c.OVER
+        self.incarnation = c.library.rejoin_incarnation(self._open())
 
     def abandon(self, code: Code, reason: str) -> None:
         """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
@@ -413,15 +423,15 @@ class Communicator(_Owner):
             options.prepare = callbacks.prepare(given.function("prepare", prepare), array)
         return _site(), ctypes.byref(options)
 
-    def _call(self, name: str, *arguments: Any, callbacks: Optional[_Callbacks] = None) -> None:
+    def _call(self, name: str, *arguments: Any, callbacks: Optional[_Callbacks] = None) -> int:
         if not self._lock.acquire(blocking=False):
             raise RejoinError(Code.BAD_STATE, "another thread's call with this communicator is under way")
         try:
             handle = self._open()
-            status = getattr(c.library, "rejoin_" + name)(handle, *arguments)
-            if status == c.OK:
-                return
-            text = c.library.rejoin_message(handle).decode(errors="replace")
+            status: int = getattr(c.library, "rejoin_" + name)(handle, *arguments)
+            if status in (c.OK, c.OVER):
+                return status
+            text = _text(handle)
         finally:
             self._lock.release()
         raised = callbacks.raised if callbacks is not None else None
@@ -430,10 +440,18 @@ class Communicator(_Owner):
         raise RejoinError(c.code(status), text) from raised
 
 
+def _text(handle: Any) -> str:
+    """Why the last call failed. Advice names what is written in Python."""
+    text: str = c.library.rejoin_message(handle).decode(errors="replace")
+    for in_c, here in (("options.boot = REJOIN_BOOT_BY_SITE", "boot=True"), ("rejoin_load()", "load()")):
+        text = text.replace(in_c, here)
+    return text
+
+
 def _joined(status: int, handle: Any) -> Communicator:
     if status in (c.OK, c.OVER):
         return Communicator(handle.value, status == c.OVER)
-    text = c.library.rejoin_message(handle).decode(errors="replace")
+    text = _text(handle)
     c.library.rejoin_close(handle)
     raise RejoinError(c.code(status), text)
 

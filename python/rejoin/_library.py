@@ -91,6 +91,7 @@ _FUNCTIONS = {
         _STATUS,
         [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
     ),
+    "rejoin_join_again": (_STATUS, [Handle]),
     "rejoin_message": (_TEXT, [Handle]),
     "rejoin_rank": (_U32, [Handle]),
     "rejoin_world": (_U32, [Handle]),

@@ -99,6 +99,7 @@ class Calls(Launched):
             raise AssertionError(said + " was expected")
 
     with rejoin.join() as ranks:
+        ranks.load()
         refused("expected a numpy array", ranks.allreduce, [1.0])
         refused("isn't contiguous", ranks.allreduce, np.zeros((4, 4))[:, 1])
         refused("array of complex128", ranks.allreduce, np.zeros(2, dtype=complex))
@@ -160,6 +161,7 @@ class Calls(Launched):
     def test_a_forked_child_is_refused_and_its_end_changes_nothing(self):
         program = BEGIN + """
     with rejoin.join() as ranks:
+        ranks.load()
         ranks.allreduce(np.ones(2))
         child = os.fork()
         if child == 0:
@@ -203,17 +205,41 @@ class Calls(Launched):
         assert state.tolist() == [2 * version] * 4, (version, state)
         for iteration in range(version, 4):
             state = state + ranks.allreduce(np.ones(4))
-            snapshot = state
-            ranks.checkpoint_lazy(lambda: made.append(1) or snapshot)
+            ranks.checkpoint_lazy(lambda snapshot=state: made.append(1) or snapshot)
         ranks.finish(state)
         print(f"made {len(made)} digest {rejoin.digest(state)}", flush=True)
     assert not rejoin._communicator._snapshots, "all are released in the end"
     """
         undisturbed, _ = self.run_ranks(2, program)
-        self.assertEqual(undisturbed.count("made 0 "), 2, undisturbed)
+        # Each rank's first one twice, to see that it is a snapshot.
+        self.assertEqual(undisturbed.count("made 2 "), 2, undisturbed)
         out, _ = self.run_ranks(2, program, "--restart", "--kill", "rank=1,version=2,seqno=0,at=completed")
-        self.assertIn("[0] made 1 ", out)
+        self.assertIn("[0] made 3 ", out)
         self.assertEqual(self.digest(out), self.digest(undisturbed))
+
+    def test_a_call_before_load_is_refused_with_its_site_and_what_to_write_in_python(self):
+        program = """
+            import numpy as np, rejoin
+            with rejoin.join() as ranks:
+                ranks.allreduce(np.ones(3))
+            """
+        _, err = self.run_ranks(2, program, "--restart", status=4)
+        self.assertRegex(err, r"BAD_STATE: .*allreduce\(3 f64, sum\) at <string>:\d+ before load\(\)")
+        self.assertIn("`boot=True`", err)
+        self.assertNotIn("REJOIN_BOOT", err)
+
+    def test_a_lazy_checkpoint_of_what_changes_is_refused_at_the_next_one(self):
+        program = BEGIN + """
+    with rejoin.join() as ranks:
+        ranks.load()
+        state = np.zeros(4)
+        for iteration in range(4):
+            state += ranks.allreduce(np.ones(4))
+            ranks.checkpoint_lazy(lambda: state)
+    """
+        _, err = self.run_ranks(2, program, "--restart", status=4)
+        self.assertIn("MISMATCH", err)
+        self.assertIn("the supplier of lazy checkpoint 1", err)
 
     def test_a_model_of_its_own_comes_back_with_the_rank(self):
         program = BEGIN + """
@@ -236,6 +262,7 @@ class Calls(Launched):
         raise ValueError("can't be added")
 
     with rejoin.join() as ranks:
+        ranks.load()
         try:
             ranks.allreduce(np.ones(2), bad)
         except rejoin.RejoinError as error:
@@ -250,6 +277,7 @@ class Calls(Launched):
     def test_results_that_fit_nowhere_end_the_job_with_an_error_that_names_the_settings(self):
         program = BEGIN + """
     with rejoin.join() as ranks:
+        ranks.load()
         for _ in range(10):
             ranks.allreduce(np.ones(1000))
     """
@@ -262,6 +290,7 @@ class Calls(Launched):
     import resource
 
     with rejoin.join() as ranks:
+        ranks.load()
         array = np.zeros(25_000_000)
         pages = int(open("/proc/self/statm").read().split()[0])
         # Room for anything but a second array.
@@ -281,6 +310,7 @@ class Calls(Launched):
     def test_different_calls_are_named_with_their_sites_in_python(self):
         program = BEGIN + """
     with rejoin.join() as ranks:
+        ranks.load()
         if ranks.rank == 0:
             ranks.allreduce(np.ones(2))
         else:

@@ -26,7 +26,7 @@ pub(crate) fn model_digest(model: &[u8]) -> u128 {
 }
 
 /// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it is asked. It is asked on a
-/// thread of its own, at most once at a time, and dropped when nobody can need it any more.
+/// thread of the store's, at most once at a time there, and dropped when nobody can need it any more.
 pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 
 #[derive(Clone)]
@@ -97,7 +97,7 @@ impl CheckpointStore {
                 format!(
                     "version {} (round {}) was expected to be the same on every rank, but two ranks of this process took \
                      different checkpoints ({} with digest {:032x}, {} with digest {:032x}); training is not \
-                     deterministic: check row order, seeds and the custom objective",
+                     deterministic: check the order of rows, seeds and the program's own functions",
                     checkpoint.version, checkpoint.round, there.size(), there.digest, checkpoint.size(), checkpoint.digest
                 ),
             )),

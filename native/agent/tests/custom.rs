@@ -3,7 +3,7 @@
 mod ranks;
 
 use parking_lot::Mutex;
-use ranks::{attempt, limits, Ranks};
+use ranks::{limits, Ranks};
 use rejoin_agent::collective::{Folding, Options};
 use rejoin_agent::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -184,7 +184,7 @@ fn the_log_of_calls_is_the_same_at_all_ranks_up_to_where_they_begin_to_differ() 
                     let kept = lines.clone();
                     let process = ranks.process(&own.to_string());
                     let process = process.telling_calls(Arc::new(move |line| kept.lock().push(line.to_string())));
-                    let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                    let mut rank = ranks::join(&process, own, 0, limits());
                     let boot =
                         Options { boot: rejoin_agent::collective::Boot::Named("cuts".into()), ..Options::default() };
                     rank.allreduce_bytes(&mut [0; 8], Element::F32, Reduction::Max, &boot).unwrap();

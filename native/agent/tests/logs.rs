@@ -3,12 +3,11 @@
 
 mod ranks;
 
-use ranks::{attempt, limits, value, values, Ranks};
+use ranks::{limits, value, values, Ranks};
 use rejoin_agent::collective::{Communicator, Process, Settings};
 use rejoin_agent::collectives::Reduction;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::ids::Rank;
 use std::sync::{Barrier, Mutex, OnceLock};
 
 /// Elements of a result: 100 KB.
@@ -60,7 +59,7 @@ fn a_rank_that_comes_back_is_given_results_that_lie_on_disk_and_keeps_to_its_own
             let (ranks, within) = (&ranks, &within);
             scope.spawn(move || {
                 let mut process = ranks.process(&own.to_string());
-                let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                let mut rank = ranks::join(&process, own, 0, limits());
                 for number in 0..CALLS {
                     assert!(call(&mut rank, number).unwrap(), "nobody has died yet");
                 }
@@ -70,7 +69,7 @@ fn a_rank_that_comes_back_is_given_results_that_lie_on_disk_and_keeps_to_its_own
                     process.agent().end();
                     drop(rank);
                     process = ranks.process("2 again");
-                    rank = process.join(Rank(own), attempt(1), "", limits()).unwrap().unwrap();
+                    rank = ranks::join(&process, own, 1, limits());
                     for number in 0..CALLS {
                         assert!(!call(&mut rank, number).unwrap(), "call {number} was recorded");
                     }
@@ -95,7 +94,7 @@ fn memory_and_disk_are_free_again_when_nobody_needs_the_results() {
             for own in 0..3 {
                 let process = &processes[own / together];
                 scope.spawn(move || {
-                    let mut rank = process.join(Rank(own as u32), attempt(0), "", limits()).unwrap().unwrap();
+                    let mut rank = ranks::join(process, own as u32, 0, limits());
                     for number in 0..CALLS {
                         call(&mut rank, number).unwrap();
                     }
@@ -136,7 +135,7 @@ fn ranks_of_one_process_keep_one_copy_of_what_all_of_them_get() {
             for own in 0..3 {
                 let process = &process;
                 scope.spawn(move || {
-                    let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                    let mut rank = ranks::join(process, own, 0, limits());
                     for number in 0..CALLS {
                         call(&mut rank, number).unwrap();
                     }
@@ -159,7 +158,7 @@ fn ranks_of_a_process_that_comes_back_are_given_one_copy_together() {
     std::thread::scope(|scope| {
         let (ranks, second, all_have_called, third) = (&ranks, &second, &all_have_called, &third);
         scope.spawn(move || {
-            let mut rank = ranks.process("0").join(Rank(0), attempt(0), "", limits()).unwrap().unwrap();
+            let mut rank = ranks::join(&ranks.process("0"), 0, 0, limits());
             for number in 0..CALLS {
                 call(&mut rank, number).unwrap();
             }
@@ -171,7 +170,7 @@ fn ranks_of_a_process_that_comes_back_are_given_one_copy_together() {
         for own in 1..3 {
             scope.spawn(move || {
                 let process = second.lock().unwrap().clone().expect("it is there until both have called");
-                let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().unwrap();
+                let mut rank = ranks::join(&process, own, 0, limits());
                 for number in 0..CALLS {
                     call(&mut rank, number).unwrap();
                 }
@@ -183,7 +182,7 @@ fn ranks_of_a_process_that_comes_back_are_given_one_copy_together() {
                 }
                 drop(rank);
                 let process: &Process = third.get_or_init(|| ranks.process("1 and 2 again"));
-                let mut rank = process.join(Rank(own), attempt(1), "", limits()).unwrap().unwrap();
+                let mut rank = ranks::join(process, own, 1, limits());
                 for number in 0..CALLS {
                     assert!(!call(&mut rank, number).unwrap(), "call {number} was recorded");
                 }

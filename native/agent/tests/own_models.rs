@@ -6,11 +6,13 @@ use parking_lot::{Condvar, Mutex};
 use ranks::{attempt, limits, Ranks, LIMIT};
 use rejoin_agent::collective::{Communicator, Process, Settings};
 use rejoin_agent::collectives::Reduction;
+use rejoin_agent::durable::Durable;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::AgentConfig;
 use std::collections::BTreeMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// The version in which ranks die, and the last one.
 const DEATH: u32 = 3;
@@ -55,30 +57,53 @@ fn process(ranks: &Ranks, rank: u32, task: u32, host: &str) -> Process {
     Process::start_with(config, ranks.settings.clone()).unwrap()
 }
 
-/// To the version after the present one.
-fn step(rank: &mut Communicator) -> Result<(), Error> {
+/// To the version after the present one. In the one in which ranks die all meet first, unless this rank has done so.
+fn step(rank: &mut Communicator, has_met: bool) -> Result<(), Error> {
     let (next, world) = (rank.version().0 + 1, rank.world());
+    if next == DEATH + 1 && !has_met {
+        rank.barrier()?;
+    }
     let mut sum = [1u32];
     rank.allreduce(&mut sum, Reduction::Sum)?;
     assert_eq!(sum, [world]);
     rank.checkpoint_with_own(&next.to_le_bytes(), &own_model(rank.rank().0, next)).map(drop)
 }
 
+/// A rank that comes back has what it had in the version that it starts at.
+fn begins(rank: &mut Communicator) -> Result<(), Error> {
+    let (version, model) = rank.load()?;
+    assert_eq!(model.as_deref(), Some(&version.0.to_le_bytes()[..]));
+    assert_eq!(rank.load_own()?.as_deref(), Some(&own_model(rank.rank().0, version.0)[..]), "{rank:?}");
+    Ok(())
+}
+
 /// Ranks that take checkpoints with models of their own. The processes of some vanish, one right after the other in this order, and only
 /// then each of their ranks is started again, in a new one. (A rank that outlived a holder of its own model would have another copy
-/// made: so whose model is to be lost goes first.) How it ended for each rank.
-fn outcomes(ranks: &Ranks, host: fn(u32) -> &'static str, dying: &[u32]) -> Vec<Result<(), Error>> {
+/// made: so whose model is to be lost goes first.) They do so when all `is_ready`. How it ended for each rank.
+fn outcomes_when(
+    ranks: &Ranks,
+    host: fn(u32) -> &'static str,
+    dying: &[u32],
+    is_ready: impl Fn() -> bool + Sync,
+) -> Vec<Result<(), Error>> {
     let (there, gone) = (&Meeting::of(ranks.world as usize), &Meeting::of(dying.len()));
     let processes = &Mutex::new(BTreeMap::new());
+    let is_ready = &is_ready;
     let live = |own: u32| -> Result<(), Error> {
         let mut at = process(ranks, own, 0, host(own));
         let mut rank = at.join(Rank(own), attempt(0), "", limits())?.expect("the job isn't over");
-        (0..DEATH).try_for_each(|_| step(&mut rank))?;
+        rank.load()?;
+        (0..DEATH).try_for_each(|_| step(&mut rank, false))?;
         rank.barrier()?;
         processes.lock().insert(own, at.clone());
         there.wait();
         if dying.contains(&own) {
             if own == dying[0] {
+                let deadline = Instant::now() + LIMIT;
+                while !is_ready() {
+                    assert!(Instant::now() < deadline, "it was never ready");
+                    std::thread::sleep(Duration::from_millis(5));
+                }
                 let processes = std::mem::take(&mut *processes.lock());
                 dying.iter().for_each(|rank| processes[rank].agent().end());
             }
@@ -86,18 +111,31 @@ fn outcomes(ranks: &Ranks, host: fn(u32) -> &'static str, dying: &[u32]) -> Vec<
             drop(rank);
             at = process(ranks, own, 1, host(own));
             rank = at.join(Rank(own), attempt(1), "", limits())?.expect("the job isn't over");
-            let (version, model) = rank.load()?;
-            assert_eq!((version.0, model.as_deref()), (DEATH, Some(&DEATH.to_le_bytes()[..])));
-            assert_eq!(rank.load_own()?.as_deref(), Some(&own_model(own, DEATH)[..]), "rank {own}");
-            rank.barrier()?;
+            begins(&mut rank)?;
         }
-        (DEATH..LAST).try_for_each(|_| step(&mut rank))?;
-        rank.finish(b"model")
+        let mut has_met = !dying.contains(&own);
+        // Whoever is sent back may be anywhere, and begins where the others do.
+        loop {
+            let ended =
+                (rank.version().0..LAST).try_for_each(|_| step(&mut rank, has_met)).and_then(|()| rank.end(b"model"));
+            match ended {
+                Err(error) if error.code == Code::RolledBack => {
+                    rank = rank.join_again()?.expect("the job isn't over");
+                    begins(&mut rank)?;
+                    has_met = false;
+                }
+                ended => return ended,
+            }
+        }
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..ranks.world).map(|own| scope.spawn(move || live(own))).collect();
         threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
     })
+}
+
+fn outcomes(ranks: &Ranks, host: fn(u32) -> &'static str, dying: &[u32]) -> Vec<Result<(), Error>> {
+    outcomes_when(ranks, host, dying, || true)
 }
 
 fn one_host(_: u32) -> &'static str {
@@ -141,6 +179,23 @@ fn three_neighbours_that_die_at_once_are_survived_with_three_copies_and_not_with
 #[test]
 fn more_copies_than_there_are_others_are_as_many_as_there_are() {
     survive(&copied(3, 9), one_host, &[0, 1]);
+}
+
+#[test]
+fn survivors_that_are_sent_back_join_again_in_their_process_and_go_on_from_what_is_durable() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ranks = copied(4, 1);
+    ranks.settings.durable = Some(Durable::at(folder.path().display().to_string(), 2));
+    // The common model, and each rank's own.
+    let is_durable = || {
+        let files = std::fs::read_dir(folder.path()).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains("-0000000002") && name.ends_with(".checkpoint")).count() == 5
+    };
+    let outcomes = outcomes_when(&ranks, one_host, &[1, 2], is_durable);
+    assert_eq!(outcomes, [Ok(()), Ok(()), Ok(()), Ok(())]);
+    let seen = format!("{:?}", ranks.event("all went back", |event| matches!(event, Event::RolledBack { .. })));
+    assert!(seen.contains("version: Version(2)") && seen.contains("own model of rank 1"), "{seen}");
 }
 
 fn three_hosts(rank: u32) -> &'static str {

@@ -29,7 +29,7 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
             let ranks = &ranks;
             scope.spawn(move || {
                 let process = ranks.process(&rank.to_string());
-                let mut rank = process.join(Rank(rank), attempt(0), "", limits()).unwrap().expect("it is not over");
+                let mut rank = ranks::join(&process, rank, 0, limits());
                 let error = rank.allreduce(&mut [1f32], Reduction::Sum).unwrap_err();
                 assert_eq!(error.code, Code::Cancelled, "{error}");
             });

@@ -2,7 +2,7 @@
 
 mod ranks;
 
-use ranks::{attempt, limits, value, values, Ranks, LIMIT};
+use ranks::{limits, value, values, Ranks, LIMIT};
 use rejoin_agent::collective::{Communicator, Process};
 use rejoin_agent::collectives::Reduction;
 use rejoin_agent::protocol::event::Event;
@@ -10,7 +10,7 @@ use rejoin_agent::protocol::ids::Rank;
 use std::sync::mpsc;
 
 fn join(process: &Process, rank: u32, task: u32) -> Communicator {
-    process.join(Rank(rank), attempt(task), "", limits()).expect("it can join").expect("the job isn't over")
+    ranks::join(process, rank, task, limits())
 }
 
 /// Everybody is needed.

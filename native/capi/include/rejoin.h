@@ -24,7 +24,7 @@
  *   do) is given by rejoin_message() of the handle, until the next call with that handle.
  * - A call that fails leaves the caller's buffers as they were, but for what a prepare function has put into them. After a
  *   failure other than REJOIN_BAD_ARGUMENT the communicator refuses further calls with REJOIN_BAD_STATE: this process should
- *   end with a status other than 0, and the rank be started again.
+ *   end with a status other than 0, and the rank be started again. (After REJOIN_ROLLED_BACK it may also join again.)
  * - A handle belongs to one thread at a time; a second one that calls meanwhile gets REJOIN_BAD_STATE. Different handles,
  *   as many as there are ranks in this process, have nothing to do with each other. There is no global state but the log's level.
  * - A handle belongs to the process that made it. A child by fork() must neither use nor close it: it has the memory, not the threads,
@@ -33,6 +33,9 @@
  *   variables REJOIN_LOG and REJOIN_CALLS (`rejoin run --log`, `--calls`) asks for it. A defect in it (a panic) becomes REJOIN_INTERNAL; the handle is of no more use then.
  * - Callbacks run in the caller's thread, inside the call that they were given to. They must return: no exception and no longjmp
  *   may leave them; and they must not use the handle.
+ * - A struct with a `size` is begun with its _INIT. A program that was compiled with an older header gets the defaults of what its
+ *   structs lack. One that was compiled with a newer header is served as long as what this library doesn't know is left at its
+ *   default, which is 0 or NULL; otherwise it is REJOIN_BAD_ARGUMENT, by the struct's name.
  * - Sizes are in bytes where it says bytes, in elements where it says count. Elements are in the machine's byte order, and
  *   buffers need no alignment. A buffer of no bytes may be NULL. Text is UTF-8 and ends with a zero byte.
  * - Where all ranks are on one host their collectives go through shared memory; REJOIN_SHARED_MEMORY=0 in a process's environment
@@ -61,7 +64,7 @@ enum {
     REJOIN_BAD_STATE = 2,
     /* This incarnation was declared lost or superseded; a newer one may be at work. */
     REJOIN_FENCED = 3,
-    /* Everybody goes back to an older version; run again from there. */
+    /* Everybody goes back to an older version: rejoin_join_again(), or end this process. Neither counts as a death. */
     REJOIN_ROLLED_BACK = 4,
     /* Ranks made different calls, or hold different bytes under one name. The job is over. */
     REJOIN_MISMATCH = 5,
@@ -143,8 +146,9 @@ enum {
 };
 
 /*
- * Fills a buffer of so many bytes. It is called only when the bytes are needed: not when the result is a recorded one, and by a
- * broadcast at the root alone. 0: it is filled; anything else fails the call with REJOIN_TRAINING_FAILED, which ends the job.
+ * Fills a buffer of so many bytes: the buffer (or input) that the call was given, where it is, and all of it. It is called only when
+ * the bytes are needed: not when the result is a recorded one, and by a broadcast at the root alone. 0: it is filled; anything else
+ * fails the call with REJOIN_TRAINING_FAILED, which ends the job.
  */
 typedef int32_t (*rejoin_prepare)(void *user, void *buffer, size_t bytes);
 
@@ -154,7 +158,8 @@ typedef struct rejoin_options {
     int32_t order;
     int32_t boot;
     const char *boot_name;
-    rejoin_prepare prepare; /* for allreduce, reduce_scatter, broadcast, allgather: fills the input */
+    rejoin_prepare prepare; /* fills the input: for allreduce and reduce_scatter, the custom ones too, broadcast and allgather;
+                               allgather_v, allreduce_object and barrier take none */
     void *prepare_user;
 } rejoin_options;
 
@@ -247,6 +252,16 @@ void rejoin_process_close(rejoin_process *process);
 rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage, uint32_t task, const char *terms,
                           const rejoin_limits *limits, rejoin_communicator **communicator);
 
+/*
+ * Takes part again after a call returned REJOIN_ROLLED_BACK: in the same process, as the rank's next incarnation. Then
+ * rejoin_load() says what it starts from. The process keeps what it holds for the others; one that ends instead is as right and is
+ * started again, but what it held is gone with it. Neither counts as a death. What was loaded or gathered with the handle is freed.
+ *
+ * Returns REJOIN_BAD_STATE when no call has returned REJOIN_ROLLED_BACK: the handle stays as it is. Else as rejoin_join(); after
+ * a failure this process should end.
+ */
+rejoin_status rejoin_join_again(rejoin_communicator *communicator);
+
 /* Why the last call with it failed; empty when it didn't. */
 const char *rejoin_message(const rejoin_communicator *communicator);
 
@@ -255,7 +270,7 @@ uint32_t rejoin_rank(const rejoin_communicator *communicator);
 uint32_t rejoin_world(const rejoin_communicator *communicator);
 uint32_t rejoin_incarnation(const rejoin_communicator *communicator);
 
-/* The version that this rank is in: how many checkpoints the job has taken. */
+/* The version that this rank is in, as of its last call that is over: how many checkpoints the job has taken. Any thread may ask. */
 uint32_t rejoin_version(const rejoin_communicator *communicator);
 
 /*
@@ -276,7 +291,8 @@ rejoin_status rejoin_abandon(rejoin_communicator *communicator, rejoin_status st
 /*
  * What all of them return: REJOIN_OK; REJOIN_BAD_ARGUMENT for what can't work; REJOIN_MISMATCH when ranks make different calls
  * (the text names both calls and their sites); REJOIN_TIMED_OUT after the limit of a call; REJOIN_FENCED when this incarnation was
- * declared lost; or the job's own error. All ranks have to make the same calls in the same order.
+ * declared lost; REJOIN_BAD_STATE for one before rejoin_load() that isn't a boot collective, and for a boot collective behind a
+ * checkpoint; or the job's own error. All ranks have to make the same calls in the same order.
  */
 
 /* Every element becomes the reduction of all ranks' elements at its place. */
@@ -306,7 +322,8 @@ rejoin_status rejoin_allgather(rejoin_communicator *communicator, const void *in
                                rejoin_element element, const char *site, const rejoin_options *options);
 
 /*
- * The same where each rank may have another number of elements. *output is all elements in rank order, and (*counts)[k] how many
+ * The same where each rank may have another number of elements. It is two collectives, of which the first gathers the lengths: it
+ * takes two places in the version, for kill rules and `rejoin run --calls`. *output is all elements in rank order, and (*counts)[k] how many
  * of them are rank k's; both belong to the handle and are there until the next call of this function with it, or its close.
  */
 rejoin_status rejoin_allgather_v(rejoin_communicator *communicator, const void *input, size_t count, rejoin_element element,
@@ -321,7 +338,11 @@ rejoin_status rejoin_allgather_v(rejoin_communicator *communicator, const void *
  */
 typedef int32_t (*rejoin_fold)(void *user, void *accumulator, const void *other, size_t count);
 
-/* An allreduce of elements of `element_bytes` bytes (1 to 1 GiB) with it. `name` says which function it is, at all ranks the same. */
+/*
+ * An allreduce of elements of `element_bytes` bytes (1 to 1 GiB) with it. `name` says which function it is, at all ranks the same.
+ * It takes a prepare function as rejoin_allreduce() does. (Objects of up to `element_bytes` bytes, each padded to that length, are
+ * Rabit's SerializeReducer.)
+ */
 rejoin_status rejoin_allreduce_custom(rejoin_communicator *communicator, void *buffer, size_t count, size_t element_bytes,
                                       const char *name, rejoin_fold fold, void *user, const char *site,
                                       const rejoin_options *options);
@@ -353,7 +374,11 @@ rejoin_status rejoin_barrier(rejoin_communicator *communicator, const char *site
 
 /*
  * What this incarnation starts from: the version, and the model that was handed to the checkpoint of that version (NULL and 0
- * bytes at version 0). The bytes belong to the handle and are there until it is closed. Call it before the first checkpoint.
+ * bytes at version 0). The bytes belong to the handle and are there until it is closed.
+ *
+ * Every program calls it, before its first checkpoint (after one it is REJOIN_BAD_STATE) and before the first collective that isn't
+ * a boot one: such a one is refused with REJOIN_BAD_STATE, which ends the job, in the first incarnation too. A rank that comes back
+ * after a checkpoint would make it again, and the others would take it for a call of their version.
  */
 rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, const void **model, size_t *bytes);
 
@@ -381,9 +406,11 @@ rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, cons
 /*
  * As rejoin_checkpoint() without the bytes, which are made when somebody needs them: a rank that comes back, or a durable checkpoint. The supplier
  * hands them to rejoin_supply(), which copies them, and returns 0. `user` is an immutable snapshot of the model: whenever it is
- * asked, until it is released (about two versions later), the supplier gives the same bytes, the same at all ranks. Supplier and
- * release are called by threads of the library, one at a time; both must return, and must not use the handle. `release` may be
- * NULL; else it is called once, also when this call fails (but not when the handle or the supplier is NULL).
+ * asked, until it is released (about two versions later), the supplier gives the same bytes, the same at all ranks. A pointer to
+ * the model that the program goes on with is none: copy it. The supplier of an incarnation's first lazy checkpoint is asked in this
+ * call and in the next checkpoint, which fails with REJOIN_MISMATCH if it gives something else by then. Supplier and release are
+ * called by this thread and by threads of the library, one at a time; both must return, and must not use the handle. `release` may
+ * be NULL; else it is called once, also when this call fails (but not when the handle or the supplier is NULL).
  */
 typedef struct rejoin_bytes rejoin_bytes;
 typedef int32_t (*rejoin_supplier)(void *user, rejoin_bytes *into);

@@ -3,7 +3,7 @@
 use crate::arguments::{bad, bytes, site_of, text};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
-use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::error::{Code, Error};
 use std::ffi::{c_char, c_void};
 
 /// See the header.
@@ -99,7 +99,11 @@ pub unsafe extern "C" fn rejoin_finish(
     // SAFETY: the header asks for pointers to what it says.
     let call = |rank: &mut crate::handle::Rank| unsafe {
         let model = bytes("model", model, length)?;
-        rank.take("this communicator has reported its end")?.finish(model)
+        let ended = rank.live()?.end(model);
+        if !matches!(&ended, Err(error) if error.code == Code::RolledBack) {
+            drop(rank.take("this communicator has reported its end")?);
+        }
+        ended
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }

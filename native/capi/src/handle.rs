@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use rejoin_agent::collective::{Communicator, Process};
 use rejoin_agent::protocol::error::{Code, Error};
 use std::ffi::{c_char, CString};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const NO_HANDLE: &std::ffi::CStr = c"the handle is NULL";
 const BUSY: &std::ffi::CStr =
@@ -49,7 +50,9 @@ impl<T> Guarded<T> {
 pub struct RejoinCommunicator {
     rank: u32,
     world: u32,
-    incarnation: u32,
+    incarnation: AtomicU32,
+    /// As of the last call that is over: whoever asks needn't wait for the one that is under way.
+    version: AtomicU32,
     guarded: Guarded<Rank>,
 }
 
@@ -64,8 +67,6 @@ pub(crate) struct Rank {
     pub(crate) own: Option<Bytes>,
     /// The results of the last gathering of unequal parts.
     pub(crate) gathered: Option<(Bytes, Vec<usize>)>,
-    /// The version when the communicator went.
-    pub(crate) last_version: u32,
 }
 
 impl Rank {
@@ -80,9 +81,7 @@ impl Rank {
         self.live()?;
         let taken = self.communicator.take();
         self.gone = why.to_string();
-        let taken = taken.ok_or_else(|| Error::new(Code::Internal, "a live communicator is there"))?;
-        self.last_version = taken.version().0;
-        Ok(taken)
+        taken.ok_or_else(|| Error::new(Code::Internal, "a live communicator is there"))
     }
 
     fn ruin(&mut self, error: &Error) {
@@ -107,16 +106,26 @@ impl RejoinCommunicator {
             Some(error) => format!("this communicator's join has failed: {error}"),
             None => "the job was over when this rank joined; there is nothing to do".into(),
         };
-        let inside = Rank { communicator, gone, model: None, own: None, gathered: None, last_version: 0 };
-        let handle = RejoinCommunicator { rank, world, incarnation, guarded: Guarded::new(inside) };
+        let version = AtomicU32::new(communicator.as_ref().map_or(0, |live| live.version().0));
+        let inside = Rank { communicator, gone, model: None, own: None, gathered: None };
+        let incarnation = AtomicU32::new(incarnation);
+        let handle = RejoinCommunicator { rank, world, incarnation, version, guarded: Guarded::new(inside) };
         if let Some(error) = error {
             handle.guarded.call(|_| Err(error), |_, _| {});
         }
         (Box::new(handle), number)
     }
 
-    pub(crate) fn call(&self, work: impl FnOnce(&mut Rank) -> Result<(), Error>) -> i32 {
-        self.guarded.call(|rank| work(rank).map(|()| OK), Rank::ruin)
+    pub(crate) fn call(&self, work: impl FnOnce(&mut Rank) -> Result<i32, Error>) -> i32 {
+        let call = |rank: &mut Rank| {
+            let result = work(rank);
+            if let Some(live) = &rank.communicator {
+                self.version.store(live.version().0, Ordering::Relaxed);
+                self.incarnation.store(live.incarnation(), Ordering::Relaxed);
+            }
+            result
+        };
+        self.guarded.call(call, Rank::ruin)
     }
 }
 
@@ -147,6 +156,15 @@ impl RejoinProcess {
 
 /// A call with a handle that may be NULL.
 pub(crate) unsafe fn with(handle: *mut RejoinCommunicator, work: impl FnOnce(&mut Rank) -> Result<(), Error>) -> i32 {
+    // SAFETY: as below.
+    unsafe { with_status(handle, |rank| work(rank).map(|()| OK)) }
+}
+
+/// The same, of a call that has more than one good end.
+pub(crate) unsafe fn with_status(
+    handle: *mut RejoinCommunicator,
+    work: impl FnOnce(&mut Rank) -> Result<i32, Error>,
+) -> i32 {
     // SAFETY: the header asks for a handle that was given and not closed, or NULL.
     match unsafe { handle.as_ref() } {
         Some(handle) => handle.call(work),
@@ -186,17 +204,14 @@ pub unsafe extern "C" fn rejoin_world(communicator: *const RejoinCommunicator) -
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_incarnation(communicator: *const RejoinCommunicator) -> u32 {
     // SAFETY: as `with`.
-    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.incarnation)
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.incarnation.load(Ordering::Relaxed))
 }
 
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_version(communicator: *const RejoinCommunicator) -> u32 {
     // SAFETY: as `with`.
-    let Some(handle) = (unsafe { communicator.as_ref() }) else { return 0 };
-    let inside = handle.guarded.inside.lock();
-    let rank = &inside.0;
-    catch(|| rank.communicator.as_ref().map_or(rank.last_version, |live| live.version().0)).unwrap_or(0)
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.version.load(Ordering::Relaxed))
 }
 
 /// See the header.

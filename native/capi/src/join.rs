@@ -1,10 +1,10 @@
 //! Processes and joins.
 
 use crate::arguments::{bad, config, limits, text, RejoinConfig, RejoinLimits};
-use crate::handle::{RejoinCommunicator, RejoinProcess};
-use crate::numbers::status;
+use crate::handle::{with_status, RejoinCommunicator, RejoinProcess};
+use crate::numbers::{status, OK, OVER};
 use crate::quiet::catch;
-use rejoin_agent::collective::{Communicator, Process};
+use rejoin_agent::collective::{Communicator, Language, Process};
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Rank};
@@ -20,7 +20,7 @@ pub unsafe extern "C" fn rejoin_process_start(given: *const RejoinConfig, proces
     let (handle, number) = RejoinProcess::start(|| {
         // SAFETY: see above.
         let (agent, settings) = unsafe { config(given) }?;
-        Process::start_with(agent, settings)
+        Process::start_with(agent, settings).map(|process| process.speaking(Language::C))
     });
     // SAFETY: it points to room for a pointer.
     unsafe { process.write(Box::into_raw(handle)) };
@@ -61,10 +61,31 @@ pub unsafe extern "C" fn rejoin_join_launched(
     let join = || unsafe {
         let terms = text("terms", terms)?.unwrap_or_default();
         let limits = limits(given)?;
-        launched.map_err(|panic| Error::new(Code::Internal, panic))??.join(&terms, limits)
+        let launched = launched.map_err(|panic| Error::new(Code::Internal, panic))??;
+        launched.process()?.speaking(Language::C).join(launched.rank, launched.attempt, &terms, limits)
     };
     // SAFETY: as above.
     unsafe { joined(rank, join, communicator) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_join_again(communicator: *mut RejoinCommunicator) -> i32 {
+    let call = |rank: &mut crate::handle::Rank| {
+        // Before the communicator is taken: a rank that wasn't keeps it.
+        rank.live()?.was_sent_back()?;
+        let before = rank.take("joining again has failed; this process has to end")?;
+        (rank.model, rank.own, rank.gathered) = (None, None, None);
+        rank.communicator = before.join_again()?;
+        Ok(if rank.communicator.is_some() {
+            OK
+        } else {
+            rank.gone = "the job was over when this rank joined again; there is nothing to do".into();
+            OVER
+        })
+    };
+    // SAFETY: as above.
+    unsafe { with_status(communicator, call) }
 }
 
 unsafe fn joined(

@@ -442,9 +442,6 @@ fn what_cannot_be_is_refused_with_a_text_and_the_handle_stays_usable() {
             refused(rejoin_allreduce(rank.0, data, usize::MAX, F64, SUM, null(), null()), "more than an address space");
             refused(rejoin_broadcast(rank.0, data, 1, F64, 5, null(), null()), "rank 5");
             let mut options = no_options();
-            options.size = 3;
-            refused(rejoin_barrier(rank.0, null(), &options), "REJOIN_OPTIONS_INIT");
-            options = no_options();
             options.boot = 1;
             refused(rejoin_barrier(rank.0, null(), &options), "REJOIN_HERE");
             options.boot = 2;
@@ -526,6 +523,97 @@ fn a_rank_that_is_abandoned_for_good_ends_the_job_with_its_reason() {
     assert_eq!(told[0].0, TRAINING_FAILED, "{}", told[0].1);
     assert!(told[0].1.contains("the data are upside down"), "{}", told[0].1);
     assert_eq!(told[1], (BAD_STATE, "this communicator was abandoned".into()));
+}
+
+#[test]
+fn the_version_is_read_while_another_thread_waits_in_a_collective() {
+    let job = &Job::new(2);
+    let (called, is_called) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        let process = job.process(c"the only one") as usize;
+        let join = move |rank| {
+            let (rank, status) = job.join(process as *mut RejoinProcess, rank, 0);
+            rank.check(status);
+            rank
+        };
+        let one = scope.spawn(move || join(1));
+        let zero = join(0);
+        let one = one.join().expect("it joins");
+        let handle = zero.0 as usize;
+        let waits = scope.spawn(move || {
+            let mut options = no_options();
+            options.prepare = Some(tells);
+            options.prepare_user = (&raw const called).cast_mut().cast();
+            let mut value = [1.0f64];
+            let data: *mut c_void = value.as_mut_ptr().cast();
+            // SAFETY: the value is there.
+            zero.check(unsafe { rejoin_allreduce(zero.0, data, 1, F64, SUM, null(), &options) });
+            zero.check(zero.finish(b""));
+        });
+        is_called.recv().expect("it is in its collective");
+        let (told, version) = std::sync::mpsc::channel();
+        scope.spawn(move || {
+            // SAFETY: it is open until the other rank has made its call.
+            told.send(unsafe { rejoin_version(handle as *mut RejoinCommunicator) }).expect("the test waits for it");
+        });
+        let version = version.recv_timeout(std::time::Duration::from_secs(15));
+        one.check(one.allreduce(&mut [1.0], F64, SUM, c""));
+        one.check(one.finish(b""));
+        waits.join().expect("it ends");
+        assert_eq!(version, Ok(0), "it is read at once");
+        // SAFETY: it is closed once.
+        unsafe { rejoin_process_close(process as *mut RejoinProcess) };
+    });
+}
+
+/// A prepare function that says that the call is under way.
+unsafe extern "C" fn tells(user: *mut c_void, _: *mut c_void, _: usize) -> i32 {
+    // SAFETY: the test hands a sender over.
+    unsafe { (*user.cast::<std::sync::mpsc::Sender<()>>()).send(()).expect("the test waits for it") };
+    0
+}
+
+#[test]
+fn a_rank_that_was_not_sent_back_does_not_join_again_and_goes_on() {
+    Job::new(1).all(|rank| {
+        // SAFETY: the handle is open, and NULL is allowed.
+        let (refused, none) = unsafe { (rejoin_join_again(rank.0), rejoin_join_again(null_mut())) };
+        assert_eq!((refused, none), (BAD_STATE, BAD_ARGUMENT));
+        assert!(rank.message().contains("no call has failed"), "{}", rank.message());
+        rank.check(rank.allreduce(&mut [1.0], F64, SUM, c""));
+        rank.check(rank.finish(b""));
+    });
+}
+
+#[test]
+fn a_call_before_load_and_a_load_after_a_checkpoint_are_refused_and_end_the_job() {
+    let job = Job::new(1);
+    let process = job.process(c"the only one");
+    let mut handle = null_mut();
+    // SAFETY: the process is open, and there is room for the handle.
+    unsafe { assert_eq!(rejoin_join(process, 0, 0, 0, c"a test".as_ptr(), null(), &mut handle), 0) };
+    let rank = Rank(handle);
+    assert_eq!(rank.allreduce(&mut [1.0], F64, SUM, c"train.c:12"), BAD_STATE);
+    let said = rank.message();
+    for text in ["allreduce(1 f64, sum) at train.c:12", "rejoin_load() first", "options.boot = REJOIN_BOOT_BY_SITE"] {
+        assert!(said.contains(text), "{text} in {said}");
+    }
+    drop(rank);
+    let (ended, status) = job.join(process, 0, 1);
+    assert_eq!(status, BAD_STATE, "the same try would fail again: {}", ended.message());
+    assert!(ended.message().contains("train.c:12"), "{}", ended.message());
+    // SAFETY: it is closed once.
+    unsafe { rejoin_process_close(process) };
+
+    Job::new(1).all(|rank| {
+        // SAFETY: no bytes are there.
+        rank.check(unsafe { rejoin_checkpoint(rank.0, null(), 0, null()) });
+        let (mut version, mut model, mut bytes) = (9, null(), 9);
+        // SAFETY: there is room for all.
+        assert_eq!(unsafe { rejoin_load(rank.0, &mut version, &mut model, &mut bytes) }, BAD_STATE);
+        assert!(rank.message().contains("it is in version 1"), "{}", rank.message());
+        assert_eq!((version, bytes), (9, 9), "nothing is handed out");
+    });
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one allreduce alone,
 //! `lazy` for checkpoints whose bytes are made when somebody needs them, `own` for a model of each rank's own beside the common one,
-//! `empty` for a common one without bytes. Before the first checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
+//! `empty` for a common one without bytes, `again` for ranks that join again in the same process when they are sent back. Before the first checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
 //! allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
 
@@ -193,11 +193,26 @@ fn work() -> Result<(), Error> {
         println!("the job was over");
         return Ok(());
     };
-    let model = scenario.run(&mut ranks)?;
-    let bytes: &[u8] = bytemuck::cast_slice(&model);
-    ranks.finish(bytes)?;
-    println!("digest {:032x}", rejoin_agent::digest(bytes));
-    Ok(())
+    loop {
+        let ended = scenario.run(&mut ranks).and_then(|model| {
+            let bytes: &[u8] = bytemuck::cast_slice(&model);
+            ranks.end(bytes).map(|()| rejoin_agent::digest(bytes))
+        });
+        match ended {
+            Ok(digest) => {
+                println!("digest {digest:032x}");
+                return Ok(());
+            }
+            Err(error) if error.code == Code::RolledBack && is_wanted("again") => {
+                println!("joins again after {error}");
+                match ranks.join_again()? {
+                    Some(next) => ranks = next,
+                    None => return Ok(()),
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn main() {

@@ -12,7 +12,7 @@ use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString
 use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
-use rejoin_agent::collective::{Communicator, Limits, Process};
+use rejoin_agent::collective::{Communicator, Language, Limits, Process};
 use rejoin_agent::durable::Durable;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::logs::LogLimits;
@@ -22,6 +22,7 @@ use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::{Attempt, Incarnation, Rank};
 use rejoin_agent::MemberId;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,8 @@ pub(crate) struct Held {
     process: Process,
     member: MemberId,
     world: u32,
+    /// As of the last call that is over: whoever asks needn't wait for the one that is under way.
+    version: AtomicU32,
     /// `None` while a call is under way (the lock is held then), after the end, and after a defect.
     communicator: Mutex<Option<Communicator>>,
 }
@@ -43,6 +46,7 @@ impl Held {
         let mut guard = self.lock()?;
         let mut communicator = guard.take().ok_or_else(|| self.gone())?;
         let result = work(&mut communicator);
+        self.version.store(communicator.version().0, Ordering::Relaxed);
         *guard = Some(communicator);
         result
     }
@@ -105,7 +109,7 @@ pub(crate) fn open<'l>(
     let own_copies = settings.or("own.copies", "a number of copies, at least 1", OWN_COPIES)?;
     settings.done()?;
     let chosen = rejoin_agent::collective::Settings { logs, durable, own_copies };
-    Ok(PROCESSES.add(Process::start_with(config, chosen)?))
+    Ok(PROCESSES.add(Process::start_with(config, chosen)?.speaking(Language::Java)))
 }
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<jboolean, Failure> {
@@ -134,8 +138,8 @@ fn limits(env: &Env<'_>, millis: &JLongArray<'_>) -> Result<Limits, Failure> {
 fn held(process: Process, joined: Option<Communicator>) -> jlong {
     let Some(communicator) = joined else { return 0 };
     let member = MemberId { rank: communicator.rank(), incarnation: Incarnation(communicator.incarnation()) };
-    let world = communicator.world();
-    COMMUNICATORS.add(Held { process, member, world, communicator: Mutex::new(Some(communicator)) })
+    let (world, version) = (communicator.world(), AtomicU32::new(communicator.version().0));
+    COMMUNICATORS.add(Held { process, member, world, version, communicator: Mutex::new(Some(communicator)) })
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's
@@ -165,7 +169,7 @@ pub(crate) fn launched<'l>(
 ) -> Result<jlong, Failure> {
     let (terms, limits) = (text(env, &terms)?, limits(env, &millis)?);
     let launched = Launched::from_environment()?;
-    let process = launched.process()?;
+    let process = launched.process()?.speaking(Language::Java);
     let joined = process.join(launched.rank, launched.attempt, &terms, limits)?;
     Ok(held(process, joined))
 }
@@ -178,7 +182,7 @@ pub(crate) fn about<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -
 }
 
 pub(crate) fn version<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<jint, Failure> {
-    with(communicator, |live| Ok(Held::number(live.version().0)))
+    Ok(Held::number(COMMUNICATORS.find(communicator)?.version.load(Ordering::Relaxed)))
 }
 
 pub(crate) fn load<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<JByteArray<'l>, Failure> {
@@ -299,8 +303,25 @@ pub(crate) fn finish<'l>(
     let held = COMMUNICATORS.find(communicator)?;
     // The lock is held for all of it: a close that comes meanwhile has to free this call.
     let mut guard = held.lock()?;
-    let live = guard.take().ok_or_else(|| held.gone())?;
-    Ok(live.finish(&model)?)
+    let mut live = guard.take().ok_or_else(|| held.gone())?;
+    let ended = live.end(&model);
+    if matches!(&ended, Err(error) if error.code == Code::RolledBack) {
+        // It may join again.
+        *guard = Some(live);
+    }
+    Ok(ended?)
+}
+
+/// The handle of the rank's next incarnation in this process; 0 when the job was over. The communicator is closed then.
+pub(crate) fn again<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<jlong, Failure> {
+    let held = COMMUNICATORS.find(communicator)?;
+    let before = {
+        let mut guard = held.lock()?;
+        guard.as_ref().ok_or_else(|| held.gone())?.was_sent_back()?;
+        guard.take().ok_or_else(|| held.gone())?
+    };
+    COMMUNICATORS.remove(communicator);
+    Ok(self::held(held.process.clone(), before.join_again()?))
 }
 
 /// Also from another thread than the one that calls: what is under way ends with `CANCELLED`.

@@ -57,6 +57,7 @@ const METHODS: &[NativeMethod] = &[
         fn = ranks::checkpoint_lazy,
         static fn communicator_checkpoint_lazy(communicator: jlong, snapshot: io.rejoin.Snapshot, site: JString)
     },
+    native! { fn = ranks::again, static fn communicator_again(communicator: jlong) -> jlong },
     native! { fn = ranks::finish, static fn communicator_finish(communicator: jlong, model: jbyte[]) },
     native! { fn = ranks::leave, static fn communicator_close(communicator: jlong, code: JString, message: JString) },
     native! {

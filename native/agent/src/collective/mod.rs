@@ -36,7 +36,7 @@ pub use calls::Prepare;
 pub use communicator::Communicator;
 pub use folding::Folding;
 pub use operations::{LogBytes, Operations};
-pub use options::{Boot, Limits, Options, Typed};
+pub use options::{Boot, Language, Limits, Options, Typed};
 pub use plane::CollectivePlane;
 pub use process::{Process, Settings};
 pub use shared_result::Shared;

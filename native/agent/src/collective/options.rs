@@ -27,6 +27,37 @@ pub struct Options {
     pub site: Option<Site>,
 }
 
+/// Which language's names stand in the advice of an error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Language {
+    /// This one.
+    #[default]
+    Rust,
+    /// `rejoin.h`, and what is built on it.
+    C,
+    /// `io.rejoin.Communicator`.
+    Java,
+}
+
+impl Language {
+    /// How a rank learns what it starts from.
+    pub fn load(self) -> &'static str {
+        match self {
+            Language::C => "rejoin_load()",
+            Language::Rust | Language::Java => "load()",
+        }
+    }
+
+    /// What makes a call a boot collective.
+    pub fn boot(self) -> &'static str {
+        match self {
+            Language::Rust => "`Options { boot: Boot::BySite, .. }`",
+            Language::C => "`options.boot = REJOIN_BOOT_BY_SITE`",
+            Language::Java => "`CallOptions.NONE.boot()`",
+        }
+    }
+}
+
 /// Limits of a communicator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

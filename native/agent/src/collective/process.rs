@@ -2,10 +2,10 @@
 
 use super::call_log::{CallLog, TellCall};
 use super::calls::{Calls, Choices};
-use super::communicator::Communicator;
+use super::communicator::{Communicator, Seating};
 use super::memory::Memory;
 use super::notes::Notes;
-use super::options::Limits;
+use super::options::{Language, Limits};
 use super::plane::CollectivePlane;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
 use crate::durable::Durable;
@@ -54,6 +54,7 @@ pub struct Process {
     calls: CallLog,
     shares_memory: bool,
     own_copies: u32,
+    language: Language,
 }
 
 impl Process {
@@ -73,7 +74,13 @@ impl Process {
         let plane = Arc::new(CollectivePlane::new(Budget::new(settings.logs, LOG_SETTINGS)));
         let agent = Arc::new(Agent::start_keeping(config, plane.clone(), settings.durable, settings.own_copies)?);
         let (calls, shares_memory) = (CallLog::default(), launched::shares_memory());
-        Ok(Process { agent, plane, details: false, calls, shares_memory, own_copies: settings.own_copies })
+        let (own_copies, language) = (settings.own_copies, Language::default());
+        Ok(Process { agent, plane, details: false, calls, shares_memory, own_copies, language })
+    }
+
+    /// The same process, whose ranks' errors name what to do in this language, from their next join on.
+    pub fn speaking(self, language: Language) -> Process {
+        Process { language, ..self }
     }
 
     /// The same process, whose ranks tell the tracker how they spend their time from their next join on
@@ -97,6 +104,10 @@ impl Process {
         Process { shares_memory, ..self }
     }
 
+    pub(super) fn language(&self) -> Language {
+        self.language
+    }
+
     /// What the results that are kept for ranks that come back use of this process's memory and disk.
     pub fn usage(&self) -> PlaneUsage {
         self.plane.usage()
@@ -108,7 +119,7 @@ impl Process {
     }
 
     /// Takes a rank's seat, and waits until it can start: at the first rendezvous until all ranks are there, later until the
-    /// checkpoint that it starts from is here. `terms` says what this incarnation assumes and has to be equal everywhere.
+    /// checkpoint that it starts from is here. `given` says what this incarnation assumes and has to be equal everywhere.
     ///
     /// `Ok(None)`: the job has reached its end already.
     ///
@@ -118,14 +129,14 @@ impl Process {
         &self,
         rank: Rank,
         attempt: Attempt,
-        terms: &str,
+        given: &str,
         limits: Limits,
     ) -> Result<Option<Communicator>, Error> {
         let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
         let board = segment.as_ref().map(|segment| segment.invitation());
         let offer = Offer { board, ..Offer::default() };
         // A rank that wanted another number of copies would be given less than it relies on.
-        let terms = format!("collectives 1; own_copies {}; {terms}", self.own_copies);
+        let terms = format!("collectives 1; own_copies {}; {given}", self.own_copies);
         let joined = self.agent.join_offering(rank, attempt, terms, offer, limits.join)?;
         let (start, bytes) = match joined {
             Joined::Over { .. } => return Ok(None),
@@ -147,7 +158,8 @@ impl Process {
         let choices =
             Choices { at_most: limits.call, notes: Notes::new(self.details), log: self.calls.clone(), repeats: false };
         let calls = Calls::new(self.plane.clone(), seat, Memory::new(member, segment), choices)?;
-        Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, limits)))
+        let seating = Seating { process: self.clone(), attempt, terms: given.to_string() };
+        Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, (limits, seating))))
     }
 
     /// More copies than there can ever be: whoever chose that relies on something else than there is.

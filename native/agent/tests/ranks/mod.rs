@@ -116,7 +116,7 @@ impl Ranks {
                 .map(|rank| {
                     scope.spawn(move || {
                         let process = &processes[rank as usize / together];
-                        work(process.join(Rank(rank), attempt(0), "", limits).unwrap().expect("the job isn't over"))
+                        work(join(process, rank, 0, limits))
                     })
                 })
                 .collect();
@@ -144,6 +144,13 @@ impl Ranks {
 
 pub fn limits() -> Limits {
     Limits { join: LIMIT, call: LIMIT, finish: LIMIT }
+}
+
+/// Takes a rank's seat and loads what it starts from.
+pub fn join(process: &Process, rank: u32, task: u32, limits: Limits) -> Communicator {
+    let mut rank = process.join(Rank(rank), attempt(task), "", limits).expect("it joins").expect("the job isn't over");
+    rank.load().expect("it loads");
+    rank
 }
 
 pub fn attempt(task: u32) -> Attempt {

@@ -56,6 +56,8 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let path = job.folder.join(launched.rank.0.to_string());
     let mut told = OpenOptions::new().create(true).append(true).open(path)?;
     let Some(mut ranks) = launched.join("bench", Limits::default())? else { return Ok(()) };
+    // What the recovery goes on with it loads itself.
+    ranks.load()?;
     match &job.task {
         Task::Allreduce { name, sizes, budget_ms, in_place } => {
             for line in allreduce(ranks, name, sizes, *budget_ms, *in_place)? {

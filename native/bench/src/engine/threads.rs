@@ -53,7 +53,10 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
             scope.spawn(move || {
                 let attempt = Attempt { stage: 0, task: 0 };
                 match process.join(Rank(rank as u32), attempt, "bench", Limits::default())? {
-                    Some(ranks) => work(ranks),
+                    Some(mut ranks) => {
+                        ranks.load()?;
+                        work(ranks)
+                    }
                     None => Err("the job was over before it had begun".into()),
                 }
             })

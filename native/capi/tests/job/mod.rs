@@ -1,4 +1,5 @@
 //! One job whose ranks are threads that call C's functions.
+#![allow(dead_code)] // each file of tests needs another part
 
 use rejoin::*;
 use rejoin_agent::protocol::event::Event;
@@ -43,6 +44,14 @@ impl Rank {
 
     pub fn check(&self, status: i32) {
         assert_eq!(status, 0, "{}", self.message());
+    }
+
+    /// The version that it starts from.
+    pub fn load(&self) -> u32 {
+        let (mut version, mut model, mut bytes) = (0, null(), 0);
+        // SAFETY: there is room for all.
+        self.check(unsafe { rejoin_load(self.0, &mut version, &mut model, &mut bytes) });
+        version
     }
 
     pub fn number(&self) -> u32 {
@@ -156,7 +165,11 @@ impl Job {
         let mut handle = null_mut();
         // SAFETY: the process is open.
         let status = unsafe { rejoin_join(process, rank, 0, task, c"a test".as_ptr(), &limits, &mut handle) };
-        (Rank(handle), status)
+        let rank = Rank(handle);
+        if status == 0 {
+            rank.load();
+        }
+        (rank, status)
     }
 
     /// Runs every rank's work, all in one process. Results in rank order.

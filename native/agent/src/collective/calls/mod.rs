@@ -125,7 +125,9 @@ impl Calls {
         }
         let told = state.error.is_some();
         drop(state);
-        if !told && matches!(error.code, Code::Mismatch | Code::OutOfSpace | Code::Internal | Code::TrainingFailed) {
+        let ends_the_job = [Code::BadState, Code::Mismatch, Code::OutOfSpace, Code::Internal, Code::TrainingFailed]
+            .contains(&error.code);
+        if !told && ends_the_job {
             if let Some(agent) = self.plane.agent() {
                 agent.broken(self.seat.member.rank, self.seat.member.incarnation, error.clone());
             }
@@ -134,7 +136,12 @@ impl Calls {
         error
     }
 
-    /// Why a call has failed, to be kept by somebody else.
+    /// Why a call has failed.
+    pub(super) fn failure(&self) -> Option<&Error> {
+        self.failed.as_ref()
+    }
+
+    /// The same, to be kept by somebody else.
     pub(super) fn take_failure(&mut self) -> Option<Error> {
         self.failed.take()
     }

@@ -7,6 +7,7 @@ mod versions;
 
 use super::calls::{Calls, Input};
 use super::options::{Boot, Limits, Options};
+use super::process::Process;
 use super::shape::Shape;
 use crate::agent::{checkpoint, Agent, MemberId};
 use bytes::Bytes;
@@ -14,10 +15,11 @@ use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::{BootKey, Call, Site};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Rank, Version};
+use rejoin_protocol::ids::{Attempt, Rank, Version};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
+use versions::FirstLazy;
 
 /// One rank of a job, in one incarnation: its collectives and checkpoints. One thread at a time makes its calls.
 ///
@@ -28,20 +30,39 @@ pub struct Communicator {
     agent: Arc<Agent>,
     calls: Calls,
     limits: Limits,
+    seating: Seating,
     start: Start,
     model: Option<Bytes>,
     own: Option<Bytes>,
+    /// Whether the program has asked what it starts from.
+    loaded: bool,
+    first_lazy: FirstLazy,
     /// How often each boot key was used in this incarnation.
     boot_used: BTreeMap<String, u32>,
     finished: bool,
 }
 
+/// How a rank has taken its seat.
+#[derive(Clone)]
+pub(super) struct Seating {
+    pub(super) process: Process,
+    pub(super) attempt: Attempt,
+    pub(super) terms: String,
+}
+
 impl Communicator {
-    pub(super) fn start(agent: Arc<Agent>, calls: Calls, start: Start, model: Option<Bytes>, limits: Limits) -> Self {
+    pub(super) fn start(
+        agent: Arc<Agent>,
+        calls: Calls,
+        start: Start,
+        model: Option<Bytes>,
+        (limits, seating): (Limits, Seating),
+    ) -> Self {
         let first = start.checkpoint.unwrap_or_else(|| checkpoint(start.lineage, start.version, 0, &[], false));
         agent.entered(calls.seat.member, first, None);
         let own = start.own.map(|own| agent.held(&own).unwrap_or_default());
-        Communicator { agent, calls, limits, start, model, own, boot_used: BTreeMap::new(), finished: false }
+        let (loaded, first_lazy, boot_used, finished) = (false, FirstLazy::NotTaken, BTreeMap::new(), false);
+        Communicator { agent, calls, limits, seating, start, model, own, loaded, first_lazy, boot_used, finished }
     }
 
     /// This rank.
@@ -76,6 +97,40 @@ impl Communicator {
         self.calls.fails(error)
     }
 
+    /// A version's calls need what it begins with. A program that makes one without it does the same when it comes back at a
+    /// later version, where the others took it for the first one of that version.
+    fn has_loaded(&mut self, what: impl FnOnce() -> String) -> Result<(), Error> {
+        self.usable()?;
+        if self.loaded {
+            return Ok(());
+        }
+        let (rank, language) = (self.rank(), self.seating.process.language());
+        let text = format!(
+            "rank {rank} called {} before {load}. A rank that comes back at a later version would make that call again, and \
+             the others would take it for one of that version. Call {load} first; or, if the call is a collective that \
+             belongs before it, make it a boot collective, whose result is kept for the life of the job: {}",
+            what(),
+            language.boot(),
+            load = language.load(),
+        );
+        Err(self.fails(Error::new(Code::BadState, text)))
+    }
+
+    /// The boot cache belongs to what stands before the loop. Within it a rank that comes back would count its uses anew, from
+    /// the version that it starts at.
+    fn is_before_first_checkpoint(&mut self, call: &Call) -> Result<(), Error> {
+        let (version, start) = (self.version(), self.start.version);
+        if version == start {
+            return Ok(());
+        }
+        let text = format!(
+            "rank {} called {call} as a boot collective in version {version}, after a checkpoint: a rank that comes back \
+             there would be given another call's result. Make it before the loop, or without the boot option",
+            self.rank()
+        );
+        Err(self.fails(Error::new(Code::BadState, text)))
+    }
+
     /// One collective, from its call to its result.
     fn run(
         &mut self,
@@ -85,7 +140,13 @@ impl Communicator {
         reducer: &Reducer<'_>,
         input: Input<'_>,
     ) -> Result<Bytes, Error> {
-        self.usable()?;
+        match options.boot {
+            Boot::No => self.has_loaded(|| call.to_string())?,
+            _ => {
+                self.usable()?;
+                self.is_before_first_checkpoint(call)?;
+            }
+        }
         let key = self.boot_key(call, &options.boot)?;
         self.calls.run(call, key, shape, reducer, input)
     }

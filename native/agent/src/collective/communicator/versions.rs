@@ -1,22 +1,45 @@
 //! From one version to the next: what a rank starts from, its checkpoints, its end.
 
-use super::Communicator;
+use super::{Communicator, Seating};
 use crate::agent::{digested_checkpoint, lazy_checkpoint};
 use crate::collective::options::Options;
-use crate::store::digest;
+use crate::store::{digest, Supplier};
 use bytes::Bytes;
 use rejoin_protocol::collective::Site;
-use rejoin_protocol::error::Error;
+use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Checkpoint, Rank, Version};
 use std::panic::Location;
 use std::sync::Arc;
 
+/// What is known of an incarnation's first lazy checkpoint.
+pub(super) enum FirstLazy {
+    NotTaken,
+    /// Of this version, with the digest of what its supplier has given.
+    Gave(Version, u128, Arc<Supplier>),
+    Looked,
+}
+
 impl Communicator {
-    /// What this incarnation starts from: the version, and the model of that version's checkpoint; `None` at version 0.
+    /// What this incarnation starts from: the version, and the model of that version's checkpoint; `None` at version 0. Every
+    /// program calls it, before its first checkpoint and the first collective that isn't a boot one.
+    ///
+    /// # Errors
+    /// `BadState` after a checkpoint of this incarnation, and after a failed call.
     pub fn load(&mut self) -> Result<(Version, Option<Bytes>), Error> {
         self.usable()?;
+        let (version, start) = (self.version(), self.start.version);
+        if version != start {
+            let text = format!(
+                "rank {} asked for what it starts from, which is version {start}, after a checkpoint: it is in version \
+                 {version}. Call {} once, before the first checkpoint",
+                self.rank(),
+                self.seating.process.language().load()
+            );
+            return Err(self.fails(Error::new(Code::BadState, text)));
+        }
         self.calls.moment(|moment| *moment == Moment::Loading)?;
+        self.loaded = true;
         Ok((self.start.version, self.model.clone()))
     }
 
@@ -49,8 +72,11 @@ impl Communicator {
     /// versions, or longer while ranks are missing), it gives the same bytes, the same at all ranks. It is asked on a thread
     /// of its own. When it fails, another rank is asked.
     ///
+    /// The supplier of an incarnation's first lazy checkpoint is asked twice besides, by the calling thread: here, and in the next
+    /// checkpoint. So one that isn't a snapshot is found in every run, and not by the rank that would be given its bytes.
+    ///
     /// # Errors
-    /// As [`Communicator::checkpoint`].
+    /// As [`Communicator::checkpoint`]. The checkpoint after it: `Mismatch` when the supplier gives other bytes by then.
     #[track_caller]
     pub fn checkpoint_lazy(
         &mut self,
@@ -70,9 +96,16 @@ impl Communicator {
     ) -> Result<Version, Error> {
         self.meet(site)?;
         self.calls.log.step(self.member(), self.version(), "checkpoint(lazy)");
-        let next = self.next_version();
+        let (next, supplier) = (self.next_version(), Arc::new(supplier));
+        if matches!(self.first_lazy, FirstLazy::NotTaken) {
+            // One that fails is no other one; whoever needs its bytes asks another rank.
+            self.first_lazy = match supplier() {
+                Ok(bytes) => FirstLazy::Gave(next, digest(&bytes), supplier.clone()),
+                Err(_) => FirstLazy::Looked,
+            };
+        }
         let taken = lazy_checkpoint(self.start.lineage, next, next.0);
-        let stored = self.agent.store_lazy(self.member(), taken, Arc::new(supplier));
+        let stored = self.agent.store_lazy(self.member(), taken, supplier);
         stored.and_then(|()| self.enter(taken)).map_err(|error| self.fails(error))
     }
 
@@ -125,11 +158,35 @@ impl Communicator {
 
     /// A version ends only when it is certain that all ranks have entered it.
     fn meet(&mut self, site: Site) -> Result<(), Error> {
-        self.usable()?;
+        self.has_loaded(|| format!("checkpoint at {site}"))?;
+        self.first_lazy_repeats()?;
         if self.calls.needs_barrier() {
             self.barrier_with(&Options { site: Some(site), ..Options::default() })?;
         }
         Ok(())
+    }
+
+    /// The supplier of the first lazy checkpoint gives now what it gave then.
+    fn first_lazy_repeats(&mut self) -> Result<(), Error> {
+        if matches!(self.first_lazy, FirstLazy::NotTaken) {
+            return Ok(());
+        }
+        let FirstLazy::Gave(version, before, supplier) = std::mem::replace(&mut self.first_lazy, FirstLazy::Looked)
+        else {
+            return Ok(());
+        };
+        match supplier().map(|bytes| digest(&bytes)) {
+            Ok(now) if now != before => {
+                let text = format!(
+                    "rank {}: the supplier of lazy checkpoint {version} gave bytes with digest {before:032x} in its call, and \
+                     {now:032x} in the next checkpoint. It was expected to be a snapshot: a rank that came back meanwhile would have \
+                     been given a model that never was. Hand over a copy of the model, which doesn't change until it is released",
+                    self.rank()
+                );
+                Err(self.fails(Error::new(Code::Mismatch, text)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn next_version(&self) -> Version {
@@ -166,6 +223,14 @@ impl Communicator {
     /// # Errors
     /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
     pub fn finish(mut self, model: &[u8]) -> Result<(), Error> {
+        self.end(model)
+    }
+
+    /// The same, for who may have to [join again](Communicator::join_again): others that wait at the end are sent back too.
+    ///
+    /// # Errors
+    /// As [`Communicator::finish`].
+    pub fn end(&mut self, model: &[u8]) -> Result<(), Error> {
         self.usable()?;
         self.calls.log.step(self.member(), self.version(), "finish");
         let ended = self.calls.end();
@@ -180,6 +245,42 @@ impl Communicator {
         let ended = self.agent.finish(self.member(), rounds, digest(model), result, self.limits.finish);
         self.finished = ended.is_ok();
         ended.map(drop).map_err(|error| self.fails(error))
+    }
+
+    /// Takes part again after everybody was sent back to an older version ([`Code::RolledBack`]): in the same process, which keeps what it holds
+    /// for the others, as the rank's next incarnation. It loads what it starts from, as after any join. `Ok(None)`: the job has
+    /// reached its end meanwhile.
+    ///
+    /// # Errors
+    /// `BadState` after another end than that: the rank has to be started again. Otherwise as [`Process::join`], and the rank has no
+    /// seat then.
+    ///
+    /// [`Process::join`]: crate::collective::Process::join
+    pub fn join_again(self) -> Result<Option<Communicator>, Error> {
+        self.was_sent_back()?;
+        let (rank, limits) = (self.rank(), self.limits);
+        let Seating { process, attempt, terms } = self.seating.clone();
+        // Its seat in this process is given up before the next one is asked for.
+        drop(self);
+        process.join(rank, attempt, &terms, limits)
+    }
+
+    /// Whether [`Communicator::join_again`] is what comes next.
+    ///
+    /// # Errors
+    /// `BadState`, with what happened instead.
+    pub fn was_sent_back(&self) -> Result<(), Error> {
+        let seen = match self.calls.failure() {
+            Some(error) if error.code == Code::RolledBack => return Ok(()),
+            Some(error) => format!("a call failed with {error}"),
+            None => "no call has failed".into(),
+        };
+        let text = format!(
+            "rank {} asked to join again, which is for a rank that was sent back (ROLLED_BACK), but {seen}; after any other \
+             failure end this process, and the rank is started again",
+            self.rank()
+        );
+        Err(Error::new(Code::BadState, text))
     }
 
     /// This rank's task has failed for this reason, and gives its seat back. Where the code says that trying again would fail

@@ -91,7 +91,12 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
     return Native.communicatorVersion(open());
   }
 
-  /** What this incarnation starts from. To be called before its first checkpoint. */
+  /**
+   * What this incarnation starts from. Every program calls it, before its first checkpoint and the
+   * first collective that isn't a boot one.
+   *
+   * @throws RejoinException BAD_STATE after a checkpoint of this incarnation
+   */
   public Loaded load() {
     byte[] model = Native.communicatorLoad(open());
     return new Loaded(model == null ? 0 : version(), model);
@@ -135,8 +140,12 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
   /**
    * A checkpoint without its bytes: {@code supplier} makes them when somebody needs them, which is
    * a rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of the
-   * model: whenever it is asked (on another thread, for about two versions) it gives the same
-   * bytes, the same at all ranks.
+   * model: whenever it is asked (for about two versions, mostly on another thread) it gives the
+   * same bytes, the same at all ranks; an array that the program goes on changing is none. An
+   * incarnation's first supplier is asked in this call and in the next checkpoint.
+   *
+   * @throws RejoinException MISMATCH in the next checkpoint when the first supplier gives something
+   *     else by then
    */
   public void checkpointLazy(Supplier<byte[]> supplier) {
     Native.communicatorCheckpointLazy(open(), new Snapshot(supplier), site());
@@ -150,6 +159,23 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
    */
   public void finish(byte[] model) {
     Native.communicatorFinish(open(), model);
+  }
+
+  /**
+   * Takes part again after a call threw ROLLED_BACK: in the same process, which keeps what it holds
+   * for the others, as the rank's next incarnation. This communicator is closed then; the new one
+   * loads what it starts from, as after any join. (A task that ends instead is started again, and
+   * what its process held is gone.)
+   *
+   * @return empty when the job has reached its end meanwhile: there is nothing to do
+   * @throws RejoinException BAD_STATE when no call has thrown ROLLED_BACK, and this communicator
+   *     stays as it is; else as {@link Agent#join}
+   */
+  public Optional<Communicator> joinAgain() {
+    long handle = open();
+    Optional<Communicator> next = of(Native.communicatorAgain(handle));
+    closed.set(true);
+    return next;
   }
 
   /**

@@ -92,6 +92,12 @@ final class Native {
   /** The same as a checkpoint whose bytes the snapshot makes when somebody needs them. */
   static native void communicatorCheckpointLazy(long communicator, Snapshot snapshot, String site);
 
+  /**
+   * The rank's next incarnation in this process, after ROLLED_BACK; this number is void then. 0
+   * when the job was over.
+   */
+  static native long communicatorAgain(long communicator);
+
   /** Reports the end and waits for all. */
   static native void communicatorFinish(long communicator, byte[] model);
 

@@ -90,6 +90,7 @@ class CheckpointFolderTest {
     try (Tracker tracker = tracker()) {
       try (Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 3);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        ranks.load();
         for (byte version = 1; version <= 4; version++) {
           ranks.checkpoint(new byte[] {version, 7});
         }
@@ -120,6 +121,7 @@ class CheckpointFolderTest {
     try (Tracker tracker = tracker();
         Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 3);
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+      ranks.load();
       for (byte version = 1; version <= 5; version++) {
         ranks.checkpoint(new byte[] {version}, new byte[] {7});
       }
@@ -137,6 +139,7 @@ class CheckpointFolderTest {
     try (Tracker tracker = tracker();
         Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 1);
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+      ranks.load();
       ranks.checkpoint(new byte[] {1});
       await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN);
       folder.whenWritten =

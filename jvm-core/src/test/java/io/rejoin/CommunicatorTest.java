@@ -48,6 +48,7 @@ class CommunicatorTest {
             threads.submit(
                 () -> {
                   try (Communicator ranks = agent.join(own, 0, 0, "a test", LIMITS).orElseThrow()) {
+                    ranks.load();
                     return work.apply(ranks);
                   }
                 }));
@@ -130,6 +131,7 @@ class CommunicatorTest {
           .spillDirectory(System.getProperty("java.io.tmpdir"));
       try (Agent agent = Agent.open(job, secret, settings);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        ranks.load();
         Executable many =
             () -> {
               for (int i = 0; i < 10; i++) {
@@ -150,6 +152,7 @@ class CommunicatorTest {
       try (Agent agent = Agent.open(job, secret, settings);
           Agent other = Agent.open(job, secret, others);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        ranks.load();
         Executable join = () -> other.join(0, 0, 1, "terms", LIMITS);
         RejoinException failed = fails(RejoinException.Code.INCOMPATIBLE, "own_copies 1;", join);
         assertTrue(failed.text().contains("own_copies 3;"), failed.text());
@@ -169,6 +172,7 @@ class CommunicatorTest {
       settings.place("one", "127.0.0.1", "localhost").durable(folder.toString(), 2);
       try (Agent agent = Agent.open(job, secret, settings);
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+        ranks.load();
         for (byte version = 1; version <= 3; version++) {
           ranks.checkpoint(new byte[] {version});
         }
@@ -188,12 +192,31 @@ class CommunicatorTest {
   }
 
   @Test
+  void a_call_before_load_is_refused_with_its_site_and_what_to_write_in_java() {
+    try (Tracker tracker = tracker(1);
+        Agent agent = agent(tracker, "here");
+        Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+      ranks.allreduce(new int[1], Reduction.SUM, CallOptions.NONE.boot());
+      fails(RejoinException.Code.BAD_STATE, "no call has failed", ranks::joinAgain);
+      String text =
+          fails(
+                  RejoinException.Code.BAD_STATE,
+                  "`CallOptions.NONE.boot()`",
+                  () -> ranks.allreduce(new int[2], Reduction.SUM))
+              .text();
+      assertTrue(text.contains("allreduce(2 i32, sum) at CommunicatorTest.java:"), text);
+      assertTrue(text.contains("Call load() first"), text);
+    }
+  }
+
+  @Test
   void a_communicator_may_be_closed_twice_and_not_used_after_it() throws Exception {
     try (Tracker tracker = tracker(1)) {
       Agent agent = agent(tracker, "here");
       Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow();
       agent.close();
       agent.close();
+      ranks.load();
       ranks.barrier();
       ranks.close();
       ranks.close();
@@ -225,6 +248,7 @@ class CommunicatorTest {
       }
       Communicator waiting = joined.get(0).get();
       Communicator other = joined.get(1).get();
+      waiting.load();
       Future<RejoinException> ended =
           threads.submit(
               () ->

@@ -43,6 +43,7 @@ class EveryCollectiveTest {
             threads.submit(
                 () -> {
                   try (Communicator ranks = agent.join(own, 0, 0, "a test", limits).orElseThrow()) {
+                    ranks.load();
                     work.accept(ranks);
                   }
                 }));

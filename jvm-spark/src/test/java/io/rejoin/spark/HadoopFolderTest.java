@@ -76,7 +76,9 @@ class HadoopFolderTest {
   }
 
   private Communicator join(Agent agent, int rank, int attempt) {
-    return agent.join(rank, 0, attempt, "a test", LIMITS).orElseThrow();
+    Communicator ranks = agent.join(rank, 0, attempt, "a test", LIMITS).orElseThrow();
+    ranks.load();
+    return ranks;
   }
 
   private static TrainingEvent await(Tracker tracker, TrainingEvent.Kind kind, int count) {

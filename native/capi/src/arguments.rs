@@ -10,6 +10,7 @@ use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
 use std::ffi::{c_char, c_void, CStr};
+use std::mem::{offset_of, MaybeUninit};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -154,26 +155,77 @@ pub(crate) fn overlap(one: *const c_void, length: usize, other: *const c_void, o
     length > 0 && other_length > 0 && one < other.saturating_add(other_length) && other < one.saturating_add(length)
 }
 
-/// A struct by pointer, whose first field is its size.
+/// A struct whose first field is its size, so that later headers may add to its end.
 ///
 /// # Safety
-/// It is NULL, or points to such a struct.
-unsafe fn sized<T: Copy>(what: &str, pointer: *const T) -> Result<Option<T>, Error> {
+/// It is `repr(C)`, any of its fields may be all zeros, which is its default, and `FIELDS` are all of them in their order.
+unsafe trait Sized_: Copy {
+    const NAME: &'static str;
+    /// Where each begins, and its bytes.
+    const FIELDS: &'static [(usize, usize)];
+}
+
+macro_rules! sized {
+    ($type:ty, $name:literal: $($field:ident),* $(,)?) => {
+        // SAFETY: the fields are numbers and pointers, and NULL and 0 are the defaults in the header.
+        unsafe impl Sized_ for $type {
+            const NAME: &'static str = $name;
+            const FIELDS: &'static [(usize, usize)] = &[$((offset_of!($type, $field), bytes_of(|it: &$type| it.$field))),*];
+        }
+    };
+}
+
+const fn bytes_of<T, F: Copy>(_: fn(&T) -> F) -> usize {
+    size_of::<F>()
+}
+
+sized!(RejoinOptions, "rejoin_options": size, order, boot, boot_name, prepare, prepare_user);
+sized!(RejoinLimits, "rejoin_limits": size, join_millis, call_millis, finish_millis);
+sized!(
+    RejoinConfig, "rejoin_config":
+    size, job, secret, tracker, listen, ports, host, executor, encrypt, tracker_timeout_millis, log_memory, log_disk, spill,
+    durable, durable_every, own_copies,
+);
+
+/// Whatever says that it is so much longer than today's is no struct of a later header.
+const MOST_SURPLUS: usize = 4096;
+
+/// A struct by pointer, of this header or of another one. What a shorter one lacks is the default; what a longer one has besides
+/// has to be all zeros, as this library knows nothing of it.
+///
+/// # Safety
+/// It is NULL, or points to as many bytes as it says.
+unsafe fn sized<T: Sized_>(pointer: *const T) -> Result<Option<T>, Error> {
     if pointer.is_null() {
         return Ok(None);
     }
+    let (what, known) = (T::NAME, size_of::<T>());
     // SAFETY: the size comes first in each of these structs.
     let seen = unsafe { pointer.cast::<usize>().read() };
-    let expected = std::mem::size_of::<T>();
-    if seen != expected {
+    let is_cut = T::FIELDS.iter().any(|(begins, bytes)| *begins < seen && seen < begins + bytes);
+    if seen < size_of::<usize>() || is_cut || seen > known + MOST_SURPLUS {
         return Err(bad(format!(
-            "{what} says that its size is {seen}; this library expects {expected}. Begin with {}_INIT, and compile with this \
-             library's own rejoin.h",
+            "{what} says that its size is {seen}; this library's is {known}, and no other one's is {seen}. Begin with {}_INIT",
             what.to_uppercase()
         )));
     }
-    // SAFETY: it is whole.
-    Ok(Some(unsafe { pointer.read() }))
+    let mut whole = MaybeUninit::<T>::zeroed();
+    // SAFETY: so many bytes are there by its own word, and all zeros are a T.
+    let (whole, surplus) = unsafe {
+        std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), whole.as_mut_ptr().cast(), seen.min(known));
+        let surplus = pointer.cast::<u8>().add(seen.min(known));
+        (whole.assume_init(), std::slice::from_raw_parts(surplus, seen.saturating_sub(known)))
+    };
+    match surplus.iter().position(|byte| *byte != 0) {
+        None => Ok(Some(whole)),
+        Some(at) => Err(bad(format!(
+            "{what} has {seen} bytes, of which this library knows the first {known}, and byte {} is set: the program asks for \
+             something that this library ({}) hasn't. Leave that field at its default, or use the library that came with \
+             the program's rejoin.h",
+            known + at,
+            env!("CARGO_PKG_VERSION"),
+        ))),
+    }
 }
 
 /// Where a call stands.
@@ -198,7 +250,7 @@ pub(crate) unsafe fn options(site: *const c_char, options: *const RejoinOptions)
     // SAFETY: as this function's, here and below.
     let mut chosen = Options { site: Some(unsafe { site_of(site) }?), ..Options::default() };
     // SAFETY: see above.
-    let Some(given) = (unsafe { sized("rejoin_options", options) })? else {
+    let Some(given) = (unsafe { sized(options) })? else {
         return Ok(Chosen { options: chosen, prepare: None });
     };
     chosen.order = order(given.order)?;
@@ -228,7 +280,7 @@ pub(crate) unsafe fn options(site: *const c_char, options: *const RejoinOptions)
 pub(crate) unsafe fn limits(limits: *const RejoinLimits) -> Result<Limits, Error> {
     let default = Limits::default();
     // SAFETY: as this function's.
-    let Some(given) = (unsafe { sized("rejoin_limits", limits) })? else { return Ok(default) };
+    let Some(given) = (unsafe { sized(limits) })? else { return Ok(default) };
     let or = |millis: u64, default: Duration| if millis == 0 { default } else { Duration::from_millis(millis) };
     Ok(Limits {
         join: or(given.join_millis, default.join),
@@ -241,7 +293,7 @@ pub(crate) unsafe fn limits(limits: *const RejoinLimits) -> Result<Limits, Error
 /// As `sized` and `text`; the secret has 32 bytes.
 pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig, Settings), Error> {
     // SAFETY: as this function's, here and below.
-    let given = unsafe { sized("rejoin_config", config) }?.ok_or_else(|| bad("config is NULL".into()))?;
+    let given = unsafe { sized(config) }?.ok_or_else(|| bad("config is NULL".into()))?;
     // SAFETY: see above.
     let optional = |what: &str, value| unsafe { text(what, value) };
     let needed = |what: &str, value| optional(what, value)?.ok_or_else(|| bad(format!("config.{what} is NULL")));

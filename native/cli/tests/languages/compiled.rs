@@ -13,11 +13,16 @@ fn compile(compiler: &str, arguments: &[&str], source: &str, program: &Path) {
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Compiles an example with this build's library, whatever else cargo's own LD_LIBRARY_PATH leads to; the folder holds the program.
 fn example(compiler: &str, standard: &str, source: &str) -> (tempfile::TempDir, PathBuf) {
+    built(compiler, standard, source, "native/capi/include")
+}
+
+/// Compiles a program with the header of a folder and this build's library, whatever else cargo's own LD_LIBRARY_PATH leads to; the
+/// folder that is returned holds the program.
+pub fn built(compiler: &str, standard: &str, source: &str, headers: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let (program, libraries) = (folder.path().join("program"), libraries().display().to_string());
-    let include = format!("-I{}", root().join("native/capi/include").display());
+    let include = format!("-I{}", root().join(headers).display());
     let (search, path) = (format!("-L{libraries}"), format!("-Wl,--disable-new-dtags,-rpath,{libraries}"));
     compile(compiler, &[standard, &include, &search, &path, "-lrejoin", "-lm"], source, &program);
     (folder, program)

@@ -4,6 +4,7 @@
 #[path = "../launcher/harness.rs"]
 mod harness;
 
+mod abi;
 mod compiled;
 mod guide;
 

@@ -1,0 +1,420 @@
+/*
+ * Rejoin: collectives that survive. When a rank dies, that rank alone is started again: it gets the last checkpoint from a
+ * peer's memory and the results that it missed, and goes on. The others never restart, and the result is the same, byte for byte.
+ *
+ *     rejoin_communicator *ranks;
+ *     rejoin_status status = rejoin_join_launched("my program 1", NULL, &ranks);
+ *     if (status == REJOIN_OVER) { rejoin_close(ranks); return 0; }             the job had ended before
+ *     if (status != REJOIN_OK) { fprintf(stderr, "%s\n", rejoin_message(ranks)); return 1; }
+ *     rejoin_load(ranks, &version, &model, &bytes);                            version 0: begin; else go on from the model
+ *     while (version++ < 25) {
+ *         ... compute `sums` from this rank's part of the data ...
+ *         rejoin_allreduce(ranks, sums, count, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL);
+ *         ... change the model ...
+ *         rejoin_checkpoint(ranks, model, bytes, REJOIN_HERE);
+ *     }
+ *     rejoin_finish(ranks, model, bytes);
+ *     rejoin_close(ranks);
+ *
+ * and then: rejoin run -n 4 --restart -- ./my-program
+ *
+ * Rules that hold for everything here
+ *
+ * - Every function that can fail returns a rejoin_status. The text that belongs to it (what was expected, what was seen, what to
+ *   do) is given by rejoin_message() of the handle, until the next call with that handle.
+ * - A call that fails leaves the caller's buffers as they were, but for what a prepare function has put into them. After a
+ *   failure other than REJOIN_BAD_ARGUMENT the communicator refuses further calls with REJOIN_BAD_STATE: this process should
+ *   end with a status other than 0, and the rank be started again.
+ * - A handle belongs to one thread at a time; a second one that calls meanwhile gets REJOIN_BAD_STATE. Different handles,
+ *   as many as there are ranks in this process, have nothing to do with each other. There is no global state but the log's level.
+ * - A handle belongs to the process that made it. A child by fork() must neither use nor close it: it has the memory, not the threads,
+ *   and what it sent would be taken for its parent's.
+ * - The library never ends the process, installs no signal handlers, and prints nothing unless rejoin_log_level() or one of the
+ *   variables REJOIN_LOG and REJOIN_CALLS (`rejoin run --log`, `--calls`) asks for it. A defect in it (a panic) becomes REJOIN_INTERNAL; the handle is of no more use then.
+ * - Callbacks run in the caller's thread, inside the call that they were given to. They must return: no exception and no longjmp
+ *   may leave them; and they must not use the handle.
+ * - Sizes are in bytes where it says bytes, in elements where it says count. Elements are in the machine's byte order, and
+ *   buffers need no alignment. A buffer of no bytes may be NULL. Text is UTF-8 and ends with a zero byte.
+ * - Where all ranks are on one host their collectives go through shared memory; REJOIN_SHARED_MEMORY=0 in a process's environment
+ *   sends them over links, for all ranks.
+ */
+#ifndef REJOIN_H
+#define REJOIN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------- what calls return */
+
+/* REJOIN_OK, REJOIN_OVER, or why something can't go on. The numbers never change. */
+typedef int32_t rejoin_status;
+
+enum {
+    REJOIN_OK = 0,
+    /* An argument or a setting is not usable. Nothing was done; the handle can be used further. */
+    REJOIN_BAD_ARGUMENT = 1,
+    /* A handle was used in a state that doesn't allow the call. */
+    REJOIN_BAD_STATE = 2,
+    /* This incarnation was declared lost or superseded; a newer one may be at work. */
+    REJOIN_FENCED = 3,
+    /* Everybody goes back to an older version; run again from there. */
+    REJOIN_ROLLED_BACK = 4,
+    /* Ranks made different calls, or hold different bytes under one name. The job is over. */
+    REJOIN_MISMATCH = 5,
+    /* Ranks were missing until a deadline. */
+    REJOIN_MEMBERS_MISSING = 6,
+    /* More deaths than are retried, or nobody left who holds what is needed. */
+    REJOIN_UNRECOVERABLE = 7,
+    /* The tracker could not be reached until a deadline. */
+    REJOIN_TRACKER_UNREACHABLE = 8,
+    /* The user or the framework cancelled. */
+    REJOIN_CANCELLED = 9,
+    /* A socket, file or thread failed. */
+    REJOIN_IO = 10,
+    /* The memory and disk budget for logs is used up. */
+    REJOIN_OUT_OF_SPACE = 11,
+    /* Library, wire or terms of the two sides do not fit each other. */
+    REJOIN_INCOMPATIBLE = 12,
+    /* The program's own code (a callback, rejoin_abandon) failed in a way that will repeat. The job is over. */
+    REJOIN_TRAINING_FAILED = 13,
+    /* A wait reached its deadline. */
+    REJOIN_TIMED_OUT = 14,
+    /* A defect in Rejoin. */
+    REJOIN_INTERNAL = 15,
+    /* No failure: the job had reached its end already when this rank came. There is nothing to do. */
+    REJOIN_OVER = 64
+};
+
+/* The stable name, for instance "TIMED_OUT"; "UNKNOWN" for another number. Never NULL, never to be freed. */
+const char *rejoin_status_name(rejoin_status status);
+
+/* 1 if trying the same again would fail the same way: a launcher should not start the rank again. 0 otherwise. */
+int32_t rejoin_status_will_repeat(rejoin_status status);
+
+/* ---------------------------------------------------------------- what is combined, and how */
+
+typedef int32_t rejoin_element;
+
+enum {
+    REJOIN_I8 = 0,
+    REJOIN_I16 = 1,
+    REJOIN_I32 = 2,
+    REJOIN_I64 = 3,
+    REJOIN_U8 = 4, /* and plain bytes */
+    REJOIN_U16 = 5,
+    REJOIN_U32 = 6,
+    REJOIN_U64 = 7,
+    REJOIN_F16 = 8,
+    REJOIN_BF16 = 9,
+    REJOIN_F32 = 10,
+    REJOIN_F64 = 11
+};
+
+/* Bytes of one element; 0 for a number that stands for none. */
+size_t rejoin_element_bytes(rejoin_element element);
+
+typedef int32_t rejoin_reduction;
+
+enum {
+    REJOIN_SUM = 0, /* integers wrap around */
+    REJOIN_PRODUCT = 1,
+    REJOIN_MIN = 2, /* -0 before +0; a NaN among the inputs gives NaN */
+    REJOIN_MAX = 3,
+    REJOIN_AND = 4, /* integers only, as the next two */
+    REJOIN_OR = 5,
+    REJOIN_XOR = 6
+};
+
+/* In which order the ranks' inputs are combined, from left to right. It alone decides about the last bits of a sum. */
+enum {
+    REJOIN_RANK_ORDER = 0, /* 0, 1, 2, ... for every element */
+    REJOIN_RING_ORDER = 1  /* segment k begins with rank k, as XGBoost's */
+};
+
+/* Whether a collective is one of the time before the first checkpoint whose result is kept for the life of the job. */
+enum {
+    REJOIN_BOOT_NO = 0,
+    REJOIN_BOOT_BY_SITE = 1, /* found again by its site, the call, and how often that site has made it */
+    REJOIN_BOOT_NAMED = 2    /* found again by boot_name, which may be used once in each incarnation */
+};
+
+/*
+ * Fills a buffer of so many bytes. It is called only when the bytes are needed: not when the result is a recorded one, and by a
+ * broadcast at the root alone. 0: it is filled; anything else fails the call with REJOIN_TRAINING_FAILED, which ends the job.
+ */
+typedef int32_t (*rejoin_prepare)(void *user, void *buffer, size_t bytes);
+
+/* Options of one call. Begin with REJOIN_OPTIONS_INIT; NULL instead of options is the same. */
+typedef struct rejoin_options {
+    size_t size; /* sizeof(rejoin_options), so that later versions may add to the end */
+    int32_t order;
+    int32_t boot;
+    const char *boot_name;
+    rejoin_prepare prepare; /* for allreduce, reduce_scatter, broadcast, allgather: fills the input */
+    void *prepare_user;
+} rejoin_options;
+
+#define REJOIN_OPTIONS_INIT {sizeof(rejoin_options), REJOIN_RANK_ORDER, REJOIN_BOOT_NO, NULL, NULL, NULL}
+
+/* Where a call stands in the program, for errors that name calls, and for REJOIN_BOOT_BY_SITE. NULL is allowed, too. */
+#define REJOIN_TEXT_OF(x) #x
+#define REJOIN_TEXT(x) REJOIN_TEXT_OF(x)
+#define REJOIN_HERE (__FILE__ ":" REJOIN_TEXT(__LINE__))
+
+/* ---------------------------------------------------------------- taking part */
+
+/* One process's part in one job. Only needed where more than one rank lives in a process, or the launcher is your own. */
+typedef struct rejoin_process rejoin_process;
+
+/* One rank of a job in one incarnation: its collectives and checkpoints. */
+typedef struct rejoin_communicator rejoin_communicator;
+
+/* How long things may take, in milliseconds; 0 is the default. NULL instead of limits: all defaults. */
+typedef struct rejoin_limits {
+    size_t size;            /* sizeof(rejoin_limits) */
+    uint64_t join_millis;   /* until all ranks are there and the checkpoint is fetched: 5 minutes */
+    uint64_t call_millis;   /* one call, and with it the wait for a lost rank to come back: 10 minutes */
+    uint64_t finish_millis; /* until all ranks have reached the end: 10 minutes */
+} rejoin_limits;
+
+#define REJOIN_LIMITS_INIT {sizeof(rejoin_limits), 0, 0, 0}
+
+/*
+ * Joins as the rank that `rejoin run` has started this process as. `terms` says what the program assumes (its name and
+ * version, its parameters) and has to be equal at all ranks.
+ *
+ * *communicator is set whatever is returned, so that its message can be read, and has to be closed. Only when memory for it is
+ * lacking, or `communicator` is NULL, it isn't.
+ *
+ * Returns REJOIN_OVER when there is nothing left to do; REJOIN_BAD_STATE when the process was not started by a launcher; else as
+ * rejoin_join().
+ */
+rejoin_status rejoin_join_launched(const char *terms, const rejoin_limits *limits, rejoin_communicator **communicator);
+
+/* What a process is told of its job by whoever starts it. Begin with REJOIN_CONFIG_INIT. */
+typedef struct rejoin_config {
+    size_t size;                    /* sizeof(rejoin_config) */
+    const char *job;                /* 32 hexadecimal digits */
+    const uint8_t *secret;          /* 32 bytes; hand them over by a channel that nobody reads */
+    const char *tracker;            /* address and port, as 10.0.0.1:4711 */
+    const char *listen;             /* the IP address that peers reach this process at; NULL: 127.0.0.1 */
+    const char *ports;              /* 0 (any), a port, or FIRST-LAST; NULL: any */
+    const char *host;               /* name of this host: who shares it is near; NULL: the address above */
+    const char *executor;           /* name of this process, which no other one of the job has */
+    int32_t encrypt;                /* 1: links between ranks are encrypted (they are always authenticated) */
+    uint64_t tracker_timeout_millis; /* how long the tracker may be out of reach at the start; 0: 10 s */
+    uint64_t log_memory;            /* bytes of memory for results that a rank that comes back is given again, over all ranks of
+                                       this process; older ones go to disk; 0: 1 GiB */
+    uint64_t log_disk;              /* the same on disk, where more is REJOIN_OUT_OF_SPACE; 0: 16 GiB; 1 is as good as none */
+    const char *spill;              /* the folder for those on disk, in files without names; NULL: the system's for temporary files */
+    const char *durable;            /* a folder that is there and that all processes of the job see, where checkpoints are written in the
+                                       background: should all processes die at once, the newest whole one is gone on from; NULL: none */
+    uint32_t durable_every;         /* every how many versions one is written; 0: 1 */
+    uint64_t own_copies;            /* how many other processes hold each rank's own model (rejoin_checkpoint_with_own), on other hosts
+                                       where there are any: so many less one may die at the same moment as the rank. Where there are
+                                       fewer others, each of them holds one. The same at all ranks of a job; 0: 2 */
+} rejoin_config;
+
+#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0}
+
+/*
+ * Starts this process's part: a listener and one thread. *process is set whatever is returned, as with rejoin_join_launched().
+ *
+ * Returns REJOIN_BAD_ARGUMENT for a setting that can't be used, REJOIN_IO when no port or thread is to be had or
+ * the folder of durable checkpoints can't be read.
+ */
+rejoin_status rejoin_process_start(const rejoin_config *config, rejoin_process **process);
+
+/* Why the last call with it failed. */
+const char *rejoin_process_message(const rejoin_process *process);
+
+/* Frees it. Communicators that were made of it stay usable, and keep its thread alive. NULL is allowed. */
+void rejoin_process_close(rejoin_process *process);
+
+/*
+ * Takes a rank's seat and waits until it can start: at the first rendezvous until all ranks are there, later until the
+ * checkpoint that it starts from is here. `stage` counts the starts of all ranks together, `task` those of this rank alone; a
+ * newer pair takes the seat from an older one. *communicator is set as with rejoin_join_launched().
+ *
+ * Returns REJOIN_OVER when there is nothing left to do; REJOIN_FENCED when the seat belongs to a newer task,
+ * REJOIN_MEMBERS_MISSING, REJOIN_TRACKER_UNREACHABLE, REJOIN_TIMED_OUT, REJOIN_INCOMPATIBLE (other terms), or the job's own error.
+ * The rank has no seat then.
+ */
+rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage, uint32_t task, const char *terms,
+                          const rejoin_limits *limits, rejoin_communicator **communicator);
+
+/* Why the last call with it failed; empty when it didn't. */
+const char *rejoin_message(const rejoin_communicator *communicator);
+
+/* This rank, the number of ranks, and how often this rank was started before. 0 when the join failed. */
+uint32_t rejoin_rank(const rejoin_communicator *communicator);
+uint32_t rejoin_world(const rejoin_communicator *communicator);
+uint32_t rejoin_incarnation(const rejoin_communicator *communicator);
+
+/* The version that this rank is in: how many checkpoints the job has taken. */
+uint32_t rejoin_version(const rejoin_communicator *communicator);
+
+/*
+ * Frees it. Before rejoin_finish() this gives the rank's seat back, for its next incarnation. NULL is allowed; closing a handle
+ * twice is as bad as freeing memory twice.
+ */
+void rejoin_close(rejoin_communicator *communicator);
+
+/*
+ * The rank's program has failed: gives its seat back with this reason, as `status` and text. Where the status will repeat (see
+ * above; REJOIN_TRAINING_FAILED does), the job ends with it at all ranks; otherwise the rank may be started again. The handle
+ * is only to be closed after it.
+ */
+rejoin_status rejoin_abandon(rejoin_communicator *communicator, rejoin_status status, const char *reason);
+
+/* ---------------------------------------------------------------- collectives */
+
+/*
+ * What all of them return: REJOIN_OK; REJOIN_BAD_ARGUMENT for what can't work; REJOIN_MISMATCH when ranks make different calls
+ * (the text names both calls and their sites); REJOIN_TIMED_OUT after the limit of a call; REJOIN_FENCED when this incarnation was
+ * declared lost; or the job's own error. All ranks have to make the same calls in the same order.
+ */
+
+/* Every element becomes the reduction of all ranks' elements at its place. */
+rejoin_status rejoin_allreduce(rejoin_communicator *communicator, void *buffer, size_t count, rejoin_element element,
+                               rejoin_reduction reduction, const char *site, const rejoin_options *options);
+
+/*
+ * Rank k gets the k-th part of the reduction of all ranks' `count` elements; rejoin_part() says which that is, and so how many
+ * elements `output` takes. If `input` and `output` overlap, the input is copied first.
+ */
+rejoin_status rejoin_reduce_scatter(rejoin_communicator *communicator, const void *input, size_t count, void *output,
+                                    size_t output_count, rejoin_element element, rejoin_reduction reduction, const char *site,
+                                    const rejoin_options *options);
+
+/* The part of `count` elements that is a rank's in a world of so many ranks, in that order: where it begins, how long it is. */
+rejoin_status rejoin_part(uint32_t rank, uint32_t world, size_t count, int32_t order, size_t *first, size_t *length);
+
+/* All ranks get the root's elements. */
+rejoin_status rejoin_broadcast(rejoin_communicator *communicator, void *buffer, size_t count, rejoin_element element,
+                               uint32_t root, const char *site, const rejoin_options *options);
+
+/*
+ * All ranks get what each has, in rank order: `count` elements from each, world * count in `output`. If the two overlap, the
+ * input is copied first.
+ */
+rejoin_status rejoin_allgather(rejoin_communicator *communicator, const void *input, size_t count, void *output,
+                               rejoin_element element, const char *site, const rejoin_options *options);
+
+/*
+ * The same where each rank may have another number of elements. *output is all elements in rank order, and (*counts)[k] how many
+ * of them are rank k's; both belong to the handle and are there until the next call of this function with it, or its close.
+ */
+rejoin_status rejoin_allgather_v(rejoin_communicator *communicator, const void *input, size_t count, rejoin_element element,
+                                 const void **output, const size_t **counts, const char *site,
+                                 const rejoin_options *options);
+
+/*
+ * The caller's own reduction of `count` elements, without alignment: puts accumulator o other into the accumulator, element by
+ * element, and returns 0; anything else fails the call with REJOIN_TRAINING_FAILED, which ends the job. It is called from left to
+ * right in the order of the ranks, for each element at one rank only, and has to give the same bytes whenever it is given the same:
+ * then it need be neither commutative nor associative.
+ */
+typedef int32_t (*rejoin_fold)(void *user, void *accumulator, const void *other, size_t count);
+
+/* An allreduce of elements of `element_bytes` bytes (1 to 1 GiB) with it. `name` says which function it is, at all ranks the same. */
+rejoin_status rejoin_allreduce_custom(rejoin_communicator *communicator, void *buffer, size_t count, size_t element_bytes,
+                                      const char *name, rejoin_fold fold, void *user, const char *site,
+                                      const rejoin_options *options);
+
+/* A reduce-scatter with it. */
+rejoin_status rejoin_reduce_scatter_custom(rejoin_communicator *communicator, const void *input, size_t count, void *output,
+                                           size_t output_count, size_t element_bytes, const char *name, rejoin_fold fold,
+                                           void *user, const char *site, const rejoin_options *options);
+
+/*
+ * The same for an object of any length up to a limit: the accumulator has room for `limit` bytes, of which *bytes are the object;
+ * the function replaces them and sets *bytes.
+ */
+typedef int32_t (*rejoin_fold_object)(void *user, void *accumulator, size_t *bytes, size_t limit, const void *other,
+                                      size_t other_bytes);
+
+/*
+ * The object of every rank becomes the fold of all ranks' objects. `object` has room for `limit` bytes, the same limit at all
+ * ranks; *bytes is its length, before and after. A whole limit's length is sent whatever the object's length is.
+ */
+rejoin_status rejoin_allreduce_object(rejoin_communicator *communicator, void *object, size_t *bytes, size_t limit,
+                                      const char *name, rejoin_fold_object fold, void *user, const char *site,
+                                      const rejoin_options *options);
+
+/* Nobody goes on before everybody is there. */
+rejoin_status rejoin_barrier(rejoin_communicator *communicator, const char *site, const rejoin_options *options);
+
+/* ---------------------------------------------------------------- checkpoints */
+
+/*
+ * What this incarnation starts from: the version, and the model that was handed to the checkpoint of that version (NULL and 0
+ * bytes at version 0). The bytes belong to the handle and are there until it is closed. Call it before the first checkpoint.
+ */
+rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, const void **model, size_t *bytes);
+
+/*
+ * The model that only this rank had at that version (see rejoin_checkpoint_with_own); NULL and 0 bytes where none was taken. It
+ * belongs to the handle, too.
+ */
+rejoin_status rejoin_load_own(rejoin_communicator *communicator, const void **own, size_t *bytes);
+
+/*
+ * Ends the version and begins the next one with this model, which has to be the same at all ranks. It is copied into this
+ * process's memory, for whoever comes back. Also returns REJOIN_MISMATCH when this incarnation has made fewer collectives of the
+ * version than were made before, or another rank of this process has another model.
+ */
+rejoin_status rejoin_checkpoint(rejoin_communicator *communicator, const void *model, size_t bytes, const char *site);
+
+/*
+ * The same with a model that only this rank has, beside the one that all have. It is held by two other processes (by
+ * rejoin_config.own_copies, or `rejoin run --own-copies`), on other hosts where there are any, before this returns: so it survives
+ * this process. All ranks have to call this, or none.
+ */
+rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, const void *model, size_t bytes, const void *own,
+                                         size_t own_bytes, const char *site);
+
+/*
+ * As rejoin_checkpoint() without the bytes, which are made when somebody needs them: a rank that comes back, or a durable checkpoint. The supplier
+ * hands them to rejoin_supply(), which copies them, and returns 0. `user` is an immutable snapshot of the model: whenever it is
+ * asked, until it is released (about two versions later), the supplier gives the same bytes, the same at all ranks. Supplier and
+ * release are called by threads of the library, one at a time; both must return, and must not use the handle. `release` may be
+ * NULL; else it is called once, also when this call fails (but not when the handle or the supplier is NULL).
+ */
+typedef struct rejoin_bytes rejoin_bytes;
+typedef int32_t (*rejoin_supplier)(void *user, rejoin_bytes *into);
+typedef void (*rejoin_release)(void *user);
+
+void rejoin_supply(rejoin_bytes *into, const void *data, size_t bytes);
+rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_supplier supplier, rejoin_release release,
+                                     void *user, const char *site);
+
+/*
+ * The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the job's
+ * result. Whatever is returned, the handle is only to be closed after it.
+ */
+rejoin_status rejoin_finish(rejoin_communicator *communicator, const void *model, size_t bytes);
+
+/* ---------------------------------------------------------------- the library itself */
+
+/* For instance "0.1.0". */
+const char *rejoin_library_version(void);
+
+/*
+ * What the library's threads log on standard error: "off" (as it is at the start, unless the variable REJOIN_LOG says
+ * otherwise), "error", "warn", "info", "debug" or "trace". REJOIN_BAD_ARGUMENT for another word; the level stays.
+ */
+rejoin_status rejoin_log_level(const char *level);
+
+/* The digest by which Rejoin compares bytes (XXH3, 128 bits) as 32 hexadecimal digits and a zero byte. */
+void rejoin_digest(const void *data, size_t bytes, char text[33]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

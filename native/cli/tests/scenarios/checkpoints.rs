@@ -250,7 +250,9 @@ fn goes_back(ran: &crate::harness::Ran) {
 fn ranks_that_are_sent_back_join_again_in_the_same_process_and_that_counts_as_no_death() {
     let ran = sent_back(&["again"]).ended(0);
     goes_back(&ran);
-    assert_eq!(ran.out.matches("joins again after ROLLED_BACK").count(), 2, "{}", ran.out);
+    for survivor in ["[0]", "[3]"] {
+        assert!(ran.out.contains(&format!("{survivor} joins again after ROLLED_BACK")), "{}", ran.out);
+    }
     assert!(!ran.err.contains("was sent back and has ended"), "{}", ran.err);
     ran.says("all 4 ranks ended well after 3 restarts");
     let undisturbed = run(&["-n", "4", "--", &example("scenario"), "9", "10000", "own"]).ended(0);
@@ -262,7 +264,10 @@ fn ranks_that_are_sent_back_may_end_their_process_and_that_counts_as_no_death_ei
     let ran = sent_back(&[]).ended(0);
     goes_back(&ran);
     ran.says("rank 0 was sent back and has ended (status 9); attempt 1 starts");
-    ran.says("rank 0 died").says("all 4 ranks ended well after 5 restarts");
+    ran.says("rank 0 died").says("rank 3 was sent back and has ended (status 9); attempt 1 starts");
+    // Rank 2 may have begun again before rank 1 is there, and is sent back with the others then.
+    let ended = |restarts| ran.err.contains(&format!("all 4 ranks ended well after {restarts} restarts"));
+    assert!(ended(5) || ended(6), "{}", ran.err);
     let undisturbed = run(&["-n", "4", "--", &example("scenario"), "9", "10000", "own"]).ended(0);
     assert_eq!(digest(&ran), digest(&undisturbed));
 }

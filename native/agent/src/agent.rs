@@ -267,7 +267,13 @@ impl Agent {
         self.shared.command(Command::Entered { member, checkpoint, local });
     }
 
-    /// Reports the end with this model's digest, rank 0 with its result, and waits until all have reported it.
+    /// Whether somebody at the driver asks for rank 0's result. Known when a member has its start; `false` before.
+    pub fn wants_result(&self) -> bool {
+        self.shared.wants_result()
+    }
+
+    /// Reports the end with this model's digest, rank 0 with its result, and waits until all have reported it. A result that
+    /// nobody asks for isn't sent.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `Fenced`, the job's own error, or `TimedOut` after `at_most`.

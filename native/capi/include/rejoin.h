@@ -422,7 +422,7 @@ rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_s
 
 /*
  * The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the job's
- * result. Whatever is returned, the handle is only to be closed after it.
+ * result, if somebody at the driver asks for it (`rejoin run` doesn't). Whatever is returned, the handle is only to be closed after it.
  */
 rejoin_status rejoin_finish(rejoin_communicator *communicator, const void *model, size_t bytes);
 

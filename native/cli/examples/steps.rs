@@ -1,7 +1,8 @@
 //! A program for the tests of `rejoin run` on the agent's own API: it joins, takes checkpoints, reports its end.
 //!
-//! Arguments: how many versions (default 5), and of how many bytes a checkpoint is (default 1000). It moves no bytes between
-//! ranks, so ranks go on without each other. Prints where it started and the digest it ended with.
+//! Arguments: how many versions (default 5), of how many bytes a checkpoint is (default 1000), and of how many rank 0's result
+//! (default 10). It moves no bytes between ranks, so ranks go on without each other. Prints where it started and the digest it
+//! ended with.
 #![allow(missing_docs)]
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ fn model(version: u32, length: usize) -> Bytes {
 fn train() -> Result<(), Error> {
     let mut arguments = std::env::args().skip(1);
     let mut number = |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
-    let (versions, length) = (number(5) as u32, number(1000));
+    let (versions, length, result) = (number(5) as u32, number(1000), number(10));
     let launched = Launched::from_environment()?;
     let agent = Agent::start(launched.agent, Arc::new(NoPlane(&[Lane::Channels])))?;
     let limit = Duration::from_secs(60);
@@ -45,7 +46,7 @@ fn train() -> Result<(), Error> {
             return Err(error);
         }
     }
-    let result = (launched.rank == Rank(0)).then(|| Bytes::from_static(b"the result"));
+    let result = (launched.rank == Rank(0)).then(|| Bytes::from(vec![0; result]));
     let ended = agent.finish(member, versions, digest(&model(versions, length)), result, limit)?;
     println!("digest {ended:032x}");
     Ok(())

@@ -69,6 +69,7 @@ fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig,
             deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
             deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
             faults: facts::faults(&settings.or("faults", "fault rules", String::new())?)?,
+            wants_result: true,
         },
     };
     settings.done()?;

@@ -51,6 +51,7 @@ pub(crate) fn new(world: u32, epoch: u32) -> Tracker {
         deaths_limit: 1000,
         deaths_setting: "the limit".into(),
         faults: Vec::new(),
+        wants_result: false,
     };
     Tracker::new(config, NOW).expect("this configuration is right")
 }

@@ -93,7 +93,8 @@ pub enum AgentMessage {
         /// What.
         error: Error,
     },
-    /// A piece of the final result (model and metrics) of rank 0; all pieces come before its `Finish`.
+    /// A piece of the final result (model and metrics) of rank 0, if the tracker wants it; all pieces come before its `Finish`, and
+    /// whatever else there is to say goes ahead of the next one.
     ResultPart {
         /// The rank.
         rank: Rank,
@@ -104,6 +105,7 @@ pub enum AgentMessage {
         /// Length of the whole.
         total: u64,
         /// At most [`RESULT_PART_LIMIT`].
+        #[serde(with = "crate::wire::run")]
         bytes: Vec<u8>,
     },
     /// The incarnation has reached the end with this model.
@@ -238,6 +240,8 @@ pub enum TrackerMessage {
         epoch: u32,
         /// The rhythm everybody keeps.
         timing: Timing,
+        /// Whether rank 0's result is asked for. If not, its end is told without one.
+        wants_result: bool,
     },
     /// The registration is refused for good.
     Refused(Error),

@@ -134,6 +134,34 @@ impl Header {
     }
 }
 
+/// Bytes in a message as one run. They are on the wire as a list of bytes is, which serde takes one by one: a hundred times the work.
+pub(crate) mod run {
+    use alloc::vec::Vec;
+    use core::fmt;
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::Serializer;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(bytes)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        struct Run;
+        impl Visitor<'_> for Run {
+            type Value = Vec<u8>;
+
+            fn expecting(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+                to.write_str("a run of bytes")
+            }
+
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+                Ok(bytes.to_vec())
+            }
+        }
+        deserializer.deserialize_bytes(Run)
+    }
+}
+
 /// Encodes a message.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     // postcard fails only for types without a known length, which no message has.

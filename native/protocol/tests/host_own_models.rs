@@ -104,7 +104,7 @@ fn among_six(own_copies: u32, gone: &[usize]) -> Desk {
     let view = View { agents: agents.collect(), ..view(2, &seats, true) };
     let mut desk = Desk::owing(own_copies);
     desk.input(Input::TrackerUp);
-    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     desk.told(TrackerMessage::View(view));
     desk
 }

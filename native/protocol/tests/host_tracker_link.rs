@@ -79,7 +79,7 @@ fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_
     let (rank, number, source) = (ZERO, incarnation(0), "a peer".to_string());
     let outputs = desk.input(Input::Fetched { rank, incarnation: number, bytes: 10, source, millis: 1 });
     assert!(!starts(&outputs), "its tracker may be another one: {outputs:?}");
-    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     assert!(starts(&outputs), "and what came meanwhile is there: {outputs:?}");
@@ -198,7 +198,7 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
     desk.told(TrackerMessage::View(newer));
     desk.input(Input::TrackerDown { reason: "reset".into() });
     desk.input(Input::TrackerUp);
-    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     assert!(matches!(&outputs[..], [Output::LeaveTracker { reason }] if reason.contains("life 2 has followed")));
     let error = Error::new(Code::Fenced, "lost");
     let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
@@ -206,7 +206,7 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
     desk.input(Input::TrackerDown { reason: "left".into() });
     desk.input(Input::TrackerUp);
     assert!(!desk
-        .told(TrackerMessage::Registered { epoch: 2, timing: TIMING })
+        .told(TrackerMessage::Registered { epoch: 2, timing: TIMING, wants_result: false })
         .iter()
         .any(|output| matches!(output, Output::LeaveTracker { .. })));
 }
@@ -215,9 +215,9 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
 fn a_life_of_the_tracker_that_gave_no_view_yet_counts_as_newer_too() {
     let mut desk = Desk::new();
     desk.input(Input::TrackerUp);
-    desk.told(TrackerMessage::Registered { epoch: 2, timing: TIMING });
+    desk.told(TrackerMessage::Registered { epoch: 2, timing: TIMING, wants_result: false });
     desk.input(Input::TrackerDown { reason: "reset".into() });
     desk.input(Input::TrackerUp);
-    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     assert!(matches!(&outputs[..], [Output::LeaveTracker { .. }]), "{outputs:?}");
 }

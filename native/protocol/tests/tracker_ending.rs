@@ -162,3 +162,13 @@ fn after_the_end_nothing_that_happens_changes_it() {
         assert_eq!(desk.input(input.clone()), [], "{input:?}");
     }
 }
+
+#[test]
+fn a_result_that_nobody_asks_for_is_not_kept_and_its_digest_is_told() {
+    let mut desk = Desk::with(rejoin_protocol::tracker::TrackerConfig { wants_result: false, ..config(2) });
+    desk.train_to(2, 3);
+    part(&mut desk, 0, 0, 0, 5, b"mo");
+    desk.finishes(1, 0, 0, 3, 77);
+    let outputs = desk.finishes(2, 1, 0, 3, 77);
+    assert_eq!(result(&outputs).unwrap(), &JobResult { digest: 77, result: Vec::new(), deaths: vec![0, 0] });
+}

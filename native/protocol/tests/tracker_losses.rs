@@ -199,3 +199,75 @@ fn a_standing_that_does_not_know_a_seated_rank_means_its_task_has_ended() {
     let outputs = desk.stands(2, Vec::new(), vec![checkpoint(2)]);
     assert_eq!(lost(&outputs)[0].0, 1);
 }
+
+/// What is said over link 1 for so long, message after message, as a long backlog of it is worked off.
+fn backlog(desk: &mut Desk, millis: u64) -> Vec<Output> {
+    let (mut all, until) = (Vec::new(), desk.now + millis);
+    for sequence in 0.. {
+        desk.now += 50;
+        if desk.now > until {
+            break;
+        }
+        let heartbeat = AgentMessage::Heartbeat { sequence, ranks: Vec::new() };
+        all.extend_from_slice(desk.says(1, heartbeat));
+    }
+    all
+}
+
+#[test]
+fn nobody_is_silent_while_the_tracker_reads_what_somebody_else_has_sent() {
+    let mut desk = Desk::trained_to(2, 1);
+    let outputs = backlog(&mut desk, 5 * TIMING.lost_after_millis);
+    assert_eq!(lost(&outputs), []);
+    desk.input(Input::Heard { link: 2 });
+    assert_eq!(lost(desk.input(Input::Wake)), []);
+    assert_eq!(lost(&desk.pass_alive(TIMING.lost_after_millis / 2, &[1])), []);
+}
+
+#[test]
+fn who_is_silent_is_lost_however_much_others_say() {
+    let mut desk = Desk::trained_to(2, 1);
+    let mut found = Vec::new();
+    let until = desk.now + 2 * TIMING.lost_after_millis;
+    while desk.now < until {
+        // Messages don't put off when silence is judged.
+        let due = desk.tracker.wake_at().expect("the job goes on");
+        assert!(due.0 <= desk.now + TIMING.heartbeat_millis, "due at {due:?}, now is {}", desk.now);
+        found.extend(lost(&backlog(&mut desk, 50)));
+        if desk.tracker.wake_at().is_some_and(|at| at.0 <= desk.now) {
+            desk.input(Input::Heard { link: 1 });
+            found.extend(lost(desk.input(Input::Wake)));
+        }
+    }
+    assert!(matches!(&found[..], [(1, reason, 1)] if reason.contains("no sign of life")), "{found:?}");
+}
+
+#[test]
+fn bytes_that_are_no_whole_message_are_a_sign_of_life() {
+    let mut desk = Desk::trained_to(2, 1);
+    for _ in 0..4 * TIMING.lost_after_millis / TIMING.heartbeat_millis {
+        desk.now += TIMING.heartbeat_millis;
+        for link in [1, 2] {
+            desk.input(Input::Heard { link });
+        }
+        assert_eq!(lost(desk.input(Input::Wake)), []);
+    }
+}
+
+#[test]
+fn the_trackers_own_delay_is_counted_once_however_many_messages_follow_it() {
+    let mut desk = Desk::trained_to(2, 1);
+    let began = desk.now;
+    let mut found = lost(&desk.pass_alive(7 * TIMING.lost_after_millis / 10, &[1]));
+    let delay = 3 * TIMING.heartbeat_millis;
+    desk.now += delay;
+    for sequence in 0..20 {
+        desk.now += 1;
+        let heartbeat = AgentMessage::Heartbeat { sequence, ranks: Vec::new() };
+        found.extend(lost(desk.says(1, heartbeat)));
+    }
+    assert_eq!(found, []);
+    let latest = began + TIMING.lost_after_millis + delay + TIMING.heartbeat_millis;
+    let outputs = desk.pass_alive(latest - desk.now, &[1]);
+    assert!(matches!(&lost(&outputs)[..], [(1, _, 1)]), "{:?}", lost(&outputs));
+}

@@ -19,6 +19,7 @@ fn tracker() -> Tracker {
         deaths_limit: 4,
         deaths_setting: "deaths".into(),
         faults: Vec::new(),
+        wants_result: false,
     };
     let mut tracker = Tracker::new(config, Millis(0)).unwrap();
     let registration = Registration {

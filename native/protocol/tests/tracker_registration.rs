@@ -13,7 +13,7 @@ use support::*;
 fn a_registration_is_answered_with_the_rhythm() {
     let mut desk = Desk::new(1);
     let outputs = desk.register(1);
-    assert_eq!(sent(&outputs, 1), [&TrackerMessage::Registered { epoch: 1, timing: TIMING }]);
+    assert_eq!(sent(&outputs, 1), [&TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: true }]);
     assert!(matches!(events(&outputs)[..], [Event::AgentJoined { agent: AgentId(1), pid: 101, .. }]));
 }
 

@@ -4,7 +4,7 @@ use crate::cipher::Cipher;
 use crate::handshake::{Handshake, Step, INPUT_LIMIT};
 use crate::input::{self, Filled, Input};
 use crate::output::{self, Output};
-use crate::{Hello, Keys, LinkError};
+use crate::{Hello, Keys, LinkError, Purpose};
 use bytes::{Bytes, BytesMut};
 use mio::net::TcpStream;
 use rejoin_protocol::error::Error;
@@ -16,6 +16,10 @@ use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+
+/// What the kernel takes for the tracker beyond what is on its way.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNSENT_BYTES: u32 = 1 << 20;
 
 /// What [`Link::receive`] came to.
 #[derive(Debug)]
@@ -95,6 +99,11 @@ impl Link {
         let mut output = Output::default();
         let handshake = Handshake::initiate(keys, &hello, &mut output.wire).map_err(io::Error::other)?;
         let socket = TcpStream::connect(address)?;
+        #[cfg(any(target_os = "linux", target_os = "android"))]
+        if hello.purpose == Purpose::Tracker {
+            // A heartbeat can't overtake what the kernel has: so it takes no more of a long result than the network is short of.
+            SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
+        }
         Link::new(socket, address, Some(hello), output, handshake, Stage::Connecting)
     }
 

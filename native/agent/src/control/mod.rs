@@ -7,6 +7,7 @@ mod connections;
 mod data_links;
 mod gatherings;
 mod giving;
+mod handing;
 mod outputs;
 mod results;
 mod shared;
@@ -28,6 +29,7 @@ use crate::strike::Rules;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use crossbeam::channel::Receiver;
+use handing::Handing;
 use mio::{Events, Interest, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
@@ -111,6 +113,8 @@ pub(crate) struct Control {
     tracker_began: Instant,
     tracker_established: bool,
     tracker_next: Option<Instant>,
+    /// The result that is on its way to the tracker.
+    handing: Option<Handing>,
     connections: HashMap<Token, Connection>,
     next_token: usize,
     /// Connections that had moved as much as they may in one turn. No event tells that they can go on.
@@ -184,6 +188,7 @@ impl Control {
             tracker_began: now,
             tracker_established: false,
             tracker_next: None,
+            handing: None,
             connections: HashMap::new(),
             next_token: FIRST_LINK,
             unfinished: BTreeSet::new(),

@@ -1,17 +1,19 @@
 //! What tasks ask of the host, and what the host asks to be done.
 
+use super::handing::Handing;
 use super::{Command, Control, MemberState};
 use crate::agent::{Joined, MemberId};
 use crate::links::Broke;
 use crate::plane::PlanePeer;
 use crate::strike;
 use crate::waiting::Waiting;
+use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::{Input, Offer, Output, Peer, Start};
 use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineage, Rank};
-use rejoin_protocol::message::{AgentMessage, RESULT_PART_LIMIT};
+use rejoin_protocol::message::AgentMessage;
 use std::time::{Duration, Instant};
 
 impl Control {
@@ -206,22 +208,25 @@ impl Control {
         if let Some((generation, vacant)) = view {
             self.shared.view_is(generation, vacant);
         }
+        self.shared.result_is_wanted(self.host.wants_result());
     }
 
     fn send(&mut self, message: AgentMessage) {
-        if let AgentMessage::Finish { rank, incarnation, .. } = &message {
-            let (rank, incarnation) = (*rank, *incarnation);
-            if let Some(result) = self.members.get(&rank).and_then(|member| member.result.clone()) {
-                let total = result.len() as u64;
-                let mut offset = 0;
-                for part in result.chunks(RESULT_PART_LIMIT) {
-                    let bytes = part.to_vec();
-                    self.send_tracker(&AgentMessage::ResultPart { rank, incarnation, offset, total, bytes });
-                    offset += part.len() as u64;
-                }
+        if let AgentMessage::Finish { rank, incarnation, .. } = message {
+            let member = MemberId { rank, incarnation };
+            if let Some(result) = self.result_of(member).filter(|_| self.host.wants_result()).cloned() {
+                // It follows as the link drains: a heartbeat waits behind one part of it at most.
+                self.handing = Some(Handing::new(member, result, message));
+                return;
             }
         }
         self.send_tracker(&message);
+    }
+
+    /// What is left of a result, as long as its rank has the seat and the job isn't over.
+    pub(super) fn result_of(&self, id: MemberId) -> Option<&Bytes> {
+        let member = self.members.get(&id.rank).filter(|member| member.incarnation == Some(id.incarnation))?;
+        member.result.as_ref()
     }
 
     fn seated(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {

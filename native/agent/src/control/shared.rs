@@ -133,6 +133,7 @@ struct Known {
     tracker: String,
     since: Instant,
     vacant: Vec<Rank>,
+    wants_result: bool,
     over: Option<Error>,
     failures: BTreeMap<MemberId, Error>,
     progress: BTreeMap<Rank, (Version, u32)>,
@@ -155,6 +156,7 @@ impl Shared {
             tracker: "not reached yet".into(),
             since: Instant::now(),
             vacant: Vec::new(),
+            wants_result: false,
             over: None,
             failures: BTreeMap::new(),
             progress: BTreeMap::new(),
@@ -214,6 +216,14 @@ impl Shared {
         let mut known = self.known.lock();
         known.generation = generation;
         known.vacant = vacant;
+    }
+
+    pub(crate) fn result_is_wanted(&self, is_wanted: bool) {
+        self.known.lock().wants_result = is_wanted;
+    }
+
+    pub(crate) fn wants_result(&self) -> bool {
+        self.known.lock().wants_result
     }
 
     /// What is known, for an error that has to say who was waited for.

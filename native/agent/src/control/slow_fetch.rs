@@ -142,7 +142,15 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
         Timing { heartbeat_millis: 50, lost_after_millis: 5_000, lease_millis: 20_000, members_millis: 20_000 };
     let setting = "test.maxFailures".to_string();
     let (faults, deaths_limit) = (Vec::new(), 3);
-    let rules = TrackerConfig { world: 3, epoch: 1, timing, deaths_limit, deaths_setting: setting, faults };
+    let rules = TrackerConfig {
+        world: 3,
+        epoch: 1,
+        timing,
+        deaths_limit,
+        deaths_setting: setting,
+        faults,
+        wants_result: false,
+    };
     let (job, secret, ports) = (keys().job, keys().secret, PortRange::EPHEMERAL);
     let config = TrackerServerConfig { job, secret, encrypt: false, listen: LOCALHOST, ports, rules };
     let tracker = TrackerServer::start(config).unwrap();

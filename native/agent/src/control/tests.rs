@@ -4,9 +4,13 @@ use super::*;
 use crate::agent::checkpoint;
 use crate::fetch::{part_digest, Reply, Request};
 use crate::plane::NoPlane;
-use rejoin_protocol::host::OWN_COPIES;
-use rejoin_protocol::ids::{Lane, Lineage, Phase, Version};
-use rejoin_protocol::view::AgentAddress;
+use rejoin_protocol::hook::Hook;
+use rejoin_protocol::host::{Offer, OWN_COPIES};
+use rejoin_protocol::ids::{Generation, Lane, Lineage, Phase, Version};
+use rejoin_protocol::message::{
+    AgentMessage, Newcomer, Plan, RankStanding, RankState, Timing, TrackerMessage, RESULT_PART_LIMIT,
+};
+use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
 use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Flushed, Hello, JobId, PortRange, Purpose, Received, Secret};
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,6 +25,10 @@ pub(super) fn keys() -> Keys {
 }
 
 fn control() -> Control {
+    control_of(SocketAddr::new(LOCALHOST, 1))
+}
+
+fn control_of(tracker: SocketAddr) -> Control {
     let config = AgentConfig {
         job: keys().job,
         secret: keys().secret,
@@ -29,7 +37,7 @@ fn control() -> Control {
         listen: LOCALHOST,
         ports: PortRange::EPHEMERAL,
         host: "localhost".into(),
-        tracker: SocketAddr::new(LOCALHOST, 1),
+        tracker,
         tracker_millis: 60_000,
     };
     Control::new(&config, keys(), Arc::new(NoPlane(&[Lane::Channels])), Vec::new(), OWN_COPIES).unwrap().0
@@ -135,4 +143,162 @@ fn an_own_model_that_comes_with_other_bytes_than_its_digest_says_is_not_kept() {
     assert!(control.shared.store.find(&own).is_none());
     assert_eq!(given(&mut control, own, &model), Some(Reply::Kept));
     assert_eq!(control.shared.store.find(&own).unwrap(), model);
+}
+
+/// A rank's control thread and the tracker's end of its link; both stand in this one thread.
+struct Ending {
+    control: Control,
+    events: Events,
+    tracker: Link,
+}
+
+const MEMBER: MemberId = MemberId { rank: Rank(0), incarnation: Incarnation(0) };
+
+impl Ending {
+    /// The one rank of a job has been started, under a tracker that asks for its result or doesn't.
+    fn of_one(wants_result: bool) -> Ending {
+        let listener = Listener::bind(LOCALHOST, PortRange::EPHEMERAL, "test").unwrap();
+        let mut control = control_of(listener.address());
+        control.handle(None);
+        control.connect_tracker();
+        let stream = until("the agent connects", || listener.accept().unwrap()).0;
+        let tracker = Link::accept(stream, &keys()).unwrap();
+        let mut ending = Ending { control, events: Events::with_capacity(16), tracker };
+        ending.hears(|message| matches!(message, AgentMessage::Register(_)));
+        let timing =
+            Timing { heartbeat_millis: 1, lost_after_millis: 60_000, lease_millis: 60_000, members_millis: 60_000 };
+        ending.says(TrackerMessage::Registered { epoch: 1, timing, wants_result });
+        let (attempt, rank) = (Attempt::default(), Rank(0));
+        let join = Command::Join { rank, attempt, terms: "t".into(), offer: Offer::default(), wait: Waiting::new() };
+        ending.control.obey(join);
+        ending.hears(|message| matches!(message, AgentMessage::Join { .. }));
+        ending.starts(rank, attempt);
+        ending
+    }
+
+    fn starts(&mut self, rank: Rank, attempt: Attempt) {
+        let (incarnation, generation) = (Incarnation(0), Generation { epoch: 1, number: 1 });
+        let agent = self.control.agent;
+        let address = AgentAddress { agent, host: "localhost".into(), address: self.control.address() };
+        self.says(TrackerMessage::Seated { rank, attempt, incarnation });
+        self.says(TrackerMessage::View(View {
+            generation,
+            lineage: Lineage(0),
+            branches: Vec::new(),
+            has_begun: false,
+            terms: Some("t".into()),
+            hooked: None,
+            seats: vec![Seat { incarnation: Some(incarnation), state: SeatState::Alive { agent }, planned: false }],
+            agents: vec![address],
+        }));
+        let (version, state) = (Version(0), RankState::Fresh);
+        let (results, heard, board, hook) = (Vec::new(), Vec::new(), None, Hook::Unasked);
+        let stands = RankStanding { rank, incarnation, attempt, state, oldest: version, results, heard, board, hook };
+        let (checkpoint, own, own_holders, local) = (None, None, Vec::new(), None);
+        self.says(TrackerMessage::Plan(Plan {
+            generation,
+            lineage: Lineage(0),
+            newcomers: vec![Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local }],
+            table: vec![stands],
+            holders: Vec::new(),
+            reason: "all are there".into(),
+            hooked: None,
+        }));
+        self.hears(|message| matches!(message, AgentMessage::Standing(_)));
+        until("the rank is started", || {
+            self.turn();
+            self.control.host.members().iter().any(|member| member.running().is_some()).then_some(())
+        });
+    }
+
+    fn turn(&mut self) {
+        self.control.unfinished.insert(WAKER);
+        self.control.turn(&mut self.events);
+        self.tracker.flush().unwrap();
+    }
+
+    fn says(&mut self, message: TrackerMessage) {
+        self.tracker.send_message(&message);
+    }
+
+    /// The next thing that the tracker hears.
+    fn heard(&mut self) -> AgentMessage {
+        until("the tracker hears something", || {
+            self.turn();
+            match self.tracker.receive().unwrap() {
+                Received::Hello(_) => {
+                    self.tracker.admit();
+                    None
+                }
+                Received::Frame(_, payload) => Some(wire::decode(&payload).unwrap()),
+                _ => None,
+            }
+        })
+    }
+
+    fn hears(&mut self, wanted: impl Fn(&AgentMessage) -> bool) {
+        while !wanted(&self.heard()) {}
+    }
+
+    fn finishes(&mut self, result: Bytes) {
+        let wait = Waiting::new();
+        self.control.obey(Command::Finish { member: MEMBER, rounds: 1, digest: 7, result: Some(result), wait });
+    }
+}
+
+#[test]
+fn heartbeats_go_ahead_of_a_result_that_is_on_its_way() {
+    let mut ending = Ending::of_one(true);
+    let result: Bytes = (0..48 * RESULT_PART_LIMIT).map(|place| (place * 7 + place / 256) as u8).collect();
+    ending.finishes(result.clone());
+    let (mut brought, mut between) = (Vec::new(), 0);
+    loop {
+        // Never more than a part waits in front of what there is to say.
+        let queued = ending.control.tracker_link.as_ref().map_or(0, Link::queued_bytes);
+        assert!(queued < 2 * RESULT_PART_LIMIT, "{queued} bytes are queued");
+        match ending.heard() {
+            AgentMessage::ResultPart { offset, bytes, .. } => {
+                assert_eq!(offset, brought.len() as u64);
+                brought.extend(bytes);
+            }
+            AgentMessage::Heartbeat { .. } if !brought.is_empty() => between += 1,
+            AgentMessage::Finish { digest, .. } => break assert_eq!(digest, 7),
+            _ => {}
+        }
+    }
+    assert!(brought == result, "{} bytes of {}", brought.len(), result.len());
+    assert!(between > 0, "no heartbeat came between the parts");
+}
+
+#[test]
+fn a_result_that_nobody_asks_for_is_not_sent_and_the_end_is_told() {
+    let mut ending = Ending::of_one(false);
+    ending.finishes(Bytes::from(vec![1; 4 * RESULT_PART_LIMIT]));
+    loop {
+        match ending.heard() {
+            AgentMessage::Finish { digest, .. } => break assert_eq!(digest, 7),
+            AgentMessage::ResultPart { offset, .. } => panic!("the part at {offset} was sent"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn a_result_whose_rank_is_gone_is_sent_no_further() {
+    let mut ending = Ending::of_one(true);
+    ending.finishes(Bytes::from(vec![1; 400 * RESULT_PART_LIMIT]));
+    ending.hears(|message| matches!(message, AgentMessage::ResultPart { .. }));
+    ending.control.obey(Command::Leave { member: MEMBER, failure: None });
+    ending.hears(|message| match message {
+        AgentMessage::Leave { .. } => true,
+        AgentMessage::Finish { .. } => panic!("the end was told by a rank that is gone"),
+        _ => false,
+    });
+    // Nothing more comes behind it: three heartbeats show that.
+    for _ in 0..3 {
+        ending.hears(|message| {
+            assert!(!matches!(message, AgentMessage::ResultPart { .. } | AgentMessage::Finish { .. }), "{message:?}");
+            matches!(message, AgentMessage::Heartbeat { .. })
+        });
+    }
 }

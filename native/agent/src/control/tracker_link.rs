@@ -1,11 +1,12 @@
 //! The agent's link to its tracker: made, kept, made again.
 
+use super::handing::Handing;
 use super::{Control, HANDSHAKE, TRACKER};
 use mio::Interest;
 use rejoin_protocol::host::Input;
-use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::message::{AgentMessage, TrackerMessage, RESULT_PART_LIMIT};
 use rejoin_protocol::wire;
-use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
+use rejoin_transport::{Flushed, Hello, Link, LinkError, Purpose, Received};
 use std::time::{Duration, Instant};
 
 /// Pause between two tries.
@@ -54,6 +55,8 @@ impl Control {
             let _ = self.poll.registry().deregister(link.socket());
         }
         self.tracker_established = false;
+        // It comes again, from its beginning, with the next registration.
+        self.handing = None;
         // After the job's end the driver closes its tracker: that is no news.
         let level = if self.host.job_is_over() { log::Level::Debug } else { log::Level::Warn };
         log::log!(level, "{} tracker {}: {reason}", self.shared.prefix(), self.tracker);
@@ -98,12 +101,37 @@ impl Control {
         }
     }
 
+    /// Sends what is queued, and then as much of a result as may be moved in one turn.
     pub(super) fn flush_tracker(&mut self) {
-        let Some(link) = self.tracker_link.as_mut() else { return };
-        if let Err(cause) = link.flush() {
-            self.last_words();
-            self.tracker_down(cause.to_string());
+        let mut moved = 0;
+        while let Some(link) = self.tracker_link.as_mut() {
+            match link.flush() {
+                Ok(Flushed::Blocked) => return,
+                Ok(Flushed::Done) if moved >= self.turn_bytes => {
+                    self.unfinished.insert(TRACKER);
+                    return;
+                }
+                Ok(Flushed::Done) => {}
+                Err(cause) => {
+                    self.last_words();
+                    return self.tracker_down(cause.to_string());
+                }
+            }
+            let Some(message) = self.next_of_result() else { return };
+            self.send_tracker(&message);
+            moved += RESULT_PART_LIMIT;
         }
+    }
+
+    /// The next part of the result that is on its way, or the report behind it.
+    fn next_of_result(&mut self) -> Option<AgentMessage> {
+        let handing = self.handing.as_ref()?;
+        let is_current = self.result_of(handing.member).is_some();
+        let next = self.handing.as_mut().filter(|_| is_current).and_then(Handing::next);
+        if next.is_none() {
+            self.handing = None;
+        }
+        next
     }
 
     /// Reads what the tracker said before its link broke: it may have been the job's end.
@@ -122,7 +150,9 @@ impl Control {
         while Instant::now() < until {
             self.flush_tracker();
             match self.tracker_link.as_ref() {
-                Some(link) if link.queued_bytes() > 0 => std::thread::sleep(Duration::from_millis(1)),
+                Some(link) if link.queued_bytes() > 0 || self.handing.is_some() => {
+                    std::thread::sleep(Duration::from_millis(1))
+                }
                 _ => return,
             }
         }

@@ -1,5 +1,9 @@
 //! The tracker's thread: listener, one link per agent, probes of agents that fell silent.
 
+#[cfg(test)]
+#[path = "turns.rs"]
+mod turns;
+
 use super::{Outcome, Told, TrackerServerConfig};
 use bytes::Bytes;
 use crossbeam::channel::{Receiver, Sender};
@@ -11,9 +15,9 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Millis};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output, Tracker};
-use rejoin_protocol::wire;
+use rejoin_protocol::wire::{self, HEADER_BYTES};
 use rejoin_transport::{Flushed, Keys, Link, LinkError, Listener, Purpose, Received};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -27,6 +31,12 @@ const HANDSHAKES_LIMIT: usize = 1024;
 const PROBE: Duration = Duration::from_secs(1);
 /// How long agents are given to take the last messages when the tracker closes.
 const FAREWELL: Duration = Duration::from_secs(1);
+/// What is read of one link before all others have had a turn: some milliseconds.
+const TURN_BYTES: usize = 1 << 20;
+/// A message counts as so many bytes at least.
+const MESSAGE_BYTES: usize = 4 << 10;
+/// What is read of a link that is over: as much as kernels hold.
+const LAST_BYTES: usize = 16 << 20;
 
 struct AgentLink {
     link: Link,
@@ -56,6 +66,8 @@ pub(super) struct Server {
     links: HashMap<Token, AgentLink>,
     probes: HashMap<Token, Probe>,
     next_token: usize,
+    /// Links of which more can be read than was in their last turn. No event tells.
+    unfinished: BTreeSet<Token>,
     began: Instant,
     strangers: u64,
     /// The listener gave an error the last time.
@@ -93,6 +105,7 @@ impl Server {
             links: HashMap::new(),
             probes: HashMap::new(),
             next_token: FIRST_LINK,
+            unfinished: BTreeSet::new(),
             began: Instant::now(),
             strangers: 0,
             is_failing: false,
@@ -113,7 +126,10 @@ impl Server {
         self.carry_out();
         while !self.closing.load(Ordering::Acquire) {
             let wake = self.rules.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
-            let timeout = wake.unwrap_or(Duration::from_millis(500)).min(Duration::from_millis(500));
+            let timeout = match self.unfinished.is_empty() {
+                true => wake.unwrap_or(Duration::from_millis(500)).min(Duration::from_millis(500)),
+                false => Duration::ZERO,
+            };
             if let Err(cause) = self.poll.poll(&mut events, Some(timeout)) {
                 if cause.kind() != std::io::ErrorKind::Interrupted {
                     let error = Error::new(Code::Io, format!("the tracker's poll failed: {cause}"));
@@ -121,26 +137,49 @@ impl Server {
                     break;
                 }
             }
-            let tokens: Vec<Token> = events.iter().map(|event| event.token()).collect();
-            for token in tokens {
-                match token {
-                    WAKER => {}
-                    LISTENER => self.accept(),
-                    token if self.probes.contains_key(&token) => self.probed(token),
-                    token => self.serve(token),
-                }
-            }
-            while let Ok(fact) = self.facts.try_recv() {
-                self.handle(fact);
-            }
-            if self.rules.wake_at().is_some_and(|at| at <= self.now()) {
-                self.handle(Input::Wake);
-            }
-            self.deadlines();
+            self.turn(&mut events);
         }
         if !self.abandoned.load(Ordering::Acquire) {
             self.farewell();
         }
+    }
+
+    /// Does what there is to do, of each link as much as may be read in one turn.
+    fn turn(&mut self, events: &mut Events) {
+        let mut ready = std::mem::take(&mut self.unfinished);
+        let is_full = events.iter().count() == events.capacity();
+        let readable = events.iter().filter(|event| event.is_readable()).map(|event| event.token());
+        let unread: BTreeSet<Token> = readable.chain(ready.iter().copied()).collect();
+        ready.extend(events.iter().map(|event| event.token()));
+        if is_full {
+            // There may be more than it could tell: nobody is judged before that is known.
+            *events = Events::with_capacity(2 * events.capacity());
+        } else if self.rules.wake_at().is_some_and(|at| at <= self.now()) {
+            self.wake(&unread);
+        }
+        for token in ready {
+            match token {
+                WAKER => {}
+                LISTENER => self.accept(),
+                token if self.probes.contains_key(&token) => self.probed(token),
+                token => self.serve(token),
+            }
+        }
+        while let Ok(fact) = self.facts.try_recv() {
+            self.handle(fact);
+        }
+        self.deadlines();
+    }
+
+    /// Silence is judged before anything is read: reading takes time, in which others may say something. Whoever has said something
+    /// by now, read or not, isn't silent.
+    fn wake(&mut self, unread: &BTreeSet<Token>) {
+        let now = self.now();
+        for token in unread.iter().filter(|token| self.links.get(token).is_some_and(|agent| agent.established)) {
+            self.rules.handle(Input::Heard { link: token.0 as u64 }, now);
+        }
+        self.rules.handle(Input::Wake, now);
+        self.carry_out();
     }
 
     fn handle(&mut self, input: Input) {
@@ -181,7 +220,6 @@ impl Server {
                 }
             }
         }
-        self.flush_all();
     }
 
     /// Known before the rank hears of it: its process may end at once.
@@ -195,17 +233,23 @@ impl Server {
         }
     }
 
+    /// Sends what is queued, and what follows from links that turn out to be over.
     fn flush_all(&mut self) {
-        let mut broken = Vec::new();
-        for (token, agent) in &mut self.links {
-            match agent.link.flush() {
-                Ok(Flushed::Done) if agent.closing => broken.push((*token, "closed by the tracker".to_string())),
-                Ok(_) => {}
-                Err(cause) => broken.push((*token, cause.to_string())),
+        loop {
+            let mut broken = Vec::new();
+            for (token, agent) in &mut self.links {
+                match agent.link.flush() {
+                    Ok(Flushed::Done) if agent.closing => broken.push((*token, "closed by the tracker".to_string())),
+                    Ok(_) => {}
+                    Err(cause) => broken.push((*token, cause.to_string())),
+                }
             }
-        }
-        for (token, reason) in broken {
-            self.closed(token, reason);
+            if broken.is_empty() {
+                return;
+            }
+            for (token, reason) in broken {
+                self.closed(token, reason);
+            }
         }
     }
 
@@ -247,8 +291,14 @@ impl Server {
         }
     }
 
+    /// Reads what is there, at most as much as may be read in one turn.
     fn serve(&mut self, token: Token) {
+        let mut read = 0;
         while let Some(agent) = self.links.get_mut(&token) {
+            if read >= TURN_BYTES {
+                self.unfinished.insert(token);
+                return;
+            }
             match agent.link.receive() {
                 Ok(Received::Pending) => break,
                 Ok(Received::Hello(hello)) if hello.purpose == Purpose::Tracker => {
@@ -262,10 +312,13 @@ impl Server {
                     ));
                     agent.closing = true;
                 }
-                Ok(Received::Frame(_, payload)) => match wire::decode::<AgentMessage>(&payload) {
-                    Ok(message) => self.handle(Input::Message { link: token.0 as u64, message }),
-                    Err(error) => return self.closed(token, error.message),
-                },
+                Ok(Received::Frame(_, payload)) => {
+                    read += payload.len().max(MESSAGE_BYTES);
+                    match wire::decode::<AgentMessage>(&payload) {
+                        Ok(message) => self.handle(Input::Message { link: token.0 as u64, message }),
+                        Err(error) => return self.closed(token, error.message),
+                    }
+                }
                 Ok(Received::Established | Received::Refused(_)) => {
                     return self.closed(token, "spoke as if the tracker had connected to it".into())
                 }
@@ -300,8 +353,10 @@ impl Server {
             log::debug!("[job {}] an agent's connection ended: {reason}", self.job);
             // A process that is killed resets its connections, and writing fails before its last words are read.
             let mut last_words = Vec::new();
-            while !agent.closing {
+            let mut read = 0;
+            while !agent.closing && read < LAST_BYTES {
                 let Ok(Received::Frame(_, payload)) = agent.link.receive() else { break };
+                read += HEADER_BYTES + payload.len();
                 last_words.extend(wire::decode::<AgentMessage>(&payload));
             }
             for message in last_words {

@@ -55,6 +55,7 @@ impl Ranks {
             deaths_limit: 20,
             deaths_setting: "test.maxFailures".into(),
             faults,
+            wants_result: false,
         };
         let tracker = TrackerServer::start(TrackerServerConfig {
             job,

@@ -164,6 +164,7 @@ impl World {
             deaths_limit: 4,
             deaths_setting: "test.maxFailures".into(),
             faults: Vec::new(),
+            wants_result: true,
         };
         change(&mut rules);
         let tracker = TrackerServer::start(TrackerServerConfig {

@@ -32,6 +32,7 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
         deaths_limit: 1,
         deaths_setting: "a benchmark's".into(),
         faults: Vec::new(),
+        wants_result: false,
     };
     let (secret_too, ports) = (secret.clone(), PortRange::EPHEMERAL);
     let tracker =

@@ -97,6 +97,7 @@ impl Job {
             deaths_limit: 20,
             deaths_setting: "a setting".into(),
             faults: Vec::new(),
+            wants_result: false,
         };
         let tracker = TrackerServer::start(TrackerServerConfig {
             job: JobId(number.to_be_bytes()),

@@ -47,6 +47,7 @@ impl JobTracker {
             deaths_limit: u32::MAX,
             deaths_setting: "--restarts".into(),
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
+            wants_result: false,
         };
         let listen = IpAddr::from([127, 0, 0, 1]);
         let ports = PortRange::EPHEMERAL;

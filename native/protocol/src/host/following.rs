@@ -23,8 +23,9 @@ impl Host {
                 let reason = format!("it is life {epoch} of the tracker, but life {known} has followed it");
                 self.outputs.push_back(Output::LeaveTracker { reason });
             }
-            TrackerMessage::Registered { timing, epoch } => {
+            TrackerMessage::Registered { timing, epoch, wants_result } => {
                 self.epoch = epoch;
+                self.wants_result = wants_result;
                 self.timing = Some(timing);
                 self.heartbeat_at = self.now;
             }

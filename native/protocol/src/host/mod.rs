@@ -111,7 +111,7 @@ pub enum Input {
         local: Option<Vec<u8>>,
     },
     /// A task is done; the result's bytes, if it is rank 0's, have been handed to the driver of this struct, which sends
-    /// them as `ResultPart`s before the `Finish`.
+    /// them as `ResultPart`s before the `Finish`, if they are wanted ([`Host::wants_result`]).
     Finish {
         /** Who. */
         rank: Rank,
@@ -411,6 +411,8 @@ pub struct Host {
     down_reason: String,
     /// From the first registration on.
     timing: Option<Timing>,
+    /// The tracker asks for rank 0's result.
+    wants_result: bool,
     heartbeat_at: Millis,
     heartbeat_sequence: u64,
     members: Vec<Member>,
@@ -450,6 +452,7 @@ impl Host {
             down_since: now,
             down_reason: "no connection was made yet".into(),
             timing: None,
+            wants_result: false,
             heartbeat_at: now,
             heartbeat_sequence: 0,
             members: Vec::new(),
@@ -548,6 +551,11 @@ impl Host {
     /// Whether the tracker has told the job's end, good or bad.
     pub fn job_is_over(&self) -> bool {
         self.ended.is_some()
+    }
+
+    /// Whether the tracker asks for rank 0's result: known from the first registration on.
+    pub fn wants_result(&self) -> bool {
+        self.wants_result
     }
 
     /// Name of its host.

@@ -1,6 +1,6 @@
 //! Agents: registered, heard of, silent, gone.
 
-use super::{Output, State, Tracker};
+use super::{Output, State, Tracker, TrackerConfig};
 use crate::event::Event;
 use crate::ids::{AgentId, Checkpoint, Incarnation, Millis, Position, Rank, Version};
 use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
@@ -78,7 +78,8 @@ impl Tracker {
             held: standing.held,
         };
         self.agents.insert(agent, record);
-        let registered = TrackerMessage::Registered { epoch: self.config.epoch, timing: self.config.timing };
+        let TrackerConfig { epoch, timing, wants_result, .. } = self.config;
+        let registered = TrackerMessage::Registered { epoch, timing, wants_result };
         self.send_link(link, registered);
         if let Some(over) = self.over.clone() {
             self.send_link(link, TrackerMessage::Ended(over));
@@ -153,6 +154,14 @@ impl Tracker {
             self.view_has_to_name(agent);
             self.tell_state(agent);
             self.admit_late(agent);
+        }
+    }
+
+    /// Bytes of an agent have come that aren't handed in yet. One that is lost counts again when it says something.
+    pub(super) fn heard_of(&mut self, link: u64) {
+        let agent = self.links.get(&link).and_then(|agent| self.agents.get_mut(agent));
+        if let Some(record) = agent {
+            record.heard = self.now;
         }
     }
 
@@ -231,16 +240,30 @@ impl Tracker {
         }
     }
 
-    /// Declares those lost who were silent for too long, and probes again where a connection broke.
+    /// Probes again where a connection broke.
+    pub(super) fn probe_again(&mut self) {
+        if self.over.is_some() {
+            return;
+        }
+        for (agent, record) in self.agents.iter_mut().filter(|(_, record)| record.counts()) {
+            let due = record.broken.as_mut().filter(|broken| broken.probe_at.is_some_and(|at| at <= self.now));
+            if let Some(broken) = due {
+                broken.probe_at = None;
+                self.outputs.push_back(Output::Probe { agent: *agent, address: record.address });
+            }
+        }
+    }
+
+    /// Declares those lost who were silent for too long.
     pub(super) fn judge_silence(&mut self) {
         if self.over.is_some() {
             return;
         }
         let limit = self.config.timing.lost_after_millis;
         let now = self.now;
+        self.judges_at = now.plus(self.config.timing.heartbeat_millis);
         let mut late = Vec::new();
-        let mut probes = Vec::new();
-        for (id, agent) in self.agents.iter_mut().filter(|(_, agent)| agent.counts()) {
+        for (id, agent) in self.agents.iter().filter(|(_, agent)| agent.counts()) {
             let silence = now.since(agent.heard);
             if silence >= limit {
                 let what = match &agent.broken {
@@ -248,14 +271,8 @@ impl Tracker {
                     None => "it gave no sign of life for".into(),
                 };
                 late.push((*id, format!("{what} {silence} ms, {limit} ms are allowed")));
-            } else if let Some(broken) = agent.broken.as_mut() {
-                if broken.probe_at.is_some_and(|at| at <= now) {
-                    broken.probe_at = None;
-                    probes.push(Output::Probe { agent: *id, address: agent.address });
-                }
             }
         }
-        self.outputs.extend(probes);
         for (agent, reason) in late {
             // It may only be frozen: then nobody else ends its process.
             self.agent_gone(agent, &reason, true);

@@ -14,7 +14,8 @@ const RESULT_LIMIT: u64 = 4 << 30;
 
 impl Tracker {
     pub(super) fn result_part(&mut self, rank: Rank, incarnation: Incarnation, offset: u64, total: u64, bytes: &[u8]) {
-        if self.over.is_some() || rank != Rank(0) || !self.is_current(rank, incarnation) {
+        let is_wanted = self.config.wants_result && rank == Rank(0);
+        if self.over.is_some() || !is_wanted || !self.is_current(rank, incarnation) {
             return;
         }
         if offset == 0 {

@@ -39,6 +39,8 @@ pub struct TrackerConfig {
     pub deaths_setting: String,
     /// Rules for tests and the demo.
     pub faults: Vec<FaultRule>,
+    /// Whether the owner asks for rank 0's result. Otherwise only the model's digest is told.
+    pub wants_result: bool,
 }
 
 /// One thing that happened to the tracker. `link` is the driver's number of a connection.
@@ -98,7 +100,13 @@ pub enum Input {
         /** Why. */
         error: Error,
     },
-    /// The time asked for has come.
+    /// Bytes have come over a connection, maybe only a part of a message: whoever sends them isn't silent.
+    Heard {
+        /** Over which connection. */
+        link: u64,
+    },
+    /// The time asked for has come. Silence is judged now, and only now: whoever has sent anything that wasn't handed in yet has
+    /// to be told of by `Heard` before.
     Wake,
 }
 
@@ -153,7 +161,8 @@ pub struct JobResult {
 }
 
 /// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`] until `None`, then
-/// sleep until [`Tracker::wake_at`] or the next input. Read what connections have before a `Wake`: silence is judged by it.
+/// sleep until [`Tracker::wake_at`] or the next input. Tell of every connection that has something unread before a `Wake`
+/// ([`Input::Heard`]): silence is judged by it.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     config: TrackerConfig,
@@ -161,6 +170,8 @@ pub struct Tracker {
     now: Millis,
     /// When the driver was asked to come back: what it is late by is no agent's silence.
     wake_at: Millis,
+    /// When silence is judged next. No message puts it off.
+    judges_at: Millis,
     generation: Generation,
     chain: Chain,
     agents: BTreeMap<AgentId, AgentRecord>,
@@ -216,6 +227,7 @@ impl Tracker {
             began: now,
             now,
             wake_at,
+            judges_at: wake_at,
             generation,
             chain: Chain::default(),
             agents: BTreeMap::new(),
@@ -257,9 +269,10 @@ impl Tracker {
             Input::RankEnded { rank } => self.rank_ended(rank),
             Input::Resume { branches, version } => self.resume(branches, version),
             Input::Cancel { error } => self.fail(error),
-            Input::Wake => {}
+            Input::Heard { link } => self.heard_of(link),
+            Input::Wake => self.judge_silence(),
         }
-        self.judge_silence();
+        self.probe_again();
         self.tell_of_broken_links();
         self.judge_missing_members();
         self.advance();
@@ -297,15 +310,16 @@ impl Tracker {
             for seat in &mut self.seats {
                 seat.waits_since = seat.waits_since.plus(stall).min(now);
             }
+            // That time is counted once, however many messages come before the next look.
+            self.judges_at = self.judges_at.max(now);
         }
     }
 
-    /// Nothing but a probe has to happen earlier than in a heartbeat's time, but waking that often bounds how long the
+    /// Nothing but a probe has to happen earlier than silence is judged: every heartbeat's time, which bounds how long the
     /// tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
-        let heartbeat = self.now.plus(self.config.timing.heartbeat_millis);
         let until = self.takeover.as_ref().and_then(|takeover| takeover.until(self.now));
-        let latest = until.map_or(heartbeat, |until| until.min(heartbeat));
+        let latest = until.map_or(self.judges_at, |until| until.min(self.judges_at));
         self.next_probe().map_or(latest, |probe| probe.min(latest))
     }
 

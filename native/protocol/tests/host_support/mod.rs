@@ -128,7 +128,7 @@ impl Desk {
     pub fn connected() -> Self {
         let mut desk = Desk::new();
         desk.input(Input::TrackerUp);
-        desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING });
+        desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
         desk
     }
 

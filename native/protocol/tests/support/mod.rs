@@ -26,6 +26,7 @@ pub fn config(world: u32) -> TrackerConfig {
         deaths_limit: 3,
         deaths_setting: "spark.task.maxFailures".into(),
         faults: Vec::new(),
+        wants_result: true,
     }
 }
 

@@ -98,6 +98,7 @@ impl World {
             deaths_limit: 1000,
             deaths_setting: "the limit".into(),
             faults: Vec::new(),
+            wants_result: false,
         };
         let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
         let told = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);

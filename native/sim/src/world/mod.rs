@@ -173,6 +173,7 @@ fn tracker_config(scenario: &Scenario, epoch: u32) -> TrackerConfig {
         deaths_limit: scenario.deaths_limit,
         deaths_setting: "the limit".into(),
         faults: Vec::new(),
+        wants_result: true,
     }
 }
 

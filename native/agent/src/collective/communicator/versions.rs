@@ -218,7 +218,7 @@ impl Communicator {
     }
 
     /// The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the
-    /// job's result.
+    /// job's result, if somebody at the driver asks for it; `rejoin run` doesn't.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
@@ -235,7 +235,8 @@ impl Communicator {
         self.calls.log.step(self.member(), self.version(), "finish");
         let ended = self.calls.end();
         ended.map_err(|error| self.fails(error))?;
-        let result = (self.rank() == Rank(0)).then(|| Bytes::copy_from_slice(model));
+        let is_wanted = self.rank() == Rank(0) && self.agent.wants_result();
+        let result = is_wanted.then(|| Bytes::copy_from_slice(model));
         let rounds = self.version().0;
         if !self.agent.is_kept_within(self.limits.finish) {
             log::warn!("rank {} ends while a durable checkpoint is still being written", self.rank());

@@ -1,0 +1,139 @@
+//! Turns of the tracker's thread, one by one, with real sockets and without its thread.
+
+use super::*;
+use crossbeam::channel::unbounded;
+use rejoin_protocol::message::{Registration, Standing, Timing, TrackerMessage};
+use rejoin_protocol::tracker::TrackerConfig;
+use rejoin_transport::{Hello, JobId, PortRange, Secret};
+use std::io::Write;
+use std::net::{IpAddr, Ipv4Addr};
+
+/// Longest wait: reached only when something is broken.
+const LIMIT: Duration = Duration::from_secs(20);
+const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+const TIMING: Timing =
+    Timing { heartbeat_millis: 20, lost_after_millis: 60, lease_millis: 60_000, members_millis: 60_000 };
+
+struct Desk {
+    server: Server,
+    events: Events,
+    told: Receiver<Told>,
+    began: Instant,
+}
+
+impl Desk {
+    fn new(timing: Timing) -> Desk {
+        let rules = TrackerConfig {
+            world: 3,
+            epoch: 1,
+            timing,
+            deaths_limit: 4,
+            deaths_setting: "test.maxFailures".into(),
+            faults: Vec::new(),
+            wants_result: false,
+        };
+        let (job, secret) = (JobId([7; 16]), Secret::new([9; 32]));
+        let (listen, ports) = (LOCALHOST, PortRange::EPHEMERAL);
+        let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
+        let ((teller, told), (_, facts)) = (unbounded(), unbounded());
+        let (outcome, closing) = (Arc::default(), Arc::default());
+        let (server, _) = Server::new(config, facts, teller, outcome, closing).unwrap();
+        Desk { server, events: Events::with_capacity(256), told, began: Instant::now() }
+    }
+
+    fn turn(&mut self) {
+        assert!(self.began.elapsed() < LIMIT, "it takes too long");
+        self.server.poll.poll(&mut self.events, Some(Duration::ZERO)).unwrap();
+        self.server.turn(&mut self.events);
+    }
+
+    /// An agent that is registered.
+    fn agent(&mut self, number: u64) -> Link {
+        let agent = AgentId(number);
+        let hello = Hello { agent, purpose: Purpose::Tracker, encrypt: true };
+        let mut link = Link::connect(self.server.address(), &self.server.keys, hello).unwrap();
+        let standing = Standing { generation: Default::default(), ranks: Vec::new(), held: Vec::new() };
+        let registration = Registration {
+            agent,
+            executor: format!("executor {number}"),
+            host: "localhost".into(),
+            address: SocketAddr::new(LOCALHOST, 1),
+            pid: 1,
+            standing,
+            terms: Vec::new(),
+            epoch: 0,
+            view: None,
+            ended: None,
+        };
+        link.send_message(&AgentMessage::Register(registration));
+        while !heard(&mut link).iter().any(|message| matches!(message, TrackerMessage::Registered { .. })) {
+            link.flush().unwrap();
+            self.turn();
+        }
+        link
+    }
+
+    fn is_lost(&self, seen: &mut Vec<AgentId>, number: u64) -> bool {
+        seen.extend(self.told.try_iter().filter_map(|told| match told {
+            Told::Event(Event::AgentLost { agent, .. }) => Some(agent),
+            _ => None,
+        }));
+        seen.contains(&AgentId(number))
+    }
+}
+
+fn heard(link: &mut Link) -> Vec<TrackerMessage> {
+    let mut all = Vec::new();
+    loop {
+        match link.receive().unwrap() {
+            Received::Frame(_, payload) => all.push(wire::decode(&payload).unwrap()),
+            Received::Established => {}
+            _ => return all,
+        }
+    }
+}
+
+fn beats(link: &mut Link, count: u64) {
+    for sequence in 0..count {
+        link.send_message(&AgentMessage::Heartbeat { sequence, ranks: Vec::new() });
+    }
+    assert_eq!(link.flush().unwrap(), Flushed::Done, "the kernel takes it");
+}
+
+#[test]
+fn of_each_link_so_much_is_read_in_a_turn_and_a_backlog_makes_nobody_else_wait() {
+    let mut desk = Desk::new(Timing { lost_after_millis: 60_000, ..TIMING });
+    let (mut one, mut other) = (desk.agent(1), desk.agent(2));
+    let in_a_turn = (TURN_BYTES / MESSAGE_BYTES) as u64;
+    beats(&mut one, 3 * in_a_turn + 1);
+    beats(&mut other, 1);
+    let (mut of_one, mut of_other, mut turns) = (0, 0, 0);
+    while of_one < 3 * in_a_turn + 1 {
+        desk.turn();
+        let came = heard(&mut one).len() as u64;
+        assert!(came <= in_a_turn, "{came} messages of one link were read in a turn");
+        of_one += came;
+        of_other += heard(&mut other).len();
+        // What has come is read at once, or is known to be there.
+        assert!(came == 0 || of_other == 1, "one was read, and the other one waits");
+        turns += usize::from(came > 0);
+    }
+    assert!(turns >= 4, "{turns}");
+}
+
+#[test]
+fn who_has_sent_a_part_of_a_message_is_not_silent_and_who_has_sent_nothing_is() {
+    let mut desk = Desk::new(TIMING);
+    let (_silent, mut slow) = (desk.agent(1), desk.agent(2));
+    // A sealed message of so many bytes, of which one comes at a time.
+    slow.socket().write_all(&u16::MAX.to_le_bytes()).unwrap();
+    let (mut lost, mut until) = (Vec::new(), None);
+    while until.is_none_or(|until| desk.server.now() < until) {
+        slow.socket().write_all(&[1]).unwrap();
+        desk.turn();
+        assert!(!desk.is_lost(&mut lost, 2), "it is taken for silent");
+        if until.is_none() && desk.is_lost(&mut lost, 1) {
+            until = Some(desk.server.now().plus(3 * TIMING.lost_after_millis));
+        }
+    }
+}

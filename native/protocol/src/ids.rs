@@ -38,6 +38,13 @@ number!(
     AgentId, u64
 );
 
+impl Version {
+    /// So many versions further.
+    pub fn plus(self, versions: u32) -> Version {
+        Version(self.0.saturating_add(versions))
+    }
+}
+
 /// Milliseconds since some fixed moment of the driver of a state machine. Only differences count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Millis(pub u64);

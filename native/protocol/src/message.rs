@@ -140,6 +140,14 @@ pub enum AgentMessage {
 pub const LOCAL_LIMIT: usize = 256 << 10;
 /// Most bytes of one [`AgentMessage::ResultPart`].
 pub const RESULT_PART_LIMIT: usize = 256 << 10;
+/// The highest version, lineage or incarnation: no job counts so far, and whatever is below can be counted on from.
+pub const COUNT_LIMIT: u32 = u32::MAX / 2;
+/// Most bytes of terms, and of any other text, which is cut. What is told to all has to fit into one frame.
+pub const TEXT_LIMIT: usize = 64 << 10;
+/// Most bytes of the name of an executor or a host.
+pub const NAME_LIMIT: usize = 1 << 10;
+/// Most lineages of a job: how often everybody went back.
+pub const LINEAGES_LIMIT: usize = 4096;
 
 /// Who an agent is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

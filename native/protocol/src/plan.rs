@@ -12,6 +12,7 @@
 
 use crate::error::{Code, Error};
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -122,7 +123,10 @@ pub enum Decision {
     Fail(Error),
 }
 
-/// Decides.
+/// A checkpoint, or the beginning, with its holders.
+type Source = (Option<Checkpoint>, Vec<AgentId>);
+
+/// Decides. The work is bounded by what is held and by how many ranks there are, whatever numbers they tell.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     if let Some(error) = contradiction(situation.held) {
         return Decision::Fail(error);
@@ -144,31 +148,28 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 fn join_the_living(situation: &Situation<'_>, fresh: &[Rank], lowest: Version, floor: Version) -> Decision {
     // Whoever dropped the logs below `floor` had proof that everybody has entered it, even if a standing is older.
     let newest = lowest.max(floor);
-    let mut version = newest;
-    let mut failure = String::new();
-    loop {
-        match source(situation, fresh, version) {
-            Ok((checkpoint, holders)) => {
-                let mut reason = format!("the lowest living position is version {newest}");
-                if version < newest {
-                    reason = format!("{reason}, but {failure}, so they start at version {version}");
-                }
-                return Decision::Start { version, checkpoint, holders, branch: false, reason };
-            }
-            Err(why) if failure.is_empty() => failure = why,
-            Err(_) => {}
+    let held = Held::of(situation);
+    // Nobody can be started at a version that nobody holds, but at the beginning.
+    let older = held.versions.iter().rev().copied().chain([Version(0)]).filter(|version| *version < newest);
+    let start =
+        |version, checkpoint, holders, reason| Decision::Start { version, checkpoint, holders, branch: false, reason };
+    let reason = format!("the lowest living position is version {newest}");
+    if let Some((checkpoint, holders)) = held.source(situation, fresh, newest) {
+        return start(newest, checkpoint, holders, reason);
+    }
+    let failure = held.why_not(situation, fresh, newest);
+    for version in older.filter(|version| *version >= floor) {
+        if let Some((checkpoint, holders)) = held.source(situation, fresh, version) {
+            let reason = format!("{reason}, but {failure}, so they start at version {version}");
+            return start(version, checkpoint, holders, reason);
         }
-        if version <= floor {
-            break;
-        }
-        version = Version(version.0 - 1);
     }
-    if newest_held(situation, fresh).is_none() && situation.highest > Version(0) {
-        return Decision::Fail(nothing_left(situation, fresh, &failure));
+    let latest = ranks(situation, |member| matches!(member, Member::Living { oldest, .. } if *oldest == floor));
+    let reason = format!("{failure}; rank {} has the logs of version {floor} and later only", list(&latest));
+    if held.newest(situation, fresh).is_none() && situation.highest > Version(0) {
+        return Decision::Fail(nothing_left(situation, fresh, &reason));
     }
-    Decision::RollBack {
-        reason: format!("{failure}; the living ranks have the logs of version {floor} and later only"),
-    }
+    Decision::RollBack { reason }
 }
 
 fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
@@ -176,7 +177,8 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
     if !vacant.is_empty() {
         return Decision::Wait { reason: format!("all ranks start together; not there yet: {}", list(&vacant)) };
     }
-    if let Some((version, checkpoint, holders)) = newest_held(situation, fresh) {
+    let held = Held::of(situation);
+    if let Some((version, checkpoint, holders)) = held.newest(situation, fresh) {
         let reason = match checkpoint {
             Some(checkpoint) => format!(
                 "no rank was left in training; version {version} (round {}) is the newest that is held whole, by {} agents",
@@ -188,10 +190,7 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
         return Decision::Start { version, checkpoint, holders, branch: true, reason };
     }
     if situation.highest > Version(0) {
-        let held = situation.held.iter().map(|(_, held)| held);
-        let newest =
-            held.filter(|held| held.owner.is_none() && situation.chain.has(held)).map(|held| held.version).max();
-        let why = newest.and_then(|version| source(situation, fresh, version).err());
+        let why = held.versions.last().map(|version| held.why_not(situation, fresh, *version));
         let why = why.unwrap_or_else(|| "no agent holds a usable checkpoint".into());
         return Decision::Fail(nothing_left(situation, fresh, &why));
     }
@@ -209,62 +208,96 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
     }
 }
 
-/// The checkpoint that begins `version`, with its holders; or why nobody can start there.
-fn source(
-    situation: &Situation<'_>,
-    fresh: &[Rank],
-    version: Version,
-) -> Result<(Option<Checkpoint>, Vec<AgentId>), String> {
-    if version == Version(0) {
-        return Ok((None, Vec::new()));
+/// What is held of the line that is trained, by version.
+struct Held<'a> {
+    by_version: BTreeMap<Version, HeldVersion<'a>>,
+    /// Of which somebody holds the model that is the same at all ranks, the oldest first.
+    versions: Vec<Version>,
+}
+
+#[derive(Default)]
+struct HeldVersion<'a> {
+    common: Vec<(AgentId, &'a Checkpoint)>,
+    /// Whose own models.
+    owners: BTreeSet<Rank>,
+}
+
+impl<'a> Held<'a> {
+    fn of(situation: &Situation<'a>) -> Held<'a> {
+        let mut by_version: BTreeMap<Version, HeldVersion<'a>> = BTreeMap::new();
+        let mut lineages: BTreeMap<Version, Lineage> = BTreeMap::new();
+        for (agent, held) in situation.held {
+            let lineage = lineages.entry(held.version).or_insert_with(|| situation.chain.origin(held.version).lineage);
+            if *lineage == held.lineage {
+                let there = by_version.entry(held.version).or_default();
+                match held.owner {
+                    Some(owner) => drop(there.owners.insert(owner)),
+                    None => there.common.push((*agent, held)),
+                }
+            }
+        }
+        let common = by_version.iter().filter(|(_, there)| !there.common.is_empty());
+        let versions = common.map(|(version, _)| *version).collect();
+        Held { by_version, versions }
     }
-    let origin = situation.chain.origin(version);
-    let of = |owner: Option<Rank>| {
-        let name = (origin.lineage, origin.version, owner);
-        situation.held.iter().filter(move |(_, held)| held.name() == name)
-    };
-    let holders = || of(None);
-    // One whose bytes are made already tells its digest.
-    let Some((_, checkpoint)) = holders().find(|(_, held)| held.is_made()).or_else(|| holders().next()) else {
-        return Err(format!("no agent that is connected holds version {version}"));
-    };
-    let lacking = fresh.iter().filter(|rank| match situation.locals.get(rank.0 as usize) {
-        _ if checkpoint.has_own => of(Some(**rank)).next().is_none(),
-        Some(Some(kept)) => !kept.contains(&origin),
-        _ => false,
-    });
-    let lacking: Vec<Rank> = lacking.copied().collect();
-    if !lacking.is_empty() {
+
+    fn at(&self, version: Version) -> &[(AgentId, &'a Checkpoint)] {
+        self.by_version.get(&version).map(|there| &there.common[..]).unwrap_or_default()
+    }
+
+    /// One whose bytes are made already tells its digest.
+    fn checkpoint(&self, version: Version) -> Option<&'a Checkpoint> {
+        let common = self.at(version);
+        common.iter().find(|(_, held)| held.is_made()).or_else(|| common.first()).map(|(_, held)| *held)
+    }
+
+    /// Whether this rank's own state as of the version is there, if it has any.
+    fn has_own(&self, situation: &Situation<'_>, rank: Rank, checkpoint: &Checkpoint) -> bool {
+        let version = checkpoint.version;
+        match situation.locals.get(rank.0 as usize) {
+            _ if checkpoint.has_own => self.by_version.get(&version).is_some_and(|there| there.owners.contains(&rank)),
+            Some(Some(kept)) => kept.contains(&Position { lineage: checkpoint.lineage, version }),
+            _ => true,
+        }
+    }
+
+    /// The checkpoint that begins `version`, with its holders, if all of these can start there.
+    fn source(&self, situation: &Situation<'_>, fresh: &[Rank], version: Version) -> Option<Source> {
+        if version == Version(0) {
+            return Some((None, Vec::new()));
+        }
+        let checkpoint = self.checkpoint(version)?;
+        let is_whole = fresh.iter().all(|rank| self.has_own(situation, *rank, checkpoint));
+        is_whole.then(|| (Some(*checkpoint), self.at(version).iter().map(|(agent, _)| *agent).collect()))
+    }
+
+    /// Why they can't start there.
+    fn why_not(&self, situation: &Situation<'_>, fresh: &[Rank], version: Version) -> String {
+        let Some(checkpoint) = self.checkpoint(version) else {
+            return format!("no agent that is connected holds version {version}");
+        };
+        let lacking = fresh.iter().filter(|rank| !self.has_own(situation, **rank, checkpoint));
+        let lacking: Vec<Rank> = lacking.copied().collect();
         let (ranks, what) = (list(&lacking), if checkpoint.has_own { "model" } else { "state" });
         let mut text = format!("the own {what} of rank {ranks} as of version {version} is lost");
         if checkpoint.has_own {
             text.push_str(": whoever held it or a copy of it is gone");
         }
-        return Err(text);
+        text
     }
-    Ok((Some(*checkpoint), holders().map(|(agent, _)| *agent).collect()))
-}
 
-/// The newest version at which all of them could be started. The beginning counts when no more than version 1 is lost by
-/// it.
-fn newest_held(situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Option<Checkpoint>, Vec<AgentId>)> {
-    // In a restart of everybody those who live now start again too.
-    let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
-    let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
-    let mut versions: Vec<Version> = situation
-        .held
-        .iter()
-        .filter(|(_, held)| held.owner.is_none() && situation.chain.has(held))
-        .map(|(_, held)| held.version)
-        .collect();
-    versions.sort_unstable();
-    versions.dedup();
-    if !versions.is_empty() && situation.highest <= Version(1) {
-        versions.insert(0, Version(0));
+    /// The newest version at which all of them could be started. The beginning counts when no more than version 1 is lost by
+    /// it.
+    fn newest(&self, situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Option<Checkpoint>, Vec<AgentId>)> {
+        // In a restart of everybody those who live now start again too.
+        let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
+        let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
+        let is_little_lost = !self.versions.is_empty() && situation.highest <= Version(1);
+        let beginning = is_little_lost.then_some(Version(0));
+        self.versions.iter().rev().copied().chain(beginning).find_map(|version| {
+            self.source(situation, whom, version).map(|(checkpoint, holders)| (version, checkpoint, holders))
+        })
     }
-    versions.into_iter().rev().find_map(|version| {
-        source(situation, whom, version).ok().map(|(checkpoint, holders)| (version, checkpoint, holders))
-    })
 }
 
 fn contradiction(held: &[(AgentId, Checkpoint)]) -> Option<Error> {

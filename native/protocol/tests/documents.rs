@@ -1,7 +1,7 @@
 //! The documents say what the code says: codes of errors, numbers of the wire.
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::message::{LOCAL_LIMIT, RESULT_PART_LIMIT};
+use rejoin_protocol::message::{COUNT_LIMIT, LINEAGES_LIMIT, LOCAL_LIMIT, NAME_LIMIT, RESULT_PART_LIMIT, TEXT_LIMIT};
 use rejoin_protocol::wire::{Kind, HEADER_BYTES, PAYLOAD_LIMIT, WIRE_VERSION};
 
 fn document(name: &str) -> String {
@@ -39,6 +39,9 @@ fn the_protocols_numbers_are_those_of_the_code() {
         format!("at most **{PAYLOAD_LIMIT}** bytes of payload"),
         format!("`Local` at most **{LOCAL_LIMIT}**"),
         format!("`ResultPart` at most **{RESULT_PART_LIMIT}**"),
+        format!("a version, lineage or incarnation above **{COUNT_LIMIT}**"),
+        format!("of more than **{LINEAGES_LIMIT}** lineages"),
+        format!("names of more than **{NAME_LIMIT}** bytes, terms of more than **{TEXT_LIMIT}**"),
     ] {
         assert!(text.contains(&said), "docs/protocol.md doesn't say `{said}`");
     }

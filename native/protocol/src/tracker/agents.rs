@@ -53,7 +53,7 @@ impl Tracker {
         let newest = view.as_ref().map_or(standing.generation, |view| view.generation.max(standing.generation));
         let epoch = epoch.max(newest.epoch);
         if epoch > self.config.epoch {
-            return self.superseded(link, epoch);
+            return self.superseded(link, &executor, epoch);
         }
         let known = self.agents.get(&agent);
         let unnamed = known.is_none_or(|known| known.lost) && !standing.held.is_empty();
@@ -68,7 +68,7 @@ impl Tracker {
         self.late_joins.retain(|(late, ..)| *late != agent);
         self.links.insert(link, agent);
         let record = AgentRecord {
-            executor,
+            executor: executor.clone(),
             host,
             address,
             link: Some(link),
@@ -89,7 +89,7 @@ impl Tracker {
             self.send_link(link, TrackerMessage::Faults(self.config.faults.clone()));
         }
         if let Some(outcome) = ended {
-            return self.ended_before(*outcome);
+            return self.ended_before(&executor, *outcome);
         }
         if self.takeover.is_some() {
             self.adopt(agent, view.map(|view| *view), &standing.ranks);
@@ -279,7 +279,7 @@ impl Tracker {
         }
     }
 
-    fn agent_gone(&mut self, agent: AgentId, reason: &str, kill: bool) {
+    pub(super) fn agent_gone(&mut self, agent: AgentId, reason: &str, kill: bool) {
         if self.over.is_some() {
             return;
         }

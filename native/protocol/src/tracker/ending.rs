@@ -1,11 +1,12 @@
 //! The end: reports of finished ranks, rank 0's result, and errors that end the job.
 
+use super::door::cut;
 use super::seats::SeatRecord;
 use super::{JobResult, Output, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{Incarnation, Rank};
-use crate::message::{TrackerMessage, RESULT_PART_LIMIT};
+use crate::message::{TrackerMessage, RESULT_PART_LIMIT, TEXT_LIMIT};
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -32,8 +33,9 @@ impl Tracker {
             let error = Error::new(
                 Code::Internal,
                 format!(
-                    "rank 0 sent bytes {offset}.. of a result of {total}, but {} of {} were there (at most {RESULT_LIMIT} \
+                    "{} sent bytes {offset}.. of a result of {total}, but {} of {} were there (at most {RESULT_LIMIT} \
                      bytes, {RESULT_PART_LIMIT} at a time)",
+                    self.who(rank),
                     self.result.len(),
                     self.result_total
                 ),
@@ -56,7 +58,12 @@ impl Tracker {
         if rank == Rank(0) && (self.result.len() as u64) < self.result_total {
             let error = Error::new(
                 Code::Internal,
-                format!("rank 0 finished with {} of {} bytes of its result", self.result.len(), self.result_total),
+                format!(
+                    "{} finished with {} of {} bytes of its result",
+                    self.who(rank),
+                    self.result.len(),
+                    self.result_total
+                ),
             );
             self.fail(error);
             return;
@@ -168,10 +175,12 @@ impl Tracker {
     }
 
     /// The job is over with an error; nothing changes that.
-    pub(super) fn fail(&mut self, error: Error) {
+    pub(super) fn fail(&mut self, mut error: Error) {
         if self.over.is_some() {
             return;
         }
+        // It has to reach everybody.
+        cut(&mut error.message, 4 * TEXT_LIMIT);
         self.over = Some(Err(error.clone()));
         self.changed = None;
         self.missing_standings.clear();

@@ -2,7 +2,7 @@
 
 use crate::ids::{Checkpoint, Rank, Version};
 use crate::plan::list;
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -70,12 +70,11 @@ fn what(held: &[Checkpoint]) -> String {
     common.sort_unstable();
     common.dedup();
     let mut parts: Vec<String> = common.iter().map(|version| format!("version {version}")).collect();
-    let mut of: Vec<Version> = held.iter().filter(|held| held.owner.is_some()).map(|held| held.version).collect();
-    of.sort_unstable();
-    of.dedup();
-    for version in of {
-        let own = held.iter().filter(|held| held.version == version).filter_map(|held| held.owner);
-        let mut ranks: Vec<Rank> = own.collect();
+    let mut own: BTreeMap<Version, Vec<Rank>> = BTreeMap::new();
+    for (version, owner) in held.iter().filter_map(|held| Some((held.version, held.owner?))) {
+        own.entry(version).or_default().push(owner);
+    }
+    for (version, mut ranks) in own {
         ranks.sort_unstable();
         parts.push(format!("the own model of rank {} as of version {version}", list(&ranks)));
     }

@@ -1,11 +1,12 @@
 //! Who has a seat: joins, losses, fencing, broken links.
 
+use super::door::terms_fit;
 use super::seats::{outdated, Death};
 use super::{Output, State, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::{self, Hook};
-use crate::ids::{AgentId, Attempt, Generation, Incarnation, Millis, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Generation, Incarnation, Millis, Position, Rank};
 use crate::message::TrackerMessage;
 use crate::plan::list;
 use alloc::collections::BTreeMap;
@@ -70,6 +71,11 @@ impl Tracker {
                 format!("rank {rank} asked to join a job of {world} ranks; 0 to {} are expected", world - 1),
             ));
         };
+        if !terms_fit(&terms) {
+            let text =
+                format!("rank {rank} comes with terms of {} bytes, which are too long to be told to all", terms.len());
+            return Err(Error::new(Code::BadArgument, text));
+        }
         if let Some(agreed) = self.terms.as_ref().filter(|agreed| **agreed != terms) {
             return Err(Error::new(
                 Code::Incompatible,
@@ -126,7 +132,7 @@ impl Tracker {
         let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
         let first = self.first_incarnation();
         let Some(seat) = self.seat_mut(rank) else { return };
-        let incarnation = seat.incarnation.map_or(first, |last| Incarnation(last.0 + 1).max(first));
+        let incarnation = seat.incarnation.map_or(first, |last| Incarnation(last.0.saturating_add(1)).max(first));
         let vacant_millis = seat.vacant_since.take().map_or(0, |since| now.since(since));
         seat.incarnation = Some(incarnation);
         (seat.attempt, seat.was_here) = (attempt, true);
@@ -170,7 +176,7 @@ impl Tracker {
         let incarnation = seat.incarnation?;
         if seat.position().is_some() {
             // Two versions are as much as anybody can go on beyond what was known when somebody died.
-            self.ceiling = self.ceiling.map(|ceiling| Version(ceiling.0 + 2));
+            self.ceiling = self.ceiling.map(|ceiling| ceiling.plus(2));
         }
         seat.state = State::Vacant;
         seat.vacant_since = Some(now);
@@ -313,10 +319,13 @@ impl Tracker {
 
     /// A rank's own state as of a version. It may come from an incarnation that has ended since: what a rank has at a
     /// version is the same in all its incarnations.
-    pub(super) fn local(&mut self, rank: Rank, incarnation: Incarnation, at: Position, bytes: Vec<u8>) {
+    pub(super) fn local(&mut self, agent: AgentId, (rank, incarnation): End, at: Position, bytes: Vec<u8>) {
         let lowest = self.lowest().unwrap_or_default();
         let on_line = self.chain.origin(at.version) == at;
-        let known = self.seat(rank).is_some_and(|seat| seat.incarnation.is_some_and(|newest| incarnation <= newest));
+        let known = self.seat(rank).is_some_and(|seat| {
+            let was_here = seat.incarnation.is_some_and(|newest| incarnation <= newest);
+            was_here && (!seat.is(incarnation) || seat.agent == agent)
+        });
         if on_line && known && bytes.len() <= crate::message::LOCAL_LIMIT {
             if let Some(seat) = self.seat_mut(rank) {
                 seat.keep_local(at, bytes, lowest);

@@ -1,6 +1,7 @@
 //! The tracker of one job: who is alive, where newcomers start, when it is over.
 
 mod agents;
+mod door;
 mod ending;
 mod losses;
 mod membership;
@@ -325,7 +326,9 @@ impl Tracker {
 
     fn message(&mut self, link: u64, message: AgentMessage) {
         if let AgentMessage::Register(registration) = message {
-            self.register(link, registration);
+            if let Some(registration) = self.let_register(link, registration) {
+                self.register(link, registration);
+            }
             return;
         }
         let Some(agent) = self.links.get(&link).copied() else {
@@ -335,12 +338,13 @@ impl Tracker {
             return;
         };
         self.heard(agent);
+        let Some(message) = self.let_in(link, agent, message) else { return };
         match message {
             AgentMessage::Register(_) => {}
             AgentMessage::Heartbeat { sequence, ranks } => self.heartbeat(agent, sequence, &ranks),
             AgentMessage::Join { rank, attempt, terms, hook } => self.join(agent, rank, attempt, terms, hook),
             AgentMessage::Standing(standing) => self.standing(agent, standing),
-            AgentMessage::Local { rank, incarnation, at, bytes } => self.local(rank, incarnation, at, bytes),
+            AgentMessage::Local { rank, incarnation, at, bytes } => self.local(agent, (rank, incarnation), at, bytes),
             AgentMessage::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),
             AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
                 self.link_down((rank, incarnation), (peer, peer_incarnation), reason);

@@ -1,13 +1,14 @@
 //! Views, standings and plans: from a change of membership to newcomers that have a start.
 
 use super::{State, Tracker};
-use crate::error::Code;
+use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use crate::message::{Newcomer, Plan, RankStanding, RankState, Standing, TrackerMessage};
-use crate::plan::{decide, Decision, Member, Situation};
+use crate::plan::{decide, list, Decision, Member, Situation};
 use crate::view::{AgentAddress, SeatState, View};
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -173,7 +174,8 @@ impl Tracker {
         });
         match decision {
             Decision::Wait { reason } => self.plan_for_collectives(reason),
-            Decision::Fail(mut error) => {
+            Decision::Fail(error) => {
+                let mut error = self.with_executors(error);
                 if let Some(losses) = self.losses.told().filter(|_| error.code == Code::Unrecoverable) {
                     error.message = format!("{}. {losses}", error.message);
                 }
@@ -210,6 +212,21 @@ impl Tracker {
                 self.send_all(&TrackerMessage::Plan(plan));
             }
         }
+    }
+
+    /// A decision names agents by their numbers; who reads the error knows executors and ranks.
+    fn with_executors(&self, error: Error) -> Error {
+        let Error { code, mut message } = error;
+        for (agent, record) in &self.agents {
+            let name = format!("agent {:016x}", agent.0);
+            if message.contains(&name) {
+                let here = self.living().filter(|(_, seat)| seat.agent == *agent);
+                let ranks: Vec<Rank> = here.map(|(rank, _)| rank).collect();
+                let whose = if ranks.is_empty() { "no rank".into() } else { format!("rank {}", list(&ranks)) };
+                message.push_str(&format!("; {name} is executor {} with {whose}", record.executor));
+            }
+        }
+        Error::new(code, message)
     }
 
     /// Nobody is to be started, but ranks whose collectives were frozen by the view wait for the table.
@@ -259,7 +276,7 @@ impl Tracker {
             self.highest = version;
             self.ceiling = None;
         } else {
-            let known = Version(self.highest.0 + 2);
+            let known = self.highest.plus(2);
             self.ceiling = Some(self.ceiling.map_or(known, |ceiling| ceiling.max(known)));
         }
     }
@@ -275,15 +292,24 @@ impl Tracker {
         let origin = self.chain.origin(version);
         let round = checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let held: Vec<(AgentId, Checkpoint)> = self.all_held();
-        let has_own = checkpoint.is_some_and(|checkpoint| checkpoint.has_own);
+        let mut owned: BTreeMap<Rank, Vec<(AgentId, Checkpoint)>> = BTreeMap::new();
+        if checkpoint.is_some_and(|checkpoint| checkpoint.has_own) {
+            let here =
+                held.into_iter().filter(|(_, held)| (held.lineage, held.version) == (origin.lineage, origin.version));
+            for (agent, held) in here {
+                if let Some(owner) = held.owner {
+                    owned.entry(owner).or_default().push((agent, held));
+                }
+            }
+        }
         let mut newcomers = Vec::new();
         for (rank, seat) in self.seats.iter_mut().enumerate() {
             let (State::Fresh, Some(incarnation)) = (&seat.state, seat.incarnation) else { continue };
             let local = seat.local(origin).cloned();
             let rank = Rank(rank as u32);
-            let name = (origin.lineage, origin.version, Some(rank));
-            let owns = || held.iter().filter(|(_, held)| has_own && held.name() == name);
-            let (own, own_holders) = (owns().next().map(|(_, own)| *own), owns().map(|(agent, _)| *agent).collect());
+            let owns = owned.remove(&rank).unwrap_or_default();
+            let (own, own_holders) =
+                (owns.first().map(|(_, own)| *own), owns.iter().map(|(agent, _)| *agent).collect());
             newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local });
             seat.state = State::Planned { at: version, round, oldest: version };
         }

@@ -9,6 +9,9 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+/// Most versions of which a rank's own state is kept: many more than ranks can be apart that depend on each other.
+const LOCALS_LIMIT: usize = 64;
+
 /// How far the incarnation in a seat is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
@@ -118,6 +121,9 @@ impl SeatRecord {
         // Everybody may go back to what is held, which is at least the version below the lowest position.
         let floor = lowest.0.saturating_sub(1);
         locals.retain(|kept, _| kept.version.0 >= floor);
+        while locals.len() > LOCALS_LIMIT {
+            locals.pop_first();
+        }
     }
 
     /// The rank's own state as of this version.

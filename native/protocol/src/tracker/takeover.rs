@@ -233,7 +233,7 @@ impl Tracker {
 
     /// Whoever was left out of a view may have a newer one; here are all who were not.
     fn has_all_agents_of(&self, view: &View) -> bool {
-        view.generation.epoch + 1 == self.config.epoch
+        view.generation.epoch.checked_add(1) == Some(self.config.epoch)
             && view.agents.iter().all(|agent| self.agents.contains_key(&agent.agent))
     }
 
@@ -272,7 +272,7 @@ impl Tracker {
                 }
                 self.knows_nothing = !has_not_begun && !self.seats.iter().any(|seat| seat.position().is_some());
                 // The dead may have been further than anybody who lives.
-                self.ceiling = was_planned.then(|| Version(self.highest.0 + 2));
+                self.ceiling = was_planned.then(|| self.highest.plus(2));
             }
             None => self.knows_nothing = !some_rank_never_started,
         }
@@ -340,7 +340,7 @@ impl Tracker {
     }
 
     /// Another life of the tracker has this job already. Nothing is told to anybody: they are its agents.
-    pub(super) fn superseded(&mut self, link: u64, epoch: u32) {
+    pub(super) fn superseded(&mut self, link: u64, executor: &str, epoch: u32) {
         self.outputs.push_back(Output::Close { link });
         if self.over.is_some() {
             return;
@@ -348,7 +348,8 @@ impl Tracker {
         let error = Error::new(
             Code::BadState,
             format!(
-                "life {epoch} of the tracker has taken this job over; this is life {}, which ends",
+                "life {epoch} of the tracker has taken this job over, as executor {executor} tells; this is life {}, which \
+                 ends",
                 self.config.epoch
             ),
         );
@@ -359,7 +360,7 @@ impl Tracker {
     }
 
     /// An agent knows how the job ended, which the former life had told it.
-    pub(super) fn ended_before(&mut self, outcome: Result<u128, Error>) {
+    pub(super) fn ended_before(&mut self, executor: &str, outcome: Result<u128, Error>) {
         if self.over.is_some() {
             return;
         }
@@ -372,7 +373,12 @@ impl Tracker {
                 self.outputs.push_back(Output::Over(Ok(job)));
                 self.send_all(&crate::message::TrackerMessage::Ended(Ok(digest)));
             }
-            Err(error) => self.fail(error),
+            Err(Error { code, message }) => {
+                self.fail(Error::new(
+                    code,
+                    format!("{message} (so ended a former life of the tracker, as executor {executor} tells)"),
+                ));
+            }
         }
     }
 }

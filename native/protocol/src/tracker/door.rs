@@ -1,0 +1,270 @@
+//! What an agent may say. All that comes is looked at here before anything is done with it: an agent proves the job's secret, and may
+//! be wrong all the same.
+//!
+//! What only a rank's own agent can say counts from nobody else, and is dropped otherwise: it may come too late. What no agent
+//! says ends the agent: it is told why, and its ranks are lost with that reason.
+
+use super::{Output, Tracker};
+use crate::collective::{Extent, Heard};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::hook::Hook;
+use crate::ids::{AgentId, Checkpoint, Incarnation, Phase, Position, Rank, Version};
+use crate::message::{
+    AgentMessage, RankStanding, RankState, Registration, Standing, TrackerMessage, COUNT_LIMIT, LINEAGES_LIMIT,
+    NAME_LIMIT, TEXT_LIMIT,
+};
+use crate::view::View;
+use alloc::format;
+use alloc::string::String;
+
+/// What is wrong with a message.
+type Checked = Result<(), String>;
+
+impl Tracker {
+    /// What of a message is to be followed: nothing, if it is for the seat of somebody else, or from an agent that was turned away.
+    pub(super) fn let_in(&mut self, link: u64, agent: AgentId, mut message: AgentMessage) -> Option<AgentMessage> {
+        shorten(&mut message);
+        if let Err(mut what) = self.check(&message) {
+            cut(&mut what, NAME_LIMIT);
+            self.turn_away(link, agent, &what);
+            return None;
+        }
+        let is_its_own = speaks_for(&message).is_none_or(|(rank, incarnation)| self.sits(rank, incarnation, agent));
+        is_its_own.then_some(message)
+    }
+
+    /// A registration that no agent sends is refused, and the agent of that name, if there is one, has nothing to do with it.
+    pub(super) fn let_register(&mut self, link: u64, registration: Registration) -> Option<Registration> {
+        let what = match self.links.get(&link) {
+            Some(other) if *other != registration.agent => Err("it registered twice, under two numbers".into()),
+            _ => self.check_registration(&registration),
+        };
+        match what {
+            Ok(()) => Some(registration),
+            Err(what) => {
+                self.refuse(link, &registration.executor, &what);
+                None
+            }
+        }
+    }
+
+    fn refuse(&mut self, link: u64, executor: &str, what: &str) {
+        let mut executor = String::from(executor);
+        cut(&mut executor, NAME_LIMIT);
+        let error = Error::new(Code::Internal, format!("executor {executor} said what no agent says: {what}"));
+        self.send_link(link, TrackerMessage::Refused(error));
+        self.outputs.push_back(Output::Close { link });
+    }
+
+    fn turn_away(&mut self, link: u64, agent: AgentId, what: &str) {
+        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        self.refuse(link, &executor, what);
+        self.links.remove(&link);
+        if let Some(record) = self.agents.get_mut(&agent) {
+            record.link = None;
+        }
+        self.agent_gone(agent, &format!("it said what no agent says: {what}"), true);
+    }
+
+    fn check(&self, message: &AgentMessage) -> Checked {
+        match message {
+            AgentMessage::Heartbeat { ranks, .. } => {
+                self.check_count("ranks", ranks.len())?;
+                ranks.iter().try_for_each(|told| check_position(told.at))
+            }
+            AgentMessage::Standing(standing) => self.check_standing(standing),
+            AgentMessage::Local { at, .. } => check_position(*at),
+            AgentMessage::LinkDown { rank, peer, .. } if rank == peer => {
+                Err(format!("rank {rank} has a link with itself"))
+            }
+            AgentMessage::Happened(event) => check_event(event),
+            AgentMessage::Register(_)
+            | AgentMessage::Join { .. }
+            | AgentMessage::Leave { .. }
+            | AgentMessage::LinkDown { .. }
+            | AgentMessage::Interrupted { .. }
+            | AgentMessage::Broken { .. }
+            | AgentMessage::ResultPart { .. }
+            | AgentMessage::Finish { .. }
+            | AgentMessage::CannotShare { .. } => Ok(()),
+        }
+    }
+
+    fn check_registration(&self, registration: &Registration) -> Checked {
+        let Registration { executor, host, standing, terms, view, ended, .. } = registration;
+        if executor.len() > NAME_LIMIT || host.len() > NAME_LIMIT {
+            return Err(format!("names of {} and {} bytes", executor.len(), host.len()));
+        }
+        if ended.is_some() && self.over.is_none() && self.config.epoch == 1 {
+            return Err("the end of a job that hasn't ended".into());
+        }
+        self.check_count("terms", terms.len())?;
+        if let Some(terms) = terms.iter().find(|terms| terms.len() > TEXT_LIMIT) {
+            return Err(format!("terms of {} bytes", terms.len()));
+        }
+        view.as_ref().map_or(Ok(()), |view| self.check_view(view))?;
+        self.check_standing(standing)
+    }
+
+    fn check_view(&self, view: &View) -> Checked {
+        let View { lineage, branches, seats, terms, .. } = view;
+        if seats.len() != self.seats.len() {
+            return Err(format!("a view of {} ranks", seats.len()));
+        }
+        if branches.len() > LINEAGES_LIMIT || branches.len() as u32 != lineage.0 {
+            return Err(format!("a view of lineage {lineage} that has left {} others", branches.len()));
+        }
+        branches.iter().try_for_each(|version| check_version(*version))?;
+        seats.iter().filter_map(|seat| seat.incarnation).try_for_each(check_incarnation)?;
+        match terms {
+            Some(terms) if terms.len() > TEXT_LIMIT => Err(format!("a view with terms of {} bytes", terms.len())),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_standing(&self, standing: &Standing) -> Checked {
+        self.check_count("ranks", standing.ranks.len())?;
+        standing.ranks.iter().try_for_each(|told| self.check_rank(told))?;
+        standing.held.iter().try_for_each(|held| self.check_held(held))
+    }
+
+    fn check_rank(&self, told: &RankStanding) -> Checked {
+        let RankStanding { rank, incarnation, state, oldest, results, heard, .. } = told;
+        self.check_place(*rank)?;
+        check_incarnation(*incarnation)?;
+        if let RankState::At(at) | RankState::Finished { at, .. } = state {
+            check_position(*at)?;
+            if *oldest > at.version {
+                return Err(format!("rank {rank} is in version {} and has the logs from {oldest} on", at.version));
+            }
+        }
+        results.iter().try_for_each(|Extent { phase, .. }| check_phase(*phase))?;
+        heard.iter().try_for_each(|Heard { rank, incarnation, phase, .. }| {
+            self.check_place(*rank)?;
+            check_incarnation(*incarnation)?;
+            check_phase(*phase)
+        })
+    }
+
+    fn check_held(&self, held: &Checkpoint) -> Checked {
+        if held.version == Version(0) {
+            return Err("a checkpoint of version 0, which nobody takes".into());
+        }
+        held.owner.map_or(Ok(()), |owner| self.check_place(owner))?;
+        check_position(Position { lineage: held.lineage, version: held.version })
+    }
+
+    fn check_place(&self, rank: Rank) -> Checked {
+        match self.seat(rank) {
+            Some(_) => Ok(()),
+            None => Err(format!("something of rank {rank}, but there are {} ranks", self.seats.len())),
+        }
+    }
+
+    fn check_count(&self, of: &str, count: usize) -> Checked {
+        match count <= self.seats.len() {
+            true => Ok(()),
+            false => Err(format!("{count} {of} at once, but there are {} ranks", self.seats.len())),
+        }
+    }
+}
+
+/// The incarnation for which only its own agent can say this.
+fn speaks_for(message: &AgentMessage) -> Option<(Rank, Incarnation)> {
+    match message {
+        AgentMessage::Leave { rank, incarnation, .. }
+        | AgentMessage::LinkDown { rank, incarnation, .. }
+        | AgentMessage::Interrupted { rank, incarnation, .. }
+        | AgentMessage::Broken { rank, incarnation, .. }
+        | AgentMessage::ResultPart { rank, incarnation, .. }
+        | AgentMessage::Finish { rank, incarnation, .. }
+        | AgentMessage::CannotShare { rank, incarnation, .. }
+        | AgentMessage::Happened(Event::VersionEntered { rank, incarnation, .. }) => Some((*rank, *incarnation)),
+        AgentMessage::Register(_)
+        | AgentMessage::Heartbeat { .. }
+        | AgentMessage::Join { .. }
+        | AgentMessage::Standing(_)
+        // It may come from an incarnation that has ended since.
+        | AgentMessage::Local { .. }
+        | AgentMessage::Happened(_) => None,
+    }
+}
+
+/// Facts that an agent sees. All others are the tracker's own.
+fn check_event(event: &Event) -> Checked {
+    match event {
+        Event::VersionEntered { lineage, version, .. } => {
+            check_position(Position { lineage: *lineage, version: *version })
+        }
+        Event::Restored { .. }
+        | Event::CaughtUp { .. }
+        | Event::Spent { .. }
+        | Event::StrangerRefused { .. }
+        | Event::DurableWritten { .. }
+        | Event::DurableFailed { .. }
+        | Event::FaultFired { .. }
+        | Event::Usage { .. } => Ok(()),
+        other => Err(format!("an event that is the tracker's own: {other:?}")),
+    }
+}
+
+fn check_phase(phase: Phase) -> Checked {
+    match phase {
+        Phase::Boot => Ok(()),
+        Phase::Version(version) => check_version(version),
+    }
+}
+
+fn check_position(at: Position) -> Checked {
+    check_number("lineage", at.lineage.0)?;
+    check_version(at.version)
+}
+
+fn check_version(version: Version) -> Checked {
+    check_number("version", version.0)
+}
+
+fn check_incarnation(incarnation: Incarnation) -> Checked {
+    check_number("incarnation", incarnation.0)
+}
+
+fn check_number(what: &str, number: u32) -> Checked {
+    match number <= COUNT_LIMIT {
+        true => Ok(()),
+        false => Err(format!("{what} {number}; no job counts beyond {COUNT_LIMIT}")),
+    }
+}
+
+/// A text that is too long is of no more use than its beginning. Terms are compared, and not told in part.
+fn shorten(message: &mut AgentMessage) {
+    match message {
+        AgentMessage::Join { hook: Hook::Impossible(text), .. }
+        | AgentMessage::LinkDown { reason: text, .. }
+        | AgentMessage::Interrupted { reason: text, .. }
+        | AgentMessage::CannotShare { reason: text, .. }
+        | AgentMessage::Leave { failure: Some(Error { message: text, .. }), .. }
+        | AgentMessage::Broken { error: Error { message: text, .. }, .. } => cut(text, TEXT_LIMIT),
+        AgentMessage::Standing(standing) => {
+            for told in &mut standing.ranks {
+                if let Hook::Impossible(text) = &mut told.hook {
+                    cut(text, NAME_LIMIT);
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+pub(super) fn cut(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        let at = (0..=limit).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+        text.truncate(at);
+        text.push_str(" […]");
+    }
+}
+
+/// Whether terms are short enough to be told to all.
+pub(super) fn terms_fit(terms: &str) -> bool {
+    terms.len() <= TEXT_LIMIT
+}

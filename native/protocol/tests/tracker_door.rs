@@ -1,0 +1,504 @@
+//! What an agent may say: nonsense costs the one who says it, and nobody else.
+
+mod support;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rejoin_protocol::collective::{Extent, Heard};
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::hook::Hook;
+use rejoin_protocol::ids::*;
+use rejoin_protocol::message::*;
+use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
+use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use std::collections::BTreeMap;
+use std::sync::mpsc::{channel, RecvTimeoutError};
+use std::time::Duration;
+use support::takeover::{comes_back, former, second_life};
+use support::*;
+
+/// Longest wait for what takes milliseconds: reached only when the tracker is lost in a loop.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// Runs this to its end, or fails.
+fn ends<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = channel();
+    let thread = std::thread::spawn(move || sender.send(what()));
+    match receiver.recv_timeout(LIMIT) {
+        Ok(done) => done,
+        Err(RecvTimeoutError::Timeout) => panic!("no end after {LIMIT:?}"),
+        Err(RecvTimeoutError::Disconnected) => match thread.join() {
+            Err(panic) => std::panic::resume_unwind(panic),
+            Ok(_) => unreachable!("it has sent nothing, so it has panicked"),
+        },
+    }
+}
+
+/// Whether the agent of this link was told that what it said is nonsense, and cut off.
+fn is_turned_away(outputs: &[Output], link: u64) -> bool {
+    let refused = sent(outputs, link).into_iter().any(|message| matches!(message, TrackerMessage::Refused(_)));
+    refused && outputs.contains(&Output::Close { link })
+}
+
+#[test]
+fn only_the_agent_of_a_seat_ends_it_breaks_it_or_finishes_in_it() {
+    let (rank, incarnation) = (Rank(0), Incarnation(0));
+    let error = Error::new(Code::Mismatch, "made up");
+    let generation = Desk::trained_to(2, 3).generation();
+    let said = [
+        AgentMessage::Leave { rank, incarnation, failure: Some(error.clone()) },
+        AgentMessage::Leave { rank, incarnation, failure: None },
+        AgentMessage::Broken { rank, incarnation, error },
+        AgentMessage::Finish { rank, incarnation, rounds: 3, digest: 1 },
+        AgentMessage::ResultPart { rank, incarnation, offset: 7, total: 9, bytes: vec![1] },
+        AgentMessage::Interrupted { rank, incarnation, peer: Rank(1), generation, reason: "made up".into() },
+        AgentMessage::CannotShare { rank, incarnation, peer: Rank(1), generation, reason: "made up".into() },
+    ];
+    for message in said {
+        let mut desk = Desk::trained_to(2, 3);
+        desk.generation();
+        assert_eq!(desk.says(2, message.clone()), [], "{message:?}");
+        assert!(!desk.says(1, message.clone()).is_empty(), "{message:?}");
+    }
+}
+
+#[test]
+fn another_agents_word_on_how_far_a_rank_is_or_what_it_alone_has_does_not_count() {
+    let mut desk = Desk::trained_to(2, 3);
+    let position = Position { lineage: Lineage(0), version: Version(4) };
+    let (rank, incarnation) = (Rank(0), Incarnation(0));
+    let event = Event::VersionEntered { rank, incarnation, lineage: Lineage(0), version: Version(9), round: 9 };
+    assert_eq!(desk.says(2, AgentMessage::Happened(event)), []);
+    assert_eq!(desk.says(2, AgentMessage::Local { rank, incarnation, at: position, bytes: vec![1] }), []);
+    let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 1, ranks: Vec::new() }).to_vec();
+    let lowest = Some(Position { lineage: Lineage(0), version: Version(3) });
+    assert_eq!(sent(&outputs, 1), [&TrackerMessage::HeartbeatAck { sequence: 1, lowest }]);
+}
+
+#[test]
+fn who_counts_to_the_end_of_numbers_is_turned_away_and_the_job_goes_on_without_it() {
+    for version in [u32::MAX, u32::MAX - 1, u32::MAX / 2 + 1] {
+        let mut desk = Desk::trained_to(2, 3);
+        let outputs = desk.enters(1, 0, version);
+        assert!(is_turned_away(&outputs, 2), "{outputs:?}");
+        let reason = format!("version {version}; no job counts beyond");
+        assert!(lost(&outputs)[0].1.contains(&reason), "{:?}", lost(&outputs));
+        assert_eq!(failure(&outputs), None);
+        desk.register(12);
+        desk.joins(12, 1, attempt(1));
+        desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
+        let outputs = desk.stands(12, vec![stands(1, 1, RankState::Fresh)], Vec::new());
+        assert_eq!(plan(&outputs, 12).map(|plan| plan.newcomers[0].version), Some(Version(3)));
+    }
+}
+
+#[test]
+fn a_job_whose_only_rank_has_counted_far_is_planned_at_once() {
+    let outputs = ends(|| {
+        let mut desk = Desk::trained_to(2, 3);
+        desk.enters(0, 0, u32::MAX / 2);
+        desk.leaves(2, 1, 0, None);
+        desk.joins(2, 1, attempt(1));
+        desk.stands(
+            1,
+            vec![RankStanding { oldest: Version(0), ..stands(0, 0, at(u32::MAX / 2)) }],
+            vec![checkpoint(3)],
+        );
+        desk.stands(2, vec![stands(1, 1, RankState::Fresh)], vec![checkpoint(3)])
+    });
+    assert_eq!(plan(&outputs, 2).map(|plan| plan.newcomers[0].version), Some(Version(3)));
+}
+
+#[test]
+fn many_checkpoints_that_nobody_can_be_started_from_are_looked_through_once() {
+    let outputs = ends(|| {
+        let mut desk = Desk::trained_to(2, 3);
+        desk.enters(0, 0, u32::MAX / 2);
+        desk.leaves(2, 1, 0, None);
+        desk.joins(2, 1, attempt(1));
+        // As many as fit into a frame; of all but one the own model of rank 1 is missing.
+        let held = (4..100_000).map(|version| Checkpoint { has_own: true, ..checkpoint(version) });
+        let held: Vec<Checkpoint> = held.chain([checkpoint(3)]).collect();
+        let far = RankStanding { oldest: Version(0), ..stands(0, 0, at(u32::MAX / 2)) };
+        desk.stands(1, vec![far], held);
+        desk.stands(2, vec![stands(1, 1, RankState::Fresh)], Vec::new())
+    });
+    assert_eq!(plan(&outputs, 2).map(|plan| plan.newcomers[0].version), Some(Version(3)));
+}
+
+#[test]
+fn facts_that_are_the_trackers_own_are_no_agents_to_tell() {
+    let error = Error::new(Code::Mismatch, "made up");
+    for event in [Event::JobEnded { digest: 1, deaths: 0 }, Event::JobFailed { error }] {
+        let mut desk = Desk::trained_to(2, 3);
+        let outputs = desk.says(2, AgentMessage::Happened(event.clone())).to_vec();
+        assert!(is_turned_away(&outputs, 2) && !events(&outputs).contains(&&event), "{outputs:?}");
+    }
+}
+
+#[test]
+fn an_end_that_nobody_was_told_is_refused() {
+    let mut desk = Desk::trained_to(1, 3);
+    let ended = Some(Box::new(Ok(5)));
+    let outputs = desk
+        .says(7, AgentMessage::Register(Registration { ended, ..Desk::registration(7, Vec::new(), Vec::new()) }))
+        .to_vec();
+    assert!(is_turned_away(&outputs, 7) && failure(&outputs).is_none(), "{outputs:?}");
+    assert!(!desk.tracker.is_over());
+}
+
+#[test]
+fn a_text_without_end_is_told_in_part_and_never_within_a_letter() {
+    let mut desk = Desk::trained_to(1, 3);
+    let error = Error::new(Code::Mismatch, "ä".repeat(1 << 19));
+    let outputs = desk.says(1, AgentMessage::Broken { rank: Rank(0), incarnation: Incarnation(0), error }).to_vec();
+    let told = failure(&outputs).unwrap();
+    assert!(told.message.len() < 70_000 && told.message.contains("rank 0"), "{} bytes", told.message.len());
+
+    let mut desk = Desk::trained_to(2, 3);
+    desk.leaves(2, 1, 0, None);
+    let held = (1..100_000).map(|version| Checkpoint { owner: Some(Rank(1)), ..checkpoint(version) }).collect();
+    desk.stands(1, vec![stands(0, 0, at(3))], held);
+    desk.leaves(1, 0, 0, None);
+    desk.says(1, AgentMessage::Happened(Event::JobEnded { digest: 1, deaths: 0 }));
+    for rank in [0, 1] {
+        desk.register(rank + 11);
+        desk.joins(rank + 11, rank as u32, attempt(1));
+    }
+    desk.stands(2, Vec::new(), Vec::new());
+    desk.stands(11, vec![stands(0, 1, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(12, vec![stands(1, 1, RankState::Fresh)], Vec::new());
+    let told = failure(&outputs).unwrap();
+    assert!(told.message.len() < 300_000 && told.message.contains("exec-1"), "{} bytes", told.message.len());
+
+    let mut desk = Desk::new(1);
+    desk.register(1);
+    let join =
+        AgentMessage::Join { rank: Rank(0), attempt: attempt(0), terms: "t".repeat(1 << 20), hook: Hook::Unasked };
+    let outputs = desk.says(1, join).to_vec();
+    assert_eq!(refusal(&outputs, 1), Some(Code::BadArgument));
+}
+
+#[test]
+fn a_contradiction_names_the_executors_and_ranks_beside_the_agents() {
+    let mut desk = Desk::trained_to(3, 3);
+    desk.leaves(3, 2, 0, None);
+    desk.joins(3, 2, attempt(1));
+    desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
+    desk.stands(2, vec![stands(1, 0, at(3))], vec![Checkpoint { digest: 1, ..checkpoint(3) }]);
+    let outputs = desk.stands(3, vec![stands(2, 1, RankState::Fresh)], Vec::new());
+    let error = failure(&outputs).unwrap();
+    assert_eq!(error.code, Code::Mismatch);
+    for who in ["executor exec-1 with rank 0", "executor exec-2 with rank 1"] {
+        assert!(error.message.contains(who), "{who}: {error}");
+    }
+}
+
+/// Small numbers, which are mostly those of somebody, and the ends of all numbers.
+fn number() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => 0u32..4, 2 => 4u32..40, 1 => prop_oneof![Just(u32::MAX), Just(u32::MAX / 2), Just(1 << 31), any::<u32>()]]
+}
+
+fn position() -> impl Strategy<Value = Position> {
+    (prop_oneof![6 => Just(0u32), 1 => number()], number())
+        .prop_map(|(lineage, version)| Position { lineage: Lineage(lineage), version: Version(version) })
+}
+
+fn phase() -> impl Strategy<Value = Phase> {
+    prop_oneof![Just(Phase::Boot), number().prop_map(|version| Phase::Version(Version(version)))]
+}
+
+fn a_checkpoint() -> impl Strategy<Value = Checkpoint> {
+    (position(), option::weighted(0.3, number()), any::<bool>(), 0u64..2, any::<bool>()).prop_map(
+        |(at, owner, has_own, digest, made)| Checkpoint {
+            lineage: at.lineage,
+            owner: owner.map(Rank),
+            has_own: has_own && digest == 0,
+            length: if made { 10 } else { UNMADE },
+            digest: u128::from(digest) + u128::from(at.version.0) * 1000,
+            ..checkpoint(at.version.0)
+        },
+    )
+}
+
+fn rank_standing() -> impl Strategy<Value = RankStanding> {
+    let state = prop_oneof![
+        Just(RankState::Fresh),
+        position().prop_map(RankState::At),
+        (position(), 76u128..78).prop_map(|(at, digest)| RankState::Finished { at, digest }),
+    ];
+    let extent =
+        (phase(), number(), any::<bool>()).prop_map(|(phase, finished, ended)| Extent { phase, finished, ended });
+    let heard = (number(), number(), phase(), number()).prop_map(|(rank, incarnation, phase, seqno)| Heard {
+        rank: Rank(rank),
+        incarnation: Incarnation(incarnation),
+        phase,
+        seqno,
+        digest: 1,
+    });
+    (number(), number(), number(), state, number(), vec(extent, 0..3), vec(heard, 0..3)).prop_map(
+        |(rank, incarnation, task, state, oldest, results, heard)| RankStanding {
+            attempt: attempt(task),
+            oldest: Version(oldest),
+            results,
+            heard,
+            ..stands(rank, incarnation, state)
+        },
+    )
+}
+
+/// A generation, or the newest one.
+fn generation() -> impl Strategy<Value = Option<Generation>> {
+    option::weighted(0.2, (number(), number()).prop_map(|(epoch, number)| Generation { epoch, number }))
+}
+
+fn a_view() -> impl Strategy<Value = View> {
+    let seat =
+        (option::of(number()), option::of(0u64..5), any::<bool>()).prop_map(|(incarnation, agent, planned)| Seat {
+            incarnation: incarnation.map(Incarnation),
+            state: agent.map_or(SeatState::Vacant, |agent| SeatState::Alive { agent: AgentId(agent) }),
+            planned,
+        });
+    let agents = vec(0u64..5, 0..4);
+    (number(), number(), vec(number(), 0..3), any::<bool>(), vec(seat, 2..4), agents).prop_map(
+        |(epoch, number, branches, has_begun, seats, agents)| View {
+            generation: Generation { epoch, number },
+            lineage: Lineage(branches.len() as u32),
+            branches: branches.into_iter().map(Version).collect(),
+            has_begun,
+            terms: Some("terms".into()),
+            hooked: None,
+            seats,
+            agents: agents
+                .into_iter()
+                .map(|agent| AgentAddress {
+                    agent: AgentId(agent),
+                    address: ([127, 0, 0, 1], 1).into(),
+                    host: "h".into(),
+                })
+                .collect(),
+        },
+    )
+}
+
+fn an_error() -> impl Strategy<Value = Error> {
+    (0usize..Code::ALL.len()).prop_map(|code| Error::new(Code::ALL[code], "something"))
+}
+
+/// What is said, and the generation it names, if that isn't the newest one.
+type Said = (AgentMessage, Option<Generation>);
+
+fn a_message() -> impl Strategy<Value = Said> {
+    let who = || (number(), number()).prop_map(|(rank, incarnation)| (Rank(rank), Incarnation(incarnation)));
+    let event = prop_oneof![
+        (who(), position()).prop_map(|((rank, incarnation), at)| {
+            let Position { lineage, version } = at;
+            Event::VersionEntered { rank, incarnation, lineage, version, round: version.0 }
+        }),
+        Just(Event::JobEnded { digest: 77, deaths: 0 }),
+        (number(), who()).prop_map(|(id, (rank, incarnation))| Event::FaultFired { id, rank, incarnation }),
+    ];
+    let registration = (
+        0u64..5,
+        vec(rank_standing(), 0..3),
+        vec(a_checkpoint(), 0..4),
+        prop_oneof![6 => Just(0u32), 1 => number()],
+        option::weighted(0.3, a_view()),
+        option::weighted(0.1, prop_oneof![Just(Ok(77u128)), an_error().prop_map(Err)]),
+    )
+        .prop_map(|(agent, ranks, held, epoch, view, ended)| Registration {
+            epoch,
+            view: view.map(Box::new),
+            ended: ended.map(Box::new),
+            ..Desk::registration(agent, ranks, held)
+        });
+    let progress = (who(), position(), number()).prop_map(|((rank, incarnation), at, round)| RankProgress {
+        rank,
+        incarnation,
+        at,
+        round,
+    });
+    let message = prop_oneof![
+        2 => registration.prop_map(AgentMessage::Register),
+        1 => (any::<u64>(), vec(progress, 0..4)).prop_map(|(sequence, ranks)| AgentMessage::Heartbeat { sequence, ranks }),
+        3 => (number(), number(), number(), prop_oneof![9 => Just("terms"), 1 => Just("others")]).prop_map(
+            |(rank, stage, task, terms)| {
+                let attempt = Attempt { stage: stage / 3, task };
+                AgentMessage::Join { rank: Rank(rank), attempt, terms: terms.into(), hook: Hook::Unasked }
+            }
+        ),
+        6 => (vec(rank_standing(), 0..3), vec(a_checkpoint(), 0..5)).prop_map(|(ranks, held)| {
+            AgentMessage::Standing(Standing { generation: Generation::default(), ranks, held })
+        }),
+        1 => (who(), position(), 0usize..9)
+            .prop_map(|((rank, incarnation), at, length)| AgentMessage::Local { rank, incarnation, at, bytes: vec![0; length] }),
+        1 => (who(), option::of(an_error()))
+            .prop_map(|((rank, incarnation), failure)| AgentMessage::Leave { rank, incarnation, failure }),
+        1 => (who(), who()).prop_map(|((rank, incarnation), (peer, peer_incarnation))| {
+            AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason: "broke".into() }
+        }),
+        1 => (who(), number()).prop_map(|((rank, incarnation), peer)| {
+            let (peer, generation) = (Rank(peer), Generation::default());
+            AgentMessage::Interrupted { rank, incarnation, peer, generation, reason: "lost".into() }
+        }),
+        1 => (who(), number()).prop_map(|((rank, incarnation), peer)| {
+            let (peer, generation) = (Rank(peer), Generation::default());
+            AgentMessage::CannotShare { rank, incarnation, peer, generation, reason: "closed".into() }
+        }),
+        1 => (who(), an_error()).prop_map(|((rank, incarnation), error)| AgentMessage::Broken { rank, incarnation, error }),
+        1 => (who(), prop_oneof![Just(0u64), any::<u64>()], any::<u64>(), 0usize..9).prop_map(
+            |((rank, incarnation), offset, total, length)| AgentMessage::ResultPart {
+                rank,
+                incarnation,
+                offset,
+                total,
+                bytes: vec![0; length],
+            }
+        ),
+        1 => (who(), number(), 76u128..78)
+            .prop_map(|((rank, incarnation), rounds, digest)| AgentMessage::Finish { rank, incarnation, rounds, digest }),
+        2 => event.prop_map(AgentMessage::Happened),
+    ];
+    (message, generation())
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Says(u64, Box<Said>),
+    Closes(u64),
+    Probed(u64, bool),
+    Hears(u64),
+    TaskGone(u32, u32),
+    Passes(u64),
+}
+
+fn a_step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        20 => (1u64..5, a_message()).prop_map(|(link, said)| Step::Says(link, Box::new(said))),
+        1 => (1u64..5).prop_map(Step::Closes),
+        1 => (1u64..5, any::<bool>()).prop_map(|(agent, gone)| Step::Probed(agent, gone)),
+        1 => (1u64..6).prop_map(Step::Hears),
+        1 => (0u32..4, 0u32..4).prop_map(|(rank, task)| Step::TaskGone(rank, task)),
+        2 => prop_oneof![Just(10u64), Just(200), Just(2000)].prop_map(Step::Passes),
+    ]
+}
+
+/// A job of three ranks in one of its states.
+fn a_desk(state: usize) -> Desk {
+    match state {
+        0 => Desk::new(3),
+        1 => {
+            let mut desk = Desk::new(3);
+            desk.register(1);
+            desk.joins(1, 0, attempt(0));
+            desk
+        }
+        2 => Desk::trained_to(3, 3),
+        3 => {
+            let mut desk = Desk::trained_to(3, 3);
+            desk.leaves(3, 2, 0, None);
+            desk.joins(3, 2, attempt(1));
+            desk
+        }
+        4 => {
+            let mut desk = Desk::trained_to(3, 3);
+            desk.finishes(1, 0, 0, 3, 77);
+            desk
+        }
+        5 => second_life(3),
+        6 => {
+            let mut desk = second_life(3);
+            let view = former(4, &[Some(0), Some(0), None], &[]);
+            comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
+            desk
+        }
+        _ => Desk::with(TrackerConfig { deaths_limit: u32::MAX, wants_result: false, ..config(1) }),
+    }
+}
+
+const STATES: usize = 8;
+
+/// The newest generation that anybody was told.
+fn newest(known: Generation, outputs: &[Output]) -> Generation {
+    let told = outputs.iter().filter_map(|output| match output {
+        Output::Send { message: TrackerMessage::View(view), .. } => Some(view.generation),
+        _ => None,
+    });
+    told.max().map_or(known, |told| told.max(known))
+}
+
+fn with_generation(message: &mut AgentMessage, newest: Generation) {
+    match message {
+        AgentMessage::Standing(Standing { generation, .. })
+        | AgentMessage::Interrupted { generation, .. }
+        | AgentMessage::CannotShare { generation, .. } => *generation = newest,
+        _ => {}
+    }
+}
+
+/// Nobody who reads the error has to ask whose word it was. Two whose checkpoints contradict each other may be found by a third
+/// one's standing, and what is missing by anybody's.
+fn names(error: &Error, agent: u64) -> bool {
+    match error.code {
+        Code::Unrecoverable | Code::MembersMissing => true,
+        Code::Mismatch if error.message.contains("not deterministic") => error.message.contains("executor exec-"),
+        _ => error.message.contains(&format!("exec-{agent}")),
+    }
+}
+
+fn keeps_its_head(state: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let mut desk = a_desk(state);
+    let mut generation = match state {
+        2..=4 => desk.generation(),
+        _ => Generation::default(),
+    };
+    let mut agents: BTreeMap<u64, u64> = (1..5).map(|link| (link, link)).collect();
+    for step in steps {
+        let outputs = match step.clone() {
+            Step::Says(link, said) => {
+                let (mut message, other) = *said;
+                with_generation(&mut message, other.unwrap_or(generation));
+                let was_over = desk.tracker.is_over();
+                let outputs = desk.says(link, message.clone()).to_vec();
+                if let AgentMessage::Register(registration) = &message {
+                    if !is_turned_away(&outputs, link) {
+                        agents.insert(link, registration.agent.0);
+                    }
+                }
+                if let Some(error) = failure(&outputs) {
+                    prop_assert!(!was_over, "it ends twice: {error}");
+                    prop_assert!(names(error, agents[&link]), "{message:?} ended the job: {error}");
+                }
+                outputs
+            }
+            Step::Closes(link) => desk.input(Input::Closed { link, reason: "closed".into() }).to_vec(),
+            Step::Probed(agent, gone) => desk.input(Input::Probed { agent: AgentId(agent), gone }).to_vec(),
+            Step::Hears(link) => desk.input(Input::Heard { link }).to_vec(),
+            Step::TaskGone(rank, task) => {
+                let (rank, attempt) = (Rank(rank), attempt(task));
+                desk.input(Input::TaskGone { rank, attempt, reason: "gone".into() }).to_vec()
+            }
+            Step::Passes(millis) => desk.pass(millis),
+        };
+        generation = newest(generation, &outputs);
+        // Everybody is told something new a few times over, never as often as some number says.
+        let told = if matches!(step, Step::Passes(_)) { 400 } else { 80 };
+        prop_assert!(outputs.len() <= told, "{step:?} made {} things happen: {outputs:#?}", outputs.len());
+    }
+    Ok(())
+}
+
+#[test]
+fn whatever_an_agent_says_in_whatever_state_the_tracker_keeps_its_head() {
+    ends(|| {
+        let times = std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"));
+        let mut runner = TestRunner::new(Config { cases: 600 * times, failure_persistence: None, ..Config::default() });
+        let strategy = (0..STATES, vec(a_step(), 1..40));
+        if let Err(failed) = runner.run(&strategy, |(state, steps)| keeps_its_head(state, steps)) {
+            panic!("{failed}");
+        }
+    });
+}

@@ -21,16 +21,19 @@ fn unloaded(language: Language, work: impl Fn(&mut Communicator) -> Result<(), E
     let process = ranks.process("0").speaking(language);
     std::thread::scope(|scope| {
         let (work, process) = (&work, &process);
-        let live = move |own| {
-            let mut rank = process.join(Rank(own), attempt(0), "", limits()).unwrap().expect("the job isn't over");
+        let join = move |own| process.join(Rank(own), attempt(0), "", limits()).unwrap().expect("the job isn't over");
+        let live = move |mut rank: Communicator| {
             let error = work(&mut rank).unwrap_err();
             let again = rank.barrier().unwrap_err();
             assert_eq!(again.code, Code::BadState, "{again}");
             assert!(again.message.contains("of no more use"), "{again}");
             error
         };
-        let threads = [0, 1].map(|own| scope.spawn(move || live(own)));
-        threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
+        let joining = [0, 1].map(|own| scope.spawn(move || join(own)));
+        // The first one that is refused ends the job: by then the other one has to have joined.
+        let joined = joining.map(|thread| thread.join().expect("a rank's thread panicked"));
+        let living = joined.map(|rank| scope.spawn(move || live(rank)));
+        living.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
     })
 }
 

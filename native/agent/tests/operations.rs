@@ -322,7 +322,10 @@ fn rounds_that_are_computed_twice_are_counted_within_a_version_too() {
         };
         seen.iter().filter_map(caught_up).collect::<Vec<u32>>()
     };
-    assert_eq!(again(0), [0], "nothing of the version was computed");
+    // Nothing of the version was computed. Whoever was still on its way out of version 0 may keep the newcomer there, with both of
+    // its rounds.
+    let from_its_beginning = again(0);
+    assert!(matches!(from_its_beginning[..], [0] | [2]), "{from_its_beginning:?}");
     // All had finished the second call. Whether the third one, the last of its round, was finished by anybody who lives isn't known.
     assert_eq!(again(3), [1], "one round");
 }

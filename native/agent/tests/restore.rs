@@ -60,10 +60,11 @@ fn pace(address: SocketAddr, bytes: u64) {
 
 #[test]
 fn a_checkpoint_over_a_line_of_100_mbits_costs_its_time_and_nobody() {
+    // Before there is a job that would wait for its ranks.
+    let model = Bytes::from((0..model_bytes()).map(|place| (place * 7 + place / 256) as u8).collect::<Vec<u8>>());
     let world = World::new(3);
     let processes: Vec<Process> = (0..3).map(|rank| world.process(&rank.to_string())).collect();
-    let (length, limit) = (model_bytes(), Duration::from_secs(20 + 2 * model_bytes() as u64 / LINE));
-    let model = Bytes::from((0..length).map(|place| (place * 7 + place / 256) as u8).collect::<Vec<u8>>());
+    let (length, limit) = (model.len(), Duration::from_secs(20 + 2 * model.len() as u64 / LINE));
     let taken = checkpoint(Lineage(0), Version(1), 1, &model, false);
     together(3, |rank| {
         let process = &processes[rank as usize];

@@ -11,7 +11,7 @@ use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::transport::Secret;
 use rejoin_agent::{Agent, AgentConfig};
-use rejoin_xgboost::{BridgeConfig, HookUse, InPlace, Plane};
+use rejoin_xgboost::{BridgeConfig, HookUse, Plane};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -46,10 +46,6 @@ fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, Bridg
         spill_dir: settings.take::<PathBuf>("spill.dir", "a directory for logs")?,
         log_memory_bytes: settings.or("log.memory.bytes", bytes, 256 << 20)?,
         log_disk_bytes: settings.or("log.disk.bytes", bytes, 16 << 30)?,
-        in_place: match settings.or("inplace", "true or false", true)? {
-            true => InPlace::IfPossible,
-            false => InPlace::Never,
-        },
         ..BridgeConfig::default()
     };
     let hook = match settings.or("hook", "auto or off", "auto".to_string())?.as_str() {

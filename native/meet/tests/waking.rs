@@ -3,9 +3,9 @@
 
 mod support;
 
-use loom::sync::{Arc, Mutex};
+use loom::sync::Arc;
 use loom::thread;
-use rejoin_meet::{Doze, Mark, Numbers, Word};
+use rejoin_meet::{Doze, Numbers, Word};
 use std::sync::atomic::{AtomicBool, Ordering};
 use support::{in_every_order, Event, Futex, Long, Short};
 
@@ -73,42 +73,6 @@ fn a_thread_that_says_that_it_sleeps_only_after_its_last_look_would_be_found() {
         giver.join().unwrap();
         naps && !event.is_ready()
     }));
-}
-
-#[test]
-fn a_worker_that_waits_is_kicked_and_no_kick_keeps_it_awake_for_ever() {
-    in_every_order(3, || {
-        let shared = Arc::new((Mutex::new(0), Mark::<Long>::default(), Event::new()));
-        let bridge = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                let (state, mark, event) = &*shared;
-                for _ in 0..2 {
-                    *state.lock().unwrap() += 1;
-                    mark.kick(|| event.write());
-                }
-            })
-        };
-        let (state, mark, event) = &*shared;
-        let wait_for = |wanted: u32| loop {
-            {
-                let state = state.lock().unwrap();
-                if *state >= wanted {
-                    return;
-                }
-                mark.about_to_wait();
-            }
-            event.wait();
-            mark.is_back(true, || event.take());
-        };
-        wait_for(1);
-        wait_for(2);
-        bridge.join().unwrap();
-        // A kick that came late wakes once more, and then never again.
-        mark.about_to_wait();
-        mark.is_back(event.is_ready(), || event.take());
-        assert!(!event.is_ready());
-    });
 }
 
 /// The numbers on one board.

@@ -21,15 +21,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// Whether XGBoost's socket calls are served in place, in the thread that makes them, instead of through loopback sockets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InPlace {
-    /// Wherever the loaded library allows it.
-    IfPossible,
-    /// Never.
-    Never,
-}
-
 /// How a bridge is set up.
 #[derive(Clone, Debug)]
 pub struct BridgeConfig {
@@ -46,8 +37,6 @@ pub struct BridgeConfig {
     pub drain_timeout: Duration,
     /// How long a worker that is being freed is left alone before its connections are reset.
     pub free_delay: Duration,
-    /// Whether XGBoost's socket calls are served in place from a worker's first boundary on.
-    pub in_place: InPlace,
 }
 
 impl Default for BridgeConfig {
@@ -59,7 +48,6 @@ impl Default for BridgeConfig {
             worker_timeout: Duration::from_secs(7 * 24 * 3600),
             drain_timeout: Duration::from_secs(60),
             free_delay: Duration::from_millis(300),
-            in_place: InPlace::IfPossible,
         }
     }
 }
@@ -89,7 +77,7 @@ impl Bridge {
         let budget = Budget::new(config.spill_dir.clone(), config.log_memory_bytes, config.log_disk_bytes);
         let shared = Arc::new(Shared::new(Arc::new(budget)));
         let (commands, receiver) = unbounded();
-        let engine = Engine::new(config, &poll, waker.clone(), receiver, shared.clone()).map_err(failed)?;
+        let engine = Engine::new(config, &poll, receiver, shared.clone()).map_err(failed)?;
         let (for_thread, for_callers) = (shared.clone(), Arc::downgrade(&engine));
         let run = move || {
             // The engine goes down with a panic: its sockets close, which frees the workers, and its callers are
@@ -180,12 +168,6 @@ impl Bridge {
     pub fn failure(&self, rank: Rank, incarnation: Incarnation) -> Option<Error> {
         let failures = self.shared.failures.lock();
         failures.get(&rank).filter(|(failed, _)| *failed == incarnation).map(|(_, error)| error.clone())
-    }
-
-    /// Whether this incarnation's worker is served in place, in the thread that makes XGBoost's socket calls: from its first
-    /// version on, where the loaded library allows it and [`BridgeConfig::in_place`] doesn't forbid it.
-    pub fn is_in_place(&self, rank: Rank, incarnation: Incarnation) -> bool {
-        self.shared.in_place.lock().contains(&(rank, incarnation))
     }
 
     /// What its logs use, and may use; others may share it.

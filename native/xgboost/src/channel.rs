@@ -1,6 +1,5 @@
 //! One worker's channel to one peer: the books, the log, the worker's socket and the way to the peer.
 
-use crate::kernel;
 use crate::phase_log::{Budget, PhaseLog};
 use crate::worker_socket::{Taken, WorkerSocket};
 use bytes::Bytes;
@@ -12,7 +11,6 @@ use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Flushed, Link};
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 /// Most bytes of one frame.
@@ -69,8 +67,6 @@ pub(crate) struct PeerLink {
     writable: bool,
     /// The other end is closing: no event comes for what is still to be read.
     closing: bool,
-    /// The worker's own thread reads it.
-    pub(crate) left_to_worker: bool,
     /// The peer has told what it has.
     heard: bool,
     /// The next frame is for a phase that the worker has not entered.
@@ -80,18 +76,8 @@ pub(crate) struct PeerLink {
 impl PeerLink {
     pub(crate) fn new(link: Link, token: Token, incarnation: Incarnation) -> Self {
         let (readable, writable) = (true, true);
-        let (closing, left_to_worker, heard, parked) = Default::default();
-        PeerLink { link, token, incarnation, readable, writable, closing, left_to_worker, heard, parked }
-    }
-
-    /// The next frame is for a phase that the worker has not entered.
-    pub(crate) fn is_parked(&self) -> bool {
-        self.parked
-    }
-
-    /// The socket's descriptor.
-    pub(crate) fn descriptor(&mut self) -> RawFd {
-        kernel::descriptor(self.link.socket())
+        let (closing, heard, parked) = Default::default();
+        PeerLink { link, token, incarnation, readable, writable, closing, heard, parked }
     }
 
     pub(crate) fn ready(&mut self, readable: bool, writable: bool, closing: bool) {

@@ -38,10 +38,9 @@ mod shared;
 mod sources;
 mod story;
 #[allow(unsafe_code)]
-mod tap;
 mod topology;
 mod worker_socket;
 
-pub use bridge::{Bridge, BridgeConfig, InPlace};
+pub use bridge::{Bridge, BridgeConfig};
 pub use plane::{HookUse, Plane};
 pub use topology::WireVariant;

@@ -1,5 +1,5 @@
 //! The libraries that are loaded into this process, as the loader describes them (glibc's `dl_iterate_phdr`), and what the
-//! tap and the hook both do with them.
+//! hook does with them.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io;
@@ -13,10 +13,6 @@ const PT_GNU_RELRO: u32 = 0x6474_e552;
 pub(crate) struct Library {
     /// The loader's own name for it.
     pub(crate) name: CString,
-    /// What its addresses are counted from.
-    pub(crate) base: usize,
-    /// Addresses of its code.
-    pub(crate) code: Vec<Range<usize>>,
     /// Made read-only by the loader.
     pub(crate) sealed: Vec<Range<usize>>,
     /// Where its dynamic section is; 0 if it has none.
@@ -72,11 +68,10 @@ fn describe(name: CString, base: usize, headers: &[libc::Elf64_Phdr]) -> Library
         start..start + header.p_memsz as usize
     };
     let of_kind = |kind: u32| headers.iter().filter(move |header| header.p_type == kind);
-    let code = of_kind(libc::PT_LOAD).filter(|header| header.p_flags & libc::PF_X != 0).map(range).collect();
     let page = page_bytes();
     let sealed = of_kind(PT_GNU_RELRO).map(|header| in_whole_pages(range(header), page)).collect();
     let dynamic = of_kind(libc::PT_DYNAMIC).next().map_or(0, |header| range(header).start);
-    Library { name, base, code, sealed, dynamic }
+    Library { name, sealed, dynamic }
 }
 
 /// What the loader really seals of what it was asked to: not the last page, unless all of it. On machines with larger

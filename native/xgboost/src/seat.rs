@@ -4,7 +4,6 @@ use crate::bootstrap::Bootstrap;
 use crate::channel::{Channel, Place};
 use crate::dialogue::Dialogue;
 use crate::story::Story;
-use crate::tap::Kick;
 use crate::topology::{connected, WireVariant};
 use crossbeam::channel::Sender;
 use mio::net::{TcpListener, TcpStream};
@@ -15,7 +14,6 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::{Incarnation, Phase, Rank};
 use rejoin_transport::Link;
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 /// What a trainer's thread waits for, while its worker makes no calls.
@@ -113,8 +111,6 @@ pub(crate) struct Seat {
     pub(crate) waiting: Option<Waiting>,
     pub(crate) failure: Option<Error>,
     pub(crate) halt: Halt,
-    /// Set once the worker's calls are served in place: wakes its thread.
-    pub(crate) kick: Option<Arc<Kick>>,
     /// As last told; links and peers may come before the start.
     pub(crate) peers: Vec<PlanePeer>,
     pub(crate) early_links: Vec<(Rank, Incarnation, Link)>,
@@ -130,7 +126,6 @@ impl Seat {
             waiting: None,
             failure: None,
             halt: Halt::No,
-            kick: None,
             peers: Vec::new(),
             early_links: Vec::new(),
         }

@@ -10,7 +10,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 use rejoin_transport::Link;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::topology::WireVariant;
@@ -83,8 +83,6 @@ pub(crate) struct Shared {
     pub(crate) failures: Mutex<HashMap<Rank, (Incarnation, Error)>>,
     /// Locked while a phase is entered, so that a hold comes either before or after it.
     pub(crate) holds: Mutex<HashMap<Member, Hold>>,
-    /// Incarnations whose workers' calls are served in place.
-    pub(crate) in_place: Mutex<HashSet<Member>>,
     /// Incarnations whose worker's collectives are served by the hook.
     pub(crate) routed: Mutex<HashMap<Member, Arc<Routed>>>,
     /// Ranks that the thread serves, so that they can be told if it dies.
@@ -93,8 +91,8 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        let (reports, failures, holds, in_place, routed, members) = Default::default();
-        Shared { budget, reports, failures, holds, in_place, routed, members }
+        let (reports, failures, holds, routed, members) = Default::default();
+        Shared { budget, reports, failures, holds, routed, members }
     }
 
     /// The agent, as long as there is one.

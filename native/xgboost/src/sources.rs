@@ -55,14 +55,6 @@ impl Sources {
         self.by_token.insert(token, source);
     }
 
-    /// Listens to other events of a registered socket. Tells at once of those that are there already.
-    ///
-    /// # Errors
-    /// When the kernel doesn't take it; it is registered as before then.
-    pub(crate) fn watch(&self, socket: &mut impl Pollable, token: Token, interest: Interest) -> io::Result<()> {
-        self.registry.reregister(socket, token, interest)
-    }
-
     /// Forgets a socket.
     pub(crate) fn remove(&mut self, socket: &mut impl Pollable, token: Token) {
         self.by_token.remove(&token);

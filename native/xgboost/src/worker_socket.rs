@@ -2,7 +2,6 @@
 
 use crate::chunks::Chunks;
 use crate::kernel::{self, OwnConnections};
-use crate::tap::{Kick, Pipe};
 use bytes::{Buf, Bytes, BytesMut};
 use mio::net::TcpStream;
 use mio::Token;
@@ -10,7 +9,6 @@ use socket2::SockRef;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 /// A read into less room than this isn't worth a system call.
 const LEAST_ROOM: usize = 4 << 10;
@@ -54,8 +52,6 @@ pub(crate) struct WorkerSocket {
     buffer: BytesMut,
     /// Bytes for the worker that its socket did not take yet.
     pending: Bytes,
-    /// Set when the worker's calls are served in place: then no bytes pass through the socket.
-    pipe: Option<Pipe>,
 }
 
 impl WorkerSocket {
@@ -77,26 +73,7 @@ impl WorkerSocket {
             ended: false,
             buffer: BytesMut::new(),
             pending: Bytes::new(),
-            pipe: None,
         })
-    }
-
-    /// From now on the worker's calls are served in place. Call it when the channel is at rest. Returns the worker's end;
-    /// `None` when it isn't known.
-    pub(crate) fn tap(&mut self, kick: Arc<Kick>) -> Option<RawFd> {
-        let file = self.worker_file.filter(|file| kernel::ends_of(*file) == Some(self.ends))?;
-        self.pipe = Some(Pipe::new(kick, file));
-        Some(file)
-    }
-
-    /// The bytes between the worker's thread and the channel, if its calls are served in place.
-    pub(crate) fn pipe(&mut self) -> Option<&mut Pipe> {
-        self.pipe.as_mut()
-    }
-
-    /// Whether the worker's calls are served in place.
-    pub(crate) fn is_tapped(&self) -> bool {
-        self.pipe.is_some()
     }
 
     /// The name under which it is registered.
@@ -113,16 +90,13 @@ impl WorkerSocket {
 
     /// Whether all bytes for the worker are in its socket.
     pub(crate) fn is_free(&self) -> bool {
-        self.pending.is_empty() && !self.ended && self.pipe.as_ref().is_none_or(Pipe::has_room)
+        self.pending.is_empty() && !self.ended
     }
 
     /// Reads at most `limit` bytes, `limit` > 0, into a buffer of `chunks`.
     pub(crate) fn read(&mut self, limit: usize, chunks: &Chunks) -> Taken {
         if self.ended {
             return Taken::Ended;
-        }
-        if let Some(bytes) = self.pipe.as_mut().and_then(|pipe| pipe.take_sent(limit)) {
-            return Taken::Bytes(bytes);
         }
         if !self.readable {
             return Taken::Blocked;
@@ -134,12 +108,6 @@ impl WorkerSocket {
         loop {
             match kernel::read_into(&self.stream, &mut self.buffer, limit) {
                 Ok(0) => return self.end(),
-                Ok(count) if self.pipe.is_some() => {
-                    // Where they belong among those that were served isn't known.
-                    log::error!("{count} bytes of XGBoost came through a socket whose calls are served in place");
-                    self.pipe = None;
-                    return self.end();
-                }
                 Ok(count) => {
                     // A read that doesn't fill its room has emptied the socket. The end of the stream makes no further
                     // event once it was announced.
@@ -165,9 +133,6 @@ impl WorkerSocket {
     /// Gives bytes to the worker; what its socket doesn't take now is kept. Only when [`WorkerSocket::is_free`].
     pub(crate) fn write(&mut self, bytes: Bytes) {
         debug_assert!(self.pending.is_empty(), "bytes wait for the worker already");
-        if let Some(pipe) = &mut self.pipe {
-            return pipe.deliver(bytes);
-        }
         self.pending = bytes;
         self.flush();
     }
@@ -192,9 +157,6 @@ impl WorkerSocket {
     /// A new phase begins: what comes next shares no buffer with a boot log, which is kept for the job's life.
     pub(crate) fn fresh_buffer(&mut self) {
         self.buffer = BytesMut::new();
-        if let Some(pipe) = &mut self.pipe {
-            pipe.fresh_buffer();
-        }
     }
 
     /// Whether nothing is on its way in either direction. Call it after [`WorkerSocket::read`] said that it is blocked,
@@ -210,13 +172,6 @@ impl WorkerSocket {
         }
         if !self.pending.is_empty() {
             return Ok(Rest::Unread(self.pending.len() as u64));
-        }
-        if let Some(pipe) = &self.pipe {
-            return Ok(match (pipe.is_sent(), pipe.waiting()) {
-                (false, _) => Rest::Moving,
-                (true, 0) => Rest::Complete,
-                (true, unread) => Rest::Unread(unread as u64),
-            });
         }
         if !OwnConnections::known() {
             // Loopback delivers within the call, so what isn't in our queue is not on its way as a rule.
@@ -235,9 +190,6 @@ impl WorkerSocket {
     pub(crate) fn rest_of_sent(&mut self, own: &mut Option<OwnConnections>) -> io::Result<Rest> {
         if self.ended {
             return Ok(Rest::Gone);
-        }
-        if let Some(pipe) = &self.pipe {
-            return Ok(if pipe.is_sent() { Rest::Complete } else { Rest::Moving });
         }
         let mut on_its_way = 0;
         if OwnConnections::known() {

@@ -8,7 +8,7 @@ use common::{config, World};
 use rejoin_agent::DataPlane;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Incarnation, Rank};
-use rejoin_xgboost::{BridgeConfig, InPlace, WireVariant};
+use rejoin_xgboost::{BridgeConfig, WireVariant};
 use std::path::Path;
 use std::process::Command;
 
@@ -56,20 +56,18 @@ impl Drop for SmallDisk {
 #[test]
 fn a_disk_that_is_really_full_ends_the_job_with_an_error_that_names_it_and_nobody_hangs() {
     let disk = SmallDisk::new();
-    for in_place in [InPlace::IfPossible, InPlace::Never] {
-        let full = BridgeConfig { log_memory_bytes: 60_000, spill_dir: disk.path().to_owned(), in_place, ..config() };
-        let world = World::with(&[0, 0], full);
-        let shape = Shape { steps: 400, ..Shape::new(WireVariant::From33) };
-        let handles = [0, 1].map(|rank| spawn(&world, rank, 0, &shape, None));
-        let error = world.agents[0].notes.broken();
-        assert_eq!(error.code, Code::OutOfSpace, "{error}");
-        let directory = disk.path().display().to_string();
-        for part in [&directory, "60000 bytes of memory", "Make room"] {
-            assert!(error.message.contains(part), "{part:?} is missing: {error}");
-        }
-        for rank in [0, 1] {
-            world.agents[0].bridge.free(Rank(rank), Incarnation(0), error.clone());
-        }
-        handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
+    let full = BridgeConfig { log_memory_bytes: 60_000, spill_dir: disk.path().to_owned(), ..config() };
+    let world = World::with(&[0, 0], full);
+    let shape = Shape { steps: 400, ..Shape::new(WireVariant::From33) };
+    let handles = [0, 1].map(|rank| spawn(&world, rank, 0, &shape, None));
+    let error = world.agents[0].notes.broken();
+    assert_eq!(error.code, Code::OutOfSpace, "{error}");
+    let directory = disk.path().display().to_string();
+    for part in [&directory, "60000 bytes of memory", "Make room"] {
+        assert!(error.message.contains(part), "{part:?} is missing: {error}");
     }
+    for rank in [0, 1] {
+        world.agents[0].bridge.free(Rank(rank), Incarnation(0), error.clone());
+    }
+    handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }

@@ -56,10 +56,7 @@ impl Engine {
         let member = (rank, seat.incarnation);
         let sent = seat.training.as_ref().map_or(0, |training| training.left);
         let result = match (seat.rest(goal), goal) {
-            (Ok(Some(true)), Goal::Enter(phase, mark)) => {
-                self.tap(member);
-                self.enter_now(member, phase, mark).map(|()| sent)
-            }
+            (Ok(Some(true)), Goal::Enter(phase, mark)) => self.enter_now(member, phase, mark).map(|()| sent),
             (Ok(Some(true)), Goal::Count) => Ok(sent),
             (Ok(Some(true)), Goal::Round(round)) => {
                 if let Some(training) = seat.training.as_mut() {

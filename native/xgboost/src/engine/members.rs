@@ -41,7 +41,6 @@ impl Engine {
         let Some(index) = self.seats.iter().position(|seat| seat.rank == rank) else { return };
         let mut seat = self.seats.swap_remove(index);
         self.shared.members.lock().retain(|(other, _)| *other != rank);
-        self.shared.in_place.lock().remove(&(rank, old));
         self.shared.routed.lock().remove(&(rank, old));
         self.close_door(&mut seat);
         for mut channel in seat.training.into_iter().flat_map(|training| training.channels) {

@@ -7,9 +7,6 @@ mod door;
 mod entering;
 mod members;
 mod moving;
-mod tapped;
-
-pub(crate) use tapped::Moved;
 
 use crate::bootstrap::Bootstrap;
 use crate::bridge::BridgeConfig;
@@ -26,7 +23,7 @@ use rejoin_protocol::ids::Rank;
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Room for events of one poll.
@@ -46,9 +43,6 @@ struct Grave {
 /// See the module's documentation.
 pub(crate) struct Engine {
     config: BridgeConfig,
-    /// For those who call from workers' threads.
-    own: Weak<Mutex<Engine>>,
-    waker: Arc<Waker>,
     sources: Sources,
     commands: Commands,
     shared: Arc<Shared>,
@@ -57,9 +51,7 @@ pub(crate) struct Engine {
     watch: Watch,
     /// Channels that have something to do, as (rank, peer).
     busy: VecDeque<(Rank, Rank)>,
-    /// Calls can't be served in place, or must not; it has been said why.
-    untappable: bool,
-    /// A call that was served on its own thread has panicked within the engine.
+    /// A call on its own thread has panicked within the engine.
     pub(crate) has_panicked: bool,
     over: bool,
 }
@@ -77,7 +69,7 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
             panic!("the poll of the bridge's thread failed: {cause}");
         }
         let mut engine = engine.lock();
-        assert!(!engine.has_panicked, "a call that was served on its own thread has panicked within the bridge");
+        assert!(!engine.has_panicked, "a call on its own thread has panicked within the bridge");
         engine.turn(&events);
         if engine.over {
             return engine.close();
@@ -113,28 +105,22 @@ impl Engine {
     pub(crate) fn new(
         config: BridgeConfig,
         poll: &Poll,
-        waker: Arc<Waker>,
         commands: Commands,
         shared: Arc<Shared>,
     ) -> io::Result<Arc<Mutex<Self>>> {
         let sources = Sources::new(poll.registry().try_clone()?);
-        Ok(Arc::new_cyclic(|own| {
-            Mutex::new(Engine {
-                config,
-                own: own.clone(),
-                waker,
-                sources,
-                commands,
-                shared,
-                seats: Vec::new(),
-                graves: Vec::new(),
-                watch: Watch::default(),
-                busy: VecDeque::new(),
-                untappable: false,
-                has_panicked: false,
-                over: false,
-            })
-        }))
+        Ok(Arc::new(Mutex::new(Engine {
+            config,
+            sources,
+            commands,
+            shared,
+            seats: Vec::new(),
+            graves: Vec::new(),
+            watch: Watch::default(),
+            busy: VecDeque::new(),
+            has_panicked: false,
+            over: false,
+        })))
     }
 
     fn turn(&mut self, events: &Events) {
@@ -147,7 +133,6 @@ impl Engine {
         self.move_all();
         self.look_at_boundaries();
         self.keep_times();
-        self.kick_all();
     }
 
     /// Does what was asked on the asking thread, after all that was asked before. Whether somebody waits for more. Once the bridge is over
@@ -161,8 +146,13 @@ impl Engine {
         }
         self.obey(command);
         self.move_all();
-        self.kick_all();
         self.seats.iter().any(|seat| seat.waiting.is_some())
+    }
+
+    /// Whether this engine's thread has something to do, now or at a moment that it may not know of yet.
+    fn is_busy(&self) -> bool {
+        let waits_for_time = |seat: &Seat| matches!(seat.halt, Halt::Until(_));
+        !self.busy.is_empty() || !self.graves.is_empty() || self.seats.iter().any(waits_for_time)
     }
 
     /// How long the poll may wait.

@@ -65,11 +65,9 @@ impl Engine {
 
     fn exchange(&mut self, rank: Rank, peer: Rank, moved: &mut Moved) -> Result<(), Trouble> {
         match self.seat(rank).and_then(|seat| seat.training.as_mut()?.channel(peer)) {
-            Some(channel) => channel.exchange(moved)?,
-            None => return Ok(()),
+            Some(channel) => channel.exchange(moved),
+            None => Ok(()),
         }
-        self.leave_reading(rank, peer);
-        Ok(())
     }
 
     fn hand_over(&mut self, rank: Rank, peer: Rank, moved: &mut Moved) -> Result<(), Trouble> {

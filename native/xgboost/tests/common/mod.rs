@@ -1,8 +1,6 @@
 //! A world of fake workers around real bridges: what the agents and the tracker would tell them, told by hand.
 #![allow(dead_code)]
 
-pub mod hushed;
-pub mod probe;
 pub mod worker;
 
 use mio::net::TcpStream;
@@ -15,7 +13,7 @@ use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_transport::{Hello, JobId, Keys, Link, Listener, PortRange, Purpose, Received, Secret};
-use rejoin_xgboost::{Bridge, BridgeConfig, InPlace};
+use rejoin_xgboost::{Bridge, BridgeConfig};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -155,16 +153,8 @@ pub struct World {
     pub entered: Arc<Mutex<HashMap<u32, u32>>>,
 }
 
-/// The name of this program's file: some are there to run the same under other circumstances.
-pub fn program() -> String {
-    let program = std::env::current_exe().expect("a program has a name");
-    program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
-}
-
 pub fn config() -> BridgeConfig {
-    let is_sockets = program().starts_with("sockets");
-    let in_place = if is_sockets { InPlace::Never } else { InPlace::IfPossible };
-    BridgeConfig { free_delay: Duration::from_millis(50), in_place, ..BridgeConfig::default() }
+    BridgeConfig { free_delay: Duration::from_millis(50), ..BridgeConfig::default() }
 }
 
 impl World {

@@ -1,6 +1,6 @@
 //! A worker that speaks XGBoost's side of the protocol, and "trains" by exchanging bytes that anybody can foresee.
 
-use super::{probe, World};
+use super::World;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
@@ -145,21 +145,15 @@ impl Worker {
                 let at = spoil.byte % bytes.len();
                 bytes[at] ^= 1;
             }
-            probe::send_all(stream, &bytes)?;
+            stream.write_all(&bytes)?;
         }
         for (peer, stream) in &mut self.channels {
             let wanted = shape.message(*peer, rank, phase, step);
             let mut got = vec![0; wanted.len()];
-            probe::receive_all(stream, &mut got)?;
+            stream.read_exact(&mut got)?;
             assert!(got == wanted, "rank {rank}: {phase} step {step} from rank {peer} is not what it sent");
         }
         Ok(())
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        std::mem::take(&mut self.channels).into_values().for_each(probe::close);
     }
 }
 

@@ -6,10 +6,6 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
-import java.io.IOException;
-import java.nio.file.DirectoryStream;
-import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
@@ -70,42 +66,6 @@ class ModesIT {
   @Test
   void a_kill_is_survived_with_encrypted_links() throws Exception {
     survivesAKill("spark.rejoin.encrypt", "true", Recipe.BINARY.data(spark(), WORKERS));
-  }
-
-  @Test
-  void a_kill_is_survived_with_xgboosts_bytes_going_through_its_sockets_and_the_log_says_why()
-      throws Exception {
-    SparkSession spark = spark();
-    String application = spark.sparkContext().applicationId();
-    String expected = calm(spark, Recipe.BINARY.data(spark, WORKERS));
-    long before = saidThatSocketsAreUsed(application);
-    RejoinRun run =
-        run(Sessions.of(Sessions.Shape.SINGLE))
-            .setting("spark.rejoin.inplace", "false")
-            .setting("spark.rejoin.log.level", "info")
-            .fault(Fault.of(1).version(4, 20_000).kill());
-    Outcome outcome = train("through sockets", run);
-    assertNull(outcome.trouble());
-    assertEquals(expected, outcome.digest(), "events: " + run.events());
-    // By each of the three first executors, and by the one that came for the dead one.
-    assertEquals(before + WORKERS + 1, saidThatSocketsAreUsed(application));
-  }
-
-  /** How many lines of this application's executors say that sockets are used, and why. */
-  private static long saidThatSocketsAreUsed(String application) throws IOException {
-    Path executors = Sessions.cluster().work().folder("executors").resolve(application);
-    long lines = 0;
-    try (DirectoryStream<Path> all = Files.newDirectoryStream(executors)) {
-      for (Path one : all) {
-        lines +=
-            Files.readString(one.resolve("stderr"))
-                .lines()
-                .filter(line -> line.contains("go through sockets: the settings forbid it"))
-                .filter(line -> line.matches(".*\\[job \\w+ rank \\d gen [\\d.]+ version .*"))
-                .count();
-      }
-    }
-    return lines;
   }
 
   @Test

@@ -13,8 +13,6 @@ enum Variation {
   DEFAULT(Map.of()),
   /** All links are encrypted. */
   ENCRYPTED(Map.of("spark.rejoin.encrypt", "true")),
-  /** XGBoost's bytes go through its sockets. */
-  SOCKETS(Map.of("spark.rejoin.inplace", "false")),
   /** XGBoost's collectives go through the bridge. */
   BRIDGE(Map.of("spark.rejoin.hook", "off")),
   /** The input is stored in the checkpoint directory. */

@@ -22,17 +22,6 @@ public final class XgboostSettings {
           "rounds per checkpoint; 0 decides by the sizes of model and input. Up to XGBoost 3.2 with"
               + " sampling it is part of the result");
 
-  /** Calls in place. */
-  public static final Setting IN_PLACE =
-      Setting.of(
-              "inplace",
-              SettingType.FLAG,
-              "true",
-              "serves XGBoost's socket calls in the thread that makes them, where the loaded"
-                  + " library allows it; `false` sends all bytes through sockets on loopback"
-                  + " ([xgboost.md](xgboost.md#calls-served-in-place))")
-          .toAgent("inplace");
-
   /** The hook. */
   public static final Setting HOOK =
       Setting.of(
@@ -54,7 +43,7 @@ public final class XgboostSettings {
    */
   public static SettingValues of(Map<String, String> configuration) {
     List<Setting> all = new ArrayList<>(CommonSettings.ALL);
-    all.addAll(List.of(CHECKPOINT_ROUNDS, IN_PLACE, HOOK));
+    all.addAll(List.of(CHECKPOINT_ROUNDS, HOOK));
     SettingTable table = new SettingTable("", "io.rejoin.xgboost.XgboostSettings", all);
     return table.read(configuration, Map.of());
   }

@@ -80,7 +80,6 @@ final class SparkSettings {
                   "disk for byte logs per executor and fit, in Spark's local directory; more ends"
                       + " the fit with `OUT_OF_SPACE`"),
               CommonSettings.ENCRYPT.withDefault("false", "Spark's `" + NETWORK_CRYPTO + "`"),
-              XgboostSettings.IN_PLACE,
               XgboostSettings.HOOK,
               CommonSettings.LOG_LEVEL));
 

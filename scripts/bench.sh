@@ -1,15 +1,18 @@
 #!/usr/bin/env bash
-# Figures against their bars; tables go to build/bench/*.csv, and the last line is "bars met: N of M". Chosen by variables:
-#   BENCH=training,fit,rendezvous,own,frozen,recovery   which (all)
+# What only a real XGBoost and a real Spark can show, against their bars; the table goes to build/bench/trainings.csv, every pair to
+# figures.txt beside it, and the last line is "bars met: N of M". Chosen by variables:
+#   BENCH=training or fit                        which (both)
 #   PAIRS=9                                      repetitions of each configuration
 #   ONLY=2_ranks                                 only configurations with this in their names (an underscore is a space)
 #   ROUNDS=200                                   rounds of a training, instead of each configuration's own number
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/bench
+cargo build --release --locked -q -p rejoin-bench
 export JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dbench=${BENCH:-} -Dpairs=${PAIRS:-9} -Donly=${ONLY:-} -Drounds=${ROUNDS:-0}"
 # On hosts in namespaces (rejoin-bench network) the driver is on the first.
 hosts=${REJOIN_BENCH_HOSTS:-}
 where=()
 [ -n "$hosts" ] && where=(ip netns exec "${hosts%%=*}")
-exec "${where[@]}" integration-tests/run.sh spark35-xgb340 io.rejoin.it.bench.Bench
+"${where[@]}" integration-tests/run.sh spark35-xgb340 io.rejoin.it.bench.Bench | tee build/bench/figures.txt |
+  "${CARGO_TARGET_DIR:-target}/release/rejoin-bench" report

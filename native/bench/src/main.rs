@@ -6,6 +6,7 @@ mod engine;
 mod floor;
 mod network;
 mod ranks;
+mod report;
 mod samples;
 mod schedules;
 mod shared;
@@ -47,6 +48,8 @@ enum What {
     },
     /// Rendezvous, checkpoints, and from a death to going on, against their bars.
     Engine(engine::Measures),
+    /// A table of figures that XGBoost's and Spark's bench has told (`scripts/bench.sh`).
+    Report(report::Reported),
     /// Runs a command among hosts (network namespaces) with limited bandwidth and delay between them. Needs root.
     Network(network::Network),
     /// One rank that `rejoin run` has started for the engine's figures.
@@ -88,6 +91,7 @@ fn main() {
         What::Compare(compared) => compare::run(&compared),
         What::EngineAllreduce { measured, how } => engine::allreduce(&measured, &how),
         What::Engine(measures) => engine::run(&measures),
+        What::Report(reported) => report::run(&reported),
         What::Network(network) => network::run(&network),
         What::Launched { job } => engine::run_launched(&job),
         What::Rank { job } => ranks::run_rank(&job),

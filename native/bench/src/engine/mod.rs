@@ -40,8 +40,9 @@ const SIMULATED: (u32, f64) = (1000, 2000.0);
 /// Bytes of the model; more than one memcpy of as many bytes into new memory it must not cost.
 const CHECKPOINTS: &[usize] = &[MEGABYTE, 100 * MEGABYTE];
 
-/// Bytes of the model, and milliseconds from the death to the end of the next collective at the slowest rank.
-const RECOVERIES: &[(usize, f64)] = &[(0, 60.0), (100 * MEGABYTE, 150.0)];
+/// Bytes of the model, whether the process freezes (SIGSTOP) instead of dying, and milliseconds from then to the end of the next collective
+/// at the slowest rank.
+const RECOVERIES: &[(usize, bool, f64)] = &[(0, false, 60.0), (100 * MEGABYTE, false, 150.0), (0, true, 2060.0)];
 
 /// Ranks for checkpoints and recoveries.
 const WORLD: usize = 8;
@@ -77,12 +78,13 @@ pub fn run(measures: &Measures) -> Result<(), String> {
             table.add(checkpoint(name, bytes, measures.repetitions)?);
         }
     }
-    for &(bytes, bar) in RECOVERIES {
-        let name = format!("recovery,n={WORLD} model {} MB", bytes / MEGABYTE);
+    for &(bytes, frozen, bar) in RECOVERIES {
+        let what = if frozen { ", frozen" } else { "" };
+        let name = format!("recovery,n={WORLD} model {} MB{what}", bytes / MEGABYTE);
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let told = told(WORLD, Task::Recovery { bytes }, &["--restart", "--restarts", "1"])?;
+                let told = told(WORLD, Task::Recovery { bytes, frozen }, &["--restart", "--restarts", "1"])?;
                 times.push((told.latest("went on")? - told.latest("died")?) / 1e6);
             }
             table.add(absolute(name, times, bar));

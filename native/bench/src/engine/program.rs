@@ -5,6 +5,7 @@ use rejoin_agent::collective::{Communicator, Limits, Shared};
 use rejoin_agent::collectives::Reduction;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
+use rustix::process::{getpid, kill_process, Signal};
 use rustix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -28,8 +29,8 @@ pub enum Task {
     Rendezvous,
     /// Takes checkpoints of so many bytes, and copies as many for comparison.
     Checkpoint { bytes: usize, repetitions: usize },
-    /// One rank kills itself between two collectives and comes back.
-    Recovery { bytes: usize },
+    /// One rank kills itself, or freezes, between two collectives and comes back.
+    Recovery { bytes: usize, frozen: bool },
 }
 
 /// Who dies, and in front of which collective.
@@ -72,8 +73,9 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             checkpoints(&mut ranks, *bytes, *repetitions, &mut told)?;
             ranks.finish(&[])?;
         }
-        Task::Recovery { bytes } => {
-            recovery(&mut ranks, *bytes, &mut told)?;
+        Task::Recovery { bytes, frozen } => {
+            let signal = if *frozen { Signal::STOP } else { Signal::KILL };
+            recovery(&mut ranks, *bytes, signal, &mut told)?;
             ranks.finish(&[])?;
         }
     }
@@ -103,6 +105,7 @@ fn checkpoints(
 fn recovery(
     ranks: &mut Communicator,
     bytes: usize,
+    signal: Signal,
     told: &mut File,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // Whoever comes back goes on with the bytes that were loaded: what a program makes of them is its own time.
@@ -111,7 +114,7 @@ fn recovery(
     for round in version.0..DEATH + 2 {
         if round == DEATH && ranks.rank().0 == VICTIM && ranks.incarnation() == 0 {
             writeln!(told, "died,{}", now())?;
-            rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL)?;
+            kill_process(getpid(), signal)?;
         }
         ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
         if round == DEATH {

@@ -1,62 +1,73 @@
 package io.rejoin.it.bench;
 
 import io.rejoin.NativeLibrary;
-import java.io.IOException;
-import java.nio.file.Path;
-import ml.dmlc.xgboost4j.java.XGBoostError;
+import java.util.List;
+import java.util.Locale;
+import java.util.function.ToDoubleFunction;
+import java.util.stream.Collectors;
 
 /**
- * {@code make bench}: figures against their bars. System properties choose, see {@link
- * Options#ofProperties}; tables go to {@code build/bench}.
+ * {@code make bench}: what only a real XGBoost and a real Spark can show, ours and the stock one in
+ * pairs. Each figure is told as a line of JSON, which {@code rejoin-bench report} makes a table of.
+ * System properties choose: {@code bench} ({@code training} or {@code fit}; both by default),
+ * {@code pairs} (9), {@code only} (a configuration is measured if its name has this in it; an
+ * underscore is a space), and {@code rounds} of a training (each configuration's own).
  */
 public final class Bench {
+  private static final int PAIRS = Integer.getInteger("pairs", 9);
+  private static final String ONLY = System.getProperty("only", "").replace('_', ' ');
+
   private Bench() {}
 
   /** No arguments. */
-  public static void main(String[] arguments) throws IOException, XGBoostError {
+  public static void main(String[] arguments) throws Exception {
     System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     System.setProperty("rejoin.it.log", "build/bench/driver.log");
-    Options options;
-    try {
-      options = Options.ofProperties();
-    } catch (IllegalArgumentException bad) {
-      System.out.println(bad.getMessage());
-      System.exit(2);
-      return;
-    }
     NativeLibrary.logLevel("error");
-    Report report = new Report(Path.of("build/bench"));
-    report.say(
-        "Medians of "
-            + options.pairs()
-            + " repetitions (10th to 90th percentile), "
-            + Runtime.getRuntime().availableProcessors()
-            + " processors");
-    for (String bench : options.benches()) {
-      switch (bench) {
-        case "training":
-          new TrainingBench(report, options).run();
-          break;
-        case "own":
-          new OwnPartBench(report, options).run();
-          break;
-        case "frozen":
-          new FrozenBench(report, options).run();
-          break;
-        case "fit":
-          new FitBench(report, options).run();
-          break;
-        case "recovery":
-          new RecoveryBench(report, options).run();
-          break;
-        case "rendezvous":
-          new RendezvousBench(report, options).run();
-          break;
-        default:
-          throw new IllegalStateException("nobody measures " + bench);
-      }
+    String which = System.getProperty("bench", "");
+    if (PAIRS < 1 || !List.of("", "training", "fit").contains(which)) {
+      System.err.println(
+          "expected BENCH=training or fit, and PAIRS of at least 1; saw " + which + ", " + PAIRS);
+      System.exit(2);
     }
-    report.close();
+    if (!which.equals("fit")) {
+      new TrainingBench().run();
+    }
+    if (!which.equals("training")) {
+      FitBench.run();
+    }
     System.exit(0);
+  }
+
+  static int pairs() {
+    return PAIRS;
+  }
+
+  static boolean wants(String config) {
+    return config.contains(ONLY);
+  }
+
+  static int rounds(int otherwise) {
+    return Integer.getInteger("rounds", 0) > 0 ? Integer.getInteger("rounds") : otherwise;
+  }
+
+  /**
+   * Tells a figure: the values of all pairs. Ratios against the stock one are held against the bar,
+   * if there is one.
+   */
+  static <T> void tell(
+      String config,
+      String unit,
+      List<Pairs.Pair<T>> pairs,
+      ToDoubleFunction<T> value,
+      Double bar) {
+    System.out.printf(
+        Locale.ROOT,
+        "{\"config\":\"%s\",\"unit\":\"%s\",\"ours\":%s,\"stock\":%s,\"bar\":%s}%n",
+        config,
+        unit,
+        pairs.stream().map(pair -> value.applyAsDouble(pair.ours())).collect(Collectors.toList()),
+        pairs.stream().map(pair -> value.applyAsDouble(pair.stock())).collect(Collectors.toList()),
+        bar);
   }
 }

@@ -4,9 +4,9 @@ import io.rejoin.it.Digest;
 import io.rejoin.it.Executors;
 import io.rejoin.spark.RejoinEstimator;
 import java.io.Serializable;
-import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import java.util.function.Supplier;
 import java.util.stream.IntStream;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.api.java.JavaSparkContext;
@@ -29,43 +29,37 @@ final class FitWork implements Work {
 
   private final Shape shape;
   private final int pairs;
+  private String expected;
 
   FitWork(Shape shape, int pairs) {
     this.shape = shape;
     this.pairs = pairs;
   }
 
-  /** Milliseconds of each pair's two fits, and whether their models were the same. */
-  record Pair(double ours, double stock, boolean same) implements Serializable {}
-
   @Override
-  public Serializable run() {
+  public Serializable run() throws Exception {
     SparkSession spark = SparkSession.builder().appName("rejoin bench").getOrCreate();
     try {
       Executors.await(spark, shape.world());
       Dataset<Row> rows = rows(spark).cache();
       rows.count();
-      ArrayList<Pair> all = new ArrayList<>();
-      for (int pair = -1; pair < pairs; pair++) {
-        String[] digests = new String[2];
-        double[] millis = new double[2];
-        for (int turn = 0; turn < 2; turn++) {
-          // Ours is 0.
-          int which = Figure.oursFirst(pair) ? turn : 1 - turn;
-          long start = System.nanoTime();
-          Model<?> model =
-              which == 0 ? new RejoinEstimator<>(estimator()).fit(rows) : estimator().fit(rows);
-          millis[which] = (System.nanoTime() - start) / 1e6;
-          digests[which] = Digest.of(model);
-        }
-        if (pair >= 0) {
-          all.add(new Pair(millis[0], millis[1], digests[0].equals(digests[1])));
-        }
-      }
-      return all;
+      return Pairs.of(
+          pairs,
+          () -> millis(() -> new RejoinEstimator<>(estimator()).fit(rows)),
+          () -> millis(() -> estimator().fit(rows)));
     } finally {
       spark.stop();
     }
+  }
+
+  private double millis(Supplier<Model<?>> fit) {
+    long start = System.nanoTime();
+    String digest = Digest.of(fit.get());
+    double millis = (System.nanoTime() - start) / 1e6;
+    if (!digest.equals(expected == null ? expected = digest : expected)) {
+      throw new IllegalStateException("the models differ: " + expected + " and " + digest);
+    }
+    return millis;
   }
 
   private Dataset<Row> rows(SparkSession spark) {

@@ -41,26 +41,15 @@ record Shape(int rows, int columns, int depth, int world, int rounds) implements
     return map;
   }
 
-  /**
-   * The same for Rejoin, as the estimator has it; {@code checkpointRounds} as {@link
-   * CheckpointRhythm#of} has it, 0 for the default.
-   *
-   * @param ranksOfAnAgent that share the memory for logs
-   */
-  TrainingSpec spec(int checkpointRounds, int ranksOfAnAgent) {
+  /** The same for Rejoin, as the estimator has it; so many ranks share the memory for logs. */
+  TrainingSpec spec(int ranksOfAnAgent) {
     long inputBytes = (long) rows / world * columns * Float.BYTES;
     return new TrainingSpec(
         world,
         rounds,
         parameters(),
-        CheckpointRhythm.of(XgboostVersion.loaded(), checkpointRounds, inputBytes)
+        CheckpointRhythm.of(XgboostVersion.loaded(), 0, inputBytes)
             .withLogs(LOG_BYTES, ranksOfAnAgent));
-  }
-
-  /** Most bytes of the histograms that the ranks sum in a round: XGBoost's default has 256 bins. */
-  long mostHistogramBytes() {
-    int nodes = 1 << (depth - 1);
-    return (long) columns * 256 * 2 * Double.BYTES * nodes;
   }
 
   /** A rank's matrix; the communicator must be there. */

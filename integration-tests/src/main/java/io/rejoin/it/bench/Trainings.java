@@ -1,15 +1,22 @@
 package io.rejoin.it.bench;
 
-import io.rejoin.Faults;
+import io.rejoin.AgentSettings;
+import io.rejoin.JobId;
+import io.rejoin.Secret;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.it.Digest;
 import io.rejoin.xgboost.TrainingResult;
+import io.rejoin.xgboost.XgboostSettings;
 import java.io.IOException;
 import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.stream.IntStream;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.LongStream;
 import ml.dmlc.xgboost4j.java.RabitTracker;
 import ml.dmlc.xgboost4j.java.XGBoostError;
@@ -17,17 +24,13 @@ import ml.dmlc.xgboost4j.java.XGBoostError;
 /** Trainings of one shape on the same processes, ours and stock ones. */
 final class Trainings {
   private static final long LIMIT_SECONDS = 180;
+  private static final long POLL_MILLIS = 100;
 
   /**
    * One training: what its ranks' clocks say, the model it came to, the most that an agent told of
-   * its logs and of its checkpoints, and the most memory that its processes had, all together.
+   * its logs, and the most memory that its processes had, all together.
    */
-  record Run(
-      List<RoundClock> clocks,
-      String digest,
-      double logMegabytes,
-      double heldMegabytes,
-      double peakMegabytes) {
+  record Run(List<RoundClock> clocks, String digest, double logMegabytes, double peakMegabytes) {
     /** The slowest rank's training. */
     double millis() {
       return clocks.stream().mapToDouble(RoundClock::totalMillis).max().orElseThrow();
@@ -42,64 +45,73 @@ final class Trainings {
   private final Host here;
   private final List<WorkerProcess> processes;
   private final Shape shape;
-  private final boolean threads;
+  private final int ranksEach;
 
   /** On the first of these processes, or on as many as there are ranks. */
   Trainings(Host here, List<WorkerProcess> processes, Shape shape, boolean threads) {
     this.here = here;
     this.processes = processes.subList(0, threads ? 1 : shape.world());
     this.shape = shape;
-    this.threads = threads;
+    this.ranksEach = threads ? shape.world() : 1;
   }
 
-  /** With Rejoin, as a user's training is. */
+  /** With Rejoin, as a user's training is, through the hook or through the bridge alone. */
   Run rejoin(boolean hook) throws IOException {
-    return rejoin(hook, 0);
-  }
-
-  /** With Rejoin, through the hook, its recovery as good as off. */
-  Run unrecoverable() throws IOException {
-    return rejoin(true, RejoinWork.UNRECOVERABLE);
-  }
-
-  private Run rejoin(boolean hook, int checkpointRounds) throws IOException {
     PeakMemory.forget(pids());
-    try (Cast cast = new Cast(here, shape, checkpointRounds, hook, Faults.none(), event -> {})) {
+    JobId job = JobId.random();
+    Secret secret = Secret.random();
+    Tracker.Settings rules = new Tracker.Settings(shape.world(), here.address());
+    try (Tracker tracker = Tracker.open(job, secret, rules)) {
+      AgentSettings settings =
+          new AgentSettings(tracker.address())
+              .with(XgboostSettings.of(Map.of("hook", hook ? "auto" : "off")));
       List<CompletableFuture<Serializable>> answers = new ArrayList<>();
-      if (threads) {
+      for (WorkerProcess process : processes) {
+        String address = process.host().address();
+        int first = answers.size();
         answers.add(
-            cast.start(processes.get(0), IntStream.range(0, shape.world()).boxed().toList()));
-      } else {
-        for (int rank = 0; rank < shape.world(); rank++) {
-          answers.add(cast.start(processes.get(rank), List.of(rank)));
-        }
+            process.ask(new RejoinWork(job, secret, settings, address, shape, first, ranksEach)));
       }
+      List<TrainingEvent> events = toItsEnd(tracker);
       List<RoundClock> clocks = new ArrayList<>();
       for (CompletableFuture<Serializable> answer : answers) {
-        for (Object one : (List<?>) WorkerProcess.await(answer, LIMIT_SECONDS)) {
-          clocks.add(((RejoinWork.Moments) one).clock());
+        for (Object clock : (List<?>) WorkerProcess.await(answer, LIMIT_SECONDS)) {
+          clocks.add((RoundClock) clock);
         }
       }
-      cast.timeline().await(LIMIT_SECONDS);
-      boolean hooked =
-          cast.timeline().events().stream()
-              .anyMatch(
-                  event ->
-                      event.kind() == Kind.HOOK_AGREED
-                          && Boolean.parseBoolean(event.text("hooked")));
-      if (hooked != hook) {
-        throw new IllegalStateException("the hook is " + (hooked ? "" : "not ") + "used");
+      if (events.stream().anyMatch(Trainings::isHooked) != hook) {
+        throw new IllegalStateException("the hook is " + (hook ? "not " : "") + "used");
       }
-      byte[] result = cast.result();
-      byte[] model =
-          checkpointRounds == RejoinWork.UNRECOVERABLE ? result : TrainingResult.of(result).model();
-      return new Run(
-          clocks,
-          Digest.of(model),
-          megabytes(cast.timeline(), "log_bytes_peak"),
-          megabytes(cast.timeline(), "checkpoint_bytes"),
-          PeakMemory.megabytes(pids()));
+      double logs =
+          events.stream()
+              .filter(event -> event.kind() == Kind.USAGE)
+              .mapToDouble(event -> event.number("log_bytes_peak") / 1e6)
+              .max()
+              .orElse(Double.NaN);
+      String digest = Digest.of(TrainingResult.of(tracker.result()).model());
+      return new Run(clocks, digest, logs, PeakMemory.megabytes(pids()));
     }
+  }
+
+  private static List<TrainingEvent> toItsEnd(Tracker tracker) {
+    List<TrainingEvent> events = new ArrayList<>();
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(LIMIT_SECONDS);
+    while (System.nanoTime() < deadline) {
+      Optional<TrainingEvent> event = tracker.poll(POLL_MILLIS);
+      event.ifPresent(events::add);
+      if (event.filter(one -> one.kind() == Kind.JOB_ENDED).isPresent()) {
+        return events;
+      }
+      if (event.filter(one -> one.kind() == Kind.JOB_FAILED).isPresent()) {
+        break;
+      }
+    }
+    throw new IllegalStateException(
+        "the job did not end well within " + LIMIT_SECONDS + " s; its events: " + events);
+  }
+
+  private static boolean isHooked(TrainingEvent event) {
+    return event.kind() == Kind.HOOK_AGREED && Boolean.parseBoolean(event.text("hooked"));
   }
 
   /** With XGBoost's own collective. */
@@ -111,8 +123,7 @@ final class Trainings {
     }
     List<CompletableFuture<Serializable>> answers = new ArrayList<>();
     for (WorkerProcess process : processes) {
-      int ranks = threads ? shape.world() : 1;
-      answers.add(process.ask(new StockWork(tracker.getWorkerArgs(), shape, ranks)));
+      answers.add(process.ask(new StockWork(tracker.getWorkerArgs(), shape, ranksEach)));
     }
     List<RoundClock> clocks = new ArrayList<>();
     String digest = "";
@@ -124,18 +135,10 @@ final class Trainings {
       }
     }
     tracker.waitFor(0);
-    return new Run(clocks, digest, 0, 0, PeakMemory.megabytes(pids()));
+    return new Run(clocks, digest, 0, PeakMemory.megabytes(pids()));
   }
 
   private LongStream pids() {
     return processes.stream().mapToLong(WorkerProcess::pid);
-  }
-
-  private static double megabytes(Timeline timeline, String field) {
-    return timeline.events().stream()
-        .filter(event -> event.kind() == Kind.USAGE)
-        .mapToDouble(event -> event.number(field) / 1e6)
-        .max()
-        .orElse(Double.NaN);
   }
 }

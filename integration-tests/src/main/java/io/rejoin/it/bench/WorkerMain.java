@@ -11,8 +11,8 @@ import java.io.StringWriter;
 import java.net.Socket;
 
 /**
- * A process that does {@link Work} for its parent, each piece on a thread of its own. It connects
- * to the parent's port and proves that it is the parent's child with a token from its environment.
+ * A process that does {@link Work} for its parent, one piece after the other. It connects to the
+ * parent's port and proves that it is the parent's child with a token from its environment.
  */
 public final class WorkerMain {
   /** The name of the token in the environment, which other users of the machine can't read. */
@@ -20,11 +20,8 @@ public final class WorkerMain {
 
   private WorkerMain() {}
 
-  /** An order: its number, and what is to be done. */
-  record Order(int number, Work work) implements Serializable {}
-
   /** What came of it: a result, or a text that says what was thrown. */
-  record Answer(int number, Serializable result, String thrown) implements Serializable {}
+  record Answer(Serializable result, String thrown) implements Serializable {}
 
   /** The arguments are the parent's address and port. */
   public static void main(String[] arguments) throws IOException, ClassNotFoundException {
@@ -36,31 +33,22 @@ public final class WorkerMain {
     ObjectInputStream in = new ObjectInputStream(socket.getInputStream());
     try {
       for (; ; ) {
-        Order order = (Order) in.readObject();
-        new Thread(() -> answer(order, out), "work-" + order.number()).start();
+        out.writeObject(answer((Work) in.readObject()));
+        out.reset();
+        out.flush();
       }
     } catch (EOFException parentIsDone) {
       System.exit(0);
     }
   }
 
-  private static void answer(Order order, ObjectOutputStream out) {
-    Answer answer;
+  private static Answer answer(Work work) {
     try {
-      answer = new Answer(order.number(), order.work().run(), null);
+      return new Answer(work.run(), null);
     } catch (Throwable thrown) {
       StringWriter text = new StringWriter();
       thrown.printStackTrace(new PrintWriter(text));
-      answer = new Answer(order.number(), null, text.toString());
-    }
-    synchronized (out) {
-      try {
-        out.writeObject(answer);
-        out.reset();
-        out.flush();
-      } catch (IOException gone) {
-        System.exit(4); // Without a parent there is nothing to do.
-      }
+      return new Answer(null, text.toString());
     }
   }
 }

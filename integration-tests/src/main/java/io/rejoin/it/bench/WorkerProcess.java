@@ -12,11 +12,9 @@ import java.net.Socket;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
-import java.util.concurrent.atomic.AtomicInteger;
 
 /** The parent's end of a {@link WorkerMain}. */
 final class WorkerProcess implements AutoCloseable {
@@ -27,9 +25,7 @@ final class WorkerProcess implements AutoCloseable {
   private final JavaProcess process;
   private final Socket socket;
   private final ObjectOutputStream out;
-  private final AtomicInteger numbers = new AtomicInteger();
-  private final Map<Integer, CompletableFuture<Serializable>> open = new ConcurrentHashMap<>();
-  private final CompletableFuture<Long> ended = new CompletableFuture<>();
+  private final ObjectInputStream in;
 
   private WorkerProcess(String name, Host host, JavaProcess process, Socket socket)
       throws IOException {
@@ -39,20 +35,13 @@ final class WorkerProcess implements AutoCloseable {
     this.socket = socket;
     this.out = new ObjectOutputStream(socket.getOutputStream());
     out.flush();
-    ObjectInputStream in = new ObjectInputStream(socket.getInputStream());
-    Thread reader = new Thread(() -> read(in), "answers-of-" + name);
-    reader.setDaemon(true);
-    reader.start();
+    this.in = new ObjectInputStream(socket.getInputStream());
   }
 
-  /** Starts one and waits until it is there. Its output goes to a file of its name. */
-  static WorkerProcess start(
-      String name, WorkDirectory work, String memory, Map<String, String> properties)
-      throws IOException {
-    return start(name, Host.HERE, Host.HERE, work, memory, properties);
-  }
-
-  /** The same on one of several hosts; {@code here} is the one that we are on. */
+  /**
+   * Starts one on a host and waits until it is there; {@code here} is the one that we are on. Its
+   * output goes to a file of its name.
+   */
   static WorkerProcess start(
       String name,
       Host here,
@@ -87,25 +76,28 @@ final class WorkerProcess implements AutoCloseable {
     }
   }
 
-  /** Has something done there. */
+  /** Has something done there, when all before is done; a failure there is the answer's. */
   CompletableFuture<Serializable> ask(Work work) {
-    int number = numbers.incrementAndGet();
     CompletableFuture<Serializable> answer = new CompletableFuture<>();
-    open.put(number, answer);
-    if (ended.isDone()) {
-      answer.completeExceptionally(new IOException(name + " has ended"));
-      return answer;
-    }
-    synchronized (out) {
-      try {
-        out.writeObject(new WorkerMain.Order(number, work));
-        out.reset();
-        out.flush();
-      } catch (IOException gone) {
-        answer.completeExceptionally(gone);
-      }
-    }
+    Thread asking = new Thread(() -> ask(work, answer), "answer-of-" + name);
+    asking.setDaemon(true);
+    asking.start();
     return answer;
+  }
+
+  private synchronized void ask(Work work, CompletableFuture<Serializable> answer) {
+    try {
+      out.writeObject(work);
+      out.reset();
+      out.flush();
+      WorkerMain.Answer came = (WorkerMain.Answer) in.readObject();
+      if (came.thrown() != null) {
+        throw new IllegalStateException(name + ": " + came.thrown());
+      }
+      answer.complete(came.result());
+    } catch (IOException | ClassNotFoundException | IllegalStateException failed) {
+      answer.completeExceptionally(failed);
+    }
   }
 
   /** Waits for an answer, at most so long; a failure there is a failure here. */
@@ -130,28 +122,6 @@ final class WorkerProcess implements AutoCloseable {
   /** Its process number. */
   long pid() {
     return process.process().pid();
-  }
-
-  /** When its sockets closed, on the clock of {@link System#nanoTime}: the one to us tells it. */
-  CompletableFuture<Long> ended() {
-    return ended;
-  }
-
-  private void read(ObjectInputStream in) {
-    try {
-      for (; ; ) {
-        WorkerMain.Answer answer = (WorkerMain.Answer) in.readObject();
-        CompletableFuture<Serializable> waiting = open.remove(answer.number());
-        if (answer.thrown() == null) {
-          waiting.complete(answer.result());
-        } else {
-          waiting.completeExceptionally(new IllegalStateException(name + ": " + answer.thrown()));
-        }
-      }
-    } catch (IOException | ClassNotFoundException end) {
-      ended.complete(System.nanoTime());
-      open.values().forEach(waiting -> waiting.completeExceptionally(end));
-    }
   }
 
   @Override

@@ -100,11 +100,6 @@ impl Plan {
         Plan { generation, lineage, phases, boards, hosts: hosts(view), vacant, heard }
     }
 
-    /// Whether the ranks live on more than one host.
-    pub fn spans_hosts(&self) -> bool {
-        self.hosts.iter().any(|host| *host > 0)
-    }
-
     /// What everybody together has of a phase.
     pub fn phase(&self, phase: Phase) -> Option<&PhasePlan> {
         self.phases.iter().find(|known| known.phase == phase)

@@ -19,8 +19,10 @@ public final class XgboostSettings {
           "checkpoint.rounds",
           SettingType.integer(0, Integer.MAX_VALUE),
           "0",
-          "rounds per checkpoint; 0 decides by the sizes of model and input. Up to XGBoost 3.2 with"
-              + " sampling it is part of the result");
+          "rounds per checkpoint; 0 decides by the sizes of model and input, so that checkpoints"
+              + " take about 1.5 % of the time. A restarted rank computes the rounds since the last"
+              + " one again: with 1 never more than one. Up to XGBoost 3.2 with sampling it is part"
+              + " of the result");
 
   /** The hook. */
   public static final Setting HOOK =

@@ -120,6 +120,19 @@ fn an_end_that_is_told_again_after_a_broken_connection_is_told_as_an_event_once(
 }
 
 #[test]
+fn the_end_waits_for_a_result_that_is_being_told_again_after_a_broken_connection() {
+    let mut desk = Desk::trained_to(2, 3);
+    part(&mut desk, 0, 0, 0, 5, b"model");
+    desk.finishes(1, 0, 0, 3, 77);
+    // Told again from its beginning on, and the other rank finishes meanwhile.
+    part(&mut desk, 0, 0, 0, 5, b"mod");
+    let early = desk.finishes(2, 1, 0, 3, 77);
+    assert!(result(&early).is_none() && sent(&early, 2).is_empty(), "{early:?}");
+    part(&mut desk, 0, 0, 3, 5, b"el");
+    assert_eq!(result(&desk.finishes(1, 0, 0, 3, 77)).unwrap().result, b"model");
+}
+
+#[test]
 fn a_result_with_a_gap_or_without_its_end_is_refused() {
     let mut desk = Desk::trained_to(2, 3);
     part(&mut desk, 0, 0, 0, 5, b"mo");

@@ -135,7 +135,9 @@ impl Tracker {
     }
 
     pub(super) fn end_if_all_finished(&mut self) {
-        if self.over.is_some() {
+        // A result of which a part is here is being told again, after a broken connection; rank 0's report follows it.
+        let is_whole = self.result.len() as u64 == self.result_total;
+        if self.over.is_some() || !is_whole {
             return;
         }
         let mut common = None;

@@ -9,13 +9,14 @@ echo "== native: units, and the tests of what has no sockets"
 cargo test --quiet --locked --workspace --lib
 cargo test --quiet --locked -p rejoin-protocol -p rejoin-collectives --tests
 
-echo "== simulator: $seeds seeds of jobs with collectives, a quarter as many of each other family"
+echo "== simulator: $seeds seeds of the two families with collectives, a quarter as many of each other one"
 cargo build --quiet --locked -p rejoin-sim
 simulate=${CARGO_TARGET_DIR:-target}/debug/rejoin-sim
-"$simulate" --job --seeds "0..$seeds" --quiet
-for family in "" --liar --cascade --tracker; do
-  # shellcheck disable=SC2086 # none is no argument
-  "$simulate" $family --seeds "0..$((seeds / 4))" --quiet
+for family in job hook; do
+  "$simulate" --family $family --seeds "0..$seeds" --quiet
+done
+for family in mixed liar cascade tracker; do
+  "$simulate" --family $family --seeds "0..$((seeds / 4))" --quiet
 done
 
 echo "== jvm: compiled on both sets of versions, units of jvm-core"

@@ -1,57 +1,33 @@
 //! `rejoin simulate`: a seed of the simulator, with its story.
 
-use rejoin_sim::{run, Scenario};
-
 /// Which family of scenarios a seed is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Family {
-    /// Kills, freezes, cut links, stalls, cancels.
+    /// Channels: kills, freezes, cut links, stalls, cancels.
     Mixed,
-    /// A rank that doesn't repeat itself after its first restart.
+    /// Channels, and a rank that doesn't repeat itself after its first restart.
     Liar,
-    /// Tasks that throw in quick succession while messages are slow.
+    /// Channels, and tasks that throw in quick succession while messages are slow.
     Cascade,
-    /// The tracker dies and comes back.
+    /// Channels, and a tracker that dies and comes back.
     Tracker,
-    /// Jobs with collectives: kills, freezes, partitions, broken links, second tasks of a rank.
+    /// Collectives: kills, freezes, partitions, broken links, second tasks of a rank.
     Job,
+    /// Channels and collectives, as Spark jobs have them, with all of these faults.
+    Hook,
 }
 
 /// Tells the story of a seed on standard output; `false` when a promise was broken.
 pub fn simulate(seed: u64, family: Family) -> bool {
-    if family == Family::Job {
-        return simulate_job(seed);
-    }
-    let scenario = match family {
-        Family::Mixed | Family::Job => Scenario::of(seed),
-        Family::Liar => Scenario::liar_of(seed),
-        Family::Cascade => Scenario::cascade_of(seed),
-        Family::Tracker => Scenario::tracker_of(seed),
+    let family = match family {
+        Family::Mixed => rejoin_sim::Family::Mixed,
+        Family::Liar => rejoin_sim::Family::Liar,
+        Family::Cascade => rejoin_sim::Family::Cascade,
+        Family::Tracker => rejoin_sim::Family::Tracker,
+        Family::Job => rejoin_sim::Family::Job,
+        Family::Hook => rejoin_sim::Family::Hook,
     };
-    println!("{scenario:#?}");
-    match run(&scenario, true) {
-        Ok(report) => {
-            let outcome = match &report.outcome {
-                Ok(result) => format!("the end with model {:032x}", result.digest),
-                Err(error) => format!("an error: {error}"),
-            };
-            println!(
-                "seed {seed} kept every promise: {} inputs in {} ms of its own time, {} events, {outcome}",
-                report.inputs,
-                report.millis,
-                report.events.len()
-            );
-            true
-        }
-        Err(violation) => {
-            println!("seed {seed} broke a promise: {violation}");
-            false
-        }
-    }
-}
-
-fn simulate_job(seed: u64) -> bool {
-    match rejoin_sim::job::run(seed, None, true, true) {
+    match rejoin_sim::run(family, seed, None, true) {
         Ok(tally) => {
             println!("seed {seed} kept every promise: {tally:?}");
             true

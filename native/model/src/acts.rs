@@ -1,9 +1,10 @@
 //! What an action makes of a state.
 
 use crate::memory::{both, name};
+use crate::steps::only;
 use crate::tracker::{self, ToTracker};
 use crate::world::{Action, Ended, JobModel, Link, State};
-use rejoin_protocol::ids::{AgentId, Rank};
+use rejoin_protocol::ids::AgentId;
 use rejoin_sim::ranks::{Defect, Input};
 
 impl JobModel {
@@ -29,10 +30,12 @@ impl JobModel {
                 self.hears(&mut state, number);
             }
             Action::Go(number) => {
-                self.has(&mut state, number, Input::Go);
+                if let Some(id) = self.process(&state, number).map(|process| only(&process).id) {
+                    self.has(&mut state, number, Input::Go(id));
+                }
             }
-            Action::Reads(from, to) => {
-                if !self.reads(&mut state, from, to) {
+            Action::Reads(way) => {
+                if !self.reads(&mut state, way) {
                     return None;
                 }
             }
@@ -67,13 +70,15 @@ impl JobModel {
                 let input = ToTracker::DeclaredLost { process };
                 self.tracker_takes(&mut state, name(&input), || input);
             }
-            Action::Cut(one, other) => {
+            Action::Cut(one, other, lane) => {
                 state.left.cuts -= 1;
-                state.wires.remove(&(one, other));
-                state.wires.remove(&(other, one));
-                for (process, peer) in [(one, other), (other, one)] {
-                    let peer = Rank(state.processes[peer as usize].rank);
-                    self.has(&mut state, process, Input::LinkBroke(peer));
+                let end = |number: u32| self.process(&state, number).and_then(|process| only(&process).end());
+                if let (Some(one), Some(other)) = (end(one), end(other)) {
+                    state.wires.remove(&(one, other, lane));
+                    state.wires.remove(&(other, one, lane));
+                    for (own, other) in [(one, other), (other, one)] {
+                        self.has(&mut state, own.process, Input::LinkBroke(own, other, lane));
+                    }
                 }
             }
             Action::TrackerWaitedEnough => {

@@ -6,7 +6,7 @@ use rejoin_sim::ranks::Defect;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victims PROCESS,...] [--zombies N] [--cuts N] [--tracker-deaths N] [--ends] [--rendezvous] [--world N] [--defect NAME] [--threads N] [--reduced]
-  JOB     one-collective, two-collectives, two-versions, boot-and-one, root-ahead
+  JOB     one-collective, two-collectives, two-versions, boot-and-one, root-ahead, both-lanes
   --ends        processes end when they were told the end; the tracker may die after it has said it
   --rendezvous  faults may strike before everybody has joined
   --victims     those who may die, by number: 0 is rank 0, and those from the number of ranks on are restarts; else anybody
@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Some("two-versions") => Some(Setup::two_versions()),
         Some("boot-and-one") => Some(Setup::boot_and_one()),
         Some("root-ahead") => Some(Setup::root_ahead()),
+        Some("both-lanes") => Some(Setup::both_lanes()),
         _ => None,
     };
     let defect = match after("--defect") {

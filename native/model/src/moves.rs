@@ -1,11 +1,10 @@
 //! What a process or the tracker takes, and what follows from it for the world.
 
 use crate::memory::{both, name, Name, Step};
-use crate::steps::{self, FromProcess, ToProcess};
+use crate::steps::{self, only, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
-use crate::world::{JobModel, Link, State};
+use crate::world::{JobModel, Link, State, Way};
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{Rank, Version};
 use rejoin_sim::ranks::Input;
 
 impl JobModel {
@@ -54,14 +53,15 @@ impl JobModel {
                         slot.to_tracker.push(*message);
                     }
                 }
-                FromProcess::Frame { to, frame } => {
-                    if state.processes.get(*to as usize).is_some_and(|slot| slot.state.is_some()) {
-                        state.wires.entry((number, *to)).or_default().push(*frame);
+                FromProcess::Frame { from, to, lane, frame } => {
+                    if state.processes.get(to.process as usize).is_some_and(|slot| slot.state.is_some()) {
+                        state.wires.entry((*from, *to, *lane)).or_default().push(*frame);
                     }
                 }
-                FromProcess::Unlink(other) => {
-                    state.wires.remove(&(number, *other));
-                    state.wires.remove(&(*other, number));
+                FromProcess::Unlink(own, other) => {
+                    state
+                        .wires
+                        .retain(|(from, to, _), _| (*from, *to) != (*own, *other) && (*to, *from) != (*own, *other));
                 }
                 FromProcess::Freed { rolled_back: true } => {
                     // Somebody who holds all that is needed lives in every run of so few deaths.
@@ -72,7 +72,7 @@ impl JobModel {
                     let positions = state.processes.iter().enumerate().filter(|(other, _)| *other as u32 != number);
                     let positions = positions.filter_map(|(_, slot)| {
                         let process = self.processes.of(slot.state.filter(|_| !slot.declared)?);
-                        process.position().filter(|_| process.freed().is_none())
+                        only(&process).position().filter(|_| only(&process).freed().is_none())
                     });
                     let most = positions.map(|(_, version)| version).max().unwrap_or_default();
                     if lineage.0 > 0 || version.0 + 1 < most.0 {
@@ -124,7 +124,7 @@ impl JobModel {
     pub(crate) fn over(&self, state: &mut State, outcome: Result<u128, Code>) {
         self.ends.insert(state.tracker);
         let program = &self.job.program;
-        let right = Ok(u128::from(program.model(Version(program.versions()))));
+        let right = Ok(u128::from(program.model(program.end())));
         let allowed = match outcome {
             Err(Code::Mismatch) => self.setup.differs.is_some(),
             // Whoever lives knows how far the job was.
@@ -144,29 +144,24 @@ impl JobModel {
     }
 
     /// The first frame from one process to another, for whoever takes it.
-    pub(crate) fn first_frame(
-        &self,
-        state: &State,
-        from: u32,
-        to: u32,
-    ) -> Option<(Name, impl FnOnce() -> ToProcess + '_)> {
-        let frame = *state.wires.get(&(from, to))?.first()?;
-        let rank = Rank(state.processes[from as usize].rank);
-        let thing = move || ToProcess::Frame { from, rank, frame: (*self.frames.of(frame)).clone() };
-        Some((both(frame, u64::from(from)), thing))
+    pub(crate) fn first_frame(&self, state: &State, way: Way) -> Option<(Name, impl FnOnce() -> ToProcess + '_)> {
+        let frame = *state.wires.get(&way)?.first()?;
+        let (from, to, _) = way;
+        let thing = move || ToProcess::Frame { from, to, frame: (*self.frames.of(frame)).clone() };
+        Some((both(frame, u64::from(from.process)), thing))
     }
 
     /// A process takes the first frame from another one. False: nothing happened.
-    pub(crate) fn reads(&self, state: &mut State, from: u32, to: u32) -> bool {
-        let Some((input, thing)) = self.first_frame(state, from, to) else { return false };
-        if !self.process_takes(state, to, input, thing) {
+    pub(crate) fn reads(&self, state: &mut State, way: Way) -> bool {
+        let Some((input, thing)) = self.first_frame(state, way) else { return false };
+        if !self.process_takes(state, way.1.process, input, thing) {
             return false;
         }
         // What followed may have cut the link.
-        if let Some(wire) = state.wires.get_mut(&(from, to)) {
+        if let Some(wire) = state.wires.get_mut(&way) {
             wire.remove(0);
             if wire.is_empty() {
-                state.wires.remove(&(from, to));
+                state.wires.remove(&way);
             }
         }
         true
@@ -192,24 +187,25 @@ impl JobModel {
         }
         slot.link = if slot.link == Link::Open { Link::Ending } else { Link::Over };
         // What it has sent can still be read until its peers are told; what was sent to it is gone.
-        state.wires.retain(|(_, to), _| *to != process);
+        state.wires.retain(|(_, to, _), _| to.process != process);
     }
 
     pub(crate) fn fetch(&self, state: &mut State, number: u32) -> bool {
         let Some(process) = self.process(state, number) else { return false };
-        if let Some((checkpoint, holders)) = process.wanted() {
-            let has = |holder: &u32| self.process(state, *holder).is_some_and(|there| there.host().holds(checkpoint));
+        let task = only(&process);
+        if let Some((checkpoint, holders)) = task.wanted() {
+            let has = |holder: &u32| self.process(state, *holder).is_some_and(|there| there.holds(checkpoint));
             if holders.iter().any(has) {
-                return self.has(state, number, Input::FetchedCheckpoint);
+                return self.has(state, number, Input::FetchedCheckpoint(task.id));
             }
         }
-        for (index, wish) in process.wishes().iter().enumerate() {
+        for (index, wish) in task.wishes().iter().enumerate() {
             let entry = wish.holders.iter().find_map(|(at, _)| {
                 let holder = self.process(state, at.agent.0 as u32)?;
                 holder.entry(wish.lineage, wish.phase, wish.from, &self.job)
             });
             if let Some(entry) = entry {
-                return self.has(state, number, Input::FetchedResult(index, entry));
+                return self.has(state, number, Input::FetchedResult(task.id, index, entry));
             }
         }
         false

@@ -1,5 +1,6 @@
 //! What can happen next, with another fault or without.
 
+use crate::steps::only;
 use crate::world::{Action, Ended, JobModel, Left, Link, Slot, State};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use stateright::Model;
@@ -12,7 +13,7 @@ impl JobModel {
             ended
                 || slot.state.is_some_and(|name| {
                     let process = self.processes.of(name);
-                    process.told().is_some() || process.freed().is_none()
+                    only(&process).told().is_some() || only(&process).freed().is_none()
                 })
         })
     }
@@ -22,7 +23,7 @@ impl JobModel {
         let Some(over) = state.over else { return false };
         (0..self.setup.world).all(|rank| {
             let mut slots = state.processes.iter().filter(|slot| slot.rank == rank);
-            let was_told = |name| self.processes.of(name).told() == Some(over);
+            let was_told = |name| only(&self.processes.of(name)).told() == Some(over);
             slots.any(|slot| slot.ended != Ended::No || slot.state.is_some_and(was_told))
         })
     }
@@ -46,6 +47,7 @@ impl JobModel {
                 actions.push(Action::Reconnects(number));
             }
             let Some(process) = self.process(state, number) else { continue };
+            let process = only(&process);
             if self.setup.ends && matches!(process.told(), Some(Ok(_))) {
                 actions.push(Action::Ends(number));
             }
@@ -56,8 +58,7 @@ impl JobModel {
                 actions.push(Action::Fetches(number));
             }
         }
-        actions
-            .extend(state.wires.iter().filter(|(_, w)| !w.is_empty()).map(|((from, to), _)| Action::Reads(*from, *to)));
+        actions.extend(state.wires.iter().filter(|(_, w)| !w.is_empty()).map(|(way, _)| Action::Reads(*way)));
         actions.extend((0..self.setup.world).filter(|rank| self.is_missing(state, *rank)).map(Action::Starts));
         // The deadline: everybody who lives is there and has been heard, so that only the dead are waited for.
         let heard = |slot: &Slot| {
@@ -85,7 +86,10 @@ impl JobModel {
         }
         if state.left.cuts > 0 {
             let pairs = living().flat_map(|(one, _)| living().map(move |(other, _)| (one, other)));
-            actions.extend(pairs.filter(|(one, other)| one < other).map(|(one, other)| Action::Cut(one, other)));
+            let pairs: Vec<(u32, u32)> = pairs.filter(|(one, other)| one < other).collect();
+            for (one, other) in pairs {
+                actions.extend(self.setup.lanes().iter().map(|lane| Action::Cut(one, other, *lane)));
+            }
         }
         if state.left.tracker_deaths > 0 {
             actions.push(Action::TrackerDies);
@@ -103,6 +107,7 @@ impl JobModel {
         let mut plan = None;
         let mut has_plan = |number: u32, slot: &Slot| {
             let Some(process) = self.process(state, number) else { return slot.link == Link::Over };
+            let task = only(&process);
             let told_nothing_new = slot.to_tracker.iter().all(|message| {
                 let message = self.to_tracker.of(*message);
                 matches!(
@@ -110,7 +115,7 @@ impl JobModel {
                     AgentMessage::Happened(_) | AgentMessage::Finish { .. } | AgentMessage::ResultPart { .. }
                 )
             });
-            if !told_nothing_new || slot.link != Link::Open || slot.declared || process.freed().is_some() {
+            if !told_nothing_new || slot.link != Link::Open || slot.declared || task.freed().is_some() {
                 return false;
             }
             let mut comes = None;
@@ -122,8 +127,7 @@ impl JobModel {
                 }
             }
             let view = process.host().view().map(|view| view.generation);
-            let here =
-                if process.wanted().is_some() { view } else { process.attempt().filter(|_| !process.is_frozen()) };
+            let here = if task.wanted().is_some() { view } else { task.attempt().filter(|_| !task.is_frozen()) };
             let its = comes.or(here);
             its.is_some() && *plan.get_or_insert(its) == its && view == its
         };

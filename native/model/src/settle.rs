@@ -2,11 +2,12 @@
 //! is done in reduced set-ups only is compared with whole ones by a test: jobs come to the same ends.
 
 use crate::memory::{both, name};
-use crate::steps::{FromProcess, ToProcess};
+use crate::steps::{only, FromProcess, ToProcess};
 use crate::tracker::ToTracker;
-use crate::world::{JobModel, Left, Link, State};
+use crate::world::{JobModel, Left, Link, State, Way};
+use rejoin_protocol::ids::Lane;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
-use rejoin_sim::ranks::Input;
+use rejoin_sim::ranks::{Input, Process};
 
 impl JobModel {
     /// Does at once what commutes with everything else that can happen.
@@ -49,10 +50,11 @@ impl JobModel {
 
     /// A frame of an attempt that is over at its reader will never be taken.
     fn drop_outdated(&self, state: &mut State) {
-        let attempts: Vec<_> = (0..state.processes.len() as u32).map(|n| self.process(state, n)?.attempt()).collect();
-        for ((_, to), wire) in &mut state.wires {
-            let now = attempts[*to as usize];
-            let outdated = wire.iter().take_while(|frame| Some(self.frames.of(**frame).attempt) < now).count();
+        let attempts: Vec<_> =
+            (0..state.processes.len() as u32).map(|n| only(&*self.process(state, n)?).attempt()).collect();
+        for ((_, to, _), wire) in state.wires.iter_mut().filter(|((.., lane), _)| *lane == Lane::Collectives) {
+            let now = attempts[to.process as usize];
+            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).attempt() < now).count();
             wire.drain(..outdated);
         }
         state.wires.retain(|_, wire| !wire.is_empty());
@@ -61,11 +63,14 @@ impl JobModel {
     /// What comes to a rank that has answered a view, of the attempt before it: nothing is finished in that any more.
     fn drop_what_the_frozen_lack(&self, state: &mut State) {
         let attempts: Vec<_> = (0..state.processes.len() as u32)
-            .map(|number| self.process(state, number).filter(|process| process.is_frozen())?.attempt())
+            .map(|number| {
+                let process = self.process(state, number)?;
+                only(&process).attempt().filter(|_| only(&process).is_frozen())
+            })
             .collect();
-        for ((_, to), wire) in &mut state.wires {
-            let Some(over) = attempts[*to as usize] else { continue };
-            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).attempt <= over).count();
+        for ((_, to, _), wire) in state.wires.iter_mut().filter(|((.., lane), _)| *lane == Lane::Collectives) {
+            let Some(over) = attempts[to.process as usize] else { continue };
+            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).attempt() <= Some(over)).count();
             wire.drain(..outdated);
         }
         state.wires.retain(|_, wire| !wire.is_empty());
@@ -90,14 +95,14 @@ impl JobModel {
             return false;
         }
         let mut changed = false;
-        let wires: Vec<(u32, u32)> = state.wires.keys().copied().collect();
-        for (from, to) in wires {
-            while let Some((input, thing)) = self.first_frame(state, from, to) {
-                let Some((next, effects)) = self.process_would(state, to, input, thing) else { break };
-                if !effects.is_empty() || !self.processes.of(next).is_in_call() {
+        let wires: Vec<Way> = state.wires.keys().filter(|(.., lane)| *lane == Lane::Collectives).copied().collect();
+        for way in wires {
+            while let Some((input, thing)) = self.first_frame(state, way) {
+                let Some((next, effects)) = self.process_would(state, way.1.process, input, thing) else { break };
+                if !effects.is_empty() || !only(&self.processes.of(next)).is_in_call() {
                     break;
                 }
-                changed |= self.reads(state, from, to);
+                changed |= self.reads(state, way);
             }
         }
         changed
@@ -114,6 +119,7 @@ impl JobModel {
             while let Some(first) = state.processes[number as usize].to_process.first() {
                 let message = self.to_process.of(*first);
                 let Some(process) = self.process(state, number) else { break };
+                let process = only(&process);
                 let is_at_once = match &*message {
                     TrackerMessage::View(_) if process.position().is_some() => process.is_frozen(),
                     TrackerMessage::View(_) => process.wanted().is_none(),
@@ -137,14 +143,13 @@ impl JobModel {
         }
         let mut changed = false;
         for number in 0..state.processes.len() as u32 {
-            if !self.process(state, number).is_some_and(|process| process.is_idle()) {
-                continue;
-            }
-            let go = || ToProcess::Input(Input::Go);
-            let Some((next, effects)) = self.process_would(state, number, name(&Input::Go), go) else { continue };
+            let idle = |process: &Process| only(process).is_idle().then(|| only(process).id);
+            let Some(id) = self.process(state, number).and_then(|process| idle(&process)) else { continue };
+            let go = || ToProcess::Input(Input::Go(id));
+            let Some((next, effects)) = self.process_would(state, number, name(&Input::Go(id)), go) else { continue };
             let are_frames = effects.iter().all(|effect| matches!(effect, FromProcess::Frame { .. }));
-            if are_frames && self.processes.of(next).is_in_call() {
-                changed |= self.has(state, number, Input::Go);
+            if are_frames && only(&self.processes.of(next)).is_in_call() {
+                changed |= self.has(state, number, Input::Go(id));
             }
         }
         changed

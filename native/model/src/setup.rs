@@ -1,7 +1,7 @@
 //! What is checked: the job, and how much goes wrong.
 
-use rejoin_protocol::ids::Rank;
-use rejoin_sim::ranks::{Defect, Job, Program};
+use rejoin_protocol::ids::{Lane, Rank};
+use rejoin_sim::ranks::{Defect, Job, Plane, Program};
 
 /// A small job, and the faults that may strike it at any point.
 #[derive(Clone, Debug)]
@@ -12,6 +12,8 @@ pub struct Setup {
     pub boot: Vec<Option<u32>>,
     /// The collectives of each version.
     pub versions: Vec<Vec<Option<u32>>>,
+    /// What carries them. Beside collectives, the first one of each phase goes over channels.
+    pub plane: Plane,
     /// Processes that die.
     pub crashes: u8,
     /// Which processes may die, by number: those after the first of all ranks are restarts. `None` for any.
@@ -41,6 +43,7 @@ impl Setup {
             world: 3,
             boot: Vec::new(),
             versions: vec![vec![None, Some(1)]],
+            plane: Plane::Collectives,
             crashes: 0,
             victims: None,
             zombies: 0,
@@ -74,6 +77,25 @@ impl Setup {
         Setup { boot: vec![None], versions: vec![vec![None]], ..Setup::two_collectives() }
     }
 
+    /// Two ranks with channels and collectives: of each of two versions one call goes over channels and one is hooked.
+    pub fn both_lanes() -> Self {
+        Setup {
+            world: 2,
+            versions: vec![vec![None, None], vec![None, None]],
+            plane: Plane::Both,
+            ..Setup::two_collectives()
+        }
+    }
+
+    /// What data links carry.
+    pub(crate) fn lanes(&self) -> &'static [Lane] {
+        match self.plane {
+            Plane::Channels => &[Lane::Channels],
+            Plane::Collectives => &[Lane::Collectives],
+            Plane::Both => &[Lane::Channels, Lane::Collectives],
+        }
+    }
+
     /// The same with so many deaths.
     pub fn crashes(self, crashes: u8) -> Self {
         Setup { crashes, ..self }
@@ -92,6 +114,9 @@ impl Setup {
     pub(crate) fn job(&self) -> Job {
         let mut program = Program::new(self.world, &self.boot, &self.versions);
         program.differs = self.differs;
-        Job { program, defect: self.defect }
+        if self.plane == Plane::Both {
+            program = program.sending_first();
+        }
+        Job::new(program, self.plane, self.defect)
     }
 }

@@ -4,15 +4,15 @@ use crate::memory::{Name, Things};
 use crate::tracker::NOW;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Lineage, Rank, Version};
+use rejoin_protocol::ids::{Lane, Lineage, Version};
 use rejoin_protocol::message::AgentMessage;
-use rejoin_sim::ranks::{Frame, Input, Job, Output, Process};
+use rejoin_sim::ranks::{End, Frame, Input, Job, Output, Process, Task};
 
 /// What happens to a process.
 #[derive(Clone, Debug)]
 pub(crate) enum ToProcess {
     Input(Input),
-    Frame { from: u32, rank: Rank, frame: Frame },
+    Frame { from: End, to: End, frame: Frame },
 }
 
 /// What follows from a step of a process.
@@ -20,10 +20,12 @@ pub(crate) enum ToProcess {
 pub(crate) enum FromProcess {
     ToTracker(Name),
     Frame {
-        to: u32,
+        from: End,
+        to: End,
+        lane: Lane,
         frame: Name,
     },
-    Unlink(u32),
+    Unlink(End, End),
     Freed {
         rolled_back: bool,
     },
@@ -31,6 +33,11 @@ pub(crate) enum FromProcess {
     /// A collective is over at its rank.
     Ended,
     Violated(&'static str),
+}
+
+/// The one task that a process has here.
+pub(crate) fn only(process: &Process) -> &Task {
+    &process.tasks()[0]
 }
 
 /// One thing that happens to a process, and what follows. `None`: nothing, the frame stays where it is.
@@ -41,12 +48,12 @@ pub(crate) fn step(
     messages: &Things<AgentMessage>,
     frames: &Things<Frame>,
 ) -> Option<(Process, Vec<FromProcess>)> {
-    let kept = process.versions_kept();
-    let mut position = process.position();
+    let kept = only(&process).versions_kept();
+    let mut position = only(&process).position();
     let view = process.host().view().map(|view| view.generation);
     let outputs = match input {
         ToProcess::Input(input) => process.handle(input, NOW, job),
-        ToProcess::Frame { from, rank, frame } => process.reads((from, rank), &frame, NOW, job)?,
+        ToProcess::Frame { from, to, frame } => process.reads(from, to, &frame, NOW, job)?,
     };
     let mut effects = Vec::new();
     for output in outputs {
@@ -57,13 +64,16 @@ pub(crate) fn step(
             // Time stands still: they say nothing that their rank hasn't told otherwise.
             Output::ToTracker(AgentMessage::Heartbeat { .. }) => {}
             Output::ToTracker(message) => effects.push(FromProcess::ToTracker(messages.keep(message))),
-            Output::Frame { to, frame } => effects.push(FromProcess::Frame { to, frame: frames.keep(frame) }),
-            Output::Unlink(process) => effects.push(FromProcess::Unlink(process)),
-            Output::Freed(_, error) => {
+            Output::Frame { from, to, frame } => {
+                let lane = frame.lane();
+                effects.push(FromProcess::Frame { from, to, lane, frame: frames.keep(frame) });
+            }
+            Output::Unlink(own, other) => effects.push(FromProcess::Unlink(own, other)),
+            Output::Freed(_, _, error) => {
                 effects.push(FromProcess::Freed { rolled_back: error.code == Code::RolledBack });
             }
-            Output::Started(start) => effects.push(FromProcess::Started(start.lineage, start.version)),
-            Output::Entered(lineage, version) => {
+            Output::Started(_, start) => effects.push(FromProcess::Started(start.lineage, start.version)),
+            Output::Entered(_, lineage, version) => {
                 // The version it was started at, or the next one.
                 let grows = position.is_none_or(|(l, v)| l == lineage && (version == v || version.0 == v.0 + 1));
                 if !grows {
@@ -77,14 +87,14 @@ pub(crate) fn step(
             Output::Replayed | Output::Computed => effects.push(FromProcess::Ended),
             // Nobody shares memory here.
             Output::LastWords { .. } => {}
-            Output::Connect | Output::View(_) | Output::Over(_) | Output::Closed => {}
+            Output::Connect | Output::View(_) | Output::Over(..) | Output::Closed => {}
         }
     }
     if process.host().view().map(|view| view.generation) < view {
         effects.push(FromProcess::Violated("Monotony"));
     }
     // The present version, the one before, and while somebody is behind one more.
-    if process.versions_kept() > kept.max(3) {
+    if only(&process).versions_kept() > kept.max(3) {
         effects.push(FromProcess::Violated("Bounded"));
     }
     Some((process, effects))

@@ -6,10 +6,10 @@ use crate::tracker::{self, FromTracker, NOW};
 use crate::Setup;
 use dashmap::DashSet;
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::ids::{Attempt, Lane, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::Tracker;
-use rejoin_sim::ranks::{Frame, Input, Job, Process, Who};
+use rejoin_sim::ranks::{End, Frame, Input, Job, Process, Try};
 use stateright::{Model, Property};
 use std::collections::BTreeMap;
 
@@ -55,6 +55,9 @@ pub(crate) struct Left {
     pub(crate) tracker_deaths: u8,
 }
 
+/// One direction of a data link: its sender, its receiver, and what it carries.
+pub type Way = (End, End, Lane);
+
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
@@ -64,8 +67,8 @@ pub struct State {
     pub(crate) waits_for_former: bool,
     /// By number.
     pub(crate) processes: Vec<Slot>,
-    /// Frames on the links, by sender and receiver.
-    pub(crate) wires: BTreeMap<(u32, u32), Vec<Name>>,
+    /// Frames on the links.
+    pub(crate) wires: BTreeMap<Way, Vec<Name>>,
     pub(crate) left: Left,
     pub(crate) over: Option<Result<u128, Code>>,
     /// The life of the tracker that has said so last.
@@ -84,7 +87,7 @@ pub enum Action {
     /// A rank's thread takes its next step.
     Go(u32),
     /// The second reads the first frame that the first has sent.
-    Reads(u32, u32),
+    Reads(Way),
     /// A process gets what it has asked others for.
     Fetches(u32),
     /// The framework starts a rank's task again.
@@ -105,7 +108,7 @@ pub enum Action {
     /// The framework tells the tracker that a process is gone, which lives.
     DeclaredLost(u32),
     /// The link between two breaks, with all that is on it.
-    Cut(u32, u32),
+    Cut(u32, u32, Lane),
     /// The tracker dies and comes back.
     TrackerDies,
     /// A tracker that came back has waited long enough for those who aren't there any more.
@@ -198,8 +201,8 @@ impl JobModel {
     pub(crate) fn start(&self, state: &mut State, rank: u32) {
         let number = state.processes.len() as u32;
         let tries = state.processes.iter().filter(|slot| slot.rank == rank).count() as u32;
-        let who = Who { process: number, rank: Rank(rank), attempt: Attempt { stage: 0, task: tries } };
-        let process = Process::new(who, "host", 30_000, NOW);
+        let id = Try { rank: Rank(rank), attempt: Attempt { stage: 0, task: tries } };
+        let process = Process::new(number, "host", 30_000, NOW).runs(id);
         let slot = Slot {
             state: Some(self.processes.keep(process)),
             rank,
@@ -211,7 +214,7 @@ impl JobModel {
         };
         state.processes.push(slot);
         self.has(state, number, Input::TrackerUp);
-        self.has(state, number, Input::Join);
+        self.has(state, number, Input::Join(id));
     }
 }
 

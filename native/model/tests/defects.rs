@@ -39,3 +39,13 @@ fn a_tracker_that_comes_back_and_is_not_told_who_has_ended_is_found() {
 fn frames_of_incarnations_that_the_view_has_not_are_found() {
     breaks(Setup { zombies: 1, ..two_ranks() }.defect(Defect::NoFencing), &["Fencing"]);
 }
+
+#[test]
+fn a_rank_that_replays_its_lanes_from_different_versions_is_found() {
+    breaks(Setup::both_lanes().crashes(1).defect(Defect::LanesApart), &["Identity", "Progress", "Replay"]);
+}
+
+#[test]
+fn frames_of_either_lane_of_incarnations_that_the_view_has_not_are_found() {
+    breaks(Setup { zombies: 1, ..Setup::both_lanes() }.defect(Defect::NoFencing), &["Fencing"]);
+}

@@ -69,6 +69,17 @@ fn a_process_that_lives_on_after_it_was_declared_lost_does_no_harm() {
 }
 
 #[test]
+fn ranks_with_channels_and_collectives_survive_a_death_or_a_broken_link_of_either() {
+    holds(Setup::both_lanes().crashes(1), 400_000);
+    holds(Setup { cuts: 1, ..Setup::both_lanes() }, 400_000);
+}
+
+#[test]
+fn ranks_with_channels_and_collectives_survive_the_death_of_the_tracker() {
+    holds(Setup { tracker_deaths: 1, ..Setup::both_lanes() }, 80_000);
+}
+
+#[test]
 fn a_tracker_that_dies_anywhere_and_comes_back_takes_the_job_over() {
     holds(Setup { tracker_deaths: 1, ..two_ranks(Setup::two_versions()) }, 1_000);
 }

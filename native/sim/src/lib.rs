@@ -7,12 +7,10 @@
 #![forbid(unsafe_code)]
 
 pub mod invariants;
-pub mod job;
 pub mod ranks;
 pub mod scenario;
-pub mod training;
 pub mod world;
 
 pub use invariants::Violation;
-pub use scenario::{Bug, Scenario};
-pub use world::{run, Report};
+pub use scenario::{Family, Scenario};
+pub use world::{rendezvous, run, Tally};

@@ -1,34 +1,115 @@
-//! The invariants bite: each defect that is built into the simulated driver on purpose is found.
+//! The promises' checks bite: each defect that is built into the driver on purpose is found by so many seeds of its family, and by ten
+//! times as many of jobs that have everything.
 
-use rejoin_sim::{run, Bug, Scenario, Violation};
+use rejoin_sim::ranks::Defect;
+use rejoin_sim::{run, Family, Scenario};
 
-/// The first of these seeds that shows the defect.
-fn found(bug: Bug, seeds: std::ops::Range<u64>, scenario: fn(u64) -> Scenario) -> Violation {
-    for seed in seeds.clone() {
-        let scenario = Scenario { bug: Some(bug), ..scenario(seed) };
-        if let Err(violation) = run(&scenario, false) {
-            return violation;
-        }
-    }
-    panic!("none of the seeds {seeds:?} shows {bug:?}");
+fn by(defect: Defect, family: Family, within: u64) -> String {
+    let found = (0..within).find_map(|seed| run(family, seed, Some(defect), false).err().map(|found| (seed, found)));
+    let (seed, violation) = found.unwrap_or_else(|| panic!("none of {within} seeds of {family:?} shows {defect:?}"));
+    println!("{defect:?} is found by seed {seed} of {family:?}: {}", violation.promise);
+    violation.promise.to_string()
+}
+
+fn found(defect: Defect, family: Family, within: u64) -> String {
+    by(defect, Family::Hook, 10 * within);
+    by(defect, family, within)
+}
+
+#[test]
+fn fencing_that_was_dropped_is_found() {
+    found(Defect::NoFencing, Family::Job, 2_000);
+}
+
+#[test]
+fn a_previous_version_of_which_nothing_is_kept_is_found() {
+    found(Defect::NothingOfThePrevious, Family::Job, 2_000);
+}
+
+#[test]
+fn a_boot_key_whose_number_was_forgotten_is_found() {
+    found(Defect::NoOccurrence, Family::Job, 100);
+}
+
+#[test]
+fn an_unfinished_result_that_counts_as_final_is_found() {
+    assert_eq!(found(Defect::UnfinishedIsFinal, Family::Job, 100), "Agreement");
+}
+
+#[test]
+fn frames_of_an_old_generation_that_are_taken_are_found() {
+    found(Defect::OldAttempts, Family::Job, 5_000);
+}
+
+#[test]
+fn a_standing_without_freezing_is_found() {
+    found(Defect::NoFreeze, Family::Job, 2_000);
+}
+
+#[test]
+fn a_tracker_that_comes_back_and_is_not_told_who_has_ended_is_found() {
+    assert_eq!(found(Defect::EndsUntold, Family::Job, 5_000), "Progress");
+}
+
+#[test]
+fn a_tracker_that_comes_back_and_is_not_told_what_the_run_went_on_from_is_found() {
+    found(Defect::StartUntold, Family::Job, 5_000);
+}
+
+#[test]
+fn a_rank_that_does_not_repeat_itself_is_found() {
+    assert_eq!(found(Defect::Forgets, Family::Job, 100), "Identity");
+}
+
+#[test]
+fn a_rank_that_does_not_repeat_itself_is_found_by_what_it_has_shown_in_shared_memory() {
+    let seeds: Vec<u64> = (0..1500).filter(|seed| Scenario::of(Family::Job, *seed).places.is_some()).collect();
+    let found = seeds.iter().filter(|seed| run(Family::Job, **seed, Some(Defect::Forgets), false).is_err()).count();
+    // It is found in 45 of 504 jobs; in 23, by what went over links, if ranks don't note what boards show them.
+    assert!(found >= 35, "{found} of {}", seeds.len());
+}
+
+#[test]
+fn a_rank_that_goes_another_way_than_the_others_is_found() {
+    assert_eq!(found(Defect::OwnWay, Family::Job, 500), "Deadlines");
+}
+
+#[test]
+fn results_that_come_late_and_count_are_found() {
+    found(Defect::LateResults, Family::Job, 20_000);
 }
 
 #[test]
 fn bytes_that_are_not_compared_are_found() {
-    assert_eq!(found(Bug::NoComparison, 0..200, Scenario::liar_of).promise, "Identity");
+    assert_eq!(found(Defect::NoComparison, Family::Liar, 200), "Identity");
 }
 
 #[test]
-fn frames_of_dead_incarnations_are_found() {
-    assert_eq!(found(Bug::NoFencing, 0..2000, Scenario::of).promise, "Fencing");
+fn frames_of_dead_incarnations_on_channels_are_found() {
+    assert_eq!(by(Defect::NoFencing, Family::Mixed, 2_000), "Fencing");
 }
 
 #[test]
 fn a_start_at_an_older_version_than_planned_is_found() {
-    assert_eq!(found(Bug::OlderStart, 0..200, Scenario::of).promise, "Agreement");
+    assert_eq!(found(Defect::OlderStart, Family::Mixed, 200), "Agreement");
 }
 
 #[test]
 fn logs_that_are_dropped_while_a_rank_is_behind_are_found() {
-    assert_eq!(found(Bug::NoHolding, 0..10_000, Scenario::cascade_of).promise, "Progress");
+    assert_eq!(found(Defect::NoHolding, Family::Cascade, 10_000), "Progress");
+}
+
+#[test]
+fn a_boundary_that_drains_one_lane_only_is_found() {
+    by(Defect::OneLaneDrained, Family::Hook, 100);
+}
+
+#[test]
+fn a_rank_that_replays_its_lanes_from_different_versions_is_found() {
+    by(Defect::LanesApart, Family::Hook, 200);
+}
+
+#[test]
+fn ranks_that_disagree_on_the_way_are_found() {
+    by(Defect::OwnMind, Family::Hook, 200);
 }

@@ -1,6 +1,7 @@
-//! Seeds of every kind of world keep every promise.
+//! Seeds of every family keep every promise.
 
-use rejoin_sim::{run, Scenario};
+use rejoin_sim::world::run_scenario;
+use rejoin_sim::{rendezvous, run, Family, Scenario, Tally};
 use std::collections::BTreeMap;
 
 /// How many times more seeds than usual: `make test-long` says REJOIN_TIMES=10.
@@ -8,53 +9,105 @@ fn times() -> u64 {
     std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"))
 }
 
-/// Runs these seeds; a broken promise is told with the command that shows it.
-fn seeds(count: u64, option: &str, scenario: fn(u64) -> Scenario) -> BTreeMap<String, u64> {
-    let mut ends = BTreeMap::new();
-    for seed in 0..count {
-        match run(&scenario(seed), false) {
-            Ok(report) => {
-                let end = report.outcome.map_or_else(|error| error.code.name().to_string(), |_| "model".to_string());
-                *ends.entry(end).or_default() += 1;
+/// Runs these seeds of a family, and counts how they end; a broken promise is told with the command that shows it.
+fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
+    let (mut ends, mut sum, mut hooked) = (BTreeMap::new(), Tally::default(), 0);
+    for seed in 0..count * times() {
+        match run(family, seed, None, false) {
+            Ok(tally) => {
+                sum.steps += tally.steps;
+                sum.losses += tally.losses;
+                sum.replayed += tally.replayed;
+                sum.computed += tally.computed;
+                sum.lives += tally.lives;
+                sum.shared += tally.shared;
+                hooked += u64::from(tally.hooked);
+                *ends.entry(tally.end).or_default() += 1;
             }
-            Err(violation) => panic!(
-                "seed {seed} broke a promise: {violation}\nto see it: cargo run -p rejoin-sim -- {option} --seed {seed}"
-            ),
+            Err(violation) => {
+                let name = Family::ALL.into_iter().find(|(_, known)| *known == family).map_or("", |(name, _)| name);
+                panic!(
+                    "seed {seed} broke a promise: {violation}\nto see it: rejoin simulate --family {name} --seed {seed}"
+                )
+            }
         }
     }
-    ends
+    println!("{ends:?} {sum:?}, {hooked} hooked");
+    (ends, sum, hooked)
+}
+
+#[test]
+fn ten_thousand_jobs_with_random_faults_keep_all_promises() {
+    let (ends, sum, _) = seeds(10_000, Family::Job);
+    // Most of them have to heal: errors are allowed only when all that is needed is gone.
+    assert!(ends["model"] > 8_500 * times(), "{ends:?}");
+    // About every tenth job has a tracker that dies, or a second one beside it.
+    assert!(u64::from(sum.lives) > 10_800 * times(), "{sum:?}");
+    // In every third job ranks share memory, mostly all of them.
+    assert!(u64::from(sum.shared) > 10_000 * times(), "{sum:?}");
+    assert!(sum.losses > 5_000 && sum.replayed > 4_500 && sum.computed > 100_000, "{sum:?}");
+}
+
+#[test]
+fn five_thousand_jobs_with_channels_and_collectives_keep_all_promises() {
+    let (ends, sum, hooked) = seeds(5_000, Family::Hook);
+    assert!(ends["model"] > 4_000 * times() && ends["MISMATCH"] > 30 * times(), "{ends:?}");
+    // Nearly all agree on the hook.
+    assert!(hooked > 4_000 * times(), "{hooked}");
+    assert!(u64::from(sum.lives) > 5_200 * times() && u64::from(sum.shared) > 2_500 * times(), "{sum:?}");
+    assert!(sum.losses > 2_500 && sum.replayed > 1_000 && sum.computed > 100_000, "{sum:?}");
 }
 
 #[test]
 fn a_thousand_worlds_with_random_faults_keep_all_promises() {
-    let ends = seeds(1000 * times(), "", Scenario::of);
-    // Most of them have to heal: errors are allowed only when all that is needed is gone.
+    let (ends, ..) = seeds(1000, Family::Mixed);
     assert!(ends["model"] > 800 * times(), "{ends:?}");
 }
 
 #[test]
 fn ranks_that_are_restarted_while_others_are_behind_catch_up() {
-    let ends = seeds(500 * times(), "--cascade", Scenario::cascade_of);
+    let (ends, ..) = seeds(500, Family::Cascade);
     assert!(ends["model"] > 450 * times(), "{ends:?}");
 }
 
 #[test]
 fn a_tracker_that_dies_and_comes_back_takes_the_running_job_over() {
     // An error is allowed when all who knew how far the job was have died before the tracker is back.
-    let ends = seeds(500 * times(), "--tracker", Scenario::tracker_of);
+    let (ends, ..) = seeds(500, Family::Tracker);
     assert!(ends["model"] > 400 * times(), "{ends:?}");
 }
 
 #[test]
 fn a_rank_that_does_not_repeat_itself_never_leaves_a_model_behind() {
-    let ends = seeds(500 * times(), "--liar", Scenario::liar_of);
+    let (ends, ..) = seeds(500, Family::Liar);
     assert!(ends["MISMATCH"] > 30 * times(), "{ends:?}");
 }
 
 #[test]
-fn the_same_seed_is_the_same_run() {
-    for seed in [3, 77, 275, 2591] {
-        let story = |seed| run(&Scenario::of(seed), false).map(|report| (report.millis, report.inputs, report.events));
-        assert_eq!(story(seed), story(seed), "seed {seed}");
+fn without_faults_every_job_ends_with_its_model_and_keeps_two_versions() {
+    for family in [Family::Job, Family::Hook] {
+        for seed in 0..500 {
+            match run_scenario(Scenario::of(family, seed).without_faults(), false) {
+                Ok(tally) => assert_eq!((tally.end.as_str(), tally.losses), ("model", 0), "seed {seed}"),
+                Err(violation) => panic!("seed {seed} broke a promise: {violation}"),
+            }
+        }
     }
+}
+
+#[test]
+fn the_same_seed_is_the_same_run() {
+    let told = |family, seed| run(family, seed, None, false).map(|tally| format!("{tally:?}"));
+    for (_, family) in Family::ALL {
+        for seed in [3, 77, 275, 2591] {
+            assert_eq!(told(family, seed), told(family, seed), "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_thousand_ranks_find_each_other_with_one_view_and_a_few_messages_each() {
+    let tally = rendezvous(1000).unwrap_or_else(|violation| panic!("{violation}"));
+    assert_eq!(tally.views, 1, "nobody has to know of a rendezvous that isn't complete");
+    assert!(tally.steps < 20_000, "{tally:?}");
 }

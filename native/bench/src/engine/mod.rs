@@ -67,7 +67,7 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         let mut times = Vec::new();
         for _ in 0..measures.repetitions {
             let began = Instant::now();
-            rejoin_sim::job::rendezvous(ranks).map_err(|violation| violation.to_string())?;
+            rejoin_sim::rendezvous(ranks).map_err(|violation| violation.to_string())?;
             times.push(began.elapsed().as_secs_f64() * 1e3);
         }
         table.add(absolute(name, times, bar));

@@ -47,7 +47,8 @@ struct Taken {
 
 impl fmt::Debug for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{{{} bytes {} length {:?}}}", self.phase, self.bytes, self.length)
+        let Taken { phase, started, bytes, length, .. } = self;
+        write!(f, "{{{phase} started {started} bytes {bytes} ({:x}) length {length:?}}}", self.hasher.digest())
     }
 }
 

@@ -46,12 +46,17 @@ struct Logged {
     ended: bool,
 }
 
+/// All that differs between two of them but the mark, which the phase determines.
 impl fmt::Debug for Logged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Logged {
+            phase, produced, closed, verified, sent_first, regenerated, compared, started, sent, ended, ..
+        } = self;
         write!(
             f,
-            "{{{} produced {} closed {} compared {} sent {}}}",
-            self.phase, self.produced, self.closed, self.compared, self.sent
+            "{{{phase} produced {produced} closed {closed} compared {compared} ({:x}) verified {verified:?} started {started} \
+             sent {sent} from {sent_first:?} regenerated {regenerated} ended {ended}}}",
+            self.hasher.digest()
         )
     }
 }

@@ -1,20 +1,17 @@
-//! **Identity**, as far as opaque bytes show it: a rank that doesn't repeat what somebody has of it ends the job with a
-//! mismatch, and never with a model.
+//! **Identity.** Ranks whose calls can't be paired, and a rank that doesn't repeat what somebody has of it, end the job with a mismatch,
+//! and never with a model.
 
 use super::{Checked, Violation};
-use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::tracker::JobResult;
+use rejoin_protocol::error::Error;
 
-pub(super) fn at_the_end(outcome: &Result<JobResult, Error>, lied: bool) -> Checked {
-    match outcome {
-        Err(error) if error.code == Code::Mismatch => Ok(()),
-        other if lied => Err(Violation::new(
-            "Identity",
-            format!("a rank said other bytes than before to one who has them, and the job ended with {other:?}"),
-        )),
-        // Nobody had those bytes: then it was the first to say them.
-        _ => Ok(()),
+/// A rank didn't repeat itself; whether somebody could know, and the job ended with a model all the same.
+pub(crate) fn lied(could_be_known: bool) -> Checked {
+    if could_be_known {
+        let text = "a rank said other things than before to one who has them, and the job ended with a model";
+        return Err(Violation::new("Identity", text));
     }
+    // Nobody had them: then it was the first to say them.
+    Ok(())
 }
 
 /// Ranks made different calls, and nobody saw it.

@@ -5,7 +5,7 @@ use super::{Checked, Violation};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "NoLostWork";
@@ -122,9 +122,9 @@ impl NoLostWork {
 }
 
 /// A rank that starts from a checkpoint has it.
-pub(crate) fn held(rank: Rank, checkpoint: &Checkpoint, held: bool) -> Checked {
+pub(crate) fn held(rank: Rank, version: Version, held: bool) -> Checked {
     if !held {
-        return Err(Violation::new(NAME, format!("rank {rank} was started from {checkpoint:?}, which isn't there")));
+        return Err(Violation::new(NAME, format!("rank {rank} was started at {version} from what isn't there")));
     }
     Ok(())
 }

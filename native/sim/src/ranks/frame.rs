@@ -1,13 +1,56 @@
 //! Frames in place of bytes.
 
+use rejoin_protocol::channel::{PhaseMark, Receipt};
 use rejoin_protocol::collective::{frame, Place};
-use rejoin_protocol::ids::{Generation, Lineage, Phase, Version};
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_protocol::wire::{Header, Kind};
 
-/// What goes over a data link: all that one rank gives to another in one attempt of a call, or, where the call goes by hosts, some
-/// of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Frame {
+/// One end of data links: an incarnation of a rank, in its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct End {
+    /// The process.
+    pub process: u32,
+    /// The rank.
+    pub rank: Rank,
+    /// Its number.
+    pub incarnation: Incarnation,
+}
+
+/// What goes over a data link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// Of a collective.
+    Given(Given),
+    /// What a receiver has of a channel: the first frame of each link.
+    Receipt(Receipt),
+    /// A phase of a channel begins.
+    Start {
+        /** The phase. */
+        phase: Phase,
+        /** How. */
+        mark: PhaseMark,
+    },
+    /// Bytes of a channel.
+    Data {
+        /** Their phase. */
+        phase: Phase,
+        /** Where they belong in it. */
+        offset: u64,
+        /** The bytes. */
+        bytes: Vec<u8>,
+    },
+    /// A phase of a channel ends.
+    End {
+        /** The phase. */
+        phase: Phase,
+        /** Its length. */
+        length: u64,
+    },
+}
+
+/// All that one rank gives to another in one attempt of a call, or, where the call goes by hosts, some of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
     /// As on the wire; its digest names the call.
     pub place: (u64, u32, u32, u64),
     /// Whether it belongs to boot.
@@ -22,13 +65,13 @@ pub struct Frame {
     pub inputs: u64,
 }
 
-impl Frame {
+impl Given {
     pub(super) fn new(place: Place, digest: u64, attempt: Generation, value: u64, inputs: u64) -> Self {
         let (boot, version) = match place.phase {
             Phase::Boot => (true, 0),
             Phase::Version(version) => (false, version.0),
         };
-        Frame {
+        Given {
             place: (frame::offset(place.seqno, 0), place.lineage.0, version, digest),
             boot,
             attempt,
@@ -40,7 +83,7 @@ impl Frame {
 
     /// The same with bytes that go by hosts.
     pub(super) fn with(self, bytes: Vec<u8>) -> Self {
-        Frame { bytes, ..self }
+        Given { bytes, ..self }
     }
 
     pub(super) fn header(&self) -> Header {
@@ -57,5 +100,35 @@ impl Frame {
             inputs: self.inputs,
             ..Header::control(0)
         }
+    }
+}
+
+impl Frame {
+    /// What the link that it goes over carries.
+    pub fn lane(&self) -> Lane {
+        match self {
+            Frame::Given(_) => Lane::Collectives,
+            _ => Lane::Channels,
+        }
+    }
+
+    /// The attempt that it belongs to; none on a channel.
+    pub fn attempt(&self) -> Option<Generation> {
+        match self {
+            Frame::Given(given) => Some(given.attempt),
+            _ => None,
+        }
+    }
+
+    /// The header of a channel's frame.
+    pub(super) fn header(&self, lineage: Lineage) -> Header {
+        let (kind, phase, offset) = match self {
+            Frame::Given(given) => return given.header(),
+            Frame::Receipt(_) => (Kind::Receipt, Phase::Boot, 0),
+            Frame::Start { phase, .. } => (Kind::PhaseStart, *phase, 0),
+            Frame::Data { phase, offset, .. } => (Kind::Data, *phase, *offset),
+            Frame::End { phase, length } => (Kind::PhaseEnd, *phase, *length),
+        };
+        Header { kind, phase, lineage, offset, ..Header::control(0) }
     }
 }

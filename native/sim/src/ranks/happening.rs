@@ -1,20 +1,18 @@
 //! What happens to a process, and what follows from it.
 
-use super::frame::Frame;
+use super::frame::{End, Frame};
 use crate::Violation;
 use rejoin_collectives::shared::Identity;
 use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 
-/// A process that hosts a task, by the number that its world gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Who {
-    /// The process.
-    pub process: u32,
-    /// The rank of its task.
+/// A task of the framework.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Try {
+    /// Its rank.
     pub rank: Rank,
     /// The framework's try.
     pub attempt: Attempt,
@@ -30,23 +28,25 @@ pub enum Input {
     /// The tracker said something.
     Tracker(TrackerMessage),
     /// The rank's task asks to take part.
-    Join,
+    Join(Try),
     /// The rank's thread takes the next step of its program.
-    Go,
+    Go(Try),
     /// The checkpoint that was asked for is here.
-    FetchedCheckpoint,
+    FetchedCheckpoint(Try),
     /// Nobody gave it.
-    NoCheckpoint,
+    NoCheckpoint(Try),
     /// A result that was asked for; which wish, and the entry.
-    FetchedResult(usize, Entry<u64>),
+    FetchedResult(Try, usize, Entry<u64>),
     /// The first wish is given up; its plan is over.
-    WishIsOver(usize),
-    /// The link to this rank broke, with what was on it.
-    LinkBroke(Rank),
+    WishIsOver(Try, usize),
+    /// The bridge looks at what the rank's trainer wrote.
+    Moves(Try),
+    /// The link from this end to that one broke, with what was on it.
+    LinkBroke(End, End, Lane),
     /// The task throws.
-    Throw,
+    Throw(Try),
     /// The task ends, after it was told the job's end.
-    End,
+    End(Try),
     /// It can read this durable checkpoint.
     Durable(Checkpoint),
     /// Time passes.
@@ -60,10 +60,12 @@ pub enum Output {
     Connect,
     /// Send this to the tracker.
     ToTracker(AgentMessage),
-    /// Send this to a process.
+    /// Send this over a data link.
     Frame {
-        /** The process. */
-        to: u32,
+        /** From this end. */
+        from: End,
+        /** To that one. */
+        to: End,
         /** What. */
         frame: Frame,
     },
@@ -74,12 +76,12 @@ pub enum Output {
         /** What. */
         words: Identity,
     },
-    /// The data link to this process, if there is one, is cut: it isn't a peer any more.
-    Unlink(u32),
-    /// The calls of this incarnation of the rank ended with this error; none, when it had no seat.
-    Freed(Option<Incarnation>, Error),
-    /// The rank was told the job's end.
-    Over(Result<u128, Error>),
+    /// The data links from this end to that one, if there are any, are cut: it isn't a peer any more.
+    Unlink(End, End),
+    /// The calls of this incarnation of a task's rank ended with this error; none, when it had no seat.
+    Freed(Try, Option<Incarnation>, Error),
+    /// The task was told the job's end.
+    Over(Try, Result<u128, Error>),
     /// The link to the tracker is to be ended: it is an older life than the newest that is known.
     LeaveTracker,
     /// The agent is over.
@@ -88,10 +90,10 @@ pub enum Output {
     Replayed,
     /// A result was computed.
     Computed,
-    /// The rank was given a start.
-    Started(Start),
-    /// The rank took a checkpoint.
-    Entered(Lineage, Version),
+    /// The task's rank was given a start.
+    Started(Try, Start),
+    /// The task's rank has entered a version.
+    Entered(Try, Lineage, Version),
     /// The agent follows this view.
     View(Generation),
     /// A promise was broken.

@@ -1,32 +1,70 @@
-//! One process of a job with collectives, as a machine without time and without a network of its own: production's
-//! [`Host`](rejoin_protocol::host::Host) and [`Participant`](rejoin_protocol::collective::Participant) with frames in place
-//! of bytes, and a program whose every result is known beforehand.
+//! One process of a job, as a machine without time and without a network of its own: production's
+//! [`Host`](rejoin_protocol::host::Host), and for each of its ranks what production's plane has: channels
+//! ([`Outgoing`](rejoin_protocol::channel::Outgoing), [`Incoming`](rejoin_protocol::channel::Incoming)), collectives
+//! ([`Participant`](rejoin_protocol::collective::Participant)), or both; and a program whose every result is known beforehand.
 //!
-//! Two drivers share it: the simulator's world of collectives, where seeds decide what happens when, and the model checker,
-//! where everything that can happen next does.
+//! Two drivers share it: the simulator's world, where seeds decide what happens when, and the model checker, where everything that can
+//! happen next does.
 
 mod by_hosts;
+mod collectives;
 mod frame;
 mod happening;
 mod life;
 mod memory;
 mod process;
 mod program;
+mod streams;
+mod task;
 
-pub use frame::Frame;
-pub use happening::{Input, Output, Who};
+pub use frame::{End, Frame, Given};
+pub use happening::{Input, Output, Try};
 pub use memory::Memory;
-pub(crate) use process::checkpoint;
 pub use process::Process;
-pub use program::{Program, Step};
+pub use program::{Program, Step, Topology};
+pub use task::Task;
+
+use rejoin_protocol::ids::{Checkpoint, Lineage, Version};
+
+/// What carries the bytes of a job's ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plane {
+    /// XGBoost's channels; nobody may hook.
+    Channels,
+    /// Rejoin's own collectives.
+    Collectives,
+    /// Channels, and beside them collectives where all ranks agree on the hook.
+    Both,
+}
 
 /// What a process runs.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// The calls of its rank.
+    /// The calls of its ranks.
     pub program: Program,
+    /// What carries them.
+    pub plane: Plane,
+    /// Bytes go straight between trainers and logs, not through sockets that somebody has to look at.
+    pub in_place: bool,
+    /// Ranks have state of their own, which the tracker keeps.
+    pub locals: bool,
+    /// Ranks that are started again don't repeat themselves in the version that they start with.
+    pub lies: bool,
     /// A defect of the driver.
     pub defect: Option<Defect>,
+}
+
+impl Job {
+    /// Ranks that repeat themselves, with nothing of their own.
+    pub fn new(program: Program, plane: Plane, defect: Option<Defect>) -> Self {
+        Job { program, plane, in_place: true, locals: false, lies: false, defect }
+    }
+}
+
+/// The checkpoint of this model.
+pub(crate) fn checkpoint(lineage: Lineage, version: Version, model: u64, complete: bool) -> Checkpoint {
+    let (round, digest) = (version.0, u128::from(model));
+    Checkpoint { lineage, version, owner: None, has_own: false, round, length: 8, digest, complete }
 }
 
 /// A defect built into the driver of the state machines on purpose, to see that the promises' checks find it.
@@ -54,11 +92,23 @@ pub enum Defect {
     Forgets,
     /// A rank that can't open another one's memory goes over links, whatever the others do.
     OwnWay,
+    /// Bytes of channels that are produced again are dropped without a comparison.
+    NoComparison,
+    /// Channels drop what is old although somebody is missing.
+    NoHolding,
+    /// A rank that is started again trains from an older version than it was told to.
+    OlderStart,
+    /// A boundary is crossed when collectives have entered the version, whatever of the channels' bytes is still to be logged.
+    OneLaneDrained,
+    /// A rank that is started again replays its collectives from an older version on than its channels.
+    LanesApart,
+    /// A rank is hooked if its own process can be, whatever the job has agreed on.
+    OwnMind,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 11] = [
+    pub const ALL: [Defect; 17] = [
         Defect::OldAttempts,
         Defect::NoFreeze,
         Defect::LateResults,
@@ -70,5 +120,11 @@ impl Defect {
         Defect::StartUntold,
         Defect::Forgets,
         Defect::OwnWay,
+        Defect::NoComparison,
+        Defect::NoHolding,
+        Defect::OlderStart,
+        Defect::OneLaneDrained,
+        Defect::LanesApart,
+        Defect::OwnMind,
     ];
 }

@@ -1,38 +1,36 @@
-//! One process: its agent, and the rank whose task it runs.
+//! One process: its agent, and the tasks that run in it.
 
-use super::frame::Frame;
-use super::happening::{Input, Output, Who};
+use super::frame::{End, Frame};
+use super::happening::{Input, Output, Try};
 use super::life::{Came, Life};
 use super::memory::{invitation, Memory, Sharing};
-use super::{Defect, Job};
-use crate::invariants::fencing;
-use rejoin_protocol::collective::{Entry, Fetch, Invitation};
+use super::task::Task;
+use super::{Defect, Job, Plane};
+use crate::invariants::{fencing, replay};
+use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer, OWN_COPIES};
-use rejoin_protocol::ids::{
-    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Phase, Rank, Version,
-};
-use std::collections::VecDeque;
+use rejoin_protocol::ids::{AgentId, Checkpoint, Incarnation, Lane, Lineage, Millis, Phase, Rank, Version};
+use std::collections::{BTreeMap, VecDeque};
 
 /// One process.
 #[derive(Clone, Debug)]
 pub struct Process {
-    who: Who,
+    number: u32,
     host: Host,
-    life: Option<Life>,
-    /// A checkpoint that is to be fetched, and who holds it.
-    wanted: Option<(Checkpoint, Vec<u32>)>,
-    wishes: Vec<Fetch>,
-    told: Option<Result<u128, Code>>,
-    freed: Option<Code>,
+    tasks: Vec<Task>,
+    /// Checkpoints whose bytes are here.
+    store: BTreeMap<(Lineage, Version), Checkpoint>,
     closed: bool,
     /// Inputs for the host, in their order.
     commands: VecDeque<HostInput>,
     /// Its ranks share memory with those of its host; whether it can open no other board.
     is_blind: Option<bool>,
-    /// How often a rank has joined here, and with which board the last time.
+    /// Its training library can't be hooked.
+    is_hookless: bool,
+    /// How often a rank has joined here.
     joins: u32,
-    board: Option<Invitation>,
 }
 
 /// A process' number as its agent's.
@@ -42,13 +40,13 @@ fn agent(process: u32) -> AgentId {
 
 impl Process {
     /// A process on this host that is about to connect to the tracker.
-    pub fn new(who: Who, host: &str, tracker_millis: u64, now: Millis) -> Self {
+    pub fn new(number: u32, host: &str, tracker_millis: u64, now: Millis) -> Self {
         let config = HostConfig {
-            agent: agent(who.process),
-            executor: who.process.to_string(),
+            agent: agent(number),
+            executor: number.to_string(),
             host: host.into(),
-            address: ([127, 0, 0, 1], 1000 + (who.process % 60_000) as u16).into(),
-            pid: who.process,
+            address: ([127, 0, 0, 1], 1000 + (number % 60_000) as u16).into(),
+            pid: number,
             tracker_millis,
             own_copies: OWN_COPIES,
         };
@@ -56,18 +54,15 @@ impl Process {
         let connect = host.poll();
         debug_assert_eq!(connect, Some(HostOutput::ConnectTracker));
         Process {
-            who,
+            number,
             host,
-            life: None,
-            wanted: None,
-            wishes: Vec::new(),
-            told: None,
-            freed: None,
+            tasks: Vec::new(),
+            store: BTreeMap::new(),
             closed: false,
             commands: VecDeque::new(),
             is_blind: None,
+            is_hookless: false,
             joins: 0,
-            board: None,
         }
     }
 
@@ -76,9 +71,36 @@ impl Process {
         Process { is_blind: Some(is_blind), ..self }
     }
 
-    /// Who it is.
-    pub fn who(&self) -> Who {
-        self.who
+    /// The same, whose training library can't be hooked.
+    pub fn hookless(self) -> Self {
+        Process { is_hookless: true, ..self }
+    }
+
+    /// It is given a training library that can be hooked.
+    pub fn is_mended(&mut self) {
+        self.is_hookless = false;
+    }
+
+    /// A task starts in it. [`Input::Join`] comes next.
+    pub fn runs(mut self, id: Try) -> Self {
+        self.starts(id);
+        self
+    }
+
+    /// [`Process::runs`] in one that is there. What failed for this rank is forgotten.
+    pub fn starts(&mut self, id: Try) {
+        self.tasks.retain(|task| task.id.rank != id.rank || task.freed.is_none());
+        self.tasks.push(Task::new(id));
+    }
+
+    /// Its tasks.
+    pub fn tasks(&self) -> &[Task] {
+        &self.tasks
+    }
+
+    /// One of its tasks.
+    pub fn task(&self, id: Try) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.id == id)
     }
 
     /// Its agent.
@@ -86,131 +108,63 @@ impl Process {
         &self.host
     }
 
-    /// What it was told as the job's end.
-    pub fn told(&self) -> Option<Result<u128, Code>> {
-        self.told
-    }
-
-    /// Its calls were ended with this; the framework tries again.
-    pub fn freed(&self) -> Option<Code> {
-        self.freed
-    }
-
     /// Whether its agent is over.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// The version that its rank is in, if it was started.
-    pub fn position(&self) -> Option<(Lineage, Version)> {
-        self.life.as_ref().map(|life| (life.lineage, life.participant.version()))
+    /// Whether the bytes of a checkpoint are here.
+    pub fn holds(&self, checkpoint: &Checkpoint) -> bool {
+        self.store.get(&(checkpoint.lineage, checkpoint.version)) == Some(checkpoint)
     }
 
-    /// Whether its rank is in a call.
-    pub fn is_in_call(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| !life.is_idle() && !life.finished && !life.failed)
-    }
-
-    /// Whether a process is one of its rank's peers.
-    pub fn is_linked(&self, other: u32) -> bool {
-        self.life.as_ref().is_some_and(|life| life.peers.contains(&Some(other)))
-    }
-
-    /// The framework tries the task again in this process. [`Input::Join`] comes next.
-    pub fn tries_again(&mut self, attempt: Attempt) {
-        self.who.attempt = attempt;
-    }
-
-    /// The newest plan that its rank's collectives have.
-    pub fn attempt(&self) -> Option<Generation> {
-        self.life.as_ref()?.participant.attempt()
-    }
-
-    /// Whether its rank waits for the plan of a view that it has answered.
-    pub fn is_frozen(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.participant.is_frozen())
-    }
-
-    /// How many versions of results are kept, without boot.
-    pub fn versions_kept(&self) -> usize {
-        let extents = self.life.as_ref().map(|life| life.participant.log().extents()).unwrap_or_default();
-        extents.iter().filter(|extent| extent.phase != Phase::Boot).count()
-    }
-
-    /// Whether the rank's thread has something to do of its own.
-    pub fn is_idle(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| life.is_idle())
-    }
-
-    /// The checkpoint that is wanted, and the processes that may have it.
-    pub fn wanted(&self) -> Option<&(Checkpoint, Vec<u32>)> {
-        self.wanted.as_ref()
-    }
-
-    /// Results that are wanted.
-    pub fn wishes(&self) -> &[Fetch] {
-        &self.wishes
+    /// The checkpoints whose bytes are here.
+    pub fn held(&self) -> impl Iterator<Item = &Checkpoint> {
+        self.store.values()
     }
 
     /// A result that it holds.
     pub fn entry(&self, lineage: Lineage, phase: Phase, seqno: u32, job: &Job) -> Option<Entry<u64>> {
-        self.life.as_ref()?.entry(lineage, phase, seqno, job)
+        self.tasks.iter().find_map(|task| task.life.as_ref()?.entry(lineage, phase, seqno, job))
     }
 
     /// For the text of a job that stands still.
     pub fn describe(&self) -> String {
-        let life = self.life.as_ref().map(|life| life.describe()).unwrap_or_default();
-        let stage = self.host.members().first().map(|member| format!("{:?}", member.stage)).unwrap_or_default();
-        format!("{:?} {life} {stage} wants {:?} wishes {:?}", self.who, self.wanted, self.wishes)
+        let stages: Vec<String> = self.host.members().iter().map(|member| format!("{:?}", member.stage)).collect();
+        let tasks: Vec<String> = self.tasks.iter().map(Task::describe).collect();
+        format!("{} {} {}", tasks.join(" "), stages.join(" "), self.number)
     }
 
     /// One thing that happened, and what follows from it.
     pub fn handle(&mut self, input: Input, now: Millis, job: &Job) -> Vec<Output> {
         let mut out = Vec::new();
-        let (rank, attempt) = (self.who.rank, self.who.attempt);
         match input {
             Input::TrackerUp => self.commands.push_back(HostInput::TrackerUp),
             Input::TrackerDown => {
                 self.commands.push_back(HostInput::TrackerDown { reason: "connection reset".into() });
             }
             Input::Tracker(message) => self.commands.push_back(HostInput::Tracker(message)),
-            Input::Join => {
-                self.freed = None;
-                self.joins += 1;
-                let (process, joins) = (self.who.process, self.joins);
-                self.board = self.is_blind.map(|_| invitation(process, joins));
-                let (terms, offer) = ("the same for all".into(), Offer { board: self.board, ..Offer::default() });
-                self.commands.push_back(HostInput::Join { rank, attempt, terms, offer });
-            }
+            Input::Join(id) => self.join(id, job),
             Input::Wake => {
                 self.commands.push_back(HostInput::Wake);
                 self.tell_cuts_again();
             }
-            Input::Go => self.go(job, &mut out),
-            Input::FetchedCheckpoint => {
-                self.wanted = None;
-                let incarnation = self.incarnation();
-                let (bytes, source, millis) = (0, "a peer".into(), 0);
-                self.commands.push_back(HostInput::Fetched { rank, incarnation, bytes, source, millis });
+            Input::Go(id) => self.has_come(id, |life, out| life.go(job, out), job, &mut out),
+            Input::Moves(id) => self.has_come(id, |life, out| life.moves(job, out), job, &mut out),
+            Input::FetchedCheckpoint(id) => self.fetched(id, true),
+            Input::NoCheckpoint(id) => self.fetched(id, false),
+            Input::FetchedResult(id, index, entry) => self.take_result(id, index, &entry, job, &mut out),
+            Input::WishIsOver(id, index) => self.find(id).into_iter().for_each(|task| drop(task.wishes.remove(index))),
+            Input::LinkBroke(own, peer, lane) => self.link_broke(own, peer, lane, &mut out),
+            Input::End(id) => self.leave(id, None),
+            Input::Durable(checkpoint) => {
+                self.store.insert((checkpoint.lineage, checkpoint.version), checkpoint);
+                self.commands.push_back(HostInput::Durable(checkpoint));
             }
-            Input::NoCheckpoint => {
-                self.wanted = None;
-                let (incarnation, reason) = (self.incarnation(), "nobody gave it".into());
-                self.commands.push_back(HostInput::FetchFailed { rank, incarnation, is_further: false, reason });
-            }
-            Input::FetchedResult(index, entry) => self.take_result(index, &entry, job, &mut out),
-            Input::WishIsOver(index) => drop(self.wishes.remove(index)),
-            Input::LinkBroke(peer) => self.link_broke(peer),
-            Input::End => {
-                let incarnation = self.incarnation();
-                self.commands.push_back(HostInput::Leave { rank, incarnation, failure: None });
-            }
-            Input::Durable(checkpoint) => self.commands.push_back(HostInput::Durable(checkpoint)),
-            Input::Throw => {
-                if let Some(life) = self.life.take() {
-                    let failure = Some(Error::new(Code::Io, "the task threw"));
-                    self.commands.push_back(HostInput::Leave { rank, incarnation: life.incarnation, failure });
-                    self.freed = Some(Code::Io);
+            Input::Throw(id) => {
+                if let Some(task) = self.find(id).filter(|task| task.life.is_some()) {
+                    (task.life, task.freed) = (None, Some(Code::Io));
+                    self.leave(id, Some(Error::new(Code::Io, "the task threw")));
                 }
             }
         }
@@ -220,63 +174,88 @@ impl Process {
         out
     }
 
-    /// The first frame of the link from a process whose rank is `from.1`; `None` when it stays where it is.
-    pub fn reads(&mut self, from: (u32, Rank), frame: &Frame, now: Millis, job: &Job) -> Option<Vec<Output>> {
-        let (process, peer) = from;
-        let life = self.life.as_mut()?;
-        let linked = life.peers[peer.0 as usize] == Some(process);
-        if !linked && job.defect != Some(Defect::NoFencing) {
+    /// The first frame of the link between two ends; `None` when it stays where it is.
+    pub fn reads(&mut self, from: End, to: End, frame: &Frame, now: Millis, job: &Job) -> Option<Vec<Output>> {
+        let task = self.tasks.iter_mut().find(|task| task.end() == Some(to))?;
+        if !task.is_linked(from) && job.defect != Some(Defect::NoFencing) {
             return None;
         }
-        let mut out = Vec::new();
-        match life.reads(peer, frame, job) {
+        let (id, mut out) = (task.id, Vec::new());
+        match task.life.as_mut()?.reads(from.rank, frame, job, &mut out) {
             Ok(false) => return None,
             Ok(true) => {
-                let seated = self.host.view().and_then(|view| view.alive(peer)).map(|(_, at)| at.agent);
-                let found = fencing::frame(self.who.rank, peer, agent(process), seated);
+                let alive = self.host.view().and_then(|view| view.alive(from.rank));
+                let seated = alive.map(|(incarnation, at)| (at.agent, incarnation));
+                let found = fencing::frame(to.rank, from.rank, (agent(from.process), from.incarnation), seated);
                 out.extend(found.err().map(Output::Violated));
             }
-            Err(error) => self.broken(error),
+            Err(error) => self.broken(id, error),
         }
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
         Some(out)
     }
 
-    /// Whether its rank has to look at the shared memory, having begun something there.
-    pub fn has_to_look(&self) -> bool {
-        self.life.as_ref().is_some_and(Life::has_to_look)
-    }
-
-    /// Whether its rank tries again and again to open a board.
-    pub fn is_shut_out(&self) -> bool {
-        self.life.as_ref().is_some_and(Life::is_shut_out)
-    }
-
-    /// Its rank looks at the shared memory, where something may have changed.
-    pub fn looks(&mut self, memory: &mut Memory, now: Millis, job: &Job) -> Vec<Output> {
+    /// A task's rank looks at the shared memory, where something may have changed.
+    pub fn looks(&mut self, id: Try, memory: &mut Memory, now: Millis, job: &Job) -> Vec<Output> {
         let mut out = Vec::new();
-        let Some(life) = self.life.as_mut() else { return out };
-        let came = life.look(memory, now, job, &mut out);
-        self.wishes.extend(life.fetches());
-        match came {
-            Came::Mismatch(error) => self.broken(error),
-            Came::CannotShare(peer, generation) => {
-                let (rank, incarnation, reason) = (self.who.rank, self.incarnation(), "it can't be opened".into());
-                self.commands.push_back(HostInput::CannotShare { rank, incarnation, peer, generation, reason });
-            }
-            _ => {}
-        }
+        self.has_come(id, |life, out| life.look(memory, now, job, out), job, &mut out);
         self.run_commands(now, job, &mut out);
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
         out
     }
 
-    /// Its rank's newest incarnation, once it has a seat.
-    pub fn incarnation(&self) -> Incarnation {
-        let seated = self.host.members().iter().filter_map(|member| member.incarnation).max();
-        self.life.as_ref().map(|life| life.incarnation).max(seated).unwrap_or_default()
+    fn find(&mut self, id: Try) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|task| task.id == id)
+    }
+
+    /// The task of an incarnation that was started.
+    fn living(&mut self, rank: Rank, incarnation: Incarnation) -> Option<&mut Task> {
+        let lives = |task: &&mut Task| task.end().is_some_and(|end| (end.rank, end.incarnation) == (rank, incarnation));
+        self.tasks.iter_mut().find(lives)
+    }
+
+    fn join(&mut self, id: Try, job: &Job) {
+        self.joins += 1;
+        let board = self.is_blind.map(|_| invitation(self.number, self.joins));
+        let hook = self.hook(job);
+        let Some(task) = self.find(id) else { return };
+        (task.freed, task.board) = (None, board);
+        let Try { rank, attempt } = id;
+        let (terms, offer) = ("the same for all".into(), Offer { board, hook });
+        self.commands.push_back(HostInput::Join { rank, attempt, terms, offer });
+    }
+
+    /// Whether its training library's collectives can be taken over.
+    fn hook(&self, job: &Job) -> Hook {
+        match job.plane {
+            Plane::Collectives => Hook::Unasked,
+            Plane::Channels => Hook::Impossible("the settings forbid it".into()),
+            Plane::Both if self.is_hookless => Hook::Impossible("its library is another one".into()),
+            Plane::Both => Hook::Possible,
+        }
+    }
+
+    fn fetched(&mut self, id: Try, is_here: bool) {
+        let Some(task) = self.find(id) else { return };
+        let (rank, incarnation) = (id.rank, task.incarnation());
+        match task.wanted.take().filter(|_| is_here) {
+            Some((checkpoint, _)) => {
+                self.store.insert((checkpoint.lineage, checkpoint.version), checkpoint);
+                let (bytes, source, millis) = (checkpoint.length, "a peer".into(), 0);
+                self.commands.push_back(HostInput::Fetched { rank, incarnation, bytes, source, millis });
+            }
+            None => {
+                let reason = "nobody gave it".into();
+                self.commands.push_back(HostInput::FetchFailed { rank, incarnation, is_further: false, reason });
+            }
+        }
+    }
+
+    fn leave(&mut self, id: Try, failure: Option<Error>) {
+        let Some(incarnation) = self.find(id).and_then(|task| task.incarnation) else { return };
+        self.commands.push_back(HostInput::Leave { rank: id.rank, incarnation, failure });
     }
 
     fn run_commands(&mut self, now: Millis, job: &Job, out: &mut Vec<Output>) {
@@ -289,165 +268,201 @@ impl Process {
     }
 
     fn carry_out(&mut self, output: HostOutput, job: &Job, out: &mut Vec<Output>) {
-        let generation = |this: &Self| this.host.view().map(|view| view.generation).unwrap_or_default();
         match output {
             HostOutput::ConnectTracker => out.push(Output::Connect),
             HostOutput::Send(message) => out.push(Output::ToTracker(message)),
-            HostOutput::Seated { .. } | HostOutput::Forget { .. } | HostOutput::Faults(_) => {}
+            HostOutput::Seated { rank, attempt, incarnation } => {
+                for task in self.tasks.iter_mut().filter(|task| task.id.rank == rank) {
+                    if task.id.attempt == attempt {
+                        task.incarnation = Some(incarnation);
+                    }
+                    // What its older incarnations had here is gone.
+                    task.life = None;
+                    task.wishes.clear();
+                }
+            }
+            HostOutput::Forget { lineage, version } => drop(self.store.remove(&(lineage, version))),
             // Ranks here have no models of their own.
-            HostOutput::Copy { .. } | HostOutput::Safe(_) => {}
+            HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) => {}
             HostOutput::LeaveTracker { .. } => out.push(Output::LeaveTracker),
-            HostOutput::Fetch { checkpoint, holders, .. } => {
-                self.wanted = Some((checkpoint, holders.iter().map(|at| at.agent.0 as u32).collect()));
+            HostOutput::Fetch { rank, incarnation, checkpoint, holders } => {
+                let holders = holders.iter().map(|at| at.agent.0 as u32).collect();
+                let is_its = |task: &&mut Task| task.id.rank == rank && task.incarnation == Some(incarnation);
+                if let Some(task) = self.tasks.iter_mut().find(is_its) {
+                    task.wanted = Some((checkpoint, holders));
+                }
             }
-            HostOutput::Start { start, .. } => {
-                let sharing = self.board.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
-                self.life = Some(Life::new(self.who.rank, &start, &job.program, sharing));
-                self.wishes.clear();
-                out.push(Output::Started(start));
-            }
-            HostOutput::Links { incarnation, peers, .. } => {
-                self.peers_are(incarnation, &peers, job, out);
-                out.push(Output::View(generation(self)));
+            HostOutput::Start { rank, attempt, start } => self.start(Try { rank, attempt }, start, job, out),
+            HostOutput::Links { rank, incarnation, peers, .. } => {
+                self.peers_are((rank, incarnation), &peers, job, out);
+                out.push(Output::View(self.host.view().map(|view| view.generation).unwrap_or_default()));
             }
             HostOutput::Hold { rank, incarnation, generation } => {
-                let life = self.life.as_mut().filter(|life| life.incarnation == incarnation);
-                let (oldest, results, heard) = match life {
-                    Some(life) => {
-                        let results = life.freeze(generation, job.defect);
-                        let heard = life.participant.heard();
-                        (life.participant.log().oldest().unwrap_or_default(), results, heard)
-                    }
-                    None => (Version(0), Vec::new(), Vec::new()),
-                };
+                let life = self.living(rank, incarnation).and_then(|task| task.life.as_mut());
+                let (oldest, results, heard) = life.map(|life| life.hold(generation, job.defect)).unwrap_or_default();
                 self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results, heard });
             }
-            HostOutput::Plan { incarnation, plan, .. } => {
-                if let Some(life) = self.life.as_mut().filter(|life| life.incarnation == incarnation) {
-                    life.participant.plan(plan);
-                    self.wishes.extend(life.fetches());
+            HostOutput::Plan { rank, incarnation, plan } => {
+                if let Some(task) = self.living(rank, incarnation) {
+                    task.life
+                        .iter_mut()
+                        .filter_map(|life| life.collectives.as_mut())
+                        .for_each(|c| c.plan(plan.clone()));
+                    task.wishes_grow();
                 }
             }
-            HostOutput::Release { incarnation, .. } => {
-                if let Some(life) = self.life.as_mut().filter(|life| life.incarnation == incarnation) {
-                    life.participant.release();
-                    self.wishes.extend(life.fetches());
+            HostOutput::Release { rank, incarnation } => {
+                if let Some(task) = self.living(rank, incarnation) {
+                    task.life.iter_mut().for_each(Life::release);
+                    task.wishes_grow();
                 }
             }
-            HostOutput::Free { incarnation, error, .. } => {
-                if incarnation.is_none() || self.life.as_ref().map(|life| life.incarnation) == incarnation {
-                    self.life = None;
-                    self.wishes.clear();
+            HostOutput::Free { rank, attempt, incarnation, error } => {
+                let id = Try { rank, attempt };
+                if let Some(task) = self.find(id) {
+                    task.life = None;
+                    task.wishes.clear();
+                    task.wanted = None;
+                    task.freed = Some(error.code);
                 }
-                self.freed = Some(error.code);
-                out.push(Output::Freed(incarnation, error));
+                out.push(Output::Freed(id, incarnation, error));
             }
-            HostOutput::Over { outcome, .. } => {
-                self.told = Some(outcome.clone().map_err(|error| error.code));
-                out.push(Output::Over(outcome));
+            HostOutput::Over { rank, attempt, outcome } => {
+                let id = Try { rank, attempt };
+                if let Some(task) = self.find(id) {
+                    task.told = Some(outcome.clone().map_err(|error| error.code));
+                }
+                out.push(Output::Over(id, outcome));
             }
             HostOutput::Close { .. } => {
                 self.closed = true;
-                self.life = None;
+                self.tasks.iter_mut().for_each(|task| task.life = None);
                 out.push(Output::Closed);
             }
         }
     }
 
-    fn go(&mut self, job: &Job, out: &mut Vec<Output>) {
-        let rank = self.who.rank;
-        let Some(life) = self.life.as_mut() else { return };
-        let incarnation = life.incarnation;
-        if !life.entered {
-            life.entered = true;
-            let first = life.first;
-            self.commands.push_back(HostInput::Entered { rank, incarnation, checkpoint: first, local: None });
-            // A checkpoint that begins a lineage keeps the name it had before.
-            out.push(Output::Entered(life.lineage, first.version));
-            return;
+    fn start(&mut self, id: Try, start: rejoin_protocol::host::Start, job: &Job, out: &mut Vec<Output>) {
+        let sharing = |task: &Task| task.board.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
+        let sharing = self.task(id).and_then(sharing);
+        if !job.lies {
+            let right = job.program.model(start.version);
+            out.extend(replay::started(id.rank, &start, right, job.locals).err().map(Output::Violated));
         }
+        let is_here = start.checkpoint.is_none_or(|checkpoint| checkpoint.length == 0 || self.holds(&checkpoint));
+        let found = crate::invariants::no_lost_work::held(id.rank, start.version, is_here);
+        out.extend(found.err().map(Output::Violated));
+        let own = End { process: self.number, rank: id.rank, incarnation: start.incarnation };
+        let life = Life::new(own, &start, &self.hook(job), sharing, job);
+        if let Some(task) = self.find(id) {
+            task.life = Some(life);
+            task.wishes.clear();
+        }
+        out.push(Output::Started(id, start));
+    }
+
+    /// Something has made a task's rank go on.
+    fn has_come(
+        &mut self,
+        id: Try,
+        come: impl FnOnce(&mut Life, &mut Vec<Output>) -> Came,
+        job: &Job,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(task) = self.find(id) else { return };
+        let Some(life) = task.life.as_mut() else { return };
+        let (came, own) = (come(life, out), life.peers.own);
         let lineage = life.lineage;
-        let came = life.go(job, out);
-        self.wishes.extend(life.fetches());
+        task.wishes_grow();
+        let (rank, incarnation) = (own.rank, own.incarnation);
         match came {
-            Came::Nothing | Came::CannotShare(..) => {}
-            Came::Mismatch(error) => self.broken(error),
+            Came::Nothing => {}
+            Came::Broken(error) => self.broken(id, error),
+            Came::CannotShare(peer, generation) => {
+                let reason = "it can't be opened".into();
+                self.commands.push_back(HostInput::CannotShare { rank, incarnation, peer, generation, reason });
+            }
             Came::Finish(model) => {
                 let (rounds, digest) = (job.program.versions(), u128::from(model));
                 self.commands.push_back(HostInput::Finish { rank, incarnation, rounds, digest });
             }
-            Came::Checkpoint(version, model) => {
-                let checkpoint = checkpoint(lineage, version, model);
-                self.commands.push_back(HostInput::Entered { rank, incarnation, checkpoint, local: None });
-                out.push(Output::Entered(lineage, version));
+            Came::Entered(checkpoint) => {
+                if checkpoint.version > Version(0) {
+                    self.store.entry((checkpoint.lineage, checkpoint.version)).or_insert(checkpoint);
+                }
+                let local = job.locals.then(|| replay::local(rank, checkpoint.version));
+                self.commands.push_back(HostInput::Entered { rank, incarnation, checkpoint, local });
+                // A checkpoint that begins a lineage keeps the name it had before.
+                out.push(Output::Entered(id, lineage, checkpoint.version));
             }
         }
     }
 
     fn advance(&mut self, job: &Job, out: &mut Vec<Output>) {
-        let Some(life) = self.life.as_mut() else { return };
-        let came = life.advance(job, out);
-        self.wishes.extend(life.fetches());
-        if let Came::Mismatch(error) = came {
-            self.broken(error);
+        for index in 0..self.tasks.len() {
+            let id = self.tasks[index].id;
+            self.has_come(id, |life, out| life.advance(job, out), job, out);
         }
     }
 
-    fn broken(&mut self, error: Error) {
-        let (rank, incarnation) = (self.who.rank, self.incarnation());
-        self.commands.push_back(HostInput::Broken { rank, incarnation, error });
+    fn broken(&mut self, id: Try, error: Error) {
+        let Some(incarnation) = self.find(id).and_then(|task| task.incarnation) else { return };
+        self.commands.push_back(HostInput::Broken { rank: id.rank, incarnation, error });
     }
 
-    fn take_result(&mut self, index: usize, entry: &Entry<u64>, job: &Job, out: &mut Vec<Output>) {
-        let Some(life) = self.life.as_mut() else { return };
-        let Some(fetch) = self.wishes.get_mut(index) else { return };
-        life.fetched(fetch, fetch.from, entry, job, out);
+    fn take_result(&mut self, id: Try, index: usize, entry: &Entry<u64>, job: &Job, out: &mut Vec<Output>) {
+        let Some(task) = self.find(id) else { return };
+        let Some(collectives) = task.life.as_mut().and_then(|life| life.collectives.as_mut()) else { return };
+        let Some(fetch) = task.wishes.get_mut(index) else { return };
+        collectives.fetched(fetch, entry, job, out);
         fetch.from += 1;
         if fetch.from == fetch.to {
-            self.wishes.remove(index);
+            task.wishes.remove(index);
         }
     }
 
-    fn link_broke(&mut self, peer: Rank) {
-        let (rank, incarnation) = (self.who.rank, self.incarnation());
-        // Where collectives go through memory no frames are lost with a link.
-        let Some(life) = self.life.as_mut().filter(|life| life.participant.boards().is_none()) else { return };
-        let Some(generation) = life.cut(peer) else { return };
-        let reason = "connection reset".into();
-        self.commands.push_back(HostInput::Interrupted { rank, incarnation, peer, generation, reason });
+    fn link_broke(&mut self, own: End, peer: End, lane: Lane, out: &mut Vec<Output>) {
+        let (rank, incarnation) = (own.rank, own.incarnation);
+        let Some(task) = self.living(rank, incarnation).filter(|task| task.is_linked(peer)) else { return };
+        let generation = task.life.as_mut().and_then(|life| life.link_broke(peer.rank, lane, out));
+        let reason = || "connection reset".to_string();
+        let (peer_incarnation, peer) = (peer.incarnation, peer.rank);
+        if lane == Lane::Channels {
+            let down = HostInput::LinkDown { rank, incarnation, peer, peer_incarnation, reason: reason() };
+            self.commands.push_back(down);
+        }
+        if let Some(generation) = generation {
+            let lost = HostInput::Interrupted { rank, incarnation, peer, generation, reason: reason() };
+            self.commands.push_back(lost);
+        }
     }
 
     /// What was told of a broken link may have been lost with a connection to the tracker.
     fn tell_cuts_again(&mut self) {
-        let (rank, incarnation) = (self.who.rank, self.incarnation());
-        let Some(life) = self.life.as_ref() else { return };
-        let told = life.cut_now().map(|(peer, generation)| {
-            let reason = "connection reset".into();
-            HostInput::Interrupted { rank, incarnation, peer, generation, reason }
-        });
-        self.commands.extend(told);
+        for life in self.tasks.iter().filter_map(|task| task.life.as_ref()) {
+            let (rank, incarnation) = (life.peers.own.rank, life.peers.own.incarnation);
+            let cuts = life.collectives.iter().flat_map(|collectives| collectives.cut_now());
+            self.commands.extend(cuts.map(|(peer, generation)| {
+                let reason = "connection reset".into();
+                HostInput::Interrupted { rank, incarnation, peer, generation, reason }
+            }));
+        }
     }
 
-    fn peers_are(&mut self, incarnation: Incarnation, peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
-        let Some(life) = self.life.as_mut().filter(|life| life.incarnation == incarnation) else { return };
-        let mut seated = vec![None; life.peers.len()];
-        for peer in peers {
-            seated[peer.rank.0 as usize] = Some(peer.at.agent.0 as u32);
-            life.incarnations[peer.rank.0 as usize] = peer.incarnation;
+    fn peers_are(&mut self, own: (Rank, Incarnation), peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
+        let Some(life) = self.living(own.0, own.1).and_then(|task| task.life.as_mut()) else { return };
+        let mut seated = vec![None; job.program.world as usize];
+        for Peer { rank, incarnation, at } in peers {
+            let end = End { process: at.agent.0 as u32, rank: *rank, incarnation: *incarnation };
+            seated[rank.0 as usize] = Some(end);
         }
-        for (known, now) in life.peers.iter_mut().zip(seated) {
-            if *known != now {
-                if job.defect != Some(Defect::NoFencing) {
-                    out.extend(known.map(Output::Unlink));
-                }
-                *known = now;
-            }
-        }
+        life.peers_are(seated, job, out);
     }
 }
 
-/// The checkpoint of this model.
-pub(crate) fn checkpoint(lineage: Lineage, version: Version, model: u64) -> Checkpoint {
-    let (round, digest) = (version.0, u128::from(model));
-    Checkpoint { lineage, version, owner: None, has_own: false, round, length: 8, digest, complete: false }
+impl Task {
+    /// What its rank's collectives ask for.
+    fn wishes_grow(&mut self) {
+        self.wishes.extend(self.life.iter_mut().flat_map(Life::fetches));
+    }
 }

@@ -2,17 +2,35 @@
 
 use fastrand::Rng;
 use rejoin_protocol::collective::{BootKey, Call, Operation, Site};
-use rejoin_protocol::ids::{Rank, Version};
+use rejoin_protocol::ids::{Phase, Rank, Version};
 
 /// What a rank does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// A collective; a boot collective has a key.
     Call(Call, Option<BootKey>),
+    /// What the trainer sends without its collectives' functions: it goes over channels in any case.
+    Sent(Call),
     /// The version is done: the next one begins.
     Checkpoint,
     /// All is done.
     Finish,
+}
+
+/// Who talks to whom over channels, as XGBoost does up to 3.2 and from 3.3 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Topology {
+    /// Each with each.
+    AllToAll,
+    /// Binary tree.
+    Tree,
+}
+
+/// A call of the program, and whether it goes over channels in any case.
+#[derive(Clone, Debug)]
+struct Made {
+    call: Call,
+    is_sent: bool,
 }
 
 /// The calls of a job, the same at all ranks.
@@ -20,8 +38,8 @@ pub enum Step {
 pub struct Program {
     /// Ranks.
     pub world: u32,
-    boot: Vec<Call>,
-    versions: Vec<Vec<Call>>,
+    boot: Vec<Made>,
+    versions: Vec<Vec<Made>>,
     boot_results: Vec<u64>,
     results: Vec<Vec<u64>>,
     models: Vec<u64>,
@@ -31,13 +49,23 @@ pub struct Program {
     pub promises: bool,
     /// Sums go by hosts where ranks share one, and do not share memory.
     pub by_hosts: bool,
+    /// Who has channels with whom.
+    pub topology: Topology,
+    /// Least bytes of a message on a channel.
+    pub block: usize,
+    /// Most bytes of a frame of a channel.
+    pub frame_bytes: u64,
+    /// A checkpoint is complete with which nothing is left to be trained: that of the last version, which has no calls.
+    pub completes: bool,
 }
 
 impl Program {
     /// A job of these collectives: those of boot, and those of each version. A root of `None` is an allreduce.
     pub fn new(world: u32, boot: &[Option<u32>], versions: &[Vec<Option<u32>>]) -> Self {
-        let calls = |roots: &[Option<u32>]| -> Vec<Call> {
-            roots.iter().enumerate().map(|(line, root)| call(root.map(Rank), line as u32)).collect()
+        let calls = |roots: &[Option<u32>]| -> Vec<Made> {
+            let made =
+                |(line, root): (usize, &Option<u32>)| Made { call: call(root.map(Rank), line as u32), is_sent: false };
+            roots.iter().enumerate().map(made).collect()
         };
         let mut this = Program {
             world,
@@ -49,6 +77,10 @@ impl Program {
             differs: None,
             promises: false,
             by_hosts: false,
+            topology: Topology::AllToAll,
+            block: 8,
+            frame_bytes: u64::MAX,
+            completes: false,
         };
         this.boot_results = this.all(&this.boot, 0, BOOT);
         this.models[0] = this.boot_results.iter().fold(1, |model, result| mix(model, *result));
@@ -62,41 +94,66 @@ impl Program {
         this
     }
 
-    /// A job drawn at random.
-    pub fn draw(rng: &mut Rng, world: u32, most_versions: u32) -> Self {
-        let roots = |rng: &mut Rng, most: u32| -> Vec<Option<u32>> {
-            let count = rng.u32(0..=most);
+    /// A job drawn at random, with at least so many calls in each version.
+    pub fn draw(rng: &mut Rng, world: u32, most_versions: u32, least: u32) -> Self {
+        let roots = |rng: &mut Rng, least: u32, most: u32| -> Vec<Option<u32>> {
+            let count = rng.u32(least..=most);
             (0..count).map(|_| rng.bool().then(|| rng.u32(..world))).collect()
         };
-        let boot = roots(rng, 2);
-        let versions: Vec<Vec<Option<u32>>> = (0..rng.u32(1..=most_versions)).map(|_| roots(rng, 4)).collect();
+        let boot = roots(rng, 0, 2);
+        let versions: Vec<Vec<Option<u32>>> = (0..rng.u32(1..=most_versions)).map(|_| roots(rng, least, 4)).collect();
         Program::new(world, &boot, &versions)
     }
 
-    fn all(&self, calls: &[Call], model: u64, version: u32) -> Vec<u64> {
-        let results = calls.iter().enumerate().map(|(index, call)| {
+    fn all(&self, calls: &[Made], model: u64, version: u32) -> Vec<u64> {
+        let results = calls.iter().enumerate().map(|(index, made)| {
             let given: Vec<u64> =
                 (0..self.world).map(|rank| contribution(Rank(rank), model, version, index as u32)).collect();
-            combine(call, &given)
+            combine(&made.call, &given)
         });
         results.collect()
     }
 
+    /// The same, in which the calls that are drawn go over channels in any case.
+    pub fn sending(mut self, mut is_sent: impl FnMut() -> bool) -> Self {
+        self.boot.iter_mut().chain(self.versions.iter_mut().flatten()).for_each(|made| made.is_sent = is_sent());
+        self
+    }
+
+    /// The same, in which the first call of each phase goes over channels in any case.
+    pub fn sending_first(mut self) -> Self {
+        let phases = std::iter::once(&mut self.boot).chain(&mut self.versions);
+        phases.filter_map(|calls| calls.first_mut()).for_each(|made| made.is_sent = true);
+        self
+    }
+
+    /// The same with a last version that has no calls: its checkpoint is complete.
+    pub fn completing(mut self) -> Self {
+        let model = self.models[self.versions.len()];
+        self.models.push(mix(model, u64::from(self.versions())));
+        self.versions.push(Vec::new());
+        self.results.push(Vec::new());
+        self.completes = true;
+        self
+    }
+
     /// What comes after `boot` boot calls in this incarnation, in this version after `index` of its calls.
     pub fn step(&self, rank: Rank, boot: u32, version: Version, index: u32) -> Step {
-        if let Some(call) = self.boot.get(boot as usize) {
+        if let Some(made) = self.boot.get(boot as usize) {
             // All boot calls stand at one place of the program, in a loop.
-            return Step::Call(call.clone(), Some(BootKey { name: "boot".into(), occurrence: boot }));
+            let key = BootKey { name: "boot".into(), occurrence: boot };
+            return made.step(Some(key));
         }
         let Some(calls) = self.versions.get(version.0 as usize) else { return Step::Finish };
         match calls.get(index as usize) {
-            Some(call) => {
-                let last = version.0 as usize + 1 == self.versions.len() && index as usize + 1 == calls.len();
-                let mut call = call.clone();
+            Some(made) => {
+                let last =
+                    version.0 + 1 == self.versions() - u32::from(self.completes) && index as usize + 1 == calls.len();
+                let mut made = made.clone();
                 if last && self.differs == Some(rank) {
-                    call.count += 1;
+                    made.call.count += 1;
                 }
-                Step::Call(call, None)
+                made.step(None)
             }
             None if version.0 as usize + 1 == self.versions.len() => Step::Finish,
             None => Step::Checkpoint,
@@ -128,21 +185,125 @@ impl Program {
         self.models[version.0 as usize]
     }
 
+    /// The version whose model is the job's.
+    pub fn end(&self) -> Version {
+        Version(self.versions() - u32::from(self.completes))
+    }
+
     /// Whether a rank can enter version 1 without all others.
     pub fn begins_alone(&self) -> bool {
         let first = self.versions.first().into_iter().flatten();
-        !self.boot.iter().chain(first).any(Call::depends_on_all)
+        !self.boot.iter().chain(first).any(|made| made.call.depends_on_all())
+    }
+
+    /// Whether all boot calls were made.
+    pub fn has_booted(&self, boot: u32) -> bool {
+        boot as usize >= self.boot.len()
+    }
+
+    /// The ranks that this one has channels with.
+    pub fn neighbours(&self, rank: Rank) -> Vec<Rank> {
+        let others = (0..self.world).map(Rank).filter(|other| *other != rank);
+        let linked = |other: &Rank| match self.topology {
+            Topology::AllToAll => true,
+            Topology::Tree => parent(rank) == Some(*other) || parent(*other) == Some(rank),
+        };
+        others.filter(linked).collect()
+    }
+
+    /// What a rank that knows these contributions tells another one, with bytes behind them that depend on them.
+    pub fn message(&self, known: &[Option<u64>]) -> Vec<u8> {
+        let mut message: Vec<u8> = known.iter().flat_map(|value| value.unwrap_or_default().to_le_bytes()).collect();
+        let mut filler = known.iter().fold(3, |sum, value| mix(sum, value.unwrap_or_default()));
+        while message.len() < self.block {
+            filler = mix(filler, 1);
+            message.push((filler >> 56) as u8);
+        }
+        message
+    }
+
+    /// Bytes of each message.
+    pub fn message_bytes(&self) -> usize {
+        self.block.max(8 * self.world as usize)
+    }
+
+    /// Whose contributions one rank knows when it tells another one.
+    pub fn tells(&self, from: Rank, to: Rank, whose: Rank) -> bool {
+        match self.topology {
+            Topology::AllToAll => whose == from,
+            // From the children up, and down again what all have given.
+            Topology::Tree if parent(from) == Some(to) => {
+                std::iter::successors(Some(whose), |rank| parent(*rank)).any(|rank| rank == from)
+            }
+            Topology::Tree => true,
+        }
+    }
+
+    /// The bytes that one rank says to another in a phase, from this place on; a channel carries all calls, or those that go over
+    /// channels in any case. `None` if it says fewer.
+    pub fn says(
+        &self,
+        (from, to): (Rank, Rank),
+        phase: Phase,
+        offset: u64,
+        bytes: usize,
+        all: bool,
+    ) -> Option<Vec<u8>> {
+        let (first, skipped) = (offset as usize / self.message_bytes(), offset as usize % self.message_bytes());
+        let mut said = Vec::new();
+        let mut nth = first;
+        while said.len() < skipped + bytes {
+            said.extend(self.said(from, to, phase, nth, all)?);
+            nth += 1;
+        }
+        Some(said[skipped..skipped + bytes].to_vec())
+    }
+
+    fn said(&self, from: Rank, to: Rank, phase: Phase, nth: usize, all: bool) -> Option<Vec<u8>> {
+        let (calls, boot, version) = match phase {
+            Phase::Boot => (&self.boot, true, Version(0)),
+            Phase::Version(version) => (self.versions.get(version.0 as usize)?, false, version),
+        };
+        let carried = (0u32..).zip(calls).filter(|(_, made)| all || made.is_sent);
+        let (index, _) = carried.clone().nth(nth)?;
+        let given = |whose: Rank| self.tells(from, to, whose).then(|| self.given(whose, boot, version, index));
+        Some(self.message(&(0..self.world).map(Rank).map(given).collect::<Vec<_>>()))
     }
 
     /// Whether two ranks make different calls.
     pub fn differs_somewhere(&self) -> bool {
-        self.differs.is_some() && self.world > 1 && self.versions.last().is_some_and(|calls| !calls.is_empty())
+        self.differs.is_some() && self.world > 1 && self.last_calls().is_some_and(|calls| !calls.is_empty())
+    }
+
+    /// Whether nobody goes on after the last call without all others: it goes through collectives if there are some, and depends on
+    /// all. (Who dies before another one isn't missed: its next incarnation may start behind it.)
+    pub fn ends_together(&self) -> bool {
+        let last = self.last_calls().and_then(|calls| calls.last());
+        last.is_some_and(|made| !made.is_sent && made.call.depends_on_all())
+    }
+
+    fn last_calls(&self) -> Option<&Vec<Made>> {
+        self.versions.get(self.versions.len().checked_sub(1 + usize::from(self.completes))?)
     }
 
     /// The number of versions.
     pub fn versions(&self) -> u32 {
         self.versions.len() as u32
     }
+}
+
+impl Made {
+    fn step(&self, key: Option<BootKey>) -> Step {
+        match self.is_sent {
+            true => Step::Sent(self.call.clone()),
+            false => Step::Call(self.call.clone(), key),
+        }
+    }
+}
+
+/// The rank above this one in the tree of channels.
+pub(super) fn parent(rank: Rank) -> Option<Rank> {
+    Some(Rank(rank.0.checked_sub(1)? / 2))
 }
 
 /// Stands for boot where a version's number is mixed in.

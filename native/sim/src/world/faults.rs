@@ -1,113 +1,122 @@
-//! Faults strike.
+//! How faults strike.
 
-use super::{Happening, ProcessId, World};
-use crate::scenario::{Fault, FAULTS_END_MILLIS};
+use super::{Happening, World};
+use crate::ranks::Try;
+use crate::scenario::Fault;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::tracker::Input;
 
 impl World {
-    pub(super) fn strike(&mut self, index: usize) {
-        if self.outcome.as_ref().is_some_and(|outcome| outcome.is_err()) || self.now >= FAULTS_END_MILLIS {
+    pub(super) fn strike(&mut self, fault: Fault) {
+        let is_of_tracker = matches!(fault, Fault::KillTracker(_) | Fault::CutTracker | Fault::StallTracker(_));
+        if self.outcome.is_some() && !is_of_tracker {
             return;
         }
-        let (_, fault) = self.scenario.faults[index];
         self.say(|| format!("fault: {fault:?}"));
         match fault {
-            Fault::Kill { processes } => self.kill_some(processes as usize),
-            Fault::KillAll => self.kill_some(usize::MAX),
-            Fault::Throw => self.throw_somewhere(),
-            Fault::Freeze { millis } => self.freeze(millis),
+            Fault::Kill(count) => (0..count).for_each(|_| self.kill_one()),
+            Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
+            Fault::Throw => {
+                let started = |there: &super::There| -> Vec<Try> {
+                    let tasks =
+                        there.process.tasks().iter().filter(|task| task.end().is_some() && task.told().is_none());
+                    tasks.map(|task| task.id).collect()
+                };
+                if let Some(process) = self.pick() {
+                    let tasks = started(&self.processes[&process]);
+                    if !tasks.is_empty() {
+                        let id = tasks[self.scenario.rng.usize(..tasks.len())];
+                        self.throw(process, id);
+                    }
+                }
+            }
+            Fault::Freeze(millis) => {
+                self.struck.insert("freeze");
+                if let Some(process) = self.pick() {
+                    if let Some(there) = self.processes.get_mut(&process) {
+                        there.frozen = true;
+                    }
+                    self.say(|| format!("process {process} is frozen for {millis} ms"));
+                    self.after(millis, Happening::Thaws { process });
+                }
+            }
             Fault::CutLink => {
-                let standing: Vec<u64> = self.links.iter().filter(|(_, link)| !link.cut).map(|(id, _)| *id).collect();
-                if let Some(link) = self.pick(&standing) {
-                    self.cut_link(link);
+                let links = self.links();
+                if !links.is_empty() {
+                    let (one, other, lane) = links[self.scenario.rng.usize(..links.len())];
+                    self.cut(one, other, lane);
                 }
             }
             Fault::CutTracker => {
-                let links: Vec<u64> = self
-                    .processes
-                    .values()
-                    .filter(|there| there.alive)
-                    .filter_map(|there| there.tracker_link)
-                    .collect();
-                if let Some(link) = self.pick(&links) {
-                    self.break_tracker_link(link, "connection reset");
+                if let Some(process) = self.pick() {
+                    self.break_tracker_link(process);
                 }
             }
-            Fault::KillTracker { millis } => self.kill_tracker(millis),
-            Fault::StallTracker { millis } => self.stall_tracker(millis),
-            Fault::StageRestart => {
-                self.kill_some(1);
-                self.cluster.restart_stage();
-                self.after(300, Happening::Scheduling);
+            Fault::PartData(millis) => {
+                if let (Some(one), Some(other)) = (self.pick(), self.pick()) {
+                    self.network.part(one, other, self.now + millis);
+                }
             }
-            Fault::Slow => {
-                let rank = Rank(self.rng.u32(0..self.scenario.script.world));
-                self.slow.insert(rank, 10);
+            Fault::PartTracker(millis) => {
+                self.struck.insert("part");
+                if let Some(process) = self.pick() {
+                    self.network.part_from_tracker(process, self.now + millis);
+                }
+            }
+            Fault::StallTracker(millis) => {
+                self.stall_tracker(millis);
+            }
+            Fault::KillTracker(millis) => self.kill_tracker(millis),
+            Fault::KillTrackerAtEnd(millis) => self.dies_at_end = Some(millis),
+            Fault::SecondTracker(millis) => self.second_tracker(millis),
+            Fault::Slow(millis) => {
+                let rank = Rank(self.any_rank());
+                self.slow.insert(rank, millis);
+            }
+            Fault::Duplicate => {
+                let rank = self.any_rank();
+                self.starts_after(0, rank);
+            }
+            Fault::DeclareLost => {
+                self.struck.insert("kill");
+                if let Some(process) = self.pick() {
+                    self.declare_lost(process);
+                }
+            }
+            Fault::StageRestart => {
+                self.kill_one();
+                self.restart_stage();
             }
             Fault::Cancel => {
+                self.struck.insert("cancel");
                 let error = Error::new(Code::Cancelled, "the user cancelled");
-                self.after(0, Happening::TrackerHears(Input::Cancel { error }));
+                self.framework_tells(&Input::Cancel { error });
             }
         }
     }
 
-    fn pick<T: Clone>(&mut self, all: &[T]) -> Option<T> {
-        (!all.is_empty()).then(|| all[self.rng.usize(0..all.len())].clone())
+    fn any_rank(&mut self) -> u32 {
+        let world = self.scenario.job.program.world;
+        self.scenario.rng.u32(0..world)
     }
 
-    fn kill_some(&mut self, most: usize) {
-        for _ in 0..most.min(self.processes.len()) {
-            let busy: Vec<ProcessId> = self
-                .processes
-                .iter()
-                .filter(|(_, there)| there.alive && (most == usize::MAX || !there.tasks.is_empty()))
-                .map(|(id, _)| *id)
-                .collect();
-            if let Some(process) = self.pick(&busy) {
-                self.kill(process);
-            }
+    fn pick(&mut self) -> Option<u32> {
+        // Those who have nothing to do are no victims.
+        let busy = |there: &&super::There| there.alive && !there.frozen && !there.process.tasks().is_empty();
+        let all: Vec<u32> = self.processes.iter().filter(|(_, there)| busy(there)).map(|(id, _)| *id).collect();
+        (!all.is_empty()).then(|| all[self.scenario.rng.usize(..all.len())])
+    }
+
+    fn kill_one(&mut self) {
+        if let Some(process) = self.pick() {
+            self.kill(process);
         }
     }
 
-    fn throw_somewhere(&mut self) {
-        let tasks = self.processes.iter().filter(|(_, there)| there.alive && there.frozen_until.is_none()).flat_map(
-            |(id, there)| {
-                let seated = |(who, attempt): (&Rank, _), incarnation| (*id, *who, attempt, incarnation);
-                there
-                    .tasks
-                    .iter()
-                    .filter_map(move |((rank, attempt), known)| Some(seated((rank, *attempt), (*known)?)))
-                    .filter(|(_, rank, _, incarnation)| there.seats.contains_key(&(*rank, *incarnation)))
-                    .collect::<Vec<_>>()
-            },
-        );
-        let tasks: Vec<_> = tasks.collect();
-        if let Some((process, rank, attempt, incarnation)) = self.pick(&tasks) {
-            self.throw(process, rank, attempt, incarnation);
-        }
-    }
-
-    fn freeze(&mut self, millis: u64) {
-        let awake: Vec<ProcessId> = self
-            .processes
-            .iter()
-            .filter(|(_, there)| there.alive && there.frozen_until.is_none() && !there.tasks.is_empty())
-            .map(|(id, _)| *id)
-            .collect();
-        let Some(process) = self.pick(&awake) else { return };
-        self.say(|| format!("process {process} is frozen for {millis} ms"));
-        let until = self.now + millis;
-        if let Some(there) = self.processes.get_mut(&process) {
-            there.frozen_until = Some(until);
-        }
-        self.at(until, Happening::ProcessWakes { process });
-    }
-
-    pub(super) fn wake(&mut self, process: ProcessId) {
+    pub(super) fn thaw(&mut self, process: u32) {
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
-        there.frozen_until = None;
+        there.frozen = false;
         let deferred = std::mem::take(&mut there.deferred);
         self.say(|| format!("process {process} wakes"));
         for happening in deferred {

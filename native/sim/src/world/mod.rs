@@ -1,194 +1,276 @@
-//! The simulated world: time, the queue of what will happen, and who is there.
+//! A job in a seeded world: production's tracker, agents and ranks ([`crate::ranks`]), in virtual time, with a framework that starts
+//! tasks again, and a network that delays, breaks and parts.
+//!
+//! Checked are all promises, each by its file in [`crate::invariants`]. A run has two times: faults on, and faults off. After
+//! that everything must heal, or must have ended with an error that is allowed. The seed alone decides everything:
+//! `rejoin simulate --family hook --seed 17` tells a run again.
 
-mod bridge;
-mod cluster;
+mod ending;
 mod faults;
-mod hosts;
+mod framework;
+mod history;
 mod network;
-mod rules;
+mod processes;
+mod trackers;
 
-use crate::invariants::{Invariants, Violation};
-use crate::scenario::Scenario;
-use crate::training::Truth;
-use bridge::{Frame, Seat};
-use cluster::Cluster;
+use crate::invariants::{deadlines, no_lost_work::NoLostWork, Monotony, Violation};
+use crate::ranks::{Defect, End, Frame, Input, Job, Memory, Plane, Process, Program, Try};
+use crate::scenario::{Family, Fault, Scenario, FAULTS_END_MILLIS};
 use fastrand::Rng;
-use network::{DataLink, TrackerLink};
+use framework::Framework;
+use network::Network;
 use rejoin_protocol::error::Error;
-use rejoin_protocol::event::Event;
-use rejoin_protocol::host::{Host, Input as HostInput};
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Millis, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
-use rejoin_protocol::tracker::{Input as TrackerInput, JobResult, Tracker, TrackerConfig};
-use std::collections::{BTreeMap, VecDeque};
+use rejoin_protocol::tracker::{Input as TrackerInput, JobResult};
+use std::collections::{BTreeMap, BTreeSet};
+use trackers::Trackers;
 
-/// A job that runs longer than this after the last fault is stuck.
-const HEAL_MILLIS: u64 = 400_000;
 const TIMING: Timing =
-    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 300_000 };
+    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 40_000 };
+/// A job that runs longer than this after the last fault is stuck.
+const HEAL_MILLIS: u64 = 200_000;
 
-/// A process: one slot of the cluster may see several, one after another.
-type ProcessId = u32;
+/// What a run came to.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// How the job ended.
+    pub end: String,
+    /// Virtual time, in milliseconds.
+    pub millis: u64,
+    /// Things that happened.
+    pub steps: u64,
+    /// Ranks that were lost.
+    pub losses: u32,
+    /// Views that were made.
+    pub views: u32,
+    /// Lives of the tracker.
+    pub lives: u32,
+    /// Whether all ranks agreed on the hook.
+    pub hooked: bool,
+    /// Results that were computed.
+    pub computed: u32,
+    /// Those of them that went through shared memory.
+    pub shared: u32,
+    /// Results that were handed out from a log.
+    pub replayed: u32,
+}
 
-/// One incarnation of a rank.
-type Who = (Rank, Incarnation);
-
-/// What will happen.
 #[derive(Debug)]
 enum Happening {
     ToTracker { link: u64, message: AgentMessage },
-    TrackerHears(TrackerInput),
-    TrackerLinkDies { link: u64 },
-    TrackerWakes,
-    ToHost { process: ProcessId, link: u64, message: TrackerMessage },
-    HostLinkDies { process: ProcessId, link: u64, reason: String },
-    HostConnects { process: ProcessId },
-    Control { process: ProcessId },
-    HostWakes { process: ProcessId },
-    WorkerGoesOn { process: ProcessId, who: Who },
-    FetchTry { process: ProcessId, who: Who, checkpoint: Checkpoint, holders: VecDeque<AgentId>, began: u64 },
-    LinkTry { process: ProcessId, who: Who, peer: Who },
-    FrameArrives { link: u64, side: usize, frame: Frame },
-    LinkDies { link: u64, side: usize },
-    ProcessStarts { slot: u32 },
-    ProcessWakes { process: ProcessId },
-    TaskStarts { process: ProcessId, rank: Rank, attempt: Attempt },
-    TaskJoins { process: ProcessId, rank: Rank, attempt: Attempt },
-    TaskEnded { rank: Rank, attempt: Attempt, succeeded: bool },
-    Scheduling,
-    KillWanted { process: ProcessId },
-    FaultStrikes { index: usize },
-    TrackerComesBack,
+    TrackerHears { epoch: u32, input: TrackerInput },
+    TrackerWakes { epoch: u32 },
+    TrackerBegins,
+    CutOff { epoch: u32 },
+    LosesTracker { process: u32, epoch: u32 },
+    FrameworkTells(TrackerInput),
+    Hears { process: u32, link: u64, message: TrackerMessage },
+    LinkDies { process: u32, link: u64 },
+    Connects { process: u32 },
+    Wakes { process: u32 },
+    Goes { process: u32, id: Try },
+    Moves { process: u32, id: Try },
+    Joins { process: u32, id: Try },
+    Fetches { process: u32, id: Try },
+    Looks { process: u32, id: Try },
+    LinkBroke { own: End, other: End, lane: Lane, link: u64 },
+    Arrives { from: End, to: End, link: u64, frame: Frame },
+    ExecutorStarts,
+    Starts { rank: u32 },
+    EndsWell { process: u32, id: Try },
+    Killed { process: u32 },
+    Thaws { process: u32 },
+    Strikes(Fault),
 }
 
-/// One process with its agent.
-struct Process {
-    slot: u32,
+/// What a task is about to do.
+#[derive(Default)]
+struct Pace {
+    goes: bool,
+    moves: bool,
+    fetches: bool,
+    looks: bool,
+    /// The incarnation that was started here last.
+    started: Option<Incarnation>,
+    /// Since when all was settled when it entered its version.
+    settled: Option<u64>,
+    waits_since: Option<u64>,
+}
+
+struct There {
+    process: Process,
     alive: bool,
-    frozen_until: Option<u64>,
-    /// What happened to it while it was frozen.
+    frozen: bool,
     deferred: Vec<Happening>,
-    host: Host,
-    agent: AgentId,
-    closed: bool,
-    connecting: bool,
     tracker_link: Option<u64>,
-    /// Inputs for the host, in their order.
-    control: VecDeque<HostInput>,
-    control_due: bool,
-    wake_at: Option<u64>,
-    seats: BTreeMap<Who, Seat>,
-    tasks: BTreeMap<(Rank, Attempt), Option<Incarnation>>,
-    store: BTreeMap<(Lineage, Version), (Checkpoint, u64)>,
+    wakes: Option<u64>,
+    paces: BTreeMap<Try, Pace>,
+    /// Since when all is settled.
+    settled: Option<u64>,
 }
 
-/// What a run came to.
-#[derive(Debug)]
-pub struct Report {
-    /// How the job ended.
-    pub outcome: Result<JobResult, Error>,
-    /// Virtual time.
-    pub millis: u64,
-    /// Inputs handled by all state machines.
-    pub inputs: u64,
-    /// The tracker's story.
-    pub events: Vec<(u64, Event)>,
-    /// Whether the liar said something else to somebody who could know.
-    pub lied: bool,
+impl There {
+    fn pace(&mut self, id: Try) -> &mut Pace {
+        self.paces.entry(id).or_default()
+    }
+
+    fn ends(&self) -> impl Iterator<Item = End> + '_ {
+        self.process.tasks().iter().filter_map(|task| task.end())
+    }
 }
 
-/// The world.
-struct World {
+pub(crate) struct World {
     scenario: Scenario,
-    truth: Truth,
-    rng: Rng,
     now: u64,
     sequence: u64,
     queue: BTreeMap<(u64, u64), Happening>,
-    tracker: Tracker,
-    tracker_epoch: u32,
-    tracker_is_down: bool,
-    tracker_stalled_until: u64,
-    tracker_wake: u64,
-    tracker_deferred: Vec<Happening>,
-    tracker_links: BTreeMap<u64, TrackerLink>,
-    processes: BTreeMap<ProcessId, Process>,
-    links: BTreeMap<u64, DataLink>,
-    next_number: u64,
-    cluster: Cluster,
+    trackers: Trackers,
+    processes: BTreeMap<u32, There>,
+    network: Network,
+    memory: Memory,
+    framework: Framework,
+    /// The tracker dies when the job ends, and comes back after so long.
+    dies_at_end: Option<u64>,
+    /// How long ranks that are slow pause between two calls.
     slow: BTreeMap<Rank, u64>,
-    events: Vec<(u64, Event)>,
-    outcome: Option<Result<JobResult, Error>>,
-    invariants: Invariants,
-    violation: Option<Violation>,
+    struck: BTreeSet<&'static str>,
+    /// A rank hasn't repeated itself, and somebody could know.
     lied: bool,
-    liar: Option<Rank>,
-    inputs: u64,
+    outcome: Option<Result<JobResult, Error>>,
+    over_at: u64,
+    monotony: Monotony,
+    no_lost_work: NoLostWork,
+    violation: Option<Violation>,
+    tally: Tally,
     verbose: bool,
 }
 
-/// Runs a scenario to its end.
+/// Runs a seed of a family, with a defect in the driver or none.
 ///
 /// # Errors
 /// The first promise that was broken.
-pub fn run(scenario: &Scenario, verbose: bool) -> Result<Report, Violation> {
-    let config = tracker_config(scenario, 1);
-    let tracker = Tracker::new(config, Millis(0)).expect("the scenario's configuration is right");
-    let world = World {
-        scenario: scenario.clone(),
-        truth: Truth::of(&scenario.script),
-        rng: Rng::with_seed(scenario.seed ^ 0x5eed),
-        now: 0,
-        sequence: 0,
-        queue: BTreeMap::new(),
-        tracker,
-        tracker_epoch: 1,
-        tracker_is_down: false,
-        tracker_stalled_until: 0,
-        tracker_wake: 0,
-        tracker_deferred: Vec::new(),
-        tracker_links: BTreeMap::new(),
-        processes: BTreeMap::new(),
-        links: BTreeMap::new(),
-        next_number: 1,
-        cluster: Cluster::new(scenario.script.world),
-        slow: BTreeMap::new(),
-        events: Vec::new(),
-        outcome: None,
-        invariants: Invariants::of(scenario),
-        violation: None,
-        lied: false,
-        liar: None,
-        inputs: 0,
-        verbose,
-    };
-    world.run()
+pub fn run(family: Family, seed: u64, defect: Option<Defect>, verbose: bool) -> Result<Tally, Violation> {
+    let mut scenario = Scenario::of(family, seed);
+    scenario.job.defect = defect;
+    if verbose {
+        println!("{scenario:#?}");
+    }
+    run_scenario(scenario, verbose)
 }
 
-fn tracker_config(scenario: &Scenario, epoch: u32) -> TrackerConfig {
-    TrackerConfig {
-        world: scenario.script.world,
-        epoch,
-        timing: TIMING,
-        deaths_limit: scenario.deaths_limit,
-        deaths_setting: "the limit".into(),
-        faults: Vec::new(),
-        wants_result: true,
+/// Runs a scenario.
+///
+/// # Errors
+/// The first promise that was broken.
+pub fn run_scenario(scenario: Scenario, verbose: bool) -> Result<Tally, Violation> {
+    let mut this = World::new(scenario, verbose);
+    for (at, fault) in this.scenario.faults.clone() {
+        this.at(at, Happening::Strikes(fault));
+    }
+    this.begin(300);
+    this.go()
+}
+
+/// The rendezvous of a job of so many ranks, each in a process of its own, up to the moment in which the last one has its start:
+/// all that production's tracker and agents compute for it.
+///
+/// # Errors
+/// The first promise that was broken.
+pub fn rendezvous(world: u32) -> Result<Tally, Violation> {
+    let job = Job::new(Program::new(world, &[], &[vec![None]]), Plane::Collectives, None);
+    let mut this = World::new(Scenario::calm(job, 2, Rng::with_seed(u64::from(world))), false);
+    this.begin(100);
+    let mut started = 0;
+    while started < world {
+        let Some(((at, _), happening)) = this.queue.pop_first() else {
+            return Err(crate::invariants::progress::ran_dry(&this.describe()));
+        };
+        this.now = at;
+        this.tally.steps += 1;
+        let starts = |this: &World, process: u32| this.processes.get(&process).map_or(0, |there| there.ends().count());
+        let whose = happening.process();
+        let before = whose.map_or(0, |process| starts(&this, process));
+        this.happen(happening);
+        if let Some(violation) = this.violation.take() {
+            return Err(violation);
+        }
+        started += (whose.map_or(0, |process| starts(&this, process)) - before) as u32;
+        crate::invariants::progress::check(at, HEAL_MILLIS, || this.describe())?;
+    }
+    this.tally.millis = this.now;
+    Ok(this.tally)
+}
+
+impl Happening {
+    /// The process that it happens to.
+    fn process(&self) -> Option<u32> {
+        match self {
+            Happening::Hears { process, .. }
+            | Happening::LinkDies { process, .. }
+            | Happening::Connects { process }
+            | Happening::Wakes { process }
+            | Happening::Goes { process, .. }
+            | Happening::Moves { process, .. }
+            | Happening::Joins { process, .. }
+            | Happening::Fetches { process, .. }
+            | Happening::Looks { process, .. }
+            | Happening::EndsWell { process, .. } => Some(*process),
+            Happening::LinkBroke { own: End { process, .. }, .. } => Some(*process),
+            Happening::Arrives { to, .. } => Some(to.process),
+            _ => None,
+        }
     }
 }
 
 impl World {
-    fn run(mut self) -> Result<Report, Violation> {
-        for slot in 0..self.scenario.processes {
-            self.after(0, Happening::ProcessStarts { slot });
+    fn new(scenario: Scenario, verbose: bool) -> World {
+        let world = scenario.job.program.world;
+        let no_lost_work = NoLostWork::new(world, scenario.job.locals);
+        let no_lost_work = match &scenario.resumed {
+            Some(resumed) => no_lost_work.from(resumed.checkpoint.version),
+            None => no_lost_work.begun_alone(scenario.job.program.begins_alone()),
+        };
+        World {
+            now: 0,
+            sequence: 0,
+            queue: BTreeMap::new(),
+            trackers: Trackers::default(),
+            processes: BTreeMap::new(),
+            network: Network::default(),
+            memory: Memory::default(),
+            framework: Framework::new(world),
+            dies_at_end: None,
+            slow: BTreeMap::new(),
+            struck: BTreeSet::new(),
+            lied: false,
+            outcome: None,
+            over_at: 0,
+            monotony: Monotony::default(),
+            no_lost_work,
+            violation: None,
+            tally: Tally::default(),
+            verbose,
+            scenario,
         }
-        for (index, (at, _)) in self.scenario.faults.clone().into_iter().enumerate() {
-            self.at(at, Happening::FaultStrikes { index });
+    }
+
+    /// The first life of the tracker, and the first tasks, which start within so many milliseconds.
+    fn begin(&mut self, within: u64) {
+        for _ in 0..self.scenario.executors.map_or(0, |executors| executors.count) {
+            self.at(0, Happening::ExecutorStarts);
         }
-        self.after(1, Happening::Scheduling);
-        self.after(TIMING.heartbeat_millis, Happening::TrackerWakes);
+        for rank in 0..self.scenario.job.program.world {
+            let at = self.draw(0..within);
+            self.at(at, Happening::Starts { rank });
+        }
+        self.tracker_begins();
+    }
+
+    fn go(mut self) -> Result<Tally, Violation> {
         while let Some(((at, _), happening)) = self.queue.pop_first() {
             self.now = at;
+            self.tally.steps += 1;
             self.happen(happening);
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
@@ -196,23 +278,19 @@ impl World {
             if self.is_over() {
                 break;
             }
-            let deadline = crate::scenario::FAULTS_END_MILLIS + HEAL_MILLIS;
-            crate::invariants::progress::check(self.now, deadline, || self.describe())?;
+            crate::invariants::progress::check(at, FAULTS_END_MILLIS + HEAL_MILLIS, || self.describe())?;
+            deadlines::told(self.outcome.is_some(), at - self.over_at.min(at), || self.describe())?;
         }
         let Some(outcome) = self.outcome.take() else {
             return Err(crate::invariants::progress::ran_dry(&self.describe()));
         };
-        self.invariants.at_the_end(&self.scenario, &self.truth, &outcome, self.lied)?;
-        Ok(Report { outcome, millis: self.now, inputs: self.inputs, events: self.events, lied: self.lied })
-    }
-
-    /// The job is over and every task has been told.
-    fn is_over(&self) -> bool {
-        match &self.outcome {
-            Some(Ok(_)) => self.cluster.all_done(),
-            Some(Err(_)) => self.processes.values().all(|process| !process.alive || process.tasks.is_empty()),
-            None => false,
-        }
+        self.tally.end = match &outcome {
+            Ok(_) => "model".into(),
+            Err(error) => error.code.name().into(),
+        };
+        self.say(|| format!("the end: {:?}", outcome.as_ref().map(|result| result.digest)));
+        self.tally.millis = self.now;
+        Ok(self.tally)
     }
 
     fn at(&mut self, at: u64, happening: Happening) {
@@ -224,19 +302,15 @@ impl World {
         self.at(self.now + millis, happening);
     }
 
+    fn draw(&mut self, among: impl std::ops::RangeBounds<u64>) -> u64 {
+        self.scenario.rng.u64(among)
+    }
+
     fn delay(&mut self) -> u64 {
         let most = self.scenario.delay_millis;
         // Mostly quick, sometimes slow.
-        if self.rng.u32(0..4) == 0 {
-            self.rng.u64(0..=most)
-        } else {
-            self.rng.u64(0..=most.min(2))
-        }
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next_number += 1;
-        self.next_number
+        let most = if self.draw(0..4) == 0 { most } else { most.min(2) };
+        self.draw(0..=most)
     }
 
     fn say(&self, text: impl FnOnce() -> String) {
@@ -251,72 +325,89 @@ impl World {
         }
     }
 
+    fn describe(&self) -> String {
+        let all = self.processes.iter().filter(|(_, there)| there.alive);
+        let all = all.map(|(id, there)| format!("[process {id} frozen {} {}]", there.frozen, there.process.describe()));
+        format!("at {} ms: {} {}", self.now, all.collect::<Vec<_>>().join(" "), self.framework.describe())
+    }
+
+    /// Somebody who lives could tell that a rank says other things in this phase than before.
+    fn could_know(&self, rank: Rank, phase: Phase) -> bool {
+        let living = self.processes.values().filter(|there| there.alive && !there.frozen);
+        living.flat_map(|there| there.process.tasks()).any(|task| task.id.rank != rank && task.knows(rank, phase))
+    }
+
     fn happen(&mut self, happening: Happening) {
-        if let Some(process) = process_of(&happening) {
+        if let Some(process) = happening.process() {
             let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
-            if there.frozen_until.is_some() {
+            if there.frozen {
                 there.deferred.push(happening);
                 return;
             }
         }
         match happening {
-            Happening::ToTracker { .. }
-            | Happening::TrackerHears(_)
-            | Happening::TrackerLinkDies { .. }
-            | Happening::TrackerWakes => self.tracker_happening(happening),
-            Happening::ToHost { process, link, message } => self.host_hears(process, link, message),
-            Happening::HostLinkDies { process, link, reason } => self.host_link_dies(process, link, reason),
-            Happening::HostConnects { process } => self.host_connects(process),
-            Happening::Control { process } => self.take_control(process),
-            Happening::HostWakes { process } => self.host_wakes(process),
-            Happening::WorkerGoesOn { process, who } => self.worker_goes_on(process, who),
-            Happening::FetchTry { process, who, checkpoint, holders, began } => {
-                self.fetch(process, who, checkpoint, holders, began);
+            Happening::ToTracker { link, .. } => {
+                if let Some(epoch) = self.trackers.links.get(&link).map(|link| link.epoch) {
+                    self.tracker_happening(epoch, happening);
+                }
             }
-            Happening::LinkTry { process, who, peer } => self.try_link(process, who, peer),
-            Happening::FrameArrives { link, side, frame } => self.frame_arrives(link, side, frame),
-            Happening::LinkDies { link, side } => self.link_dies(link, side),
-            Happening::ProcessStarts { slot } => self.start_process(slot),
-            Happening::ProcessWakes { process } => self.wake(process),
-            Happening::TaskStarts { process, rank, attempt } => self.task_starts(process, rank, attempt),
-            Happening::TaskJoins { process, rank, attempt } => self.task_joins(process, rank, attempt),
-            Happening::TaskEnded { rank, attempt, succeeded } => self.task_ended(rank, attempt, succeeded),
-            Happening::Scheduling => self.schedule_tasks(),
-            Happening::KillWanted { process } => self.kill(process),
-            Happening::FaultStrikes { index } => self.strike(index),
-            Happening::TrackerComesBack => self.tracker_comes_back(),
+            Happening::TrackerHears { epoch, .. } | Happening::TrackerWakes { epoch } => {
+                self.tracker_happening(epoch, happening);
+            }
+            Happening::TrackerBegins => self.tracker_comes_back(),
+            Happening::CutOff { epoch } => self.cut_off(epoch),
+            Happening::LosesTracker { process, epoch } => self.loses_tracker(process, epoch),
+            Happening::FrameworkTells(input) => self.framework_tells(&input),
+            Happening::Hears { process, link, message } => {
+                let there = self.processes.get_mut(&process);
+                if let Some(there) = there.filter(|there| there.tracker_link == Some(link)) {
+                    match &message {
+                        TrackerMessage::Settled { .. } => there.settled = Some(self.now),
+                        TrackerMessage::View(_) => there.settled = None,
+                        _ => {}
+                    }
+                    self.input(process, Input::Tracker(message));
+                }
+            }
+            Happening::LinkDies { process, link } => {
+                let there = self.processes.get_mut(&process);
+                if let Some(there) = there.filter(|there| there.tracker_link == Some(link)) {
+                    there.tracker_link = None;
+                    self.input(process, Input::TrackerDown);
+                }
+            }
+            Happening::Connects { process } => self.connect(process),
+            Happening::Wakes { process } => {
+                if let Some(there) = self.processes.get_mut(&process) {
+                    there.wakes = None;
+                }
+                self.input(process, Input::Wake);
+            }
+            Happening::Goes { process, id } => {
+                self.paces(process, id, |pace| pace.goes = false);
+                self.input(process, Input::Go(id));
+            }
+            Happening::Moves { process, id } => {
+                self.paces(process, id, |pace| pace.moves = false);
+                self.input(process, Input::Moves(id));
+            }
+            Happening::Joins { process, id } => self.input(process, Input::Join(id)),
+            Happening::Fetches { process, id } => self.fetch(process, id),
+            Happening::Looks { process, id } => self.look(process, id),
+            Happening::LinkBroke { own, other, lane, link } => self.link_broke(own, other, lane, link),
+            Happening::Arrives { from, to, link, frame } => self.arrives(from, to, link, frame),
+            Happening::ExecutorStarts => drop(self.new_process()),
+            Happening::Starts { rank } => self.start(rank),
+            Happening::EndsWell { process, id } => self.end_well(process, id),
+            Happening::Killed { process } => self.kill(process),
+            Happening::Thaws { process } => self.thaw(process),
+            Happening::Strikes(fault) => self.strike(fault),
         }
     }
 
-    fn describe(&self) -> String {
-        let mut text = format!("at {} ms: ", self.now);
-        for (id, process) in self.processes.iter().filter(|(_, process)| process.alive) {
-            text += &format!("[process {id} tasks {:?}", process.tasks);
-            for (who, seat) in &process.seats {
-                text += &format!(" {who:?}: {}", seat.describe());
-            }
-            for member in process.host.members() {
-                text += &format!(" member {}: {:?}", member.rank, member.stage);
-            }
-            text += "] ";
+    fn paces(&mut self, process: u32, id: Try, change: impl FnOnce(&mut Pace)) {
+        if let Some(there) = self.processes.get_mut(&process) {
+            change(there.pace(id));
         }
-        text + &self.cluster.describe()
-    }
-}
-
-/// Whose time a happening needs. Frozen processes get it when they wake.
-fn process_of(happening: &Happening) -> Option<ProcessId> {
-    match happening {
-        Happening::ToHost { process, .. }
-        | Happening::HostLinkDies { process, .. }
-        | Happening::HostConnects { process }
-        | Happening::Control { process }
-        | Happening::HostWakes { process }
-        | Happening::WorkerGoesOn { process, .. }
-        | Happening::FetchTry { process, .. }
-        | Happening::LinkTry { process, .. }
-        | Happening::TaskStarts { process, .. }
-        | Happening::TaskJoins { process, .. } => Some(*process),
-        _ => None,
     }
 }

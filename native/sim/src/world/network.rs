@@ -1,187 +1,291 @@
-//! Connections: they keep the order of what is sent, take their time, and break.
+//! Connections: they keep the order of what is sent, take their time, break, and part.
 
-use super::{Happening, ProcessId, Who, World};
-use crate::world::bridge::Frame;
-use rejoin_protocol::host::Input;
+use super::trackers::TrackerLink;
+use super::{Happening, World};
+use crate::ranks::{End, Frame, Input};
+use rejoin_protocol::ids::{Lane, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::tracker::Input as TrackerInput;
+use std::collections::{BTreeMap, VecDeque};
 
-/// A connection between an agent and the tracker. Each side learns of its end by itself.
-pub(super) struct TrackerLink {
-    process: ProcessId,
-    pub(super) tracker_side: bool,
-    /// When the last message in each direction arrives: later ones don't overtake.
-    to_tracker: u64,
-    to_host: u64,
+/// One direction of a data link.
+type Way = (End, End, Lane);
+
+#[derive(Default)]
+pub(super) struct Network {
+    /// What has arrived and wasn't read, by receiver's process.
+    inboxes: BTreeMap<u32, BTreeMap<Way, VecDeque<Frame>>>,
+    /// Numbers of the links between pairs; a link that breaks is followed by the next one.
+    links: BTreeMap<Way, u64>,
+    /// Which link a sender uses: it goes on with a broken one until it is told.
+    used: BTreeMap<Way, u64>,
+    /// When the last thing that was sent arrives.
+    arrives: BTreeMap<Way, u64>,
+    /// The same between processes and the tracker, which is [`TRACKER`].
+    tracker_arrives: BTreeMap<(u32, u32), u64>,
+    parted: BTreeMap<(u32, u32), u64>,
 }
 
-/// A data link between two ranks.
-pub(super) struct DataLink {
-    pub(super) ends: [(ProcessId, Who); 2],
-    arrives: [u64; 2],
-    pub(super) cut: bool,
+/// Stands for the tracker among processes.
+pub(super) const TRACKER: u32 = u32::MAX;
+
+fn pair(one: u32, other: u32) -> (u32, u32) {
+    (one.min(other), one.max(other))
+}
+
+fn link(one: End, other: End, lane: Lane) -> Way {
+    (one.min(other), one.max(other), lane)
+}
+
+impl Network {
+    /// On which links something waits for this process.
+    pub(super) fn waiting(&self, process: u32) -> Vec<Way> {
+        let inboxes = self.inboxes.get(&process).into_iter().flatten();
+        inboxes.filter(|(_, frames)| !frames.is_empty()).map(|(way, _)| *way).collect()
+    }
+
+    pub(super) fn first(&self, way: &Way) -> Option<&Frame> {
+        self.inboxes.get(&way.1.process)?.get(way)?.front()
+    }
+
+    pub(super) fn took(&mut self, way: &Way) {
+        if let Some(inbox) = self.inbox(way) {
+            inbox.pop_front();
+        }
+    }
+
+    fn inbox(&mut self, way: &Way) -> Option<&mut VecDeque<Frame>> {
+        self.inboxes.get_mut(&way.1.process)?.get_mut(way)
+    }
+
+    fn number(&self, one: End, other: End, lane: Lane) -> u64 {
+        self.links.get(&link(one, other, lane)).copied().unwrap_or_default()
+    }
+
+    fn used(&self, way: &Way) -> u64 {
+        self.used.get(way).copied().unwrap_or_default()
+    }
+
+    /// The link between two is over, with all that is on it. Returns the next one's number.
+    fn ends(&mut self, one: End, other: End, lane: Lane) -> u64 {
+        for way in [(one, other, lane), (other, one, lane)] {
+            if let Some(inboxes) = self.inboxes.get_mut(&way.1.process) {
+                inboxes.remove(&way);
+            }
+        }
+        let number = self.links.entry(link(one, other, lane)).or_default();
+        *number += 1;
+        *number
+    }
+
+    fn died(&mut self, process: u32) {
+        self.inboxes.remove(&process);
+    }
+
+    pub(super) fn part(&mut self, one: u32, other: u32, until: u64) {
+        let known = self.parted.entry(pair(one, other)).or_default();
+        *known = (*known).max(until);
+    }
+
+    pub(super) fn part_from_tracker(&mut self, process: u32, until: u64) {
+        self.part(process, TRACKER, until);
+    }
+
+    pub(super) fn is_parted(&self, one: u32, other: u32, now: u64) -> bool {
+        self.parted.get(&pair(one, other)).is_some_and(|until| *until > now)
+    }
+
+    /// When something arrives that is sent now: not before the two can reach each other.
+    fn reaches(&self, one: u32, other: u32, at: u64) -> u64 {
+        self.parted.get(&pair(one, other)).copied().unwrap_or_default().max(at)
+    }
+
+    /// The same, behind all that was sent before.
+    fn arrival(&mut self, from: u32, to: u32, at: u64) -> u64 {
+        let at = self.reaches(from, to, at);
+        let last = self.tracker_arrives.entry((from, to)).or_default();
+        *last = (*last).max(at);
+        *last
+    }
+
+    fn data_arrival(&mut self, way: Way, at: u64) -> u64 {
+        let at = self.reaches(way.0.process, way.1.process, at);
+        let last = self.arrives.entry(way).or_default();
+        *last = (*last).max(at);
+        *last
+    }
 }
 
 impl World {
-    pub(super) fn host_connects(&mut self, process: ProcessId) {
-        let link = self.number();
-        let Some(there) = self.processes.get_mut(&process) else { return };
-        there.connecting = false;
-        if there.closed || there.tracker_link.is_some() {
-            return;
-        }
-        if self.tracker_is_down {
-            return self.host_takes(process, Input::TrackerDown { reason: "connection refused".into() });
-        }
-        there.tracker_link = Some(link);
-        let (to_tracker, to_host) = (self.now, self.now);
-        self.tracker_links.insert(link, TrackerLink { process, tracker_side: true, to_tracker, to_host });
-        self.host_takes(process, Input::TrackerUp);
+    pub(super) fn send_frame(&mut self, from: End, to: End, frame: Frame) {
+        let way = (from, to, frame.lane());
+        let delay = if from.process == to.process { 0 } else { self.delay() };
+        let at = self.network.data_arrival(way, self.now + delay);
+        let link = self.network.used(&way);
+        self.at(at, Happening::Arrives { from, to, link, frame });
     }
 
-    pub(super) fn send_to_tracker(&mut self, process: ProcessId, message: AgentMessage) {
+    /// A frame comes over this link: lost, when that is broken already; and a newer one says that the older one is.
+    pub(super) fn arrives(&mut self, from: End, to: End, link: u64, frame: Frame) {
+        let lane = frame.lane();
+        if link != self.network.number(from, to, lane) {
+            return;
+        }
+        self.link_broke(to, from, lane, link);
+        let inboxes = self.network.inboxes.entry(to.process).or_default();
+        inboxes.entry((from, to, lane)).or_default().push_back(frame);
+        self.read(to.process);
+    }
+
+    /// Resets a link, with all that is on it; each learns of it in its time.
+    pub(super) fn cut(&mut self, one: End, other: End, lane: Lane) {
+        let link = self.network.ends(one, other, lane);
+        for (own, other) in [(one, other), (other, one)] {
+            let delay = self.delay();
+            self.after(delay, Happening::LinkBroke { own, other, lane, link });
+        }
+    }
+
+    /// One end doesn't want the other any more, which sees its links end.
+    pub(super) fn unlink(&mut self, own: End, other: End) {
+        for lane in [Lane::Channels, Lane::Collectives] {
+            let link = self.network.ends(own, other, lane);
+            self.network.used.insert((own, other, lane), link);
+            let delay = self.delay();
+            self.after(delay, Happening::LinkBroke { own: other, other: own, lane, link });
+        }
+    }
+
+    /// This end learns that the link before this one has broken, if it doesn't know.
+    pub(super) fn link_broke(&mut self, own: End, other: End, lane: Lane, link: u64) {
+        let way = (own, other, lane);
+        if self.network.used(&way) < link {
+            self.network.used.insert(way, link);
+            self.input(own.process, Input::LinkBroke(own, other, lane));
+        }
+    }
+
+    /// The links of those who live, each once.
+    pub(super) fn links(&self) -> Vec<Way> {
+        let mut links = Vec::new();
+        let all = || self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
+        for (task, own) in all().filter_map(|task| Some((task, task.end()?))) {
+            for (peer, other) in all().filter_map(|peer| Some((peer, peer.end()?))) {
+                if own < other && own.process != other.process && task.is_linked(other) && peer.is_linked(own) {
+                    links.extend(task.lanes().map(|lane| (own, other, lane)));
+                }
+            }
+        }
+        links
+    }
+
+    pub(super) fn is_parted_from_tracker(&self, process: u32) -> bool {
+        self.network.is_parted(process, TRACKER, self.now)
+    }
+
+    /// A process connects to a life of the tracker: to any of those that are there.
+    pub(super) fn connect(&mut self, process: u32) {
+        if self.network.is_parted(process, TRACKER, self.now) {
+            self.after(100, Happening::Connects { process });
+            return;
+        }
+        self.sequence += 1;
+        let link = self.sequence;
+        let lives = self.trackers.epochs();
+        let Some(there) = self.processes.get_mut(&process) else { return };
+        if there.process.is_closed() || there.tracker_link.is_some() {
+            return;
+        }
+        if lives.is_empty() {
+            return self.input(process, Input::TrackerDown);
+        }
+        let epoch = lives[self.scenario.rng.usize(..lives.len())];
+        there.tracker_link = Some(link);
+        self.trackers.links.insert(link, TrackerLink { process, epoch, stands: true, heard: false });
+        self.input(process, Input::TrackerUp);
+    }
+
+    /// A process has met an older life than it knows, and leaves it.
+    pub(super) fn leave_tracker(&mut self, process: u32) {
+        let Some(link) = self.processes.get_mut(&process).and_then(|there| there.tracker_link.take()) else { return };
+        self.tracker_link_ends(process, link);
+        self.input(process, Input::TrackerDown);
+    }
+
+    /// The tracker's side hears of the end behind all that was sent before.
+    fn tracker_link_ends(&mut self, process: u32, link: u64) {
+        let Some(epoch) = self.trackers.links.get(&link).map(|link| link.epoch) else { return };
+        let at = self.now + self.delay();
+        let at = self.network.arrival(process, TRACKER, at);
+        let reason = "connection reset".into();
+        self.at(at, Happening::TrackerHears { epoch, input: TrackerInput::Closed { link, reason } });
+    }
+
+    /// A process is dead. What the kernel hadn't sent yet is lost with it: of each connection the last part, or all.
+    pub(super) fn connections_end(&mut self, process: u32, tracker_link: Option<u64>) {
+        self.network.died(process);
+        let ends: Vec<End> = self.processes.get(&process).into_iter().flat_map(super::There::ends).collect();
+        let most = self.scenario.delay_millis;
+        let out_until = self.now + self.draw(0..=most);
+        self.queue.retain(|(at, _), happening| match happening {
+            Happening::Arrives { from, .. } if from.process == process => *at <= out_until,
+            Happening::ToTracker { link, .. } if Some(*link) == tracker_link => *at <= out_until,
+            _ => true,
+        });
+        if let Some(link) = tracker_link {
+            self.tracker_link_ends(process, link);
+        }
+        let linked = |there: &super::There| {
+            let tasks = there.process.tasks().iter().filter_map(|task| Some((task, task.end()?)));
+            tasks
+                .flat_map(|(task, own)| ends.iter().filter(|end| task.is_linked(**end)).map(move |end| (own, *end)))
+                .collect()
+        };
+        let living = self.processes.values().filter(|there| there.alive);
+        let linked: Vec<(End, End)> = living.flat_map(|there| -> Vec<(End, End)> { linked(there) }).collect();
+        for (own, other) in linked {
+            for lane in [Lane::Channels, Lane::Collectives] {
+                // What it has sent can still be read.
+                let link = self.network.number(own, other, lane) + 1;
+                let at = self.now + self.delay();
+                let at = self.network.data_arrival((other, own, lane), at);
+                self.at(at, Happening::LinkBroke { own, other, lane, link });
+            }
+        }
+    }
+
+    pub(super) fn send_to_tracker(&mut self, process: u32, message: AgentMessage) {
+        let wants_result = self.processes.get(&process).is_some_and(|there| there.process.host().wants_result());
+        if let (AgentMessage::Finish { rank: Rank(0), incarnation, digest, .. }, true) = (&message, wants_result) {
+            let (incarnation, digest) = (*incarnation, *digest);
+            let bytes = (digest as u64).to_le_bytes();
+            for (offset, part) in [(0, &bytes[..5]), (5, &bytes[5..])] {
+                let part = part.to_vec();
+                let message = AgentMessage::ResultPart { rank: Rank(0), incarnation, offset, total: 8, bytes: part };
+                self.send_to_tracker(process, message);
+            }
+        }
         let Some(link) = self.processes.get(&process).and_then(|there| there.tracker_link) else { return };
         let at = self.now + self.delay();
-        let Some(there) = self.tracker_links.get_mut(&link) else { return };
-        there.to_tracker = there.to_tracker.max(at);
-        let at = there.to_tracker;
+        let at = self.network.arrival(process, TRACKER, at);
         self.at(at, Happening::ToTracker { link, message });
     }
 
-    pub(super) fn send_to_host(&mut self, link: u64, message: TrackerMessage) {
+    pub(super) fn send_to_process(&mut self, link: u64, message: TrackerMessage) {
+        let Some(process) = self.trackers.links.get(&link).map(|link| link.process) else { return };
         let at = self.now + self.delay();
-        let Some(there) = self.tracker_links.get_mut(&link) else { return };
-        there.to_host = there.to_host.max(at);
-        let (at, process) = (there.to_host, there.process);
-        self.at(at, Happening::ToHost { process, link, message });
+        let at = self.network.arrival(TRACKER, process, at);
+        self.at(at, Happening::Hears { process, link, message });
     }
 
-    /// Both sides learn of it, each in its time; what is under way is lost.
-    pub(super) fn break_tracker_link(&mut self, link: u64, reason: &str) {
-        let Some(there) = self.tracker_links.get(&link) else { return };
-        let process = there.process;
-        let (one, other) = (self.delay(), self.delay());
+    /// What is under way is lost; both sides learn of it, each in its time.
+    pub(super) fn break_tracker_link(&mut self, process: u32) {
+        let Some(link) = self.processes.get(&process).and_then(|there| there.tracker_link) else { return };
         self.queue.retain(|_, happening| {
-            !matches!(happening, Happening::ToTracker { link: l, .. } | Happening::ToHost { link: l, .. } if *l == link)
+            !matches!(happening, Happening::ToTracker { link: l, .. } | Happening::Hears { link: l, .. } if *l == link)
         });
-        self.after(one, Happening::TrackerLinkDies { link });
-        self.after(other, Happening::HostLinkDies { process, link, reason: reason.into() });
-    }
-
-    pub(super) fn tracker_closes(&mut self, link: u64) {
-        let Some(there) = self.tracker_links.get_mut(&link) else { return };
-        there.tracker_side = false;
-        let (at, process) = (there.to_host, there.process);
-        self.at(at, Happening::HostLinkDies { process, link, reason: "closed by the tracker".into() });
-    }
-
-    pub(super) fn host_link_dies(&mut self, process: ProcessId, link: u64, reason: String) {
-        let Some(there) = self.processes.get_mut(&process) else { return };
-        if there.tracker_link == Some(link) {
-            there.tracker_link = None;
-            self.host_takes(process, Input::TrackerDown { reason });
-        }
-    }
-
-    /// A rank's side makes a link to a peer, if both want it.
-    pub(super) fn try_link(&mut self, process: ProcessId, who: Who, peer: Who) {
-        let wanted = |world: &World, process: ProcessId, who: Who, peer: Who| {
-            let seat = world.processes.get(&process).and_then(|there| there.seats.get(&who));
-            seat.is_some_and(|seat| seat.wants(peer))
-        };
-        let Some(there) = self.processes.get(&process) else { return };
-        let Some(seat) = there.seats.get(&who) else { return };
-        if !seat.wants(peer) || seat.links.contains_key(&peer.0) {
-            return;
-        }
-        let other = self
-            .processes
-            .iter()
-            .find(|(_, there)| there.alive && there.frozen_until.is_none() && there.seats.contains_key(&peer));
-        let other = other.map(|(id, _)| *id).filter(|other| wanted(self, *other, peer, who));
-        let Some(other) = other else {
-            let pause = self.rng.u64(10..120);
-            self.after(pause, Happening::LinkTry { process, who, peer });
-            return;
-        };
-        let link = self.number();
-        self.links.insert(link, DataLink { ends: [(process, who), (other, peer)], arrives: [self.now; 2], cut: false });
-        for (side, (process, who, peer)) in [(process, who, peer), (other, peer, who)].into_iter().enumerate() {
-            let older = self.seat(process, who).and_then(|seat| seat.links.insert(peer.0, link));
-            if let Some(older) = older {
-                self.cut_link(older);
-            }
-            self.link_stands(process, who, peer.0);
-            let receipt = self.seat(process, who).map(|seat| seat.receipt(peer.0));
-            if let Some(receipt) = receipt {
-                self.send_frame(link, side, Frame::Receipt(receipt));
-            }
-        }
-    }
-
-    /// From this side to the other one.
-    pub(super) fn send_frame(&mut self, link: u64, side: usize, frame: Frame) {
-        let Some(there) = self.links.get(&link) else { return };
-        let local = there.ends[0].0 == there.ends[1].0;
-        let delay = if local { 0 } else { self.delay() };
-        let Some(there) = self.links.get_mut(&link) else { return };
-        if there.cut {
-            return;
-        }
-        there.arrives[side] = there.arrives[side].max(self.now + delay);
-        let at = there.arrives[side];
-        self.at(at, Happening::FrameArrives { link, side: 1 - side, frame });
-    }
-
-    /// Resets a link: frames under way are lost, both sides learn of it.
-    pub(super) fn cut_link(&mut self, link: u64) {
-        let Some(there) = self.links.get_mut(&link) else { return };
-        if there.cut {
-            return;
-        }
-        there.cut = true;
-        let (one, other) = (self.delay(), self.delay());
-        self.after(one, Happening::LinkDies { link, side: 0 });
-        self.after(other, Happening::LinkDies { link, side: 1 });
-    }
-
-    pub(super) fn link_dies(&mut self, link: u64, side: usize) {
-        let Some(there) = self.links.get(&link) else { return };
-        let ((process, who), (_, peer)) = (there.ends[side], there.ends[1 - side]);
-        if self.defer(process, || Happening::LinkDies { link, side }) {
-            return;
-        }
-        let Some(seat) = self.seat(process, who) else { return };
-        if seat.links.get(&peer.0) != Some(&link) {
-            return;
-        }
-        seat.links.remove(&peer.0);
-        seat.unlinked(peer.0);
-        if !seat.wants(peer) {
-            return;
-        }
-        let input = Input::LinkDown {
-            rank: who.0,
-            incarnation: who.1,
-            peer: peer.0,
-            peer_incarnation: peer.1,
-            reason: "connection reset".into(),
-        };
-        self.control(process, input);
-        if who.0 < peer.0 {
-            let pause = self.rng.u64(0..30);
-            self.after(pause, Happening::LinkTry { process, who, peer });
-        }
-    }
-
-    /// A frozen process learns of things when it wakes, a dead one never. True: not now.
-    pub(super) fn defer(&mut self, process: ProcessId, happening: impl FnOnce() -> Happening) -> bool {
-        match self.processes.get_mut(&process).filter(|there| there.alive) {
-            Some(there) if there.frozen_until.is_some() => {
-                there.deferred.push(happening());
-                true
-            }
-            Some(_) => false,
-            None => true,
-        }
+        let delay = self.delay();
+        self.tracker_link_ends(process, link);
+        self.after(delay, Happening::LinkDies { process, link });
     }
 }

@@ -92,13 +92,13 @@ impl World {
         self.tally.lives += 1;
         let epoch = trackers.epochs;
         let config = TrackerConfig {
-            world: self.job.program.world,
+            world: self.scenario.job.program.world,
             epoch,
             timing: TIMING,
-            deaths_limit: 1000,
+            deaths_limit: self.scenario.deaths_limit,
             deaths_setting: "the limit".into(),
             faults: Vec::new(),
-            wants_result: false,
+            wants_result: true,
         };
         let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
         let told = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
@@ -137,7 +137,7 @@ impl World {
             if let Some(life) = self.trackers.lives.get_mut(&epoch) {
                 life.is_older = true;
             }
-            let pause = self.rng.u64(100..3000);
+            let pause = self.draw(100..3000);
             self.after(pause, Happening::CutOff { epoch });
         }
     }
@@ -154,8 +154,8 @@ impl World {
         let connected = self.trackers.links.iter().filter(|(_, link)| link.epoch == older && link.stands);
         let connected: Vec<u32> = connected.map(|(_, link)| link.process).collect();
         for process in connected {
-            let at = self.rng.u64(0..=millis);
-            if self.rng.bool() {
+            let at = self.draw(0..=millis);
+            if self.scenario.rng.bool() {
                 self.after(at, Happening::LosesTracker { process, epoch: older });
             }
         }
@@ -240,14 +240,6 @@ impl World {
             Happening::TrackerHears { input, .. } => input,
             _ => Input::Wake,
         };
-        if let Input::ExecutorGone { executor, .. } = &input {
-            // What it holds counts again when it has spoken.
-            let process = executor.parse().ok();
-            let links = self.trackers.links.values_mut();
-            links
-                .filter(|link| link.epoch == epoch && Some(link.process) == process)
-                .for_each(|link| link.heard = false);
-        }
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
         life.tracker.handle(input, Millis(self.now));
         let outputs: Vec<Output> = std::iter::from_fn(|| life.tracker.poll()).collect();
@@ -283,7 +275,7 @@ impl World {
             }
             Output::Kill { executor, .. } => {
                 if let Ok(process) = executor.parse() {
-                    let delay = self.rng.u64(0..2000);
+                    let delay = self.draw(0..2000);
                     self.after(delay, Happening::Killed { process });
                 }
             }
@@ -297,6 +289,12 @@ impl World {
         match event {
             Event::RankLost { .. } => self.tally.losses += 1,
             Event::ViewMade { .. } => self.tally.views += 1,
+            Event::AgentLost { agent, .. } => {
+                // What it holds counts again when it has spoken.
+                let its = |link: &&mut TrackerLink| link.epoch == epoch && u64::from(link.process) == agent.0;
+                self.trackers.links.values_mut().filter(its).for_each(|link| link.heard = false);
+            }
+            Event::HookAgreed { hooked, .. } => self.tally.hooked = *hooked,
             _ => {}
         }
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };

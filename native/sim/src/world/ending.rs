@@ -1,17 +1,17 @@
 //! The job's end, and whether it may end so.
 
-use super::faults::Fault;
 use super::{Happening, There, World};
 use crate::invariants::{agreement, identity, progress, Violation};
+use crate::scenario::{Fault, NO_LIMIT};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Lineage, Version};
 use rejoin_protocol::tracker::JobResult;
 
 impl World {
     pub(super) fn is_over(&self) -> bool {
         self.outcome.is_some()
             && self.processes.values().filter(|there| there.alive).all(|there| {
-                there.process.told().is_some() || there.process.freed().is_some() || there.process.is_closed()
+                let mut tasks = there.process.tasks().iter();
+                there.process.is_closed() || tasks.all(|task| task.told().is_some() || task.freed().is_some())
             })
             && (self.framework.is_quiet() || matches!(self.outcome, Some(Err(_))))
     }
@@ -30,7 +30,8 @@ impl World {
         if self.outcome.is_none() {
             self.outcome = Some(outcome);
             if let Some(millis) = self.dies_at_end.take() {
-                let pause = self.rng.u64(0..=self.delay_millis + 3);
+                let most = self.scenario.delay_millis + 3;
+                let pause = self.draw(0..=most);
                 self.after(pause, Happening::Strikes(Fault::KillTracker(millis)));
             }
         }
@@ -42,17 +43,22 @@ impl World {
         let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
         if let Some(earlier) = self.outcome.as_ref() {
             let is_same = digests(earlier) == digests(outcome);
-            if is_same || self.reached_by(epoch).any(|there| there.process.told().is_some()) {
+            let is_told = |there: &There| there.process.tasks().iter().any(|task| task.told().is_some());
+            if is_same || self.reached_by(epoch).any(is_told) {
                 return progress::same_end(digests(earlier), digests(outcome));
             }
         }
-        let program = &self.job.program;
+        let program = &self.scenario.job.program;
+        // In channels it can't be seen that calls differ in what they count.
         let differs = program.differs_somewhere();
+        let lies = self.scenario.job.lies;
         match outcome {
             Ok(_) if differs => Err(identity::unseen()),
-            Ok(result) => agreement::job(result.digest, u128::from(program.model(Version(program.versions())))),
-            Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs),
-            Err(error) if error.code == Code::Unrecoverable && self.nobody_holds_anything(epoch) => Ok(()),
+            Ok(_) if lies => identity::lied(self.lied),
+            Ok(result) => agreement::job(result, program.model(program.end())),
+            Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs || lies),
+            Err(error) if error.code == Code::Cancelled && self.struck.contains("cancel") => Ok(()),
+            Err(error) if error.code == Code::Unrecoverable && self.may_be_lost(epoch, error) => Ok(()),
             // Whoever is fenced after the others were told the end and have gone can't be started any more.
             Err(error) if error.code == Code::MembersMissing && error.message.contains("ended well under a former") => {
                 Ok(())
@@ -70,19 +76,20 @@ impl World {
         self.processes.iter().filter(reached).map(|(_, there)| there)
     }
 
-    /// Whether nobody who can be reached by this life holds a checkpoint, after processes were killed.
-    fn nobody_holds_anything(&self, epoch: u32) -> bool {
+    /// Whether a rank has died too often; or nobody who can be reached by this life holds a checkpoint, after processes were killed, or
+    /// what only one rank had.
+    fn may_be_lost(&self, epoch: u32, error: &Error) -> bool {
+        if error.message.contains("gives up") {
+            return self.scenario.deaths_limit < NO_LIMIT;
+        }
         // A tracker that comes back waits for those who knew how far the job was as long as for a silent agent, not longer.
         let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.struck.contains(fault));
+        let holds = |there: &There| {
+            let mut held = there.process.held();
+            held.any(|held| held.version.0 > 0 && there.process.host().holds(held))
+        };
         // What the run went on from is there for all.
-        kills
-            && self.resumed.is_none()
-            && !self.reached_by(epoch).any(|there| {
-                let held = |(lineage, version): &(Lineage, Version)| {
-                    let model = self.job.program.model(*version);
-                    version.0 > 0 && there.process.host().holds(&crate::ranks::checkpoint(*lineage, *version, model))
-                };
-                there.stored.iter().any(held)
-            })
+        let is_lost = self.scenario.resumed.is_none() && !self.reached_by(epoch).any(holds);
+        kills && (is_lost || self.scenario.job.locals)
     }
 }

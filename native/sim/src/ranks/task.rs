@@ -1,0 +1,142 @@
+//! A task of the framework in a process, and what its rank wants.
+
+use super::collectives::Collectives;
+use super::frame::End;
+use super::happening::Try;
+use super::life::Life;
+use rejoin_protocol::collective::{Fetch, Invitation};
+use rejoin_protocol::error::Code;
+use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
+
+/// A task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Which.
+    pub id: Try,
+    pub(super) incarnation: Option<Incarnation>,
+    pub(super) life: Option<Life>,
+    /// A checkpoint that is to be fetched, and who holds it.
+    pub(super) wanted: Option<(Checkpoint, Vec<u32>)>,
+    pub(super) wishes: Vec<Fetch>,
+    pub(super) told: Option<Result<u128, Code>>,
+    pub(super) freed: Option<Code>,
+    /// The memory that it shares.
+    pub(super) board: Option<Invitation>,
+}
+
+impl Task {
+    pub(super) fn new(id: Try) -> Self {
+        Task {
+            id,
+            incarnation: None,
+            life: None,
+            wanted: None,
+            wishes: Vec::new(),
+            told: None,
+            freed: None,
+            board: None,
+        }
+    }
+
+    /// What it was told as the job's end.
+    pub fn told(&self) -> Option<Result<u128, Code>> {
+        self.told
+    }
+
+    /// Its calls were ended with this; the framework tries again.
+    pub fn freed(&self) -> Option<Code> {
+        self.freed
+    }
+
+    /// The version that its rank is in, if it was started.
+    pub fn position(&self) -> Option<(Lineage, Version)> {
+        self.life.as_ref().map(|life| (life.lineage, life.version))
+    }
+
+    /// Its rank's incarnation, once it has a seat.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation.unwrap_or_default()
+    }
+
+    /// Its rank's end of data links, if it was started.
+    pub fn end(&self) -> Option<End> {
+        self.life.as_ref().map(|life| life.peers.own)
+    }
+
+    /// Whether its rank is in a call.
+    pub fn is_in_call(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::is_in_call)
+    }
+
+    /// Whether this is one of its rank's peers.
+    pub fn is_linked(&self, other: End) -> bool {
+        self.life.as_ref().is_some_and(|life| life.peers.now.get(other.rank.0 as usize) == Some(&Some(other)))
+    }
+
+    /// The newest plan that its rank's collectives have.
+    pub fn attempt(&self) -> Option<Generation> {
+        self.collectives()?.participant().attempt()
+    }
+
+    /// Whether its rank waits for the plan of a view that it has answered.
+    pub fn is_frozen(&self) -> bool {
+        self.collectives().is_some_and(|collectives| collectives.participant().is_frozen())
+    }
+
+    /// What its rank's links carry.
+    pub fn lanes(&self) -> impl Iterator<Item = Lane> {
+        let channels = self.life.as_ref().and_then(|life| life.streams.as_ref()).map(|_| Lane::Channels);
+        let collectives = self.collectives().map(|_| Lane::Collectives);
+        channels.into_iter().chain(collectives)
+    }
+
+    fn collectives(&self) -> Option<&Collectives> {
+        self.life.as_ref()?.collectives.as_ref()
+    }
+
+    /// How many versions of results and of bytes are kept, without boot: the larger of the two.
+    pub fn versions_kept(&self) -> usize {
+        self.life.as_ref().map_or(0, Life::versions_kept)
+    }
+
+    /// Whether the rank's thread has something to do of its own.
+    pub fn is_idle(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::is_idle)
+    }
+
+    /// Whether its trainer has written something that the bridge hasn't looked at.
+    pub fn has_written(&self) -> bool {
+        let streams = self.life.as_ref().and_then(|life| life.streams.as_ref());
+        streams.is_some_and(|streams| !streams.is_at_rest())
+    }
+
+    /// The checkpoint that is wanted, and the processes that may have it.
+    pub fn wanted(&self) -> Option<&(Checkpoint, Vec<u32>)> {
+        self.wanted.as_ref()
+    }
+
+    /// Results that are wanted.
+    pub fn wishes(&self) -> &[Fetch] {
+        &self.wishes
+    }
+
+    /// Whether its rank has to look at the shared memory, having begun something there.
+    pub fn has_to_look(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::has_to_look)
+    }
+
+    /// Whether its rank tries again and again to open a board.
+    pub fn is_shut_out(&self) -> bool {
+        self.life.as_ref().is_some_and(Life::is_shut_out)
+    }
+
+    /// Whether its rank knows of something that another incarnation of that rank would contradict by saying other things.
+    pub fn knows(&self, rank: Rank, phase: Phase) -> bool {
+        self.life.as_ref().is_some_and(|life| life.knows(rank, phase))
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let life = self.life.as_ref().map(Life::describe).unwrap_or_default();
+        format!("[{:?} {:?} {life} wants {:?} wishes {:?}]", self.id, self.incarnation, self.wanted, self.wishes)
+    }
+}

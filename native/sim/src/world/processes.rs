@@ -1,0 +1,219 @@
+//! Processes: what happens to them, what they want done, and when they are to be woken.
+
+use super::{Happening, World};
+use crate::invariants::{bounded, deadlines};
+use crate::ranks::{Input, Output, Process, Try};
+use crate::scenario::FAULTS_END_MILLIS;
+use rejoin_protocol::ids::{AgentId, Millis, Phase, Rank};
+
+/// How long after a board couldn't be opened it is tried again.
+const OPEN_AGAIN_MILLIS: u64 = 100;
+
+impl World {
+    pub(super) fn input(&mut self, process: u32, input: Input) {
+        let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
+        let outputs = there.process.handle(input, Millis(self.now), &self.scenario.job);
+        self.carry_out(process, outputs);
+        self.read(process);
+    }
+
+    /// Takes what lies on the links of a process, as far as it wants it.
+    pub(super) fn read(&mut self, process: u32) {
+        loop {
+            let mut took = false;
+            for way in self.network.waiting(process) {
+                let Some(frame) = self.network.first(&way).cloned() else { continue };
+                let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive && !there.frozen) else {
+                    return;
+                };
+                let read = there.process.reads(way.0, way.1, &frame, Millis(self.now), &self.scenario.job);
+                if let Some(outputs) = read {
+                    self.network.took(&way);
+                    self.carry_out(process, outputs);
+                    took = true;
+                }
+            }
+            if !took {
+                return self.follow_up(process);
+            }
+        }
+    }
+
+    /// What a process wants to be woken for.
+    fn follow_up(&mut self, process: u32) {
+        let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
+        if let Some(at) = there.process.host().wake_at().map(|at| at.0.max(self.now)) {
+            if there.wakes.is_none_or(|known| at < known) {
+                there.wakes = Some(at);
+                self.at(at, Happening::Wakes { process });
+            }
+        }
+        let tasks = self.processes[&process]
+            .process
+            .tasks()
+            .iter()
+            .filter(|task| task.end().is_some() || task.wanted().is_some());
+        let ids: Vec<Try> = tasks.map(|task| task.id).collect();
+        ids.into_iter().for_each(|id| self.task_follows_up(process, id));
+    }
+
+    fn task_follows_up(&mut self, process: u32, id: Try) {
+        let most = self.scenario.compute_millis;
+        let pause = self.draw(0..=most);
+        let slow = self.slow.get(&id.rank).copied().map_or(0, |most| self.draw(0..most));
+        let now = self.now;
+        let Some(there) = self.processes.get_mut(&process) else { return };
+        let Some(task) = there.process.task(id) else { return };
+        let pace = there.paces.entry(id).or_default();
+        let goes = task.is_idle() && !std::mem::replace(&mut pace.goes, true);
+        let moves = task.has_written() && !std::mem::replace(&mut pace.moves, true);
+        let wants = task.wanted().is_some() || !task.wishes().is_empty();
+        let fetches = wants && !std::mem::replace(&mut pace.fetches, true);
+        let looks = task.has_to_look() && !std::mem::replace(&mut pace.looks, true);
+        pace.waits_since = pace.waits_since.or(Some(now)).filter(|_| task.is_in_call());
+        let found = deadlines::call(pace.waits_since, now, FAULTS_END_MILLIS, || there.process.describe());
+        if goes {
+            self.after(pause + slow, Happening::Goes { process, id });
+        }
+        if moves {
+            self.after(pause % 4, Happening::Moves { process, id });
+        }
+        if fetches {
+            self.after(pause % 7, Happening::Fetches { process, id });
+        }
+        if looks {
+            self.looks_soon(process, id);
+        }
+        self.violate(found);
+    }
+
+    fn looks_soon(&mut self, process: u32, id: Try) {
+        let pause = self.draw(0..3);
+        self.after(pause, Happening::Looks { process, id });
+    }
+
+    /// A rank looks at the shared memory.
+    pub(super) fn look(&mut self, process: u32, id: Try) {
+        let Some(there) = self.processes.get_mut(&process) else { return };
+        there.pace(id).looks = false;
+        let posts = self.memory.posts();
+        let outputs = there.process.looks(id, &mut self.memory, Millis(self.now), &self.scenario.job);
+        if there.process.task(id).is_some_and(|task| task.is_shut_out()) {
+            there.pace(id).looks = true;
+            self.after(OPEN_AGAIN_MILLIS, Happening::Looks { process, id });
+        }
+        self.tally.shared += outputs.iter().filter(|output| **output == Output::Computed).count() as u32;
+        if self.memory.posts() > posts {
+            self.others_look(process, id);
+        }
+        self.carry_out(process, outputs);
+        self.read(process);
+    }
+
+    /// Something has changed in the memory that others may wait for.
+    fn others_look(&mut self, process: u32, id: Try) {
+        let mut others = Vec::new();
+        for (other, there) in self.processes.iter_mut().filter(|(_, there)| there.alive) {
+            for task in
+                there.process.tasks().iter().filter(|task| task.is_in_call() && (*other, task.id) != (process, id))
+            {
+                if !std::mem::replace(&mut there.paces.entry(task.id).or_default().looks, true) {
+                    others.push((*other, task.id));
+                }
+            }
+        }
+        others.into_iter().for_each(|(other, id)| self.looks_soon(other, id));
+    }
+
+    fn carry_out(&mut self, process: u32, outputs: Vec<Output>) {
+        for output in outputs {
+            match output {
+                Output::Connect => {
+                    let pause = self.draw(1..100);
+                    self.after(pause, Happening::Connects { process });
+                }
+                Output::ToTracker(message) => self.send_to_tracker(process, message),
+                Output::Frame { from, to, frame } => self.send_frame(from, to, frame),
+                Output::Unlink(own, other) => self.unlink(own, other),
+                Output::LastWords { board, words } => {
+                    self.memory.ends(board, words);
+                    // Nobody who has said them is in a call.
+                    let nobody = Try { rank: Rank(u32::MAX), attempt: Default::default() };
+                    self.others_look(process, nobody);
+                }
+                Output::Freed(id, incarnation, error) => self.freed(process, id, incarnation, &error),
+                Output::Over(id, outcome) => {
+                    if outcome.is_ok() {
+                        let pause = self.draw(0..300);
+                        self.after(pause, Happening::EndsWell { process, id });
+                    }
+                }
+                Output::LeaveTracker => self.leave_tracker(process),
+                Output::Closed => self.say(|| format!("the agent of process {process} is over")),
+                Output::Replayed => self.tally.replayed += 1,
+                Output::Computed => self.tally.computed += 1,
+                Output::Started(id, start) => {
+                    self.paces(process, id, |pace| pace.started = Some(start.incarnation));
+                    let lies = self.scenario.job.lies && start.incarnation.0 > 0;
+                    self.lied |= lies && self.could_know(id.rank, Phase::Version(start.version));
+                    let found = self.no_lost_work.started(id.rank, &start);
+                    self.violate(found);
+                }
+                Output::Entered(id, lineage, version) => {
+                    let Some(there) = self.processes.get_mut(&process) else { continue };
+                    let Some(task) = there.process.task(id) else { continue };
+                    // What comes between two boundaries lets go at the next one.
+                    let was_settled = std::mem::replace(&mut there.paces.entry(id).or_default().settled, there.settled);
+                    let is_settled = there.settled.is_some() && was_settled == there.settled;
+                    let found = bounded::versions(task.versions_kept(), is_settled, || there.process.describe());
+                    let who = (id.rank, task.incarnation());
+                    self.violate(found);
+                    let found = self.monotony.entered(who, lineage, version);
+                    self.violate(found);
+                }
+                Output::View(generation) => {
+                    let agent = AgentId(u64::from(process));
+                    let found = self.monotony.view(agent, generation);
+                    self.violate(found);
+                }
+                Output::Violated(violation) => self.violate(Err(violation)),
+            }
+        }
+    }
+
+    /// What a task wants is brought from the first who lives, can be reached and has it.
+    pub(super) fn fetch(&mut self, process: u32, id: Try) {
+        self.paces(process, id, |pace| pace.fetches = false);
+        let Some(task) = self.processes.get(&process).and_then(|there| there.process.task(id)) else { return };
+        if let Some((checkpoint, holders)) = task.wanted() {
+            let has = |holder: &u32| self.reachable(process, *holder).is_some_and(|there| there.holds(checkpoint));
+            let found = holders.iter().any(has);
+            return self.input(process, if found { Input::FetchedCheckpoint(id) } else { Input::NoCheckpoint(id) });
+        }
+        let count = task.wishes().len();
+        if count == 0 {
+            return;
+        }
+        let index = self.scenario.rng.usize(..count);
+        let Some(task) = self.processes[&process].process.task(id) else { return };
+        let wish = &task.wishes()[index];
+        let entry = wish.holders.iter().find_map(|(at, _)| {
+            let holder = self.reachable(process, at.agent.0 as u32)?;
+            holder.entry(wish.lineage, wish.phase, wish.from, &self.scenario.job)
+        });
+        match entry {
+            Some(entry) => self.input(process, Input::FetchedResult(id, index, entry)),
+            None if task.attempt() > Some(wish.generation) => self.input(process, Input::WishIsOver(id, index)),
+            // A holder that is gone makes a new plan; until then it is tried again.
+            None => {
+                self.paces(process, id, |pace| pace.fetches = true);
+                self.after(50, Happening::Fetches { process, id });
+            }
+        }
+    }
+
+    fn reachable(&self, from: u32, holder: u32) -> Option<&Process> {
+        let there = self.processes.get(&holder).filter(|there| there.alive && !there.frozen)?;
+        (!self.network.is_parted(from, holder, self.now)).then_some(&there.process)
+    }
+}

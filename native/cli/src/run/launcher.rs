@@ -189,8 +189,7 @@ impl Run<'_> {
         self.tracker.close();
         while let Ok(happening) = receiver.try_recv() {
             if let Happening::Told(Told::Event(event)) = happening {
-                self.take_note(&event);
-                self.recorder.event(event);
+                self.report(event);
             }
         }
         self.wait_for_last_lines();
@@ -231,18 +230,11 @@ impl Run<'_> {
             Happening::Ended { rank, attempt } => self.reap(rank, attempt),
             Happening::Signal(signal) => self.signalled(signal),
             Happening::Told(Told::Event(event)) => {
-                self.take_note(&event);
-                if let Event::RolledBack { version, reason, .. } = &event {
-                    self.say(&format!("all ranks go back to version {version}: {reason}"));
-                }
-                if let Event::DurableFailed { rank, version, reason, .. } = &event {
-                    self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
-                }
                 let failed = match &event {
                     Event::JobFailed { error } => Some(error.clone()),
                     _ => None,
                 };
-                self.recorder.event(event);
+                self.report(event);
                 match failed {
                     Some(error) => self.end(Ending::JobFailed(error.to_string())),
                     // Somebody may have ended before the first rank joined.
@@ -257,6 +249,18 @@ impl Run<'_> {
                 }
             }
         }
+    }
+
+    /// Notes, says and records an event; the last ones come when all processes have ended.
+    fn report(&mut self, event: Event) {
+        self.take_note(&event);
+        if let Event::RolledBack { version, reason, .. } = &event {
+            self.say(&format!("all ranks go back to version {version}: {reason}"));
+        }
+        if let Event::DurableFailed { rank, version, reason, .. } = &event {
+            self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
+        }
+        self.recorder.event(event);
     }
 
     fn running(&self, rank: u32) -> Option<&Child> {

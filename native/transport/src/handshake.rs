@@ -85,6 +85,11 @@ impl Handshake {
         Ok(Handshake { state: State::Hello(noise(keys, false)?), greeted: false, encrypt: keys.encrypt })
     }
 
+    /// Acceptor: whether the first message has come and was right.
+    pub(crate) fn is_heard(&self) -> bool {
+        matches!(self.state, State::Confirm(..) | State::Deciding(_))
+    }
+
     /// Goes on as far as `input` allows.
     ///
     /// After an error `out` may hold something that the other end should still be told.

@@ -29,6 +29,7 @@
 #[cfg(any(test, feature = "check"))]
 pub mod check;
 mod cipher;
+mod entrance;
 mod handshake;
 mod hello;
 mod input;
@@ -39,6 +40,7 @@ mod output;
 mod secret;
 pub mod shm;
 
+pub use entrance::{Arrival, Entrance};
 pub use hello::{Hello, Purpose};
 pub use link::{Flushed, Link, Received};
 pub use link_error::LinkError;

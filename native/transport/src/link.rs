@@ -158,6 +158,15 @@ impl Link {
         matches!(self.stage, Stage::Open(..)) && !self.unwritable
     }
 
+    /// Acceptor: whether the initiator has said a first message that only a process of the job could have made. It may be a
+    /// recording of one until [`Received::Hello`].
+    pub fn is_heard(&self) -> bool {
+        match &self.stage {
+            Stage::Shaking(shaking) | Stage::Deciding(shaking) => shaking.handshake.is_heard(),
+            _ => false,
+        }
+    }
+
     /// Whether frames are encrypted (or, before the link is established, will be).
     pub fn is_encrypted(&self) -> bool {
         self.hello.is_some_and(|hello| hello.encrypt)

@@ -1,7 +1,7 @@
 //! Connections with other agents: accepted and made, and what comes over them handed on to whom it is for.
 
 use super::gatherings::Stripe;
-use super::{Connection, Control, Role, HANDSHAKE, HANDSHAKES_LIMIT};
+use super::{Connection, Control, Role, HANDSHAKE};
 use crate::agent::MemberId;
 use crate::copies::Said;
 use crate::fetch;
@@ -11,35 +11,35 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
-use rejoin_transport::{Hello, Link, LinkError, Purpose, Received};
+use rejoin_transport::{Arrival, Hello, Link, Purpose, Received};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 impl Control {
     pub(super) fn accept(&mut self) {
-        while self.connections.values().filter(|c| !c.established).count() < HANDSHAKES_LIMIT {
-            match self.listener.accept() {
-                Ok(Some((stream, _))) => {
-                    self.is_starved = false;
-                    match Link::accept(stream, &self.keys) {
-                        Ok(link) => match self.add(link, Role::Unknown) {
-                            Ok(token) => self.serve_connection(token),
-                            Err((reason, _)) => log::warn!("{} {reason}", self.shared.prefix()),
-                        },
-                        Err(cause) => log::warn!("{} a connection can't be served: {cause}", self.shared.prefix()),
-                    }
+        match self.entrance.accept(self.poll.registry(), &mut self.next_token) {
+            Ok(()) => self.is_starved = false,
+            // Whoever is there waits in the listener's queue, and is looked for again a little later.
+            Err(cause) => {
+                if !self.has_run_out(&cause) {
+                    log::warn!("{} the listener failed: {cause}", self.shared.prefix());
                 }
-                Ok(None) => {
-                    self.is_starved = false;
-                    return;
-                }
-                Err(cause) => {
-                    // Whoever is there waits in the listener's queue, and is looked for again a little later.
-                    if !self.has_run_out(&cause) {
-                        log::warn!("{} the listener failed: {cause}", self.shared.prefix());
-                    }
-                    return;
-                }
+            }
+        }
+        self.take_arrivals();
+    }
+
+    /// Somebody who has not proven itself yet has said something.
+    pub(super) fn serve_entrance(&mut self, token: Token) {
+        self.entrance.serve(token);
+        self.take_arrivals();
+    }
+
+    fn take_arrivals(&mut self) {
+        while let Some(arrival) = self.entrance.arrived() {
+            match arrival {
+                Arrival::Proven(token, link, hello) => self.judge(token, *link, hello),
+                Arrival::Stranger { address, reason } => self.stranger(address.to_string(), reason),
             }
         }
     }
@@ -147,7 +147,8 @@ impl Control {
         let connection = self.connections.get_mut(&token)?;
         match connection.link.receive() {
             Ok(Received::Pending) => return None,
-            Ok(Received::Hello(hello)) => self.judge(token, hello),
+            // Nothing that was made here gets one.
+            Ok(Received::Hello(_)) => self.end(token, "spoke as if it had connected to us".into()),
             Ok(Received::Established) => self.established(token),
             Ok(Received::Refused(error)) => match connection.role {
                 Role::Making { .. } if error.code == Code::TimedOut => self.link_not_yet(token, &error.message),
@@ -157,14 +158,7 @@ impl Control {
                 self.take(token, header, &payload);
                 return Some(HEADER_BYTES + payload.len());
             }
-            Err(cause) => {
-                if let (Role::Unknown, LinkError::Stranger(_) | LinkError::Incompatible(_)) = (&connection.role, &cause)
-                {
-                    let address = connection.link.peer_address().to_string();
-                    self.stranger(address, cause.to_string());
-                }
-                self.end(token, cause.to_string());
-            }
+            Err(cause) => self.end(token, cause.to_string()),
         }
         Some(0)
     }
@@ -210,7 +204,7 @@ impl Control {
                 question.answered(payload, &*self.plane);
                 drop(self.remove(token));
             }
-            Role::Unknown | Role::Making { .. } => {
+            Role::Making { .. } => {
                 self.end(token, format!("unexpected frame of kind {:?}", header.kind));
             }
         }
@@ -232,32 +226,32 @@ impl Control {
     }
 
     /// An authenticated agent says what it wants.
-    fn judge(&mut self, token: Token, hello: Hello) {
-        let Some(connection) = self.connections.get_mut(&token) else { return };
+    fn judge(&mut self, token: Token, mut link: Link, hello: Hello) {
         match hello.purpose {
             Purpose::Fetch => {
-                connection.role = Role::Serving(Box::default());
-                connection.established = true;
-                connection.link.admit();
+                link.admit();
+                let role = Role::Serving(Box::default());
+                self.connections.insert(token, Connection { link, role, began: Instant::now(), established: true });
+                self.serve_connection(token);
             }
             // Seen from the other side: its rank is our peer.
             Purpose::Data { rank: peer, incarnation: theirs, peer: rank, peer_incarnation: own, lane, .. } => {
                 match self.links.fits(rank, own, peer, theirs, lane) {
                     Ok(()) => {
-                        connection.link.admit();
-                        self.hand_over(token, MemberId { rank, incarnation: own }, peer, theirs, lane);
+                        link.admit();
+                        let _ = self.poll.registry().deregister(link.socket());
+                        self.hand_over(link, MemberId { rank, incarnation: own }, peer, theirs, lane);
                     }
                     Err(Misfit::NotYet(reason)) => {
-                        connection.link.refuse(Error::new(Code::TimedOut, format!("not yet: {reason}")));
+                        link.refuse(Error::new(Code::TimedOut, format!("not yet: {reason}")));
                     }
                     Err(Misfit::Outdated(reason)) => {
-                        connection.link.refuse(Error::new(Code::Fenced, reason.clone()));
-                        let address = connection.link.peer_address().to_string();
-                        self.outdated(address, reason);
+                        link.refuse(Error::new(Code::Fenced, reason.clone()));
+                        self.outdated(link.peer_address().to_string(), reason);
                     }
                 }
             }
-            Purpose::Tracker => connection.link.refuse(Error::new(
+            Purpose::Tracker => link.refuse(Error::new(
                 Code::BadArgument,
                 "an agent was connected to as if it were the tracker; the tracker's address is wrong",
             )),
@@ -270,7 +264,9 @@ impl Control {
         match &connection.role {
             Role::Making { member, peer, peer_incarnation, lane } => {
                 let (member, peer, theirs, lane) = (*member, *peer, *peer_incarnation, *lane);
-                self.hand_over(token, member, peer, theirs, lane);
+                if let Some(connection) = self.remove(token) {
+                    self.hand_over(connection.link, member, peer, theirs, lane);
+                }
             }
             Role::Fetching(member, number) => {
                 let request = self.gatherings.get(member).and_then(|gathering| gathering.request(*number));
@@ -281,7 +277,7 @@ impl Control {
             Role::Copying(copy) => copy.ask(&mut connection.link),
             Role::Results(results) => results.ask(&mut connection.link),
             Role::Asking(question) => question.ask(&mut connection.link),
-            Role::Unknown | Role::Serving(_) => {}
+            Role::Serving(_) => {}
         }
     }
 
@@ -289,7 +285,7 @@ impl Control {
     pub(super) fn end(&mut self, token: Token, reason: String) {
         let Some(connection) = self.remove(token) else { return };
         match connection.role {
-            Role::Unknown | Role::Serving(_) => {}
+            Role::Serving(_) => {}
             Role::Making { member, peer, peer_incarnation, lane } => {
                 self.link_try_failed(member, peer, peer_incarnation, lane, token, reason)
             }
@@ -348,6 +344,7 @@ impl Control {
         for (token, reason) in late {
             self.end(token, reason);
         }
+        self.entrance.keep_time();
         self.accept();
     }
 }

@@ -6,7 +6,7 @@ use crate::links::Due;
 use mio::Token;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::ids::{Incarnation, Lane, Rank};
-use rejoin_transport::Purpose;
+use rejoin_transport::{Link, Purpose};
 use std::time::Instant;
 
 impl Control {
@@ -61,13 +61,12 @@ impl Control {
     }
 
     /// Gives a data link that stands to the plane.
-    pub(super) fn hand_over(&mut self, token: Token, member: MemberId, peer: Rank, theirs: Incarnation, lane: Lane) {
-        let Some(mut connection) = self.remove(token) else { return };
-        if let Err(cause) = connection.link.flush() {
+    pub(super) fn hand_over(&mut self, mut link: Link, member: MemberId, peer: Rank, theirs: Incarnation, lane: Lane) {
+        if let Err(cause) = link.flush() {
             log::debug!("{} link to rank {peer}: {cause}", self.shared.prefix_of(member.rank));
         }
         if self.links.up(member, peer, theirs, lane) {
-            self.plane.link(member.rank, member.incarnation, peer, theirs, lane, connection.link);
+            self.plane.link(member.rank, member.incarnation, peer, theirs, lane, link);
         }
     }
 }

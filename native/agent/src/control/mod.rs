@@ -30,12 +30,12 @@ use crate::waiting::Waiting;
 use bytes::Bytes;
 use crossbeam::channel::Receiver;
 use handing::Handing;
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, Input};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, Millis, Rank};
-use rejoin_transport::{Keys, Link, Listener};
+use rejoin_transport::{Entrance, Keys, Link};
 use results::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -48,19 +48,15 @@ const TRACKER: Token = Token(2);
 const FIRST_LINK: usize = 16;
 /// Between two reports of memory and disk in use.
 const USAGE: Duration = Duration::from_secs(2);
-/// A handshake that takes longer is given up.
+/// A handshake of a link that is made here is given up when it takes longer.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How often is looked whether there are descriptors again: no event tells.
 const LOOK_FOR_DESCRIPTORS: Duration = Duration::from_millis(100);
 /// What one connection may move before everybody else has had a turn: half a millisecond, while a fast sender's model takes seconds.
 const TURN_BYTES: usize = 2 << 20;
-/// Handshakes under way at once; further strangers wait in the listener's queue.
-const HANDSHAKES_LIMIT: usize = 256;
 
 /// What a connection other than the tracker's is for.
 enum Role {
-    /// Accepted; who it is isn't known yet.
-    Unknown,
     /// A data link that this side makes.
     Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation, lane: Lane },
     /// A newcomer elsewhere fetches from here.
@@ -107,7 +103,7 @@ pub(crate) struct Control {
     agent: AgentId,
     keys: Keys,
     began: Instant,
-    listener: Listener,
+    entrance: Entrance,
     tracker: SocketAddr,
     tracker_link: Option<Link>,
     tracker_began: Instant,
@@ -149,10 +145,10 @@ impl Control {
         let io = |what: &'static str| {
             move |cause: std::io::Error| Error::new(Code::Io, format!("the agent can't {what}: {cause}"))
         };
-        let mut listener = Listener::bind(config.listen, config.ports, "the ports of agents")?;
+        let mut entrance = Entrance::bind(config.listen, config.ports, "the ports of agents", keys.clone())?;
         let poll = Poll::new().map_err(io("make a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
-        poll.registry().register(listener.socket(), LISTENER, Interest::READABLE).map_err(io("watch its listener"))?;
+        entrance.register(poll.registry(), LISTENER).map_err(io("watch its listener"))?;
         let now = Instant::now();
         let agent = AgentId(rejoin_transport::random_u64());
         let mut host = Host::new(
@@ -160,7 +156,7 @@ impl Control {
                 agent,
                 executor: config.executor.clone(),
                 host: config.host.clone(),
-                address: listener.address(),
+                address: entrance.address(),
                 pid: std::process::id(),
                 tracker_millis: config.tracker_millis,
                 own_copies,
@@ -182,7 +178,7 @@ impl Control {
             agent,
             keys,
             began: now,
-            listener,
+            entrance,
             tracker: config.tracker,
             tracker_link: None,
             tracker_began: now,
@@ -210,7 +206,7 @@ impl Control {
 
     /// Where peers reach this agent.
     pub(crate) fn address(&self) -> SocketAddr {
-        self.listener.address()
+        self.entrance.address()
     }
 
     fn now(&self) -> Millis {
@@ -247,6 +243,7 @@ impl Control {
                 WAKER => {}
                 LISTENER => self.accept(),
                 TRACKER => self.serve_tracker(),
+                token if self.entrance.is_of(token) => self.serve_entrance(token),
                 token => self.serve_connection(token),
             }
         }
@@ -263,7 +260,7 @@ impl Control {
         let room = (!self.results_paused.is_empty()).then_some(results::LOOK_FOR_ROOM);
         let starved = self.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
-        [host, connect, link, again, room, starved, hurry]
+        [host, connect, link, again, room, starved, hurry, self.entrance.patience()]
             .into_iter()
             .flatten()
             .min()

@@ -12,7 +12,7 @@ use rejoin_protocol::message::{
 };
 use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
 use rejoin_protocol::wire::{self, Header, Kind};
-use rejoin_transport::{Flushed, Hello, JobId, PortRange, Purpose, Received, Secret};
+use rejoin_transport::{Flushed, Hello, JobId, Listener, PortRange, Purpose, Received, Secret};
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Longest wait: reached only when something is broken.

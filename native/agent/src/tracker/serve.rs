@@ -16,7 +16,7 @@ use rejoin_protocol::ids::{AgentId, Millis};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output, Tracker};
 use rejoin_protocol::wire::{self, HEADER_BYTES};
-use rejoin_transport::{Flushed, Keys, Link, LinkError, Listener, Purpose, Received};
+use rejoin_transport::{Arrival, Entrance, Flushed, Hello, Keys, Link, Purpose, Received};
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +26,6 @@ use std::time::{Duration, Instant};
 const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
 const FIRST_LINK: usize = 16;
-const HANDSHAKE: Duration = Duration::from_secs(5);
-const HANDSHAKES_LIMIT: usize = 1024;
 const PROBE: Duration = Duration::from_secs(1);
 /// How long agents are given to take the last messages when the tracker closes.
 const FAREWELL: Duration = Duration::from_secs(1);
@@ -40,8 +38,6 @@ const LAST_BYTES: usize = 16 << 20;
 
 struct AgentLink {
     link: Link,
-    began: Instant,
-    established: bool,
     closing: bool,
 }
 
@@ -53,9 +49,8 @@ struct Probe {
 
 pub(super) struct Server {
     poll: Poll,
-    keys: Keys,
     job: String,
-    listener: Listener,
+    entrance: Entrance,
     rules: Tracker,
     facts: Receiver<Input>,
     teller: Sender<Told>,
@@ -86,16 +81,16 @@ impl Server {
             move |cause: std::io::Error| Error::new(Code::Io, format!("the tracker can't {what}: {cause}"))
         };
         let rules = Tracker::new(config.rules, Millis(0))?;
-        let mut listener = Listener::bind(config.listen, config.ports, "the ports of the tracker")?;
+        let job = config.job.to_string();
+        let keys = Keys { job: config.job, secret: config.secret, encrypt: config.encrypt };
+        let mut entrance = Entrance::bind(config.listen, config.ports, "the ports of the tracker", keys)?;
         let poll = Poll::new().map_err(io("make a poll"))?;
         let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
-        poll.registry().register(listener.socket(), LISTENER, Interest::READABLE).map_err(io("watch its listener"))?;
-        let job = config.job.to_string();
+        entrance.register(poll.registry(), LISTENER).map_err(io("watch its listener"))?;
         let server = Server {
             poll,
-            keys: Keys { job: config.job, secret: config.secret, encrypt: config.encrypt },
             job,
-            listener,
+            entrance,
             rules,
             facts,
             teller,
@@ -114,7 +109,7 @@ impl Server {
     }
 
     pub(super) fn address(&self) -> SocketAddr {
-        self.listener.address()
+        self.entrance.address()
     }
 
     fn now(&self) -> Millis {
@@ -126,11 +121,10 @@ impl Server {
         self.carry_out();
         while !self.closing.load(Ordering::Acquire) {
             let wake = self.rules.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
-            let timeout = match self.unfinished.is_empty() {
-                true => wake.unwrap_or(Duration::from_millis(500)).min(Duration::from_millis(500)),
-                false => Duration::ZERO,
-            };
-            if let Err(cause) = self.poll.poll(&mut events, Some(timeout)) {
+            let unfinished = (!self.unfinished.is_empty()).then_some(Duration::ZERO);
+            let at_most = Some(Duration::from_millis(500));
+            let next = [wake, self.entrance.patience(), unfinished, at_most].into_iter().flatten().min();
+            if let Err(cause) = self.poll.poll(&mut events, next) {
                 if cause.kind() != std::io::ErrorKind::Interrupted {
                     let error = Error::new(Code::Io, format!("the tracker's poll failed: {cause}"));
                     self.handle(Input::Cancel { error });
@@ -162,6 +156,10 @@ impl Server {
                 WAKER => {}
                 LISTENER => self.accept(),
                 token if self.probes.contains_key(&token) => self.probed(token),
+                token if self.entrance.is_of(token) => {
+                    self.entrance.serve(token);
+                    self.take_arrivals();
+                }
                 token => self.serve(token),
             }
         }
@@ -175,7 +173,7 @@ impl Server {
     /// by now, read or not, isn't silent.
     fn wake(&mut self, unread: &BTreeSet<Token>) {
         let now = self.now();
-        for token in unread.iter().filter(|token| self.links.get(token).is_some_and(|agent| agent.established)) {
+        for token in unread.iter().filter(|token| self.links.contains_key(token)) {
             self.rules.handle(Input::Heard { link: token.0 as u64 }, now);
         }
         self.rules.handle(Input::Wake, now);
@@ -254,40 +252,41 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        while self.links.values().filter(|agent| !agent.established).count() < HANDSHAKES_LIMIT {
-            let stream = match self.listener.accept() {
-                Ok(Some((stream, _))) => stream,
-                Ok(None) => {
-                    self.is_failing = false;
-                    return;
+        match self.entrance.accept(self.poll.registry(), &mut self.next_token) {
+            Ok(()) => self.is_failing = false,
+            // Told once. No event comes for whoever is there: it is looked for again at least twice a second.
+            Err(cause) => {
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    log::error!(
+                        "[job {}] the tracker can't accept connections: {cause}. Agents wait until it can; if it has no \
+                         descriptors left, close files or raise the limit (ulimit -n) of its process",
+                        self.job
+                    );
                 }
-                Err(cause) => {
-                    // Told once. No event comes for whoever is there: it is looked for again at least twice a second.
-                    if !std::mem::replace(&mut self.is_failing, true) {
-                        log::error!(
-                            "[job {}] the tracker can't accept connections: {cause}. Agents wait until it can; if it has no \
-                             descriptors left, close files or raise the limit (ulimit -n) of its process",
-                            self.job
-                        );
-                    }
-                    return;
-                }
-            };
-            let token = Token(self.next_token);
-            self.next_token += 1;
-            let link = Link::accept(stream, &self.keys).and_then(|mut link| {
-                let interest = Interest::READABLE | Interest::WRITABLE;
-                self.poll.registry().register(link.socket(), token, interest)?;
-                Ok(link)
-            });
-            match link {
-                Ok(link) => {
-                    self.links
-                        .insert(token, AgentLink { link, began: Instant::now(), established: false, closing: false });
-                    self.serve(token);
-                }
-                Err(cause) => log::warn!("[job {}] a connection can't be served: {cause}", self.job),
             }
+        }
+        self.take_arrivals();
+    }
+
+    fn take_arrivals(&mut self) {
+        while let Some(arrival) = self.entrance.arrived() {
+            match arrival {
+                Arrival::Proven(token, link, hello) => self.let_in(token, *link, hello),
+                Arrival::Stranger { address, reason } => self.stranger(address.to_string(), reason),
+            }
+        }
+    }
+
+    fn let_in(&mut self, token: Token, mut link: Link, hello: Hello) {
+        if hello.purpose == Purpose::Tracker {
+            link.admit();
+            self.links.insert(token, AgentLink { link, closing: false });
+            self.serve(token);
+        } else {
+            link.refuse(Error::new(
+                Code::BadArgument,
+                "the tracker was connected to as if it were an agent; the agent's address is wrong",
+            ));
         }
     }
 
@@ -301,17 +300,6 @@ impl Server {
             }
             match agent.link.receive() {
                 Ok(Received::Pending) => break,
-                Ok(Received::Hello(hello)) if hello.purpose == Purpose::Tracker => {
-                    agent.established = true;
-                    agent.link.admit();
-                }
-                Ok(Received::Hello(_)) => {
-                    agent.link.refuse(Error::new(
-                        Code::BadArgument,
-                        "the tracker was connected to as if it were an agent; the agent's address is wrong",
-                    ));
-                    agent.closing = true;
-                }
                 Ok(Received::Frame(_, payload)) => {
                     read += payload.len().max(MESSAGE_BYTES);
                     match wire::decode::<AgentMessage>(&payload) {
@@ -319,16 +307,10 @@ impl Server {
                         Err(error) => return self.closed(token, error.message),
                     }
                 }
-                Ok(Received::Established | Received::Refused(_)) => {
-                    return self.closed(token, "spoke as if the tracker had connected to it".into())
+                Ok(Received::Hello(_) | Received::Established | Received::Refused(_)) => {
+                    return self.closed(token, "spoke as if its link were not established".into())
                 }
-                Err(cause) => {
-                    if let (false, LinkError::Stranger(_) | LinkError::Incompatible(_)) = (agent.established, &cause) {
-                        let address = agent.link.peer_address().to_string();
-                        self.stranger(address, cause.to_string());
-                    }
-                    return self.closed(token, cause.to_string());
-                }
+                Err(cause) => return self.closed(token, cause.to_string()),
             }
         }
         let flushed = self.links.get_mut(&token).map(|agent| agent.link.flush());
@@ -349,21 +331,19 @@ impl Server {
     fn closed(&mut self, token: Token, reason: String) {
         let Some(mut agent) = self.links.remove(&token) else { return };
         let _ = self.poll.registry().deregister(agent.link.socket());
-        if agent.established {
-            log::debug!("[job {}] an agent's connection ended: {reason}", self.job);
-            // A process that is killed resets its connections, and writing fails before its last words are read.
-            let mut last_words = Vec::new();
-            let mut read = 0;
-            while !agent.closing && read < LAST_BYTES {
-                let Ok(Received::Frame(_, payload)) = agent.link.receive() else { break };
-                read += HEADER_BYTES + payload.len();
-                last_words.extend(wire::decode::<AgentMessage>(&payload));
-            }
-            for message in last_words {
-                self.handle(Input::Message { link: token.0 as u64, message });
-            }
-            self.handle(Input::Closed { link: token.0 as u64, reason });
+        log::debug!("[job {}] an agent's connection ended: {reason}", self.job);
+        // A process that is killed resets its connections, and writing fails before its last words are read.
+        let mut last_words = Vec::new();
+        let mut read = 0;
+        while !agent.closing && read < LAST_BYTES {
+            let Ok(Received::Frame(_, payload)) = agent.link.receive() else { break };
+            read += HEADER_BYTES + payload.len();
+            last_words.extend(wire::decode::<AgentMessage>(&payload));
         }
+        for message in last_words {
+            self.handle(Input::Message { link: token.0 as u64, message });
+        }
+        self.handle(Input::Closed { link: token.0 as u64, reason });
     }
 
     fn probe(&mut self, agent: AgentId, address: SocketAddr) {
@@ -410,16 +390,12 @@ impl Server {
 
     fn deadlines(&mut self) {
         let now = Instant::now();
-        let late: Vec<Token> =
-            self.links.iter().filter(|(_, a)| !a.established && now > a.began + HANDSHAKE).map(|(t, _)| *t).collect();
-        for token in late {
-            self.closed(token, format!("no handshake within {} s", HANDSHAKE.as_secs()));
-        }
         let silent: Vec<Token> =
             self.probes.iter().filter(|(_, probe)| now > probe.began + PROBE).map(|(t, _)| *t).collect();
         for token in silent {
             self.probe_done(token, false);
         }
+        self.entrance.keep_time();
         self.accept();
         self.flush_all();
     }

@@ -14,6 +14,10 @@ const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const TIMING: Timing =
     Timing { heartbeat_millis: 20, lost_after_millis: 60, lease_millis: 60_000, members_millis: 60_000 };
 
+fn keys() -> Keys {
+    Keys { job: JobId([7; 16]), secret: Secret::new([9; 32]), encrypt: false }
+}
+
 struct Desk {
     server: Server,
     events: Events,
@@ -32,9 +36,9 @@ impl Desk {
             faults: Vec::new(),
             wants_result: false,
         };
-        let (job, secret) = (JobId([7; 16]), Secret::new([9; 32]));
+        let Keys { job, secret, encrypt } = keys();
         let (listen, ports) = (LOCALHOST, PortRange::EPHEMERAL);
-        let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
+        let config = TrackerServerConfig { job, secret, encrypt, listen, ports, rules };
         let ((teller, told), (_, facts)) = (unbounded(), unbounded());
         let (outcome, closing) = (Arc::default(), Arc::default());
         let (server, _) = Server::new(config, facts, teller, outcome, closing).unwrap();
@@ -51,7 +55,7 @@ impl Desk {
     fn agent(&mut self, number: u64) -> Link {
         let agent = AgentId(number);
         let hello = Hello { agent, purpose: Purpose::Tracker, encrypt: true };
-        let mut link = Link::connect(self.server.address(), &self.server.keys, hello).unwrap();
+        let mut link = Link::connect(self.server.address(), &keys(), hello).unwrap();
         let standing = Standing { generation: Default::default(), ranks: Vec::new(), held: Vec::new() };
         let registration = Registration {
             agent,

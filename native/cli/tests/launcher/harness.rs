@@ -85,9 +85,20 @@ pub struct Background {
 
 impl Background {
     pub fn start(arguments: &[&str]) -> Background {
+        Background::of(&mut rejoin(&[]), arguments)
+    }
+
+    /// The same for a launcher, and processes, that may have so many files open.
+    pub fn start_with_files(arguments: &[&str], most: u64) -> Background {
+        let script = format!("ulimit -n {most}; exec \"$@\"");
+        Background::of(Command::new("sh").args(["-c", &script, "sh", env!("CARGO_BIN_EXE_rejoin")]), arguments)
+    }
+
+    fn of(command: &mut Command, arguments: &[&str]) -> Background {
         let folder = tempfile::tempdir().expect("a folder");
         let file = |name: &str| std::fs::File::create(folder.path().join(name)).expect("a file");
-        let child = rejoin(&["run", "--timeout", "50s"])
+        let child = command
+            .args(["run", "--timeout", "50s"])
             .args(arguments)
             .stdout(Stdio::from(file("out")))
             .stderr(Stdio::from(file("err")))

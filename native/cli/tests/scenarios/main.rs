@@ -5,6 +5,7 @@
 mod harness;
 
 mod checkpoints;
+mod crowds;
 mod deaths;
 mod descriptors;
 mod freezes;

@@ -32,6 +32,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Processes that left their group may hold an output open; nobody waits for them longer than this.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
+/// How often a process is tried again that can't be started for lack of descriptors.
+const SPAWN_AGAIN: Duration = Duration::from_millis(50);
+/// After this time without one start the run is given up.
+const SPAWN_PATIENCE: Duration = Duration::from_secs(10);
+
 enum State {
     Running(Child),
     /// Ended; a timer starts it again.
@@ -61,6 +66,8 @@ struct Run<'a> {
     readers: Vec<JoinHandle<()>>,
     timers: Vec<(Instant, Due)>,
     fired: BTreeSet<u32>,
+    /// Since when no process can be started for lack of descriptors.
+    starved: Option<Instant>,
     /// A rank has joined: the program takes part in the job, and has to see it to its end.
     joined: bool,
     /// The end was reached by all.
@@ -145,12 +152,19 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         readers: Vec::new(),
         timers: Vec::new(),
         fired: BTreeSet::new(),
+        starved: None,
         joined: false,
         ended: false,
         tracker_died: false,
         ending: None,
     };
     Ok(run.drive(&receiver))
+}
+
+/// Whether the process, or the machine, has no descriptors left.
+fn has_run_out(cause: &io::Error) -> bool {
+    let none_left = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|code| code.raw_os_error());
+    cause.raw_os_error().is_some_and(|code| none_left.contains(&code))
 }
 
 fn watch_signals(sender: Sender<Happening>) -> io::Result<()> {
@@ -213,16 +227,36 @@ impl Run<'_> {
     fn start(&mut self, rank: u32, attempt: u32) {
         match Child::start(&self.template, rank, attempt, &self.sender) {
             Ok(child) => {
+                self.starved = None;
                 self.recorder.fact(Some(rank), Fact::Started { attempt, pid: child.pid() });
                 self.ranks[rank as usize] = State::Running(child);
+            }
+            Err(cause) if has_run_out(&cause) && self.may_start_later(rank, &cause) => {
+                self.ranks[rank as usize] = State::Waiting;
+                self.after(SPAWN_AGAIN, Due::Restart { rank, attempt });
             }
             Err(cause) => {
                 self.ranks[rank as usize] = State::Done;
                 let program = self.template.command[0].to_string_lossy().into_owned();
-                let reason = format!("rank {rank}: {program} can't be run: {cause}");
+                let mut reason = format!("rank {rank}: {program} can't be run: {cause}");
+                if has_run_out(&cause) {
+                    let waited = SPAWN_PATIENCE.as_secs();
+                    reason += &format!(
+                        ", for {waited} s; the launcher needs some for each rank: raise its limit (ulimit -n)"
+                    );
+                }
                 self.end(Ending::NotRun { found: cause.kind() != io::ErrorKind::NotFound, reason });
             }
         }
+    }
+
+    /// Whether a process that lacked descriptors is tried again. Told once, until one could be started.
+    fn may_start_later(&mut self, rank: u32, cause: &io::Error) -> bool {
+        let since = *self.starved.get_or_insert_with(|| {
+            self.template.sink.say(&format!("rank {rank} can't be started now: {cause}; it is tried again"));
+            Instant::now()
+        });
+        since.elapsed() < SPAWN_PATIENCE
     }
 
     fn happen(&mut self, happening: Happening) {

@@ -1,6 +1,6 @@
 //! How a run ends, and with which status.
 
-use crate::harness::{example, finish, rejoin, run};
+use crate::harness::{example, finish, rejoin, run, Background};
 
 #[test]
 fn a_rank_that_fails_ends_the_run_with_its_name_and_status_3() {
@@ -109,4 +109,14 @@ fn a_seed_of_the_simulator_is_replayed_with_its_story() {
     assert!(first.out.contains("seed 7 kept every promise"), "{}", first.out);
     assert!(first.out == second.out, "a seed is one story");
     assert!(first.out.lines().count() > 20);
+}
+
+#[test]
+fn a_launcher_that_never_has_enough_descriptors_gives_up_and_says_what_to_do() {
+    let mut run = Background::start_with_files(&["-n", "40", "--", "sleep", "1000"], 40);
+    assert_eq!(run.status().code(), Some(126));
+    let errors = std::fs::read_to_string(run.folder.path().join("err")).expect("the output is text");
+    for text in ["can't be started now: Too many open files", "for 10 s", "raise its limit (ulimit -n)"] {
+        assert_eq!(errors.matches(text).count(), 1, "{text}: {errors}");
+    }
 }

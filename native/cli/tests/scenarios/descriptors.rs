@@ -79,6 +79,32 @@ fn a_rank_without_descriptors_connects_to_who_comes_back_as_soon_as_it_has_some(
 }
 
 #[test]
+fn a_launcher_without_descriptors_starts_who_has_died_as_soon_as_it_has_some() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl");
+    let (path, program) = (log.display().to_string(), example("scenario"));
+    let rule = "rank=3,version=2,seqno=0,do=stop:1000s";
+    let arguments =
+        ["-n", "4", "--restart", "--lost-after", "40s", "--events", &path, "--kill", rule, "--", &program, "4"];
+    let mut run = Background::start(&arguments);
+    let events = || std::fs::read_to_string(&log).unwrap_or_default();
+    let errors = |run: &Background| std::fs::read_to_string(run.folder.path().join("err")).unwrap_or_default();
+    until("rank 3 is frozen", || events().contains("FaultFired"));
+    let usual = limit(run.child.id(), Some(0));
+    signal(process(&log, 1), "KILL");
+    until("it can't be started", || errors(&run).contains("rank 1 can't be started now: Too many open files"));
+    assert_eq!(events().matches("Started").count(), 4);
+    limit(run.child.id(), usual);
+    until("it is started", || events().matches("Started").count() == 5);
+    signal(process(&log, 3), "CONT");
+    let status = run.status();
+    let errors = errors(&run);
+    assert!(status.success(), "{errors}\n{}", events());
+    assert_eq!(errors.matches("can't be started now").count(), 1, "told once: {errors}");
+    digest(&Ran { status: Some(0), out: run.out(), err: errors });
+}
+
+#[test]
 fn a_process_that_may_have_too_few_descriptors_to_take_part_says_so() {
     for most in [5, 8] {
         let script = format!("ulimit -n {most}; exec {}", example("scenario"));

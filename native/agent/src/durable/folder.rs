@@ -1,9 +1,10 @@
 //! Where durable checkpoints lie: a folder of this machine, or what a program brings along (the JVM's file systems, for instance).
 
 use std::fmt::{self, Debug, Display, Formatter};
-use std::fs::File;
-use std::io::{Read, Result, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::fs::{DirBuilder, File};
+use std::io::{ErrorKind, Read, Result, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 /// A flat folder of files that all processes of a job see. Calls come from several threads. A file is there whole or not at
 /// all; of two processes that write the same name at once one wins, and both mean the same bytes.
@@ -30,6 +31,26 @@ pub trait Folder: Send + Sync + Debug + Display {
 /// A folder of this machine's file system, which may be shared with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocalFolder(pub PathBuf);
+
+impl LocalFolder {
+    /// Makes a folder that nobody but this user can look into, with those above it that are not there either. One that is
+    /// there stays as it is: who may look into it was its maker's choice.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub fn make(path: &Path) -> Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+}
+
+/// A new file that nobody but this user can read or write, in the place of one that a process of this number has left.
+fn private(path: &Path) -> Result<File> {
+    match std::fs::remove_file(path) {
+        Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),
+        _ => {}
+    }
+    File::options().write(true).create_new(true).mode(0o600).open(path)
+}
 
 impl Display for LocalFolder {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -62,7 +83,7 @@ impl Folder for LocalFolder {
         // One of each name at a time in a process; other processes that write the same have a number of their own.
         let unfinished = path.with_extension(format!("unfinished-{}", std::process::id()));
         let written = (|| {
-            let mut file = File::create(&unfinished)?;
+            let mut file = private(&unfinished)?;
             parts.iter().try_for_each(|part| file.write_all(part))?;
             file.sync_all()?;
             std::fs::rename(&unfinished, &path)?;
@@ -77,5 +98,45 @@ impl Folder for LocalFolder {
 
     fn remove(&self, name: &str) -> Result<()> {
         std::fs::remove_file(self.0.join(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn mode(path: &Path) -> u32 {
+        std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn files_and_the_folder_that_is_made_for_them_are_for_their_user_alone() {
+        let outer = tempfile::tempdir().unwrap();
+        let inner = outer.path().join("of/a/job");
+        LocalFolder::make(&inner).unwrap();
+        let folder = LocalFolder(inner.clone());
+        folder.write("one.checkpoint", &[b"a ", b"model"]).unwrap();
+        assert_eq!((mode(&inner), mode(&inner.join("one.checkpoint"))), (0o700, 0o600));
+    }
+
+    #[test]
+    fn a_folder_that_is_there_stays_as_its_maker_wanted_it() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o750)).unwrap();
+        LocalFolder::make(folder.path()).unwrap();
+        assert_eq!(mode(folder.path()), 0o750);
+    }
+
+    #[test]
+    fn a_file_is_not_written_through_a_link_that_somebody_has_laid_in_its_way() {
+        let (folder, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
+        let laid = folder.path().join(format!("one.unfinished-{}", std::process::id()));
+        std::os::unix::fs::symlink(elsewhere.path(), &laid).unwrap();
+        LocalFolder(folder.path().into()).write("one.checkpoint", &[b"model"]).unwrap();
+        assert_eq!(std::fs::read(elsewhere.path()).unwrap(), b"");
+        let written = folder.path().join("one.checkpoint");
+        assert!(std::fs::symlink_metadata(&written).unwrap().is_file());
+        assert_eq!((mode(&written), std::fs::read(&written).unwrap().as_slice()), (0o600, &b"model"[..]));
     }
 }

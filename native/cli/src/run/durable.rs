@@ -9,15 +9,16 @@ use rejoin_agent::transport::JobId;
 use rustix::fs::{flock, FlockOperation};
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Makes the folder that an option names, and gives its whole name, for processes that may go elsewhere; empty where there is none.
+/// Makes the folder that an option names, for this user alone, and gives its whole name, for processes that may go elsewhere; empty where there is none.
 ///
 /// # Errors
 /// `Io` when it can't be made.
 pub fn made(option: &str, folder: Option<&Path>) -> Result<String, Error> {
     let Some(path) = folder else { return Ok(String::new()) };
-    let made = std::fs::create_dir_all(path).and_then(|()| std::fs::canonicalize(path));
+    let made = LocalFolder::make(path).and_then(|()| std::fs::canonicalize(path));
     Ok(made.map_err(unusable(option, folder))?.to_string_lossy().into_owned())
 }
 
@@ -53,7 +54,8 @@ impl Store {
         let identity = identity(name);
         let path = folder.0.join(format!("{identity}.lock"));
         let io = |cause: String| Error::new(Code::Io, format!("{} can't be made: {cause}", path.display()));
-        let lock = File::create(&path).map_err(|cause| io(cause.to_string()))?;
+        let lock = File::options().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let lock = lock.map_err(|cause| io(cause.to_string()))?;
         if let Err(cause) = flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             if cause != rustix::io::Errno::WOULDBLOCK {
                 return Err(io(cause.to_string()));

@@ -4,6 +4,9 @@ import io.rejoin.CheckpointFolder;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
 import java.util.UUID;
 import org.apache.hadoop.conf.Configuration;
@@ -48,8 +51,12 @@ public final class HadoopFolder implements CheckpointFolder {
   public HadoopFolder(Path folder, Configuration configuration) throws IOException {
     files = folder.getFileSystem(configuration);
     this.folder = files.makeQualified(folder);
+    boolean isThere = files.exists(this.folder);
     if (!files.mkdirs(this.folder)) {
       throw new IOException("the folder " + this.folder + " can't be made");
+    }
+    if (!isThere) {
+      hide(this.folder, "rwx------");
     }
     overwriting = overwriting(this.folder, configuration);
   }
@@ -100,6 +107,7 @@ public final class HadoopFolder implements CheckpointFolder {
     Path unfinished = new Path(folder, name + ".unfinished-" + UUID.randomUUID());
     try {
       try (FSDataOutputStream file = files.create(unfinished, true)) {
+        hide(unfinished, "rw-------");
         for (ByteBuffer part : parts) {
           copy(part.duplicate(), file);
         }
@@ -111,6 +119,17 @@ public final class HadoopFolder implements CheckpointFolder {
     } catch (IOException | RuntimeException e) {
       forget(unfinished, e);
       throw e;
+    }
+  }
+
+  /**
+   * On a local disk only this user may look into it. Elsewhere the file system's own rules hold;
+   * Hadoop's way of setting them would start a process for each local file.
+   */
+  private void hide(Path made, String permissions) throws IOException {
+    if ("file".equals(folder.toUri().getScheme())) {
+      Files.setPosixFilePermissions(
+          Paths.get(made.toUri()), PosixFilePermissions.fromString(permissions));
     }
   }
 

@@ -18,6 +18,8 @@ import java.io.UncheckedIOException;
 import java.net.URI;
 import java.net.URISyntaxException;
 import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.attribute.PosixFilePermissions;
 import java.util.Arrays;
 import java.util.Objects;
 import java.util.Random;
@@ -351,5 +353,23 @@ class HadoopFolderTest {
             () -> new HadoopFolder(new Path("nosuchscheme://there/folder"), configuration));
     assertTrue(failed.getMessage().contains("nosuchscheme"), failed.getMessage());
     assertTrue(FileSystem.getDefaultUri(configuration) != null);
+  }
+
+  private static String permissions(File file) throws IOException {
+    return PosixFilePermissions.toString(Files.getPosixFilePermissions(file.toPath()));
+  }
+
+  @Test
+  void on_a_local_disk_a_checkpoint_and_the_folder_made_for_it_are_for_their_user_alone(
+      @TempDir File disk) throws IOException {
+    File made = new File(disk, "made");
+    ByteBuffer[] parts = {ByteBuffer.wrap(new byte[] {1, 2, 3})};
+    onDisk(made).write("one.checkpoint", parts);
+    assertEquals("rwx------", permissions(made));
+    assertEquals("rw-------", permissions(new File(made, "one.checkpoint")));
+    Files.setPosixFilePermissions(disk.toPath(), PosixFilePermissions.fromString("rwxr-x---"));
+    onDisk(disk).write("two.checkpoint", parts);
+    assertEquals("rwxr-x---", permissions(disk), "a folder that is there stays as it is");
+    assertEquals("rw-------", permissions(new File(disk, "two.checkpoint")));
   }
 }

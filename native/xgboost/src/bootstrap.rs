@@ -10,16 +10,18 @@
 //!    channels to these neighbours; with two ranks only the one that the lower rank opened.
 
 use crate::dialogue;
-use crate::kernel::{self, OwnConnections};
+use crate::gate::Gate;
+use crate::kernel;
 use crate::sources::{Source, Sources};
 use crate::topology::{neighbours, next, previous, WireVariant};
 use crate::worker_socket::prepare;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::{Interest, Token};
 use rejoin_protocol::ids::Rank;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Instant;
 
 /// Bytes of a slot in the allgather of host names.
 const HOST_SLOT: usize = 64;
@@ -95,7 +97,9 @@ pub(crate) struct Bootstrap {
     /// The tracker's connection, closed when all is done.
     tracker: Loose,
     /// Where the worker finds the peers that it connects to itself.
-    listeners: Vec<(Rank, TcpListener, Token)>,
+    gates: BTreeMap<Rank, Gate>,
+    /// Connections of the worker to these peers whose turn has not come.
+    early: BTreeMap<Rank, VecDeque<TcpStream>>,
     /// Ring sockets: accepted as the next rank, opened as the previous one.
     ring_next: Option<Loose>,
     ring_previous: Option<Loose>,
@@ -119,7 +123,7 @@ impl Bootstrap {
         tracker: (TcpStream, Token),
         sources: &mut Sources,
     ) -> io::Result<Self> {
-        let mut listeners = Vec::new();
+        let mut gates = BTreeMap::new();
         let mut ports = BTreeMap::from([(rank, worker_port)]);
         let after = next(rank, world);
         for peer in (0..world).map(Rank).filter(|peer| *peer != rank) {
@@ -129,10 +133,9 @@ impl Bootstrap {
                 ports.insert(peer, worker_port);
                 continue;
             }
-            let mut listener = TcpListener::bind(loopback(0))?;
-            ports.insert(peer, listener.local_addr()?.port());
-            let token = sources.add(&mut listener, Source::Bootstrap(rank), Interest::READABLE)?;
-            listeners.push((peer, listener, token));
+            let gate = Gate::open(Source::Bootstrap(rank), sources)?;
+            ports.insert(peer, gate.port()?);
+            gates.insert(peer, gate);
         }
         let mut ring_previous = None;
         if world > 1 {
@@ -155,7 +158,8 @@ impl Bootstrap {
             variant,
             worker_port,
             tracker: Loose { stream, token, connected: true, outbox, inbox: Vec::new(), expected: 0 },
-            listeners,
+            gates,
+            early: BTreeMap::new(),
             ring_next: None,
             ring_previous,
             ring_over: world == 1,
@@ -200,24 +204,27 @@ impl Bootstrap {
         std::mem::take(&mut self.strangers)
     }
 
+    /// When it has to go on though no event comes.
+    pub(crate) fn again(&self) -> Option<Instant> {
+        self.gates.values().filter_map(Gate::again).min()
+    }
+
     /// Accepts what the worker opens itself: the ring to the next rank, and channels to higher ranks.
     fn accept(&mut self, sources: &mut Sources) -> io::Result<()> {
-        for (peer, listener, _) in &self.listeners {
+        for (peer, gate) in &mut self.gates {
+            let mut knocks = gate.knocks()?;
+            self.strangers.append(&mut knocks.strangers);
+            let early = self.early.entry(*peer).or_default();
+            early.extend(knocks.own);
             loop {
                 let for_ring = !self.ring_over && self.ring_next.is_none() && *peer == next(self.rank, self.world);
                 if !for_ring && !self.ring_over {
-                    // A channel, opened while the ring is still closing here. It waits in the kernel's queue.
+                    // A channel, opened while the ring is still closing here.
                     break;
                 }
-                let (stream, from) = match listener.accept() {
-                    Ok(accepted) => accepted,
-                    Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
-                    Err(cause) if cause.kind() == ErrorKind::ConnectionAborted => continue,
-                    Err(cause) => return Err(cause),
-                };
-                let wanted = for_ring || !self.opening.contains_key(peer);
-                if !wanted || !is_own(&stream, from)? {
-                    self.strangers.push(from);
+                let Some(stream) = early.pop_front() else { break };
+                if !for_ring && self.opening.contains_key(peer) {
+                    self.strangers.extend(stream.peer_addr());
                     kernel::reset(stream);
                     continue;
                 }
@@ -269,9 +276,8 @@ impl Bootstrap {
     /// Frees a worker that sits in the bootstrap: all its connections are reset. Once it knows the next rank it may sit
     /// in `accept`, where only a connection wakes it, so it gets one that ends at once.
     pub(crate) fn abandon(mut self, sources: &mut Sources) {
-        for (_, mut listener, token) in std::mem::take(&mut self.listeners) {
-            sources.remove(&mut listener, token);
-        }
+        std::mem::take(&mut self.gates).into_values().for_each(|gate| gate.close(sources));
+        std::mem::take(&mut self.early).into_values().flatten().for_each(kernel::reset);
         let Bootstrap { tracker, ring_next, ring_previous, opening, worker_port, .. } = self;
         let all = [Some(tracker), ring_next, ring_previous].into_iter().flatten().chain(opening.into_values());
         for mut loose in all {
@@ -287,26 +293,12 @@ impl Bootstrap {
     /// The sockets are no longer of use: all channels were handed over.
     pub(crate) fn end(mut self, sources: &mut Sources) {
         sources.remove(&mut self.tracker.stream, self.tracker.token);
-        for (_, mut listener, token) in self.listeners {
-            sources.remove(&mut listener, token);
-        }
+        self.gates.into_values().for_each(|gate| gate.close(sources));
     }
 }
 
 /// How long the connection that frees a worker from `accept` may take.
 const ABANDON_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
-
-/// Whether the other end of an accepted loopback connection is in this process.
-///
-/// # Errors
-/// When this process's open files can't be listed.
-pub(crate) fn is_own(stream: &TcpStream, from: SocketAddr) -> io::Result<bool> {
-    if !OwnConnections::known() {
-        return Ok(from.ip().is_loopback());
-    }
-    let here = stream.local_addr()?;
-    Ok(OwnConnections::scan()?.find(from, here).is_some())
-}
 
 /// An address of this host that only this host reaches.
 pub(crate) fn loopback(port: u16) -> SocketAddr {

@@ -24,6 +24,7 @@ mod chunks;
 mod dialogue;
 mod engine;
 mod faults;
+mod gate;
 #[allow(unsafe_code)]
 pub mod hook;
 mod hooked;

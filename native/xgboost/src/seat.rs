@@ -3,10 +3,11 @@
 use crate::bootstrap::Bootstrap;
 use crate::channel::{Channel, Place};
 use crate::dialogue::Dialogue;
+use crate::gate::Gate;
 use crate::story::Story;
 use crate::topology::{connected, WireVariant};
 use crossbeam::channel::Sender;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpStream;
 use mio::Token;
 use rejoin_agent::PlanePeer;
 use rejoin_protocol::channel::PhaseMark;
@@ -55,14 +56,21 @@ pub(crate) struct Talk {
 
 /// What plays the tracker for a worker.
 pub(crate) struct Door {
-    pub(crate) listener: TcpListener,
-    pub(crate) token: Token,
+    pub(crate) gate: Gate,
     /// What the worker has to say as its task id.
     pub(crate) secret: String,
     pub(crate) talks: HashMap<Token, Talk>,
     pub(crate) bootstrap: Option<Bootstrap>,
     /// The channels' sockets were handed over once.
     pub(crate) opened: bool,
+}
+
+impl Door {
+    /// When it has to be looked at though no event comes.
+    pub(crate) fn again(&self) -> Option<Instant> {
+        let bootstrap = self.bootstrap.as_ref().and_then(Bootstrap::again);
+        [self.gate.again(), bootstrap].into_iter().flatten().min()
+    }
 }
 
 /// Where an incarnation trains, and its channels.

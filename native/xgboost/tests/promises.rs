@@ -330,6 +330,45 @@ fn another_process_on_the_loopback_port_is_refused() {
     assert_eq!(ring.read(&mut [0; 4]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it is not turned away");
 }
 
+/// Another process that connects to a port in a loop, as fast as it can, until it is told to go.
+#[cfg(target_os = "linux")]
+struct Knocking(std::process::Child);
+
+#[cfg(target_os = "linux")]
+impl Knocking {
+    fn at(port: &str) -> Knocking {
+        let script = "while :; do exec 3<>/dev/tcp/127.0.0.1/$0 && exec 3>&-; done";
+        let quiet = std::process::Stdio::null;
+        let child = std::process::Command::new("bash").args(["-c", script, port]).stderr(quiet()).spawn().unwrap();
+        Knocking(child)
+    }
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Knocking {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_on() {
+    let world = World::new(&[0, 0]);
+    let bridge = &world.agents[0].bridge;
+    let given = [0, 1].map(|rank| bridge.communicator(Rank(rank), Incarnation(0), VARIANT).unwrap());
+    let crowd = given.each_ref().map(|arguments| Knocking::at(&argument(arguments, "dmlc_tracker_port")));
+    refusal(&world, "doesn't come from this process");
+    // Connecting and the end, while they knock.
+    let workers = given.map(|arguments| std::thread::spawn(move || Worker::init(arguments, VARIANT).unwrap()));
+    workers.into_iter().for_each(|worker| worker.join().unwrap().shutdown().unwrap());
+    drop(crowd);
+    let refusals = world.agents[0].notes.all();
+    let is_refusal = |report: &&Report| matches!(report, Report::Happened(Event::StrangerRefused { .. }));
+    assert_eq!(refusals.iter().filter(is_refusal).count(), 1);
+}
+
 #[test]
 fn a_hold_keeps_logs_until_it_is_released() {
     let world = World::new(&[0, 0]);

@@ -1,15 +1,15 @@
 //! Playing the tracker for a worker.
 
 use super::Engine;
-use crate::bootstrap::{is_own, loopback, Bootstrap};
+use crate::bootstrap::{loopback, Bootstrap};
 use crate::dialogue::{magic, Dialogue, Heard};
+use crate::gate::Gate;
 use crate::kernel;
 use crate::seat::{Door, Seat, Talk};
 use crate::shared::Member;
 use crate::sources::Source;
 use crate::topology::WireVariant;
 use crate::worker_socket::{prepare, WorkerSocket};
-use mio::net::TcpListener;
 use mio::{Interest, Token};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
@@ -18,6 +18,7 @@ use rejoin_protocol::ids::{Phase, Rank};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 impl Engine {
     pub(super) fn communicator(
@@ -43,12 +44,11 @@ impl Engine {
         training.variant = Some(variant);
         let secret = secret()?;
         let failed = |cause| Error::new(Code::Io, format!("rank {rank}: no listener for its worker: {cause}"));
-        let mut listener = TcpListener::bind(loopback(0)).map_err(failed)?;
-        let port = listener.local_addr().map_err(failed)?.port();
-        let token = self.sources.add(&mut listener, Source::Tracker(rank), Interest::READABLE).map_err(failed)?;
+        let gate = Gate::open(Source::Tracker(rank), &mut self.sources).map_err(failed)?;
+        let port = gate.port().map_err(failed)?;
         if let Some(seat) = self.member(member) {
             let (talks, bootstrap) = (HashMap::new(), None);
-            seat.door = Some(Door { listener, token, secret: secret.clone(), talks, bootstrap, opened: false });
+            seat.door = Some(Door { gate, secret: secret.clone(), talks, bootstrap, opened: false });
         }
         self.enter_now(member, Phase::Boot, PhaseMark { round: 0, checkpoint: 0 })?;
         Ok(vec![
@@ -61,34 +61,18 @@ impl Engine {
         ])
     }
 
-    /// Connections wait at the listener that plays the tracker.
+    /// Connections wait at the listener that plays the tracker. It stays when the worker is connected: a worker's `shutdown` comes
+    /// there too, and doesn't end well without an answer.
     pub(super) fn answer_door(&mut self, rank: Rank) {
-        loop {
-            let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
-            let (mut stream, from) = match door.listener.accept() {
-                Ok(accepted) => accepted,
-                Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => continue,
-                Err(cause) if cause.kind() == ErrorKind::WouldBlock => return,
-                Err(cause) => {
-                    return log::warn!(
-                        "{} its worker's connection can't be accepted: {cause}",
-                        self.shared.prefix(rank)
-                    )
-                }
-            };
-            match is_own(&stream, from) {
-                Ok(true) => {}
-                Ok(false) => {
-                    kernel::reset(stream);
-                    self.refuse(rank, from, "the connection doesn't come from this process");
-                    continue;
-                }
-                Err(cause) => {
-                    kernel::reset(stream);
-                    self.refuse(rank, from, &format!("this process's open files can't be listed: {cause}"));
-                    continue;
-                }
+        let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
+        let knocks = match door.gate.knocks() {
+            Ok(knocks) => knocks,
+            Err(cause) => {
+                let reason = format!("whoever connects to the worker's tracker can't be looked at: {cause}");
+                return self.refuse(rank, loopback(0), &reason);
             }
+        };
+        for mut stream in knocks.own {
             prepare(&stream);
             let interest = Interest::READABLE | Interest::WRITABLE;
             let token = match self.sources.add(&mut stream, Source::Dialogue(rank), interest) {
@@ -102,6 +86,20 @@ impl Engine {
                 door.talks.insert(token, talk);
             }
             self.listen_to(rank, token);
+        }
+        for from in knocks.strangers {
+            self.refuse(rank, from, "the connection doesn't come from this process");
+        }
+    }
+
+    /// Gates that strangers have come to are looked at again when their time has come.
+    pub(super) fn look_at_gates(&mut self) {
+        let now = Instant::now();
+        let is_due = |door: &Door| door.again().is_some_and(|at| at <= now);
+        let due = self.seats.iter().filter(|seat| seat.door.as_ref().is_some_and(is_due)).map(|seat| seat.rank);
+        for rank in due.collect::<Vec<Rank>>() {
+            self.answer_door(rank);
+            self.go_on_connecting(rank);
         }
     }
 
@@ -225,8 +223,16 @@ impl Engine {
         }
     }
 
+    /// Told and logged once; further ones are only counted, so that nobody can fill a disk.
     fn refuse(&mut self, rank: Rank, from: SocketAddr, reason: &str) {
-        log::warn!("{} a stranger at {from} was refused: {reason}", self.shared.prefix(rank));
+        self.strangers += 1;
+        if self.strangers > 1 {
+            return;
+        }
+        log::warn!(
+            "{} a stranger at {from} was refused: {reason} (further ones are only counted)",
+            self.shared.prefix(rank)
+        );
         if let Some(agent) = self.shared.agent() {
             agent.happened(Event::StrangerRefused { address: from.to_string(), reason: reason.to_owned() });
         }
@@ -239,8 +245,8 @@ impl Engine {
         }
     }
 
-    pub(super) fn dismantle(&mut self, mut door: Door) {
-        self.sources.remove(&mut door.listener, door.token);
+    pub(super) fn dismantle(&mut self, door: Door) {
+        door.gate.close(&mut self.sources);
         for (token, mut talk) in door.talks {
             self.sources.remove(&mut talk.stream, token);
         }

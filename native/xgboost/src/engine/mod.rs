@@ -51,6 +51,8 @@ pub(crate) struct Engine {
     watch: Watch,
     /// Channels that have something to do, as (rank, peer).
     busy: VecDeque<(Rank, Rank)>,
+    /// How many were turned away at the gates.
+    strangers: u64,
     /// A call on its own thread has panicked within the engine.
     pub(crate) has_panicked: bool,
     over: bool,
@@ -118,6 +120,7 @@ impl Engine {
             graves: Vec::new(),
             watch: Watch::default(),
             busy: VecDeque::new(),
+            strangers: 0,
             has_panicked: false,
             over: false,
         })))
@@ -132,6 +135,7 @@ impl Engine {
         }
         self.move_all();
         self.look_at_boundaries();
+        self.look_at_gates();
         self.keep_times();
     }
 
@@ -165,7 +169,8 @@ impl Engine {
             Halt::Until(moment) => Some(moment),
             _ => None,
         });
-        let moments = self.graves.iter().map(|grave| grave.due).chain(resumes);
+        let gates = self.seats.iter().filter_map(|seat| seat.door.as_ref()?.again());
+        let moments = self.graves.iter().map(|grave| grave.due).chain(resumes).chain(gates);
         // Rounded up to the poll's milliseconds, so that it doesn't wake before the moment.
         let next = moments.min().map(|moment| moment.saturating_duration_since(now) + Duration::from_micros(999));
         if self.seats.iter().any(|seat| seat.waiting.is_some()) {

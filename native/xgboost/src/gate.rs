@@ -1,0 +1,112 @@
+//! A listener on loopback for this process's own worker, at which every process of the host can knock.
+
+use crate::bootstrap::loopback;
+use crate::kernel::{self, OwnConnections};
+use crate::sources::{Source, Sources};
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Token};
+use std::io::{self, ErrorKind};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+/// Most connections that are looked at in one turn.
+const TURN: usize = 16;
+
+/// After strangers nobody is looked at for so long: who connects in a loop costs a few turns in a hundred, not the training.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Who has knocked.
+#[derive(Debug, Default)]
+pub(crate) struct Knocks {
+    /// Connections whose other end is in this process.
+    pub(crate) own: Vec<TcpStream>,
+    /// The others, which were turned away.
+    pub(crate) strangers: Vec<SocketAddr>,
+}
+
+/// See the module's documentation.
+#[derive(Debug)]
+pub(crate) struct Gate {
+    listener: TcpListener,
+    token: Token,
+    again: Option<Instant>,
+}
+
+impl Gate {
+    /// One more listener.
+    ///
+    /// # Errors
+    /// When there is no port, or no descriptor.
+    pub(crate) fn open(source: Source, sources: &mut Sources) -> io::Result<Gate> {
+        let mut listener = TcpListener::bind(loopback(0))?;
+        let token = sources.add(&mut listener, source, Interest::READABLE)?;
+        Ok(Gate { listener, token, again: None })
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub(crate) fn port(&self) -> io::Result<u16> {
+        Ok(self.listener.local_addr()?.port())
+    }
+
+    /// Who has come, as far as this turn allows; nobody before [`Gate::again`].
+    ///
+    /// # Errors
+    /// When nobody can be accepted, or this process's open files can't be listed.
+    pub(crate) fn knocks(&mut self) -> io::Result<Knocks> {
+        let mut knocks = Knocks::default();
+        if self.again.is_some_and(|at| at > Instant::now()) {
+            return Ok(knocks);
+        }
+        self.again = None;
+        let mut came = Vec::new();
+        while came.len() < TURN {
+            match self.listener.accept() {
+                Ok(accepted) => came.push(accepted),
+                Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
+                Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
+                Err(cause) => {
+                    self.again = Some(Instant::now() + PAUSE);
+                    return Err(cause);
+                }
+            }
+        }
+        if came.is_empty() {
+            return Ok(knocks);
+        }
+        let is_full = came.len() == TURN;
+        // Looked at once for all: each of them had its other end before it was accepted.
+        let files = OwnConnections::scan();
+        for (stream, from) in came {
+            let is_own = match &files {
+                Ok(files) if OwnConnections::known() => {
+                    stream.local_addr().is_ok_and(|here| files.find(from, here).is_some())
+                }
+                Ok(_) => from.ip().is_loopback(),
+                Err(_) => false,
+            };
+            if is_own {
+                knocks.own.push(stream);
+            } else {
+                kernel::reset(stream);
+                knocks.strangers.push(from);
+            }
+        }
+        if is_full || !knocks.strangers.is_empty() {
+            self.again = Some(Instant::now() + PAUSE);
+        }
+        files.map(|_| knocks)
+    }
+
+    /// When it has to be looked at again though no event comes.
+    pub(crate) fn again(&self) -> Option<Instant> {
+        self.again
+    }
+
+    /// Nobody can knock any more.
+    pub(crate) fn close(mut self, sources: &mut Sources) {
+        sources.remove(&mut self.listener, self.token);
+    }
+}

@@ -101,8 +101,8 @@ impl Entrance {
                     return Err(cause);
                 }
             };
-            // The kernel gives the lowest number that is free: as many are taken.
-            let is_short = stream.as_raw_fd() as u64 >= plenty;
+            // The kernel gives the lowest number that is free: as many are taken, at least.
+            let excess = (stream.as_raw_fd() as u64 + 1).saturating_sub(plenty) as usize;
             let token = Token(*next);
             *next += 1;
             let accepted = Link::accept(stream, &self.keys).and_then(|mut link| {
@@ -116,7 +116,7 @@ impl Entrance {
             self.waiting.insert(token, link);
             self.rules.came(token.0 as u64, from.ip(), self.now());
             self.serve(token);
-            self.make_room(if is_short { self.rules.count().saturating_sub(2) } else { MOST });
+            self.make_room(if excess > 0 { self.rules.count().saturating_sub(excess) } else { MOST });
         }
         self.has_more = true;
         Ok(())

@@ -212,7 +212,7 @@ impl Bootstrap {
     /// Accepts what the worker opens itself: the ring to the next rank, and channels to higher ranks.
     fn accept(&mut self, sources: &mut Sources) -> io::Result<()> {
         for (peer, gate) in &mut self.gates {
-            let mut knocks = gate.knocks()?;
+            let mut knocks = gate.knocks(Instant::now())?;
             self.strangers.append(&mut knocks.strangers);
             let early = self.early.entry(*peer).or_default();
             early.extend(knocks.own);

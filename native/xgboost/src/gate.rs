@@ -55,9 +55,9 @@ impl Gate {
     ///
     /// # Errors
     /// When nobody can be accepted, or this process's open files can't be listed.
-    pub(crate) fn knocks(&mut self) -> io::Result<Knocks> {
+    pub(crate) fn knocks(&mut self, now: Instant) -> io::Result<Knocks> {
         let mut knocks = Knocks::default();
-        if self.again.is_some_and(|at| at > Instant::now()) {
+        if self.again.is_some_and(|at| at > now) {
             return Ok(knocks);
         }
         self.again = None;
@@ -68,7 +68,7 @@ impl Gate {
                 Err(cause) if matches!(cause.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 Err(cause) if cause.kind() == ErrorKind::WouldBlock => break,
                 Err(cause) => {
-                    self.again = Some(Instant::now() + PAUSE);
+                    self.again = Some(now + PAUSE);
                     return Err(cause);
                 }
             }
@@ -95,7 +95,7 @@ impl Gate {
             }
         }
         if is_full || !knocks.strangers.is_empty() {
-            self.again = Some(Instant::now() + PAUSE);
+            self.again = Some(now + PAUSE);
         }
         files.map(|_| knocks)
     }
@@ -108,5 +108,36 @@ impl Gate {
     /// Nobody can knock any more.
     pub(crate) fn close(mut self, sources: &mut Sources) {
         sources.remove(&mut self.listener, self.token);
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use mio::Poll;
+    use rejoin_protocol::ids::Rank;
+    use std::net::TcpStream as Plain;
+
+    fn gate() -> (Gate, Sources, u16) {
+        let poll = Poll::new().unwrap();
+        let mut sources = Sources::new(poll.registry().try_clone().unwrap());
+        let gate = Gate::open(Source::Tracker(Rank(0)), &mut sources).unwrap();
+        let port = gate.port().unwrap();
+        (gate, sources, port)
+    }
+
+    #[test]
+    fn no_more_than_a_turns_worth_are_looked_at_and_the_rest_after_a_pause() {
+        let (mut gate, _sources, port) = gate();
+        let _knocking: Vec<Plain> = (0..40).map(|_| Plain::connect(("127.0.0.1", port)).unwrap()).collect();
+        let now = Instant::now();
+        assert_eq!(gate.knocks(now).unwrap().own.len(), 16);
+        assert_eq!(gate.again(), Some(now + Duration::from_millis(10)));
+        assert_eq!(gate.knocks(now + Duration::from_millis(9)).unwrap().own.len(), 0);
+        let later = now + Duration::from_millis(10);
+        assert_eq!(gate.knocks(later).unwrap().own.len(), 16);
+        // The last ones; nothing has to be looked at without an event then.
+        let last = later + Duration::from_millis(10);
+        assert_eq!((gate.knocks(last).unwrap().own.len(), gate.again()), (8, None));
     }
 }

@@ -65,7 +65,7 @@ impl Engine {
     /// there too, and doesn't end well without an answer.
     pub(super) fn answer_door(&mut self, rank: Rank) {
         let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
-        let knocks = match door.gate.knocks() {
+        let knocks = match door.gate.knocks(Instant::now()) {
             Ok(knocks) => knocks,
             Err(cause) => {
                 let reason = format!("whoever connects to the worker's tracker can't be looked at: {cause}");

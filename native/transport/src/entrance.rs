@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// So many are let in before everybody else has had a turn.
 const TURN: usize = 64;
 
+/// So many may wait though descriptors are scarce: those of the job don't come one by one.
+const SOME: usize = 16;
+
 /// What became of somebody who came.
 #[derive(Debug)]
 pub enum Arrival {
@@ -29,8 +32,8 @@ pub enum Arrival {
     },
 }
 
-/// The one way into a process: whoever comes waits here until it has proven the job's secret, under the rules of [`Admission`]. Those who wait
-/// never take the last quarter of the descriptors that the process may have.
+/// The one way into a process: whoever comes waits here until it has proven the job's secret, under the rules of [`Admission`]. But for
+/// a few, those who wait don't take the last quarter of the descriptors that the process may have.
 pub struct Entrance {
     listener: Listener,
     keys: Keys,
@@ -116,7 +119,7 @@ impl Entrance {
             self.waiting.insert(token, link);
             self.rules.came(token.0 as u64, from.ip(), self.now());
             self.serve(token);
-            self.make_room(if excess > 0 { self.rules.count().saturating_sub(excess) } else { MOST });
+            self.make_room(if excess > 0 { self.rules.count().saturating_sub(excess).max(SOME) } else { MOST });
         }
         self.has_more = true;
         Ok(())

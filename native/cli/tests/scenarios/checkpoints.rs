@@ -81,9 +81,19 @@ fn all_die_at_once(extra: &[&str], program: &[&str]) -> (Background, PathBuf) {
         .map(String::from)
         .collect();
     assert_eq!(pids.len(), 4, "{text}");
+    // The tracker is in the launcher: it learns of all deaths before anyone is started again, however busy the machine is.
+    run.signal("STOP");
     let killed = Command::new("kill").arg("-KILL").args(&pids).status().expect("kill is there");
+    until("all four have ended", || pids.iter().all(|pid| is_gone(pid)));
+    run.signal("CONT");
     assert!(killed.success(), "{pids:?} in {text}");
     (run, log)
+}
+
+/// Whether a process has ended, though the launcher that is stopped can't reap it: its connections are closed then.
+fn is_gone(pid: &str) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.is_empty() || stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 
 /// Four ranks with a model of 26 MB, one of which dies, and whatever else these rules do. For each rank that came back: who it is, and

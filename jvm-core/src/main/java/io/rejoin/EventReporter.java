@@ -114,8 +114,7 @@ public final class EventReporter implements Consumer<TrainingEvent> {
       case JOB_ENDED:
         LOG.info(
             "job {}: ended with model {} after {} deaths; the most that one executor held: logs of"
-                + " {} bytes in memory (spark.rejoin.log.memory) and {} on disk"
-                + " (spark.rejoin.log.disk), checkpoints of {} bytes{}",
+                + " {} bytes in memory ({}) and {} on disk ({}), checkpoints of {} bytes{}",
             job,
             event.text("digest"),
             event.text("deaths"),

@@ -229,7 +229,7 @@ class BadSurroundingsIT {
     assertEquals(Code.TRACKER_UNREACHABLE, failure.code());
     assertTrue(failure.text().contains(address), failure.text());
     assertTrue(failure.text().contains("for 1 s"), failure.text());
-    assertTrue(failure.text().contains("Check that the driver is alive"), failure.text());
+    assertTrue(failure.text().contains("Check that it is alive"), failure.text());
   }
 
   @Test

@@ -55,7 +55,7 @@ class TrackerLossIT {
       assertTrue(kept >= lease.toNanos(), "it gave up after " + kept / 1_000_000 + " ms");
       assertEquals(Code.TRACKER_UNREACHABLE, failure.code(), failure.getMessage());
       assertTrue(failure.text().contains("for 1 s"), failure.text());
-      assertTrue(failure.text().contains("Check that the driver is alive"), failure.text());
+      assertTrue(failure.text().contains("Check that it is alive"), failure.text());
       awaitEnd(agent);
     }
   }

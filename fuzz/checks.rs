@@ -1,5 +1,5 @@
-//! What has to hold for any bytes that a decoder is given. Shared by the fuzz targets and by an ordinary test, which runs the
-//! kept corpus.
+//! What has to hold for any bytes that a decoder is given. Shared by the fuzz targets and by an
+//! ordinary test, which runs the kept corpus.
 
 use rejoin_protocol::channel::{PhaseMark, Receipt};
 use rejoin_protocol::collective::frame::{Expected, Verdict};
@@ -44,14 +44,16 @@ pub fn receipt(bytes: &[u8]) {
     message::<PhaseMark>(bytes);
 }
 
-/// What another rank's board bears is read as the call that it is of, or refused, and is found to be the same as itself.
+/// What another rank's segment bears is read as the call that it is of, or refused, and is found to
+/// be the same as itself.
 pub fn identity(bytes: &[u8]) {
     let Some(theirs) = bytes.first_chunk::<IDENTITY_BYTES>() else { return };
-    let Ok(place) = sharing::place(theirs) else { return };
+    let Ok(place) = sharing::collective_id(theirs) else { return };
     let Some(Ok(header)) = theirs.first_chunk().map(Header::decode) else {
         panic!("a place was read in {theirs:02x?}")
     };
-    let expected = Expected { attempt: header.attempt, place, digest: header.digest, inputs: header.inputs };
+    let expected =
+        Expected { generation: header.generation, collective_id: place, digest: header.digest, inputs: header.inputs };
     assert_eq!(sharing::judge(theirs, &expected), Ok(Verdict::Mine));
     let own = sharing::identity(&expected);
     assert_eq!(sharing::inputs(theirs), Ok(header.inputs));

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Runs a main class of the integration tests on one of the tested sets of versions, after `gradle :integration-tests:ready`:
-#   integration-tests/run.sh SET MAIN [argument...]      SET: spark35-xgb340, spark35-xgb320 or spark41-xgb311
-# JAVA_OPTIONS holds further options of the JVM, for instance -Dkill=1@12.
+# Runs a main class of the integration tests on one of the tested sets of versions, after
+# `gradle :integration-tests:ready`: integration-tests/run.sh SET MAIN [argument...]      SET:
+# spark35-xgb340, spark35-xgb320 or spark41-xgb311 JAVA_OPTIONS holds further options of the JVM,
+# for instance -Dkill=1@12.
 set -eu
 cd "$(dirname "$0")/.."
 set_name=$1
@@ -17,7 +18,8 @@ case $set_name in
   spark41-*) scala=2.13 ;;
   *) scala=2.12 ;;
 esac
-class_path=$classes/classes/java/main:$classes/resources/main:$classes/classes/java/test:$classes/classes/scala/$scala:$(cat "$class_path_file"):$(cat build/junit.txt)
+class_path=$classes/classes/java/main:$classes/resources/main:$classes/classes/java/test:$classes/classes/scala/$scala
+class_path=$class_path:$(cat "$class_path_file"):$(cat build/junit.txt)
 opens=()
 for package in lang lang.invoke lang.reflect io net nio util util.concurrent util.concurrent.atomic; do
   opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED")
@@ -27,4 +29,5 @@ for package in nio.ch nio.cs security.action util.calendar; do
 done
 mkdir -p build/tmp
 # shellcheck disable=SC2086 # several options are several words
-exec java "${opens[@]}" -Xmx1g -XX:+UseSerialGC "-Djava.io.tmpdir=$PWD/build/tmp" ${JAVA_OPTIONS:-} -cp "$class_path" "$main" "$@"
+exec java "${opens[@]}" -Xmx1g -XX:+UseSerialGC "-Djava.io.tmpdir=$PWD/build/tmp" ${JAVA_OPTIONS:-} \
+  -cp "$class_path" "$main" "$@"

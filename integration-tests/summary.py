@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Adds up what all test runners of the project say, and prints one line: N passed, N failed, N skipped.
 
-Arguments: JUnit XML reports (or folders with them), and files with the output of `cargo test` or Python's unittest. The status is 1 when something
-failed, when an argument could not be read or says nothing about tests (a runner that died must not pass for a quiet one).
+Arguments: JUnit XML reports (or folders with them), and files with the output of `cargo test` or
+Python's unittest. The status is 1 when something failed, when an argument could not be read or says
+nothing about tests (a runner that died must not pass for a quiet one).
 """
 
 import pathlib

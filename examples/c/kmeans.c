@@ -4,7 +4,8 @@
  *     cc -std=c99 -O2 -ffp-contract=off examples/c/kmeans.c $(pkg-config --cflags --libs rejoin) -lm -o kmeans
  *     rejoin run -n 4 --restart -- ./kmeans integration-tests/data/randhie.csv
  *
- * Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed, and the digest is the same.
+ * Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed,
+ * and the digest is the same.
  */
 #include <math.h>
 #include <rejoin.h>
@@ -35,7 +36,10 @@ static void give_up(const char *reason) {
     exit(1);
 }
 
-/* Reads this rank's part of the RAND Health Insurance Experiment (20,190 person-years, 10 columns, a line of names before). */
+/*
+ * Reads this rank's part of the RAND Health Insurance Experiment (20,190 person-years, 10 columns, a
+ * line of names before).
+ */
 static double *part(const char *path, size_t *rows) {
     FILE *file = fopen(path, "r");
     char line[1024];
@@ -132,8 +136,10 @@ int main(int count, char **arguments) {
         double sums[SUMS] = {0};
         for (size_t row = 0; row < rows; row++) assign(table + row * COLUMNS, centers, sums);
         check(rejoin_allreduce(ranks, sums, SUMS, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL));
-        for (int at = 0; at < COUNTS; at++)
-            if (sums[COUNTS + at / COLUMNS] > 0) centers[at / COLUMNS][at % COLUMNS] = sums[at] / sums[COUNTS + at / COLUMNS];
+        for (int at = 0; at < COUNTS; at++) {
+            double count = sums[COUNTS + at / COLUMNS];
+            if (count > 0) centers[at / COLUMNS][at % COLUMNS] = sums[at] / count;
+        }
         check(rejoin_checkpoint(ranks, centers, sizeof centers, REJOIN_HERE));
         if (rejoin_rank(ranks) == 0) printf("iteration %u: inertia %.3f\n", (unsigned)version + 1, sums[DISTANCES]);
     }

@@ -1,4 +1,5 @@
-// What the examples share: the handle as an object, the data set, of which each rank reads its own part, and the digest.
+// What the examples share: the handle as an object, the data set, of which each rank reads its own
+// part, and the digest.
 #pragma once
 
 #include <cstdlib>
@@ -72,8 +73,8 @@ struct Table {
     double *row(size_t at) { return values.data() + at * columns; }
     const double *row(size_t at) const { return values.data() + at * columns; }
 
-    /// This rank's part of the RAND Health Insurance Experiment (20,190 person-years, 10 columns; the first one is the number of
-    /// visits to a doctor).
+    /// This rank's part of the RAND Health Insurance Experiment (20,190 person-years, 10 columns;
+    /// the first one is the number of visits to a doctor).
     static Table part(const char *path, const Ranks &ranks) {
         std::ifstream file(path);
         std::vector<std::string> lines;

@@ -3,7 +3,8 @@
 //     c++ -std=c++17 -O2 -ffp-contract=off examples/cpp/kmeans.cpp $(pkg-config --cflags --libs rejoin) -o kmeans
 //     rejoin run -n 4 --restart -- ./kmeans integration-tests/data/randhie.csv
 //
-// Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed, and the digest is the same.
+// Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed,
+// and the digest is the same.
 #include "common.hpp"
 #include <cmath>
 #include <cstdio>
@@ -60,7 +61,9 @@ static std::vector<double> train(Ranks &ranks, Table &table) {
         std::vector<double> sums(clusters * columns + clusters + 1);
         for (size_t at = 0; at < table.rows(); at++) {
             auto [cluster, distance] = nearest(table.row(at), centers);
-            for (size_t column = 0; column < columns; column++) sums[cluster * columns + column] += table.row(at)[column];
+            for (size_t column = 0; column < columns; column++) {
+                sums[cluster * columns + column] += table.row(at)[column];
+            }
             sums[clusters * columns + cluster] += 1;
             sums.back() += distance;
         }
@@ -70,7 +73,9 @@ static std::vector<double> train(Ranks &ranks, Table &table) {
             if (count > 0) centers[at] = sums[at] / count;
         }
         ranks.checkpoint(centers, REJOIN_HERE);
-        if (ranks.rank() == 0) std::printf("iteration %u: inertia %.3f\n", static_cast<unsigned>(version) + 1, sums.back());
+        if (ranks.rank() == 0) {
+            std::printf("iteration %u: inertia %.3f\n", static_cast<unsigned>(version) + 1, sums.back());
+        }
     }
     return centers;
 }

@@ -3,8 +3,8 @@
 //     c++ -std=c++17 -O2 -ffp-contract=off examples/cpp/logistic.cpp $(pkg-config --cflags --libs rejoin) -o logistic
 //     rejoin run -n 4 --restart -- ./logistic integration-tests/data/randhie.csv
 //
-// Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the same, which is the other languages',
-// too.
+// Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the
+// same, which is the other languages', too.
 #include "common.hpp"
 #include <algorithm>
 #include <cmath>
@@ -59,8 +59,8 @@ static Numbers plus(Numbers one, double factor, const Numbers &other) {
     return one;
 }
 
-// e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have the same bits in all languages, and
-// what their libraries make of exp and log hasn't.
+// e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have the
+// same bits in all languages, and what their libraries make of exp and log hasn't.
 static std::pair<double, double> decay(double x) {
     double small = std::min(x, 40.0) / 64; // beyond 40 nothing of it is left
     double power = 1, series = 0;

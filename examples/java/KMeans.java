@@ -15,7 +15,8 @@ import java.util.List;
  *
  * <pre>rejoin run -n 4 --restart -- java -cp jvm-core/build/libs/* examples/java/KMeans.java</pre>
  *
- * Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed, and the digest is the same.
+ * Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed,
+ * and the digest is the same.
  */
 public final class KMeans {
   private static final int COLUMNS = 10;

@@ -17,7 +17,8 @@ import java.util.List;
  *
  * <pre>rejoin run -n 4 --restart -- java -cp jvm-core/build/libs/* examples/java/Logistic.java</pre>
  *
- * Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the same, which is the other languages', too.
+ * Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the
+ * same, which is the other languages', too.
  */
 public final class Logistic {
   private static final int WEIGHTS = 10; // of nine columns and a constant
@@ -118,8 +119,8 @@ public final class Logistic {
   }
 
   /**
-   * e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have the same bits in all languages, and what
-   * their libraries make of exp and log hasn't.
+   * e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have
+   * the same bits in all languages, and what their libraries make of exp and log hasn't.
    */
   private static double[] decay(double x) {
     double small = Math.min(x, 40) / 64; // beyond 40 nothing of it is left
@@ -167,7 +168,10 @@ public final class Logistic {
     return sums[WEIGHTS] / count + 0.5 * PENALTY * dot(at, at);
   }
 
-  /** The two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.4): downhill, bent by the curvature. */
+  /**
+   * The two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.4): downhill,
+   * bent by the curvature.
+   */
   private double[] direction() {
     double[] way = gradient;
     Deque<Double> factors = new ArrayDeque<>();

@@ -2,8 +2,9 @@
 
     rejoin run -n 4 --restart -- python3 examples/python/kmeans.py
 
-Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed, and the digest is the same.
-Sums are made by bincount, row after row: so it is the same digest as in the other languages.
+Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed, and
+the digest is the same. Sums are made by bincount, row after row: so it is the same digest as in the
+other languages.
 """
 
 import sys

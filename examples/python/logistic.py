@@ -2,7 +2,8 @@
 
     rejoin run -n 4 --restart -- python3 examples/python/logistic.py
 
-Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the same, which is the other languages', too.
+Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the
+same, which is the other languages', too.
 """
 
 import sys
@@ -19,13 +20,14 @@ PENALTY = 1e-3  # on the weights' squares
 
 
 def dot(one: np.ndarray, other: np.ndarray) -> float:
-    """Number after number. The sums of BLAS may depend on where in memory an array lies, and a rank that comes back has to repeat itself."""
+    """Number after number. The sums of BLAS may depend on where in memory an array lies, and a rank
+    that comes back has to repeat itself."""
     return np.cumsum(one * other, axis=-1)[..., -1]
 
 
 def decay(x: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
-    """e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have the same bits in all languages, and
-    what their libraries make of exp and log hasn't."""
+    """e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have
+    the same bits in all languages, and what their libraries make of exp and log hasn't."""
     small = np.minimum(x, 40) / 64  # beyond 40 nothing of it is left
     power = np.ones_like(x)
     for n in range(16, 0, -1):
@@ -73,7 +75,8 @@ def evaluate(
 
 
 def direction(state: State) -> np.ndarray:
-    """The two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.4): downhill, bent by the curvature."""
+    """The two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.4): downhill,
+    bent by the curvature."""
     way = state.gradient.copy()
     factors = []
     for step, change in reversed(state.pairs):

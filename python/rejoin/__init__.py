@@ -14,7 +14,8 @@
                 ranks.checkpoint(state)
             ranks.finish(state)
 
-and then: ``rejoin run -n 4 --restart -- python3 program.py``. Arrays are handed to the library as they are, without a copy.
+and then: ``rejoin run -n 4 --restart -- python3 program.py``. Arrays are handed to the library as
+they are, without a copy.
 """
 
 from ._communicator import Communicator, Process, join

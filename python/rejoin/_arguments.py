@@ -1,4 +1,5 @@
-"""What isn't an array, as C takes it. ctypes would cut off a number that is too large, and a text at its first zero byte."""
+"""What isn't an array, as C takes it. ctypes would cut off a number that is too large, and a text
+at its first zero byte."""
 
 import math
 import operator

@@ -33,11 +33,13 @@ def element(array: "np.ndarray[Any, Any]", given: Optional[str] = None) -> int:
     name = array.dtype.name
     if given is not None and given != name:
         if (given, name) != ("bfloat16", "uint16"):
-            raise refused(f"an array of {array.dtype} was given for elements of {given!r}; only bfloat16 may come as uint16")
+            seen = f"an array of {array.dtype} was given for elements of {given!r}"
+            raise refused(f"{seen}; only bfloat16 may come as uint16")
         name = given
     number = _ELEMENTS.get(name)
     if number is None or not array.dtype.isnative:
-        raise refused(f"an array of {array.dtype} was given; expected one of {', '.join(_ELEMENTS)}, in this machine's byte order")
+        expected = f"expected one of {', '.join(_ELEMENTS)}, in this machine's byte order"
+        raise refused(f"an array of {array.dtype} was given; {expected}")
     return number
 
 

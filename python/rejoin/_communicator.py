@@ -35,7 +35,8 @@ def _view(address: int, count: int, dtype: Any) -> "np.ndarray[Any, Any]":
 
 
 def _limits(join: Optional[float], call: Optional[float], finish: Optional[float]) -> c.Limits:
-    times = (given.millis("join_timeout", join), given.millis("call_timeout", call), given.millis("finish_timeout", finish))
+    limits = {"join_timeout": join, "call_timeout": call, "finish_timeout": finish}
+    times = (given.millis(name, limit) for name, limit in limits.items())
     return c.Limits(ctypes.sizeof(c.Limits), *times)
 
 
@@ -107,8 +108,8 @@ class _Callbacks:
 
 
 class _Owner:
-    """Has a handle of the library, in the process that made it: a child by fork has a copy of the memory, but not the threads, and
-    what it sent would be taken for this rank's."""
+    """Has a handle of the library, in the process that made it: a child by fork has a copy of the
+    memory, but not the threads, and what it sent would be taken for this rank's."""
 
     def __init__(self, handle: Optional[int]) -> None:
         self._handle: Optional[int] = handle
@@ -122,7 +123,7 @@ class _Owner:
         if self._handle is None:
             raise RejoinError(Code.BAD_STATE, f"this {name} is closed")
         if not self._is_ours():
-            text = f"this {name} belongs to process {self._process}; this is process {os.getpid()}, which was forked from it"
+            text = f"this {name} belongs to process {self._process}; this is process {os.getpid()}, forked from it"
             raise RejoinError(Code.BAD_STATE, text)
         return self._handle
 
@@ -132,16 +133,18 @@ class _Owner:
 
 
 class Communicator(_Owner):
-    """One rank of a job in one incarnation. One thread at a time makes its calls, in the process that joined, not in one that is
-    forked from it.
+    """One rank of a job in one incarnation. One thread at a time makes its calls, in the process
+    that joined, not in one that is forked from it.
 
-    Every collective gives all ranks the same result or raises :class:`RejoinError`: ``BAD_ARGUMENT`` for what can't work,
-    ``MISMATCH`` when ranks make different calls, ``TIMED_OUT``, ``FENCED``, or the job's own error. A call that fails leaves the
-    arrays as they were. All ranks have to make the same calls in the same order.
+    Every collective gives all ranks the same result or raises :class:`RejoinError`:
+    ``BAD_ARGUMENT`` for what can't work, ``MISMATCH`` when ranks make different calls,
+    ``TIMED_OUT``, ``FENCED``, or the job's own error. A call that fails leaves the arrays as they
+    were. All ranks have to make the same calls in the same order.
 
-    What the collectives have in common: ``op`` is sum, product, min, max, and, or, xor. ``order`` is in which order the ranks'
-    inputs are combined: ``rank``, or ``ring`` (XGBoost's). ``boot=True`` makes it a collective of the time before the first
-    checkpoint whose result is kept for the life of the job, found again by its call site; ``boot="name"``: by that name.
+    What the collectives have in common: ``op`` is sum, product, min, max, and, or, xor. ``order``
+    is in which order the ranks' inputs are combined: ``rank``, or ``ring`` (XGBoost's).
+    ``boot=True`` makes it a collective of the time before the first checkpoint whose result is kept
+    for the life of the job, found again by its call site; ``boot="name"``: by that name.
     ``prepare(array)`` fills the input, and isn't called when the result is a recorded one.
     """
 
@@ -164,8 +167,9 @@ class Communicator(_Owner):
         return int(c.library.rejoin_version(self._open()))
 
     def load(self) -> Tuple[int, Optional[bytes]]:
-        """What this incarnation starts from: the version, and the model of its checkpoint (``None`` at version 0). Every program
-        calls it, before its first checkpoint and the first collective that isn't a boot one."""
+        """What this incarnation starts from: the version, and the model of its checkpoint (``None``
+        at version 0). Every program calls it, before its first checkpoint and the first collective
+        that isn't a boot one."""
         version, model, size = ctypes.c_uint32(), ctypes.c_void_p(), ctypes.c_size_t()
         self._call("load", ctypes.byref(version), ctypes.byref(model), ctypes.byref(size))
         if version.value == 0:
@@ -185,23 +189,26 @@ class Communicator(_Owner):
     ) -> "np.ndarray[Any, Any]":
         """Every element of the array becomes the reduction of all ranks' elements at its place. Returns the array.
 
-        ``op`` may be a function of two arrays (flat, of the same type) that gives the array of their combinations. It is called
-        from left to right in the order of the ranks, need be neither commutative nor associative, and has to give the same
-        whenever it is given the same; the array may then have any type without objects. ``name`` (the function's own, if it
-        isn't given) has to be the same at all ranks.
+        ``op`` may be a function of two arrays (flat, of the same type) that gives the array of
+        their combinations. It is called from left to right in the order of the ranks, need be
+        neither commutative nor associative, and has to give the same whenever it is given the same;
+        the array may then have any type without objects. ``name`` (the function's own, if it isn't
+        given) has to be the same at all ranks.
 
-        ``element="bfloat16"`` says that an array of uint16 holds the bits of such numbers, for which numpy has no type of its
-        own. (Arrays of the package ml_dtypes say so themselves.)
+        ``element="bfloat16"`` says that an array of uint16 holds the bits of such numbers, for
+        which numpy has no type of its own. (Arrays of the package ml_dtypes say so themselves.)
         """
         whole("the array", array, True)
         callbacks = _Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         data = array.ctypes.data
         if callable(op):
-            arguments = (data, array.size, array.itemsize, given.name_of(op, name), callbacks.fold(op, array.dtype), None, *options)
+            fold = (given.name_of(op, name), callbacks.fold(op, array.dtype), None)
+            arguments = (data, array.size, array.itemsize, *fold, *options)
             self._call("allreduce_custom", *arguments, callbacks=callbacks)
         else:
-            self._call("allreduce", data, array.size, element_number(array, element), reduction(op), *options, callbacks=callbacks)
+            arguments = (data, array.size, element_number(array, element), reduction(op), *options)
+            self._call("allreduce", *arguments, callbacks=callbacks)
         return array
 
     def allreduce_object(
@@ -214,7 +221,8 @@ class Communicator(_Owner):
         order: str = "rank",
         boot: Union[bool, str] = False,
     ) -> bytes:
-        """The fold of all ranks' objects, each at most ``limit`` bytes long, from left to right in the order of the ranks."""
+        """The fold of all ranks' objects, each at most ``limit`` bytes long, from left to right in
+        the order of the ranks."""
         whole_object = raw("the object", data).tobytes()
         if len(whole_object) > given.number("the limit", limit, 63):
             raise refused(f"an object of {len(whole_object)} bytes was given; the limit is {limit}")
@@ -238,8 +246,9 @@ class Communicator(_Owner):
         boot: Union[bool, str] = False,
         prepare: Optional[Prepare] = None,
     ) -> "np.ndarray[Any, Any]":
-        """This rank's part of the reduction of all ranks' arrays, as :meth:`part` divides them. Returns the output, a flat array
-        that is made if it isn't given. ``op``, ``name`` and ``element``: as :meth:`allreduce`."""
+        """This rank's part of the reduction of all ranks' arrays, as :meth:`part` divides them.
+        Returns the output, a flat array that is made if it isn't given. ``op``, ``name`` and
+        ``element``: as :meth:`allreduce`."""
         whole("the array", array, prepare is not None)
         part = self.part(array.size, order=order)
         if output is None:
@@ -250,10 +259,12 @@ class Communicator(_Owner):
         options = self._options(callbacks, order, boot, prepare, array)
         buffers = (array.ctypes.data, array.size, output.ctypes.data, output.size)
         if callable(op):
-            arguments = (*buffers, array.itemsize, given.name_of(op, name), callbacks.fold(op, array.dtype), None, *options)
+            fold = (given.name_of(op, name), callbacks.fold(op, array.dtype), None)
+            arguments = (*buffers, array.itemsize, *fold, *options)
             self._call("reduce_scatter_custom", *arguments, callbacks=callbacks)
         else:
-            self._call("reduce_scatter", *buffers, element_number(array, element), reduction(op), *options, callbacks=callbacks)
+            arguments = (*buffers, element_number(array, element), reduction(op), *options)
+            self._call("reduce_scatter", *arguments, callbacks=callbacks)
         return output
 
     def part(self, count: int, rank: Optional[int] = None, *, order: str = "rank") -> slice:
@@ -279,7 +290,8 @@ class Communicator(_Owner):
         root = given.number("the root", root, 32)
         callbacks = _Callbacks()
         options = self._options(callbacks, "rank", boot, prepare, array)
-        self._call("broadcast", array.ctypes.data, array.size, element_number(array), root, *options, callbacks=callbacks)
+        arguments = (array.ctypes.data, array.size, element_number(array), root, *options)
+        self._call("broadcast", *arguments, callbacks=callbacks)
         return array
 
     def allgather(
@@ -335,8 +347,9 @@ class Communicator(_Owner):
     def checkpoint(self, model: Data, own: Optional[Data] = None) -> None:
         """Ends the version and begins the next one with this model, which has to be the same at all ranks.
 
-        ``own`` is what only this rank has: it is held by two other processes (``own_copies``, ``rejoin run --own-copies``), on other
-        hosts where there are any, before this returns. All ranks have to give one, or none.
+        ``own`` is what only this rank has: it is held by two other processes (``own_copies``,
+        ``rejoin run --own-copies``), on other hosts where there are any, before this returns. All
+        ranks have to give one, or none.
         """
         data = raw("the model", model)
         if own is None:
@@ -346,23 +359,27 @@ class Communicator(_Owner):
         self._call("checkpoint_with_own", data.ctypes.data, data.size, mine.ctypes.data, mine.size, _site())
 
     def checkpoint_lazy(self, supplier: Callable[[], Data]) -> None:
-        """A checkpoint without the bytes: ``supplier()`` makes them when somebody needs them, which is a rank that comes back, or a
-        durable checkpoint. It stands for an immutable snapshot of the model: whenever it is called (for about two versions, mostly on
-        another thread) it gives the same bytes, the same at all ranks. An array that the program goes on changing is none: copy
-        it, and mind that a lambda sees a variable as it is when it is called. The first one's supplier is called in this call and in
-        the next checkpoint, which raises ``MISMATCH`` if it gives something else by then."""
+        """A checkpoint without the bytes: ``supplier()`` makes them when somebody needs them, which
+        is a rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of
+        the model: whenever it is called (for about two versions, mostly on another thread) it gives
+        the same bytes, the same at all ranks. An array that the program goes on changing is none:
+        copy it, and mind that a lambda sees a variable as it is when it is called. The first one's
+        supplier is called in this call and in the next checkpoint, which raises ``MISMATCH`` if it
+        gives something else by then."""
         given.function("the supplier", supplier)
         self._call("checkpoint_lazy", _SUPPLY, _RELEASE, _keep(supplier), _site())
 
     def finish(self, model: Data) -> None:
-        """The end: reports this model, the same at all ranks, and waits until all have. Then only :meth:`close` is left."""
+        """The end: reports this model, the same at all ranks, and waits until all have. Then only
+        :meth:`close` is left."""
         data = raw("the model", model)
         self._call("finish", data.ctypes.data, data.size)
 
     def join_again(self) -> None:
-        """After ``ROLLED_BACK``: takes part again in the same process, which keeps what it holds for the others, as the rank's next
-        incarnation. Then :meth:`load` says what it starts from (or ``over`` that the job has ended). Raises ``BAD_STATE`` when no call
-        has raised ``ROLLED_BACK``."""
+        """After ``ROLLED_BACK``: takes part again in the same process, which keeps what it holds
+        for the others, as the rank's next incarnation. Then :meth:`load` says what it starts from
+        (or ``over`` that the job has ended). Raises ``BAD_STATE`` when no call has raised
+        ``ROLLED_BACK``."""
         self._over = self._call("join_again") == c.OVER
         self.incarnation = c.library.rejoin_incarnation(self._open())
 
@@ -371,8 +388,8 @@ class Communicator(_Owner):
         self._call("abandon", given.number("the code", code, 31), given.text("the reason", reason))
 
     def close(self) -> None:
-        """Frees it; before :meth:`finish` this gives the rank's seat back. Closing again does nothing. Waits for a call that
-        another thread has under way."""
+        """Frees it; before :meth:`finish` this gives the rank's seat back. Closing again does
+        nothing. Waits for a call that another thread has under way."""
         with self._lock:
             handle, self._handle = self._handle, None
         if handle is not None and self._is_ours():
@@ -465,8 +482,9 @@ def join(
 ) -> Communicator:
     """Joins as the rank that ``rejoin run`` has started this process as.
 
-    ``terms`` says what the program assumes (its name and version, its parameters) and has to be equal at all ranks. The timeouts
-    are in seconds: until all ranks are there (5 minutes), for one call (10 minutes), for the end (10 minutes).
+    ``terms`` says what the program assumes (its name and version, its parameters) and has to be
+    equal at all ranks. The timeouts are in seconds: until all ranks are there (5 minutes), for one
+    call (10 minutes), for the end (10 minutes).
     """
     handle = ctypes.c_void_p()
     limits = _limits(join_timeout, call_timeout, finish_timeout)
@@ -475,16 +493,19 @@ def join(
 
 
 class Process(_Owner):
-    """One process's part in one job, for a launcher of your own, and for several ranks in a process. Close it at the end; the
-    communicators that were made of it stay usable.
+    """One process's part in one job, for a launcher of your own, and for several ranks in a
+    process. Close it at the end; the communicators that were made of it stay usable.
 
-    ``job`` is 32 hexadecimal digits, ``secret`` 32 bytes, ``tracker`` an address with a port, ``executor`` a name that no other
-    process of the job has, ``listen`` the IP address that peers reach this process at. ``log_memory`` and ``log_disk`` are the bytes
-    that results for ranks that come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's folder
-    for temporary files). ``durable`` is a folder that is there and that all processes of the job see: every ``durable_every`` versions
-    a checkpoint is written there, and should all processes die at once, the newest whole one is gone on from. ``own_copies`` is how
-    many other processes hold each rank's own model (``checkpoint(model, own=…)``; 2), on other hosts where there are any: at least 1,
-    the same at all ranks; where there are fewer others, each of them holds one.
+    ``job`` is 32 hexadecimal digits, ``secret`` 32 bytes, ``tracker`` an address with a port,
+    ``executor`` a name that no other process of the job has, ``listen`` the IP address that peers
+    reach this process at. ``log_memory`` and ``log_disk`` are the bytes that results for ranks that
+    come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's
+    folder for temporary files). ``durable`` is a folder that is there and that all processes of the
+    job see: every ``durable_every`` versions a checkpoint is written there, and should all
+    processes die at once, the newest whole one is gone on from. ``own_copies`` is how many other
+    processes hold each rank's own model (``checkpoint(model, own=…)``; 2), on other hosts where
+    there are any: at least 1, the same at all ranks; where there are fewer others, each of them
+    holds one.
     """
 
     def __init__(
@@ -523,7 +544,10 @@ class Process(_Owner):
         config.durable_every = 0 if durable is None else max(1, given.number("durable_every", durable_every, 32))
         config.own_copies = given.number("own_copies", own_copies, 32)
         if config.own_copies == 0:  # in C the default
-            raise refused("own_copies is 0; at least 1 is needed: an own model that nobody else holds is lost with its rank's process")
+            raise refused(
+                "own_copies is 0; at least 1 is needed: an own model that nobody else holds is lost with its "
+                "rank's process"
+            )
         handle = ctypes.c_void_p()
         status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
         self._handle = handle.value

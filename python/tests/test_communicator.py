@@ -80,7 +80,11 @@ class Calls(Launched):
         out, _ = self.run_ranks(3, program)
         undisturbed = out.count("incarnation 0")
         self.assertEqual(undisturbed, 3, out)
-        rules = ["rank=1,version=0,seqno=9", "rank=0,version=1,seqno=15,at=completed", "rank=1,incarnation=1,version=2,seqno=16"]
+        rules = [
+            "rank=1,version=0,seqno=9",
+            "rank=0,version=1,seqno=15,at=completed",
+            "rank=1,incarnation=1,version=2,seqno=16",
+        ]
         options = [word for rule in rules for word in ("--kill", rule)]
         out, err = self.run_ranks(3, program, "--restart", *options)
         self.assertIn("incarnation 2", out)

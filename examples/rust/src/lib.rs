@@ -13,8 +13,9 @@ pub struct Table {
 }
 
 impl Table {
-    /// Reads this rank's part of the RAND Health Insurance Experiment (20,190 person-years, 10 columns; the first one is the
-    /// number of visits to a doctor). The file is the first argument; without one it is the copy in this repository.
+    /// Reads this rank's part of the RAND Health Insurance Experiment (20,190 person-years, 10
+    /// columns; the first one is the number of visits to a doctor). The file is the first argument;
+    /// without one it is the copy in this repository.
     ///
     /// # Errors
     /// `Io` when it can't be read, `BadArgument` for a line that isn't 10 numbers.

@@ -1,9 +1,9 @@
 //! The agent of one process for one job: what tasks call. Outlives the tasks.
 
 use crate::control::{Command, Control, Shared};
-use crate::durable::{self, Durable, Place};
+use crate::durable::{self, CheckpointFile, Durable};
 use crate::plane::DataPlane;
-use crate::store::{digest, Supplier};
+use crate::store::{digest, Model};
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -68,6 +68,25 @@ pub struct MemberId {
     pub incarnation: Incarnation,
 }
 
+/// What a member takes where one version ends and the next one begins.
+pub struct Taken {
+    /// The checkpoint that begins the next version.
+    pub checkpoint: Checkpoint,
+    /// The model that it stands for.
+    pub model: Model,
+    /// The model that only this rank has, beside it; and how long other processes may take until they hold it.
+    pub own: Option<(Checkpoint, Bytes, Duration)>,
+    /// What else only this rank has; the tracker keeps it.
+    pub local: Option<Vec<u8>>,
+}
+
+impl Taken {
+    /// A model that all ranks have, and nothing beside it.
+    pub fn new(checkpoint: Checkpoint, model: impl Into<Model>) -> Taken {
+        Taken { checkpoint, model: model.into(), own: None, local: None }
+    }
+}
+
 /// The agent. Dropping it ends it.
 pub struct Agent {
     shared: Arc<Shared>,
@@ -86,9 +105,10 @@ impl Agent {
         Agent::start_keeping(config, plane, None, OWN_COPIES)
     }
 
-    /// The same, with durable checkpoints: those that [`Agent::keep`] is told of are written, and those of this job that are
-    /// in the folder can be restored; and with so many copies of each own model ([`Agent::spread`]), which has to be the same
-    /// number at all agents of a job: whoever asks for seats here compares it with its terms.
+    /// The same, with durable checkpoints: of those that [`Agent::take`] is given, the ones whose
+    /// turn it is are written, and those of this job that are in the folder can be restored; and
+    /// with so many copies of each own model, which has to be the same number at all agents of a
+    /// job: whoever asks for seats here compares it with its terms.
     ///
     /// # Errors
     /// As [`Agent::start`]; `BadArgument` for every 0 versions, and for 0 copies; `Io` when the folder can't be read.
@@ -100,8 +120,9 @@ impl Agent {
     ) -> Result<Agent, Error> {
         crate::logging::start();
         if own_copies == 0 {
-            let text = "0 copies of each rank's own model were asked for (own_copies); at least 1 is needed: an own model \
-                        that nobody else holds is lost with its rank's process. Leave own models out where none has to survive";
+            let text = "0 copies of each rank's own model were asked for (own_copies); at least 1 is needed: an own \
+                        model that nobody else holds is lost with its rank's process. Leave own models out where none \
+                        has to survive";
             return Err(Error::new(Code::BadArgument, text));
         }
         if durable.as_ref().is_some_and(|durable| durable.every == 0) {
@@ -111,7 +132,7 @@ impl Agent {
         let found = match &durable {
             Some(Durable { folder, identity, .. }) => {
                 let found = durable::file::list(&**folder, identity.unwrap_or(config.job))?;
-                let place = |name| Place { folder: folder.clone(), name };
+                let place = |name| CheckpointFile { folder: folder.clone(), name };
                 found.into_iter().map(|found| (found.checkpoint, place(found.name))).collect()
             }
             None => Vec::new(),
@@ -142,12 +163,12 @@ impl Agent {
     /// # Errors
     /// `Fenced` when the seat belongs to a newer attempt, `MembersMissing`, `TrackerUnreachable`, `Incompatible`, the
     /// job's own error, or `TimedOut` after `at_most`. The rank has no seat then.
-    pub fn join(&self, rank: Rank, attempt: Attempt, terms: String, at_most: Duration) -> Result<Joined, Error> {
-        self.join_offering(rank, attempt, terms, Offer::default(), at_most)
+    pub fn join(&self, rank: Rank, attempt: Attempt, fingerprint: String, at_most: Duration) -> Result<Joined, Error> {
+        self.join_offering(rank, attempt, fingerprint, Offer::default(), at_most)
     }
 
-    /// The same for a rank that offers something to the others: memory that it shares with those of its host, or that its
-    /// training library's collectives can be taken over.
+    /// The same for a rank that offers something to the others: memory that it shares with those of
+    /// its host, or that its training library's collectives can be taken over.
     ///
     /// # Errors
     /// As [`Agent::join`]; `Incompatible` too where the job has agreed on what this one can't.
@@ -155,12 +176,12 @@ impl Agent {
         &self,
         rank: Rank,
         attempt: Attempt,
-        terms: String,
+        fingerprint: String,
         offer: Offer,
         at_most: Duration,
     ) -> Result<Joined, Error> {
         let wait = Waiting::new();
-        self.shared.command(Command::Join { rank, attempt, terms, offer, wait: wait.clone() });
+        self.shared.command(Command::Join { rank, attempt, fingerprint, offer, wait: wait.clone() });
         wait.wait(at_most, || {
             let error = Error::new(
                 Code::TimedOut,
@@ -182,18 +203,55 @@ impl Agent {
         self.shared.command(Command::CancelJoin { rank, attempt, error });
     }
 
-    /// Keeps a checkpoint that the member took. Peers can fetch it from now on; the member has entered its version only
-    /// with [`Agent::entered`].
+    /// Ends a member's version: takes the checkpoint that begins the next one, and has the member
+    /// enter it by `enter`, which calls what it is given once that is done. What is to be durable
+    /// is then written in the background, but for waiting until the one before it is; what becomes
+    /// of it is told as an event.
+    ///
+    /// Every way in comes through here, and here alone stands what ranks that come back rely on: a
+    /// version's bytes are in the store, and an own model's in other processes too, before any
+    /// other rank can learn that this one has entered it.
     ///
     /// # Errors
-    /// `Mismatch` when another rank of this process took a different one; the job ends with it.
-    pub fn store(&self, member: MemberId, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
-        if bytes.is_empty() && checkpoint.owner.is_none() {
-            return Ok(());
+    /// `Mismatch` when another rank of this process took another checkpoint, or an older
+    /// incarnation had another own model: the job ends with it; `TimedOut` when no other process
+    /// came to hold the own model; and what `enter` fails with.
+    pub fn take(
+        &self,
+        member: MemberId,
+        taken: Taken,
+        enter: impl FnOnce(&mut dyn FnMut()) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let Taken { checkpoint, model, own, mut local } = taken;
+        let store = |checkpoint: Checkpoint, model| match &model {
+            // Who needs a common model without bytes knows it by its name.
+            Model::Made(bytes) if bytes.is_empty() && checkpoint.owner.is_none() => Ok(()),
+            _ => self.shared.store.put(checkpoint, model).inspect_err(|error| self.broken(member, error.clone())),
+        };
+        store(checkpoint, model)?;
+        let mut durable = vec![checkpoint];
+        durable.truncate(usize::from(member.rank == Rank(0)));
+        if let Some((own, bytes, at_most)) = own {
+            store(own, bytes.into())?;
+            // Nobody may be able to go on to a version that this rank could not come back to.
+            self.spread(member, own, at_most)?;
+            durable.push(own);
         }
-        self.shared.store.put(checkpoint, bytes).inspect_err(|error| {
-            self.shared.command(Command::Broken { member, error: error.clone() });
-        })
+        enter(&mut || self.entered(member, checkpoint, local.take()))?;
+        durable.into_iter().for_each(|taken| self.keep(member, taken));
+        Ok(())
+    }
+
+    /// Hands over what the job is to start from
+    /// ([`JobStart::HandedOver`](rejoin_protocol::start::JobStart::HandedOver)), or a rank's own
+    /// model beside it; before a rank here joins.
+    ///
+    /// # Errors
+    /// `Mismatch` when another checkpoint of that name is here.
+    pub fn hand_over(&self, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
+        self.shared.store.put(checkpoint, bytes)?;
+        self.shared.command(Command::Kept(checkpoint));
+        Ok(())
     }
 
     /// Copies a model that is to be stored: its bytes and their digest.
@@ -204,29 +262,22 @@ impl Agent {
         self.shared.store.copy(model)
     }
 
-    /// Keeps what makes a checkpoint's bytes should anybody need them: `checkpoint` is [`lazy_checkpoint`]'s.
+    /// Has a rank's own model, which is stored, held by as many other processes as
+    /// [`Agent::start_keeping`] was told, or as there are if that is fewer, on other hosts where
+    /// there are any; waits until they do.
     ///
     /// # Errors
-    /// `Mismatch` as [`Agent::store`].
-    pub fn store_lazy(&self, member: MemberId, checkpoint: Checkpoint, supplier: Arc<Supplier>) -> Result<(), Error> {
-        self.shared.store.put_lazy(checkpoint, supplier).inspect_err(|error| {
-            self.shared.command(Command::Broken { member, error: error.clone() });
-        })
-    }
-
-    /// Has a rank's own model, which is stored, held by as many other processes as [`Agent::start_keeping`] was told, or as there
-    /// are if that is fewer, on other hosts where there are any; waits until they do.
-    ///
-    /// # Errors
-    /// `Mismatch` when it has other bytes than an older incarnation gave it, `Fenced`, the job's own error, or `TimedOut`.
-    pub fn spread(&self, member: MemberId, checkpoint: Checkpoint, at_most: Duration) -> Result<(), Error> {
+    /// `Mismatch` when it has other bytes than an older incarnation gave it, `Fenced`, the job's
+    /// own error, or `TimedOut`.
+    fn spread(&self, member: MemberId, checkpoint: Checkpoint, at_most: Duration) -> Result<(), Error> {
         let wait = Waiting::new();
         self.shared.command(Command::Own { member, checkpoint, wait: wait.clone() });
         wait.wait(at_most, || {
             Error::new(
                 Code::TimedOut,
                 format!(
-                    "rank {} gave its own model of version {} to other processes and waited {} s until they held it; {}",
+                    "rank {} gave its own model of version {} to other processes and waited {} s until they held it; \
+                     {}",
                     member.rank,
                     checkpoint.version,
                     at_most.as_secs(),
@@ -241,17 +292,16 @@ impl Agent {
         self.shared.store.find(checkpoint)
     }
 
-    /// Writes a stored checkpoint to the durable store, if there is one and it is this version's turn; in the background,
-    /// but for waiting until the one before it is written. What becomes of it is told as an event.
-    pub fn keep(&self, member: MemberId, checkpoint: Checkpoint, world: u32) {
+    /// Has a stored checkpoint written to the durable store, if there is one and it is this version's turn.
+    fn keep(&self, member: MemberId, checkpoint: Checkpoint) {
         let Some(writer) = self.writer.as_ref().filter(|writer| writer.wants(checkpoint.version)) else { return };
         match self.shared.store.kept(&checkpoint) {
-            Some(kept) => writer.write(member, kept, world),
+            Some(kept) => writer.write(member, kept, self.shared.world()),
             None => {
                 let MemberId { rank, incarnation } = member;
                 let version = checkpoint.version;
                 let reason = "this process has it no more; training goes on without it".to_string();
-                self.shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
+                self.report_event(Event::DurableFailed { rank, incarnation, version, reason });
             }
         }
     }
@@ -261,8 +311,13 @@ impl Agent {
         self.writer.as_ref().is_none_or(|writer| writer.is_idle_within(at_most))
     }
 
-    /// The member has entered the version that this stored checkpoint begins; `local` is what only this rank has.
-    pub fn entered(&self, member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
+    /// The member is where its start says. What that begins with is in the store already.
+    pub fn begun(&self, member: MemberId, start: &Start) {
+        let first = start.checkpoint.unwrap_or_else(|| checkpoint(start.lineage, start.version, 0, &[], false));
+        self.entered(member, first, None);
+    }
+
+    fn entered(&self, member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
         self.shared.progress(member, checkpoint.version, checkpoint.round);
         self.shared.command(Command::Entered { member, checkpoint, local });
     }
@@ -272,8 +327,8 @@ impl Agent {
         self.shared.wants_result()
     }
 
-    /// Reports the end with this model's digest, rank 0 with its result, and waits until all have reported it. A result that
-    /// nobody asks for isn't sent.
+    /// Reports the end with this model's digest, rank 0 with its result, and waits until all have
+    /// reported it. A result that nobody asks for isn't sent.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `Fenced`, the job's own error, or `TimedOut` after `at_most`.
@@ -316,8 +371,8 @@ impl Agent {
     }
 
     /// A fact for the story.
-    pub fn happened(&self, event: Event) {
-        self.shared.command(Command::Happened(event));
+    pub fn report_event(&self, event: Event) {
+        self.shared.command(Command::Event(event));
     }
 
     /// Ends the job: what this member has found can't be mended by trying again.

@@ -1,5 +1,5 @@
-//! What has to hold for any bytes that a process is given by its surroundings, or asked for by another one. Run by this crate's tests,
-//! and by fuzz targets through the feature `check`.
+//! What has to hold for any bytes that a process is given by its surroundings, or asked for by
+//! another one. Run by this crate's tests, and by fuzz targets through the feature `check`.
 
 use crate::durable::file;
 use crate::fetch::{Reply, Request};
@@ -30,8 +30,8 @@ pub fn durable(bytes: &[u8]) {
     }
 }
 
-/// An environment, `NAME=VALUE` on each line, is read, or refused with words. The secret's descriptor may be given as `here`, which
-/// is one that holds a secret.
+/// An environment, `NAME=VALUE` on each line, is read, or refused with words. The secret's
+/// descriptor may be given as `here`, which is one that holds a secret.
 ///
 /// # Panics
 /// When that doesn't hold.
@@ -100,7 +100,8 @@ mod tests {
         }
     }
 
-    /// A seed that isn't read as what its name says is noise to a fuzzer: when a message changes its seeds have to follow.
+    /// A seed that isn't read as what its name says is noise to a fuzzer: when a message changes
+    /// its seeds have to follow.
     #[test]
     fn the_kept_requests_for_checkpoints_are_read_as_what_they_are_named() {
         let model = Checkpoint {
@@ -205,7 +206,9 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
         #[test]
-        fn any_environment_is_read_or_refused_with_words(first in vec(line(), 0..4), rest in any::<bool>(), text in "\\PC{0,60}") {
+        fn any_environment_is_read_or_refused_with_words(
+            first in vec(line(), 0..4), rest in any::<bool>(), text in "\\PC{0,60}",
+        ) {
             // Changed first: the first line with a name counts.
             let lines = first.into_iter().chain(whole().into_iter().filter(|_| rest));
             let lines: Vec<String> = lines.map(|(name, value)| format!("{name}={value}")).collect();
@@ -214,7 +217,9 @@ mod tests {
         }
 
         #[test]
-        fn any_header_of_a_file_is_read_or_refused(bytes in vec(any::<u8>(), 0..100), at in 0..file::HEADER_BYTES, byte: u8) {
+        fn any_header_of_a_file_is_read_or_refused(
+            bytes in vec(any::<u8>(), 0..100), at in 0..file::HEADER_BYTES, byte: u8,
+        ) {
             durable(&bytes);
             // The right first bytes, and something else behind them.
             let mut begun = [0; file::HEADER_BYTES];
@@ -243,7 +248,8 @@ mod tests {
 
         #[test]
         fn any_request_and_answer_is_read_or_refused(
-            bytes in vec(any::<u8>(), 0..80), numbers: [u32; 3], range: [u64; 2], boot: bool, at: usize, byte: u8, cut: usize,
+            bytes in vec(any::<u8>(), 0..80), numbers: [u32; 3], range: [u64; 2], boot: bool, at: usize, byte: u8,
+            cut: usize,
         ) {
             fetch(&bytes);
             let [number, from, to] = numbers;

@@ -15,7 +15,7 @@ pub(crate) struct Copy {
     sent: usize,
     is_wanted: bool,
     is_whole: bool,
-    pub(crate) heard: Instant,
+    pub(crate) last_heard: Instant,
 }
 
 /// What the other side has said.
@@ -30,7 +30,7 @@ pub(crate) enum Said {
 
 impl Copy {
     pub(crate) fn new(checkpoint: Checkpoint, to: AgentId, bytes: Bytes) -> Self {
-        Copy { checkpoint, to, bytes, sent: 0, is_wanted: false, is_whole: false, heard: Instant::now() }
+        Copy { checkpoint, to, bytes, sent: 0, is_wanted: false, is_whole: false, last_heard: Instant::now() }
     }
 
     /// The link stands.
@@ -43,7 +43,7 @@ impl Copy {
     /// # Errors
     /// In words, when it is none that is expected.
     pub(crate) fn take(&mut self, header: Header, payload: &[u8], now: Instant) -> Result<Said, String> {
-        self.heard = now;
+        self.last_heard = now;
         match (header.kind, wire::decode::<Reply>(payload)) {
             (Kind::Control, Ok(Reply::Send)) => {
                 self.is_wanted = true;
@@ -55,8 +55,8 @@ impl Copy {
         }
     }
 
-    /// Queues and sends at most a window. True when all of that is gone and more could follow at once; otherwise call again when
-    /// the link is writable.
+    /// Queues and sends at most a window. True when all of that is gone and more could follow at
+    /// once; otherwise call again when the link is writable.
     ///
     /// # Errors
     /// The link's, which is then of no more use.
@@ -77,7 +77,7 @@ impl Copy {
             self.sent = end;
             // A model without bytes is one empty frame.
             self.is_whole = end == self.bytes.len();
-            self.heard = now;
+            self.last_heard = now;
         }
         let is_gone = link.flush()? == Flushed::Done;
         Ok(is_gone && self.is_wanted && !self.is_whole)

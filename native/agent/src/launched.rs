@@ -1,12 +1,14 @@
 //! What a process was given by the one who started it as a rank of a job (`rejoin run`).
 //!
-//! The environment only names things: who this process is, where the tracker is, and the number of an inherited descriptor.
-//! The job's secret is what is read from that descriptor. So it stands in no environment, no argument and no file, and a
-//! program may be wrapped in shells and interpreters as long as they let descriptors through.
+//! The environment only names things: who this process is, where the tracker is, and the number of
+//! an inherited descriptor. The job's secret is what is read from that descriptor. So it stands in
+//! no environment, no argument and no file, and a program may be wrapped in shells and interpreters
+//! as long as they let descriptors through.
 
 use crate::agent::AgentConfig;
 use crate::collective::{Communicator, Limits, Process, Settings};
 use crate::durable::Durable;
+pub use crate::inject::INJECTED;
 use crate::logs::LogLimits;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Rank};
@@ -30,10 +32,10 @@ pub const TRACKER: &str = "REJOIN_TRACKER";
 pub const JOB: &str = "REJOIN_JOB";
 /// Number of the inherited descriptor that the secret is read from.
 pub const SECRET_DESCRIPTOR: &str = "REJOIN_SECRET_FD";
-/// `1` if the job wants to be told how each rank spends its time ([`crate::protocol::diary`]).
+/// `1` if the job wants to be told how each rank spends its time ([`crate::protocol::profile`]).
 pub const DETAILS: &str = "REJOIN_DETAILS";
 
-/// `1` if each rank's calls are to be told on standard error, a line each ([`Process::telling_calls`]).
+/// `1` if each rank's calls are to be told on standard error, a line each ([`Process::logging_calls`]).
 pub const CALLS: &str = "REJOIN_CALLS";
 
 /// `0` if ranks of the same host don't share memory ([`Process::sharing_memory`]).
@@ -91,8 +93,9 @@ impl Launched {
     /// Reads what this process was given, and sets the level of the log. Can be called again: nothing is used up.
     ///
     /// # Errors
-    /// `BadState` when the process was not started by a launcher, `BadArgument` when a variable can't be read, `Io` when the
-    /// secret's descriptor is not what it should be: mostly something in between closed inherited descriptors.
+    /// `BadState` when the process was not started by a launcher, `BadArgument` when a variable
+    /// can't be read, `Io` when the secret's descriptor is not what it should be: mostly something
+    /// in between closed inherited descriptors.
     pub fn from_environment() -> Result<Launched, Error> {
         if let Ok(level) = std::env::var(LOG) {
             crate::logging::level(&level)?;
@@ -100,8 +103,8 @@ impl Launched {
         Launched::from(|name| std::env::var(name).ok())
     }
 
-    /// Starts this process's agent and takes the rank's seat; see [`Process::join`]. `Ok(None)`: the job has reached its end
-    /// already.
+    /// Starts this process's agent and takes the rank's seat; see [`Process::join`]. `Ok(None)`:
+    /// the job has reached its end already.
     ///
     /// # Errors
     /// As [`Process::start`] and [`Process::join`].
@@ -115,9 +118,9 @@ impl Launched {
     /// As [`Process::start`].
     pub fn process(&self) -> Result<Process, Error> {
         let process = Process::start_with(self.agent.clone(), self.settings.clone())?;
-        let process = process.telling_details(self.details).sharing_memory(self.shares_memory);
+        let process = process.with_details(self.details).sharing_memory(self.shares_memory);
         Ok(match self.calls {
-            true => process.telling_calls(Arc::new(|line| eprintln!("call {line}"))),
+            true => process.logging_calls(Arc::new(|line| eprintln!("call {line}"))),
             false => process,
         })
     }
@@ -229,9 +232,9 @@ fn secret(descriptor: u32) -> Result<Secret, Error> {
         Error::new(
             Code::Io,
             format!(
-                "{SECRET_DESCRIPTOR} names descriptor {descriptor}, which was expected to be the launcher's {SECRET_NAME}; \
-                 seen: {seen}. Whatever stands between the launcher and this program (a wrapper, a supervisor, Python's \
-                 subprocess with close_fds) has to let inherited descriptors through"
+                "{SECRET_DESCRIPTOR} names descriptor {descriptor}, which was expected to be the launcher's \
+                 {SECRET_NAME}; seen: {seen}. Whatever stands between the launcher and this program (a wrapper, a \
+                 supervisor, Python's subprocess with close_fds) has to let inherited descriptors through"
             ),
         )
     };

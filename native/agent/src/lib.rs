@@ -1,8 +1,9 @@
 //! Drives the protocol with real time and real links.
 //!
-//! [`Agent`] is the runtime of one process for one job: it hosts ranks, keeps checkpoints, makes the links between ranks and
-//! serves newcomers, all on one control thread that does nothing heavy. What moves the ranks' bytes is a [`DataPlane`].
-//! [`TrackerServer`] is the driver's side: it owns the tracker's state machine and the agents' connections.
+//! [`Agent`] is the runtime of one process for one job: it hosts ranks, keeps checkpoints, makes
+//! the links between ranks and serves newcomers, all on one control thread that does nothing heavy.
+//! What moves the ranks' bytes is a [`DataPlane`]. [`TrackerServer`] is the driver's side: it owns
+//! the tracker's state machine and the agents' connections.
 
 mod agent;
 #[cfg(any(test, feature = "check"))]
@@ -12,21 +13,21 @@ mod control;
 mod copies;
 pub mod durable;
 mod fetch;
+mod inject;
 pub mod launched;
 mod links;
 pub mod logging;
 pub mod logs;
 mod plane;
-mod room;
+mod reservation;
 mod store;
-mod strike;
 mod tracker;
 mod waiting;
 
-pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, MemberId};
-pub use plane::{AgentReports, DataPlane, NoPlane, PlanePeer, PlaneUsage};
+pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, MemberId, Taken};
+pub use plane::{AgentReports, DataPlane, NoPlane, PlaneUsage};
 pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
 pub use rejoin_transport as transport;
-pub use store::{digest, CheckpointStore, Supplier};
-pub use tracker::{Told, TrackerServer, TrackerServerConfig};
+pub use store::{digest, Model, Supplier};
+pub use tracker::{TrackerNotice, TrackerServer, TrackerServerConfig};

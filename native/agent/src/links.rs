@@ -1,12 +1,12 @@
 //! Which data links the ranks of this agent should have, and which ones stand.
 //!
-//! Between two living ranks of different agents there is one link for each lane that is needed; the lower rank makes them. Between
-//! ranks of one agent there is none.
+//! Between two living ranks there is one link for each lane that is needed, also where one agent
+//! hosts both; the lower rank makes it.
 
 use crate::agent::MemberId;
 use mio::Token;
 use rejoin_protocol::host::Peer;
-use rejoin_protocol::ids::{AgentId, Incarnation, Lane, Lineage, Rank};
+use rejoin_protocol::ids::{Incarnation, Lane, Lineage, Rank};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -22,7 +22,6 @@ const FAILURES: u32 = 12;
 pub(crate) struct Wanted {
     pub(crate) incarnation: Incarnation,
     pub(crate) address: SocketAddr,
-    pub(crate) local: bool,
     state: State,
     /// Tries in a row that made no link: so long is the pause.
     tries: u32,
@@ -36,7 +35,7 @@ enum State {
     Down(Instant),
     /// On its way, over this connection.
     Making(Token),
-    /// Handed to the plane, or not needed.
+    /// Handed to the plane.
     Up,
 }
 
@@ -79,15 +78,7 @@ pub(crate) enum Broke {
 
 impl DataLinks {
     /// The living peers of a member changed. Links that stand and are still wanted stay.
-    pub(crate) fn want(
-        &mut self,
-        member: MemberId,
-        lineage: Lineage,
-        peers: &[Peer],
-        lanes: &[Lane],
-        own: AgentId,
-        now: Instant,
-    ) {
+    pub(crate) fn want(&mut self, member: MemberId, lineage: Lineage, peers: &[Peer], lanes: &[Lane], now: Instant) {
         self.members.retain(|other, _| other.rank != member.rank || *other == member);
         let (was, wanted) = self.members.entry(member).or_insert_with(|| (lineage, BTreeMap::new()));
         if *was != lineage {
@@ -99,12 +90,10 @@ impl DataLinks {
             lanes.contains(lane) && peers.iter().any(lives)
         });
         for (peer, lane) in peers.iter().flat_map(|peer| lanes.iter().map(move |lane| (peer, *lane))) {
-            let local = peer.at.agent == own;
             wanted.entry((peer.rank, lane)).or_insert_with(|| Wanted {
                 incarnation: peer.incarnation,
                 address: peer.at.address,
-                local,
-                state: if local { State::Up } else { State::Down(now) },
+                state: State::Down(now),
                 tries: 0,
                 failures: 0,
             });
@@ -151,7 +140,7 @@ impl DataLinks {
     /// A link stands. False when nobody wants it (any more).
     pub(crate) fn up(&mut self, member: MemberId, peer: Rank, incarnation: Incarnation, lane: Lane) -> bool {
         match self.find(member, peer, lane) {
-            Some(link) if link.incarnation == incarnation && !link.local => {
+            Some(link) if link.incarnation == incarnation => {
                 link.state = State::Up;
                 (link.tries, link.failures) = (0, 0);
                 true
@@ -160,7 +149,8 @@ impl DataLinks {
         }
     }
 
-    /// A try failed. After [`FAILURES`] of them in a row: true, tell the tracker. It is told of the first lane that is down.
+    /// A try failed. After [`FAILURES`] of them in a row: true, tell the tracker. It is told of the
+    /// first lane that is down.
     pub(crate) fn try_failed(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) -> bool {
         let is_first = self.down(member, peer).all(|down| down >= lane);
         let Some(link) = self.tried(member, peer, lane, token, now) else { return false };
@@ -168,9 +158,10 @@ impl DataLinks {
         is_first && link.failures.is_multiple_of(FAILURES)
     }
 
-    /// The peer's process answered that it doesn't need the link yet: its rank may fetch its checkpoint for minutes. Nothing is
-    /// wrong with the way to it, however often it says so; whether it comes on is judged by who gives it its bytes, and whether
-    /// its process lives by the tracker.
+    /// The peer's process answered that it doesn't need the link yet: its rank may fetch its
+    /// checkpoint for minutes. Nothing is wrong with the way to it, however often it says so;
+    /// whether it comes on is judged by who gives it its bytes, and whether its process lives by
+    /// the tracker.
     pub(crate) fn not_yet(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) {
         if let Some(link) = self.tried(member, peer, lane, token, now) {
             link.failures = 0;
@@ -193,7 +184,7 @@ impl DataLinks {
         self.members.values().flat_map(|(_, wanted)| wanted.values()).map(|link| link.tries).max().unwrap_or(0)
     }
 
-    /// A standing link broke.
+    /// A status report link broke.
     pub(crate) fn broke(
         &mut self,
         member: MemberId,
@@ -204,7 +195,7 @@ impl DataLinks {
     ) -> Broke {
         let is_first = self.down(member, peer).next().is_none();
         match self.find(member, peer, lane) {
-            Some(link) if link.incarnation == incarnation && link.state == State::Up && !link.local => {
+            Some(link) if link.incarnation == incarnation && link.state == State::Up => {
                 link.state = State::Down(now);
                 if is_first {
                     Broke::First
@@ -270,6 +261,7 @@ pub(crate) enum Misfit {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rejoin_protocol::ids::AgentId;
     use rejoin_protocol::view::AgentAddress;
 
     const CHANNELS: Lane = Lane::Channels;
@@ -280,39 +272,39 @@ mod tests {
         let address = "127.0.0.1:9".parse().unwrap();
         Peer {
             rank: Rank(rank),
-            incarnation: Incarnation(incarnation),
+            incarnation: Incarnation::nth(incarnation),
             at: AgentAddress { agent: AgentId(agent), address, host: "h".into() },
         }
     }
 
     fn member(rank: u32, incarnation: u32) -> MemberId {
-        MemberId { rank: Rank(rank), incarnation: Incarnation(incarnation) }
+        MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) }
     }
 
     #[test]
-    fn the_lower_rank_makes_the_link_and_ranks_of_one_agent_need_none() {
+    fn the_lower_rank_makes_the_link_also_to_a_rank_of_its_own_agent() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2), peer(2, 0, 3), peer(3, 0, 1)], ONE, AgentId(1), now);
+        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2), peer(2, 0, 3), peer(3, 0, 1)], ONE, now);
         let due: Vec<_> = links.due(now).into_iter().map(|due| due.peer.0).collect();
-        assert_eq!(due, [2]);
+        assert_eq!(due, [2, 3]);
     }
 
     #[test]
     fn an_older_incarnation_is_refused_for_good_and_a_newer_one_asked_to_try_again() {
         let mut links = DataLinks::default();
-        links.want(member(1, 0), Lineage(0), &[peer(0, 3, 2)], ONE, AgentId(1), Instant::now());
-        assert_eq!(links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(3), CHANNELS), Ok(()));
+        links.want(member(1, 0), Lineage(0), &[peer(0, 3, 2)], ONE, Instant::now());
+        assert_eq!(links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(3), CHANNELS), Ok(()));
         assert!(matches!(
-            links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(2), CHANNELS),
+            links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(2), CHANNELS),
             Err(Misfit::Outdated(_))
         ));
         assert!(matches!(
-            links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(4), CHANNELS),
+            links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(4), CHANNELS),
             Err(Misfit::NotYet(_))
         ));
         assert!(matches!(
-            links.fits(Rank(1), Incarnation(1), Rank(0), Incarnation(3), CHANNELS),
+            links.fits(Rank(1), Incarnation::nth(1), Rank(0), Incarnation::nth(3), CHANNELS),
             Err(Misfit::NotYet(_))
         ));
     }
@@ -321,11 +313,11 @@ mod tests {
     fn a_peers_next_incarnation_gets_a_new_link_while_the_others_stay() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2), peer(2, 0, 3)], ONE, AgentId(1), now);
-        assert!(links.up(member(0, 0), Rank(1), Incarnation(0), CHANNELS));
-        assert!(links.up(member(0, 0), Rank(2), Incarnation(0), CHANNELS));
-        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 4), peer(2, 0, 3)], ONE, AgentId(1), now);
-        let due: Vec<_> = links.due(now).into_iter().map(|due| (due.peer.0, due.incarnation.0)).collect();
+        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2), peer(2, 0, 3)], ONE, now);
+        assert!(links.up(member(0, 0), Rank(1), Incarnation::nth(0), CHANNELS));
+        assert!(links.up(member(0, 0), Rank(2), Incarnation::nth(0), CHANNELS));
+        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 4), peer(2, 0, 3)], ONE, now);
+        let due: Vec<_> = links.due(now).into_iter().map(|due| (due.peer.0, due.incarnation.number)).collect();
         assert_eq!(due, [(1, 1)]);
     }
 
@@ -333,7 +325,7 @@ mod tests {
     fn the_tracker_is_told_after_a_row_of_failed_tries() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2)], ONE, AgentId(1), now);
+        links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2)], ONE, now);
         for try_number in 1..=FAILURES {
             links.making(member(0, 0), Rank(1), CHANNELS, Token(5));
             assert_eq!(links.try_failed(member(0, 0), Rank(1), CHANNELS, Token(5), now), try_number == FAILURES);
@@ -344,7 +336,7 @@ mod tests {
     fn a_peer_that_answers_that_it_is_not_there_yet_is_no_failed_try() {
         let now = Instant::now();
         let mut links = DataLinks::default();
-        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 2)], ONE, AgentId(1), now);
+        links.want(member(0, 0), Lineage(0), &[peer(1, 1, 2)], ONE, now);
         for _ in 0..10 {
             for _ in 1..FAILURES {
                 links.making(member(0, 0), Rank(1), CHANNELS, Token(5));
@@ -360,13 +352,13 @@ mod tests {
     fn each_lane_has_a_link_of_its_own_and_the_tracker_is_told_of_two_that_break_together_once() {
         let now = Instant::now();
         let (own, mut links) = (member(0, 0), DataLinks::default());
-        links.want(own, Lineage(0), &[peer(1, 0, 2)], BOTH, AgentId(1), now);
+        links.want(own, Lineage(0), &[peer(1, 0, 2)], BOTH, now);
         let due: Vec<_> = links.due(now).into_iter().map(|due| due.lane).collect();
         assert_eq!(due, BOTH);
         for lane in BOTH {
-            assert!(links.up(own, Rank(1), Incarnation(0), *lane));
+            assert!(links.up(own, Rank(1), Incarnation::nth(0), *lane));
         }
-        let mut broke = |lane| links.broke(own, Rank(1), Incarnation(0), lane, now);
+        let mut broke = |lane| links.broke(own, Rank(1), Incarnation::nth(0), lane, now);
         assert_eq!(broke(Lane::Collectives), Broke::First);
         assert_eq!(broke(Lane::Collectives), Broke::Unwanted);
         assert_eq!(broke(CHANNELS), Broke::Another);
@@ -381,8 +373,8 @@ mod tests {
     #[test]
     fn a_link_for_a_lane_that_this_side_does_not_need_yet_is_asked_to_try_again() {
         let mut links = DataLinks::default();
-        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2)], ONE, AgentId(1), Instant::now());
-        let fits = |lane| links.fits(Rank(1), Incarnation(0), Rank(0), Incarnation(0), lane);
+        links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2)], ONE, Instant::now());
+        let fits = |lane| links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(0), lane);
         assert_eq!(fits(CHANNELS), Ok(()));
         assert!(matches!(fits(Lane::Collectives), Err(Misfit::NotYet(_))));
     }

@@ -1,8 +1,9 @@
 //! What carries the bytes of an agent's ranks: the seam between the agent and a way into a training library.
 
+use crate::agent::MemberId;
 use crate::logs::Logged;
 use bytes::Bytes;
-use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
+use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, ObservedInput, Signature};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -10,17 +11,6 @@ use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::sync::Arc;
-
-/// Another rank that is alive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanePeer {
-    /// The rank.
-    pub rank: Rank,
-    /// Its living incarnation.
-    pub incarnation: Incarnation,
-    /// Whether this agent hosts it too: then no link comes, the plane passes bytes itself.
-    pub local: bool,
-}
 
 /// Memory and disk that a plane uses, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,15 +30,16 @@ pub trait DataPlane: Send + Sync {
     /// The agent has started; `agent` is how the plane reports.
     fn attach(&self, agent: Arc<dyn AgentReports>);
     /// A new incarnation of a rank has its seat: whatever older ones had here is dropped, their workers are freed.
-    fn seated(&self, rank: Rank, incarnation: Incarnation);
+    fn join_accepted(&self, rank: Rank, incarnation: Incarnation);
     /// For which lanes two ranks need a link each, in a job that has agreed on the hook, or has not
     /// ([`rejoin_protocol::hook`]).
     fn lanes(&self, hooked: bool) -> &'static [Lane];
     /// The incarnation starts: boot, then where the start says.
     fn start(&self, rank: Rank, world: u32, start: &Start);
     /// All other living ranks, after every change. Links to others are dropped by the plane.
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>);
-    /// A link to a living peer stands: mutually proven, nonblocking, nothing sent yet. It replaces an older one of its lane.
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>);
+    /// A link to a living peer stands: mutually proven, nonblocking, nothing sent yet. It replaces
+    /// an older one of its lane.
     fn link(
         &self,
         rank: Rank,
@@ -60,36 +51,46 @@ pub trait DataPlane: Send + Sync {
     );
     /// The incarnation is over: its worker is freed.
     fn free(&self, rank: Rank, incarnation: Incarnation, error: Error);
-    /// A rank is missing: the incarnation's channels drop nothing from now on. Returns the oldest version of which every
-    /// channel of it has the log still (`Outgoing::hold` says it; the start's version before anything was entered).
-    /// Atomic with entering a phase. The control thread answers the protocol with it by `Input::Holding`, queued behind
-    /// every `Entered` that came before.
+    /// A rank is missing: the incarnation's channels drop nothing from now on. Returns the oldest
+    /// version of which every channel of it has the log still (`Outgoing::hold` says it; the
+    /// start's version before anything was entered). Atomic with entering a phase. The control
+    /// thread answers the protocol with it by `Input::Holding`, queued behind every `Entered` that
+    /// came before.
     fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version;
-    /// A view came: from now until its plan the incarnation finishes no collective. Returns what it holds of them; nothing
-    /// for a plane without collectives. Called right before [`DataPlane::hold`].
-    fn freeze(&self, _rank: Rank, _incarnation: Incarnation, _generation: Generation) -> Vec<Extent> {
+    /// A view came: from now until its plan the incarnation finishes no collective. Returns what it
+    /// holds of them; nothing for a plane without collectives. Called right before
+    /// [`DataPlane::hold`].
+    fn pause(&self, _rank: Rank, _incarnation: Incarnation, _generation: Generation) -> Vec<Extent> {
         Vec::new()
     }
     /// What the incarnation has heard of other ranks' inputs, for a plane with collectives. Called right after
-    /// [`DataPlane::freeze`].
-    fn heard(&self, _rank: Rank, _incarnation: Incarnation) -> Vec<Heard> {
+    /// [`DataPlane::pause`].
+    fn observed(&self, _rank: Rank, _incarnation: Incarnation) -> Vec<ObservedInput> {
         Vec::new()
     }
     /// The plan, for a plane with collectives.
     fn plan(&self, _rank: Rank, _incarnation: Incarnation, _plan: collective::Plan) {}
-    /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many as are held, from the
-    /// first on.
+    /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many
+    /// as are held, from the first on.
     fn results(&self, _lineage: Lineage, _phase: Phase, _from: u32, _to: u32) -> Vec<Entry<Logged>> {
         Vec::new()
     }
     /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
     fn fetched(&self, _rank: Rank, _incarnation: Incarnation, _fetch: &Fetch, _seqno: u32, _entry: Entry<Bytes>) {}
     /// What this rank has called at a place, if it is here.
-    fn signature(&self, _rank: Rank, _place: &Place) -> Option<Signature> {
+    fn signature(&self, _rank: Rank, _place: &CollectiveId) -> Option<Signature> {
         None
     }
     /// The answer to [`AgentReports::ask`]: `None` when it can't be known.
-    fn told(&self, _rank: Rank, _incarnation: Incarnation, _peer: Rank, _place: &Place, _call: Option<Signature>) {}
+    fn peer_call(
+        &self,
+        _rank: Rank,
+        _incarnation: Incarnation,
+        _peer: Rank,
+        _place: &CollectiveId,
+        _call: Option<Signature>,
+    ) {
+    }
     /// Everybody has caught up: the incarnation's channels drop what is old, as usual again.
     fn release(&self, rank: Rank, incarnation: Incarnation);
     /// Rules to watch for (they replace older ones). Rules for moments that only the agent sees are handled by it.
@@ -110,12 +111,12 @@ pub struct NoPlane(pub &'static [Lane]);
 
 impl DataPlane for NoPlane {
     fn attach(&self, _: Arc<dyn AgentReports>) {}
-    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn join_accepted(&self, _: Rank, _: Incarnation) {}
     fn lanes(&self, _: bool) -> &'static [Lane] {
         self.0
     }
     fn start(&self, _: Rank, _: u32, _: &Start) {}
-    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<MemberId>) {}
     fn link(&self, _: Rank, _: Incarnation, _: Rank, _: Incarnation, _: Lane, _: Link) {}
     fn free(&self, _: Rank, _: Incarnation, _: Error) {}
     fn hold(&self, _: Rank, _: Incarnation) -> Version {
@@ -145,19 +146,20 @@ pub trait AgentReports: Send + Sync {
         lane: Lane,
         reason: String,
     );
-    /// Frames of collectives were lost with a link, under this attempt. May be told again.
+    /// Frames of collectives were lost with a link, under this generation. May be told again.
     fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String);
-    /// A peer of the same host shares memory that can't be opened, and this attempt needs it. May be told again.
+    /// A peer of the same host shares memory that can't be opened, and this generation needs it. May be told again.
     fn cannot_share(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String);
-    /// Results that the incarnation lacks; they come by [`DataPlane::fetched`], unless a newer view makes the wish void.
+    /// Results that the incarnation lacks; they come by [`DataPlane::fetched`], unless a newer view
+    /// makes the wish void.
     fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: Fetch);
     /// What has a peer called at this place? Answered by [`DataPlane::told`].
-    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: Place);
+    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: CollectiveId);
     /// Something that ends the job.
     fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error);
     /// A fact for the story.
-    fn happened(&self, event: Event);
+    fn report_event(&self, event: Event);
     /// A rule's moment has come: the agent tells the tracker, waits until that is out, and then strikes. (`CutLink` and
     /// `Throw` come back as [`DataPlane::free`] or are done by the plane after this call returns.)
-    fn strike(&self, rule: FaultRule);
+    fn inject(&self, rule: FaultRule);
 }

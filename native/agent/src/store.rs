@@ -1,7 +1,7 @@
 //! The checkpoints that this process holds, whoever took them. Outlives the tasks.
 
-use crate::durable::Place;
-use crate::room;
+use crate::durable::CheckpointFile;
+use crate::reservation;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
@@ -25,21 +25,31 @@ pub(crate) fn model_digest(model: &[u8]) -> u128 {
     }
 }
 
-/// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it is asked. It is asked on a
-/// thread of the store's, at most once at a time there, and dropped when nobody can need it any more.
+/// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it
+/// is asked. It is asked on a thread of the store's, at most once at a time there, and dropped when
+/// nobody can need it any more.
 pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 
+/// A model, or what makes it.
 #[derive(Clone)]
-enum Held {
+pub enum Model {
+    /// Its bytes.
     Made(Bytes),
+    /// It is made when somebody needs it; its checkpoint is [`crate::lazy_checkpoint`]'s.
     Lazy(Arc<Supplier>),
+}
+
+impl From<Bytes> for Model {
+    fn from(bytes: Bytes) -> Model {
+        Model::Made(bytes)
+    }
 }
 
 /// A checkpoint, and its bytes or what makes them: also when the store has forgotten it.
 #[derive(Clone)]
 pub(crate) struct Kept {
     checkpoint: Checkpoint,
-    held: Held,
+    held: Model,
 }
 
 /// Bytes that are copied and digested at a time: the second look finds them in the cache.
@@ -47,14 +57,14 @@ const BLOCK_BYTES: usize = 64 << 10;
 
 /// Checkpoint bytes by name. Ranks of one process share one copy.
 #[derive(Default)]
-pub struct CheckpointStore {
-    held: Mutex<BTreeMap<CheckpointName, (Checkpoint, Held)>>,
+pub(crate) struct CheckpointStore {
+    held: Mutex<BTreeMap<CheckpointName, (Checkpoint, Model)>>,
     /// What can be read from a durable store.
-    durable: Mutex<BTreeMap<CheckpointName, (Checkpoint, Place)>>,
+    durable: Mutex<BTreeMap<CheckpointName, (Checkpoint, CheckpointFile)>>,
     /// One supplier is asked at a time.
     making: Mutex<()>,
-    /// The memory of a checkpoint that was dropped, for the next one: memory that was touched before is written several times
-    /// as fast. At most one, and nobody waits for it.
+    /// The memory of a checkpoint that was dropped, for the next one: memory that was touched
+    /// before is written several times as fast. At most one, and nobody waits for it.
     spare: Mutex<BytesMut>,
 }
 
@@ -74,7 +84,7 @@ impl CheckpointStore {
         copy.clear();
         if copy.capacity() < model.len() || copy.capacity() / 2 > model.len() {
             drop(copy);
-            room::is_there(|| "the copy of a checkpoint".into(), model.len())?;
+            reservation::check(|| "the copy of a checkpoint".into(), model.len())?;
             copy = BytesMut::with_capacity(model.len());
         }
         let mut digest = Hasher::new();
@@ -85,48 +95,37 @@ impl CheckpointStore {
         Ok((copy.freeze(), digest.finish_128()))
     }
 
-    /// Keeps these bytes; bytes that are held already are not kept twice.
+    /// Keeps these bytes, or what makes them. Bytes that are held already are not kept twice.
     ///
     /// # Errors
-    /// `Mismatch` when other bytes are held under this name; what was held stays.
-    pub fn put(&self, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
-        let mut held = self.held.lock();
+    /// `Mismatch` when another checkpoint is held under this name; what was held stays.
+    pub(crate) fn put(&self, checkpoint: Checkpoint, model: impl Into<Model>) -> Result<(), Error> {
+        let (mut held, model) = (self.held.lock(), model.into());
         match held.get(&checkpoint.name()) {
             Some((there, _)) if !there.agrees(&checkpoint) => Err(Error::new(
                 Code::Mismatch,
                 format!(
-                    "version {} (round {}) was expected to be the same on every rank, but two ranks of this process took \
-                     different checkpoints ({} with digest {:032x}, {} with digest {:032x}); training is not \
+                    "version {} (round {}) was expected to be the same on every rank, but two ranks of this process \
+                     took different checkpoints ({} with digest {:032x}, {} with digest {:032x}); training is not \
                      deterministic: check the order of rows, seeds and the program's own functions",
-                    checkpoint.version, checkpoint.round, there.size(), there.digest, checkpoint.size(), checkpoint.digest
+                    checkpoint.version,
+                    checkpoint.round,
+                    there.size(),
+                    there.digest,
+                    checkpoint.size(),
+                    checkpoint.digest
                 ),
             )),
-            Some((_, Held::Made(_))) => Ok(()),
+            Some((_, there)) if matches!((there, &model), (Model::Made(_), _) | (_, Model::Lazy(_))) => Ok(()),
             _ => {
-                held.insert(checkpoint.name(), (checkpoint, Held::Made(bytes)));
+                held.insert(checkpoint.name(), (checkpoint, model));
                 Ok(())
             }
         }
     }
 
-    /// Keeps what makes a lazy checkpoint, unless its bytes or another supplier of them are held already.
-    ///
-    /// # Errors
-    /// `Mismatch` when another checkpoint is held under this name.
-    pub fn put_lazy(&self, checkpoint: Checkpoint, supplier: Arc<Supplier>) -> Result<(), Error> {
-        let mut held = self.held.lock();
-        let (there, _) = held.entry(checkpoint.name()).or_insert((checkpoint, Held::Lazy(supplier)));
-        if there.agrees(&checkpoint) {
-            return Ok(());
-        }
-        Err(Error::new(
-            Code::Mismatch,
-            format!("version {} was taken as another checkpoint by another rank of this process", checkpoint.version),
-        ))
-    }
-
     /// The bytes of this checkpoint, if these very ones are held and made.
-    pub fn find(&self, checkpoint: &Checkpoint) -> Option<Bytes> {
+    pub(crate) fn find(&self, checkpoint: &Checkpoint) -> Option<Bytes> {
         self.find_made(checkpoint).map(|(_, bytes)| bytes)
     }
 
@@ -134,7 +133,7 @@ impl CheckpointStore {
     pub(crate) fn find_made(&self, checkpoint: &Checkpoint) -> Option<(Checkpoint, Bytes)> {
         let held = self.held.lock();
         match held.get(&checkpoint.name())? {
-            (there, Held::Made(bytes)) if there.agrees(checkpoint) => Some((*there, bytes.clone())),
+            (there, Model::Made(bytes)) if there.agrees(checkpoint) => Some((*there, bytes.clone())),
             _ => None,
         }
     }
@@ -164,7 +163,7 @@ impl CheckpointStore {
     /// A checkpoint that is held, to be made whenever it suits. One without bytes is held wherever its name is known.
     pub(crate) fn kept(&self, checkpoint: &Checkpoint) -> Option<Kept> {
         if checkpoint.length == 0 {
-            return Some(Kept { checkpoint: *checkpoint, held: Held::Made(Bytes::new()) });
+            return Some(Kept { checkpoint: *checkpoint, held: Model::Made(Bytes::new()) });
         }
         let held = self.held.lock();
         let (there, held) = held.get(&checkpoint.name()).filter(|(there, _)| there.agrees(checkpoint))?;
@@ -186,8 +185,8 @@ impl CheckpointStore {
         // Somebody else may have asked before.
         let Kept { checkpoint, held } = self.kept(&kept.checkpoint).unwrap_or(kept);
         let supplier = match held {
-            Held::Made(bytes) => return Ok((checkpoint, bytes)),
-            Held::Lazy(supplier) => supplier,
+            Model::Made(bytes) => return Ok((checkpoint, bytes)),
+            Model::Lazy(supplier) => supplier,
         };
         let made = catch_unwind(AssertUnwindSafe(|| supplier()))
             .unwrap_or_else(|_| Err(Error::new(Code::TrainingFailed, "the supplier of a lazy checkpoint panicked")));
@@ -199,22 +198,22 @@ impl CheckpointStore {
         }
         // It may have been forgotten meanwhile.
         if let Some(entry) = self.held.lock().get_mut(&made.name()) {
-            *entry = (made, Held::Made(bytes.clone()));
+            *entry = (made, Model::Made(bytes.clone()));
         }
         Ok((made, bytes))
     }
 
     /// A checkpoint can be read from there.
-    pub(crate) fn is_durable(&self, checkpoint: Checkpoint, place: Place) {
+    pub(crate) fn is_durable(&self, checkpoint: Checkpoint, place: CheckpointFile) {
         self.durable.lock().insert(checkpoint.name(), (checkpoint, place));
     }
 
     /// Drops a version's checkpoints, whoever owns them. Readers that have bytes keep them; durable ones stay.
-    pub fn forget(&self, lineage: Lineage, version: Version) {
+    pub(crate) fn forget(&self, lineage: Lineage, version: Version) {
         let mut dropped = Vec::new();
         self.held.lock().retain(|name, (_, held)| {
             let stays = (name.0, name.1) != (lineage, version);
-            if let (false, Held::Made(bytes)) = (stays, &mut *held) {
+            if let (false, Model::Made(bytes)) = (stays, &mut *held) {
                 dropped.push(std::mem::take(bytes));
             }
             stays
@@ -227,18 +226,18 @@ impl CheckpointStore {
     }
 
     /// Bytes of memory in all: what is held, and what waits to be used again.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let spare = self.spare.lock().capacity() as u64;
         let held = self.held.lock();
         let made = held.values().filter_map(|(_, held)| match held {
-            Held::Made(bytes) => Some(bytes.len() as u64),
-            Held::Lazy(_) => None,
+            Model::Made(bytes) => Some(bytes.len() as u64),
+            Model::Lazy(_) => None,
         });
         made.sum::<u64>() + spare
     }
 
     /// Drops everything.
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.held.lock().clear();
         self.durable.lock().clear();
         *self.spare.lock() = BytesMut::new();
@@ -285,7 +284,7 @@ mod tests {
         let store = CheckpointStore::default();
         let wanted = checkpoint(b"what the others have");
         let lazy = crate::agent::lazy_checkpoint(wanted.lineage, wanted.version, wanted.round);
-        store.put_lazy(lazy, Arc::new(|| Ok(b"something else".to_vec()))).unwrap();
+        store.put(lazy, Model::Lazy(Arc::new(|| Ok(b"something else".to_vec())))).unwrap();
         for _ in 0..2 {
             assert_eq!(store.make(&wanted).unwrap_err().code, Code::Mismatch);
         }

@@ -3,7 +3,7 @@
 mod ranks;
 
 use ranks::{value, values, Ranks};
-use rejoin_agent::collective::{Boot, Folding, Options};
+use rejoin_agent::collective::{Boot, Folding, Input, Options};
 use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::protocol::ids::{Rank, Version};
@@ -48,7 +48,7 @@ fn every_collective_gives_every_rank_its_value_whatever_the_placement() {
                 let expected: Vec<f64> = (0..5).flat_map(|rank| values(rank, count)).collect();
                 assert_eq!(gathered, expected, "allgather of {count}");
 
-                let part = Options::default().order.segment(own as usize, count, 5);
+                let part = Options::default().order.chunk(own as usize, count, 5);
                 let mut reduced = vec![0.0; part.len()];
                 rank.reduce_scatter(&values(own, count), &mut reduced, Reduction::Sum).unwrap();
                 assert_eq!(reduced, sum[part], "reduce-scatter of {count}");
@@ -135,8 +135,8 @@ fn elements_that_are_too_long_for_shared_memory_go_over_links_between_calls_that
                 accumulator.iter_mut().zip(other).for_each(|(left, right)| *left = left.wrapping_mul(10) + right);
                 Ok(())
             });
-            let mut long = vec![own + round; 200_000];
-            rank.allreduce_folding(&mut long, &folding.unwrap(), &Options::default()).unwrap();
+            let long = Input::Ready(&[own + round; 200_000]);
+            let long = rank.allreduce_bytes(long, &folding.unwrap(), &Options::default()).unwrap();
             let expected = (0..3).fold(0, |folded: u8, rank| folded.wrapping_mul(10) + rank + round);
             assert!(long.iter().all(|byte| *byte == expected), "{} instead of {expected}", long[0]);
             let mut sum = values(own.into(), 3000);
@@ -155,7 +155,8 @@ fn a_call_that_does_not_fit_shared_memory_is_not_paired_with_one_that_does() {
             rank.barrier().unwrap();
             if rank.rank() == Rank(long) {
                 let folding = Folding::custom("first", 200_000, |_: &mut [u8], _: &[u8]| Ok(()));
-                rank.allreduce_folding(&mut vec![7; 200_000], &folding.unwrap(), &Options::default()).unwrap_err()
+                let long = Input::Ready(&[7; 200_000]);
+                rank.allreduce_bytes(long, &folding.unwrap(), &Options::default()).unwrap_err()
             } else {
                 rank.barrier().unwrap_err()
             }
@@ -245,11 +246,11 @@ fn what_does_not_fit_is_refused_before_anything_is_sent() {
         refused(rank.broadcast(&mut [1f32], Rank(2)));
         refused(rank.allgather(&[1f32], &mut [0f32; 3]));
         refused(rank.reduce_scatter(&[1f32; 3], &mut [0f32; 3], Reduction::Sum));
-        let options = Options::default();
-        refused(rank.allreduce_bytes(&mut [0; 7], Element::F32, Reduction::Sum, &options));
+        let folding = Folding::known(Element::F32, Reduction::Sum).unwrap();
+        refused(rank.allreduce_bytes(Input::Ready(&[0; 7]), &folding, &Options::default()).map(drop));
         let boot = Options { boot: Boot::Named("cuts".into()), ..Options::default() };
-        rank.allreduce_bytes(&mut [0; 8], Element::F32, Reduction::Sum, &boot).unwrap();
-        refused(rank.allreduce_bytes(&mut [0; 8], Element::F32, Reduction::Sum, &boot));
+        rank.allreduce_bytes(Input::Ready(&[0; 8]), &folding, &boot).unwrap();
+        refused(rank.allreduce_bytes(Input::Ready(&[0; 8]), &folding, &boot).map(drop));
         // None of this spoils the handle.
         rank.allreduce(&mut [1f32], Reduction::Sum).unwrap();
         rank.finish(b"").unwrap();

@@ -4,7 +4,7 @@ mod ranks;
 
 use parking_lot::Mutex;
 use ranks::{limits, Ranks};
-use rejoin_agent::collective::{Folding, Options};
+use rejoin_agent::collective::{Folding, Input, Options};
 use rejoin_agent::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
@@ -125,16 +125,15 @@ fn a_part_of_a_custom_reduction_in_ring_order_is_the_part_of_the_whole() {
         });
         let (last, options) = (last.unwrap(), Options { order: Order::Ring, ..Options::default() });
         let input: Vec<u8> = (0..20).map(|at| own as u8 * 100 + at).collect();
-        let mut whole = input.clone();
-        rank.allreduce_folding(&mut whole, &last, &options).unwrap();
-        // Segments of 3, 3 and 4 elements of 2 bytes; segment k is folded from rank k on.
+        let whole = rank.allreduce_bytes(Input::Ready(&input), &last, &options).unwrap();
+        // Segments of 3, 3 and 4 elements of 2 bytes; chunk k is folded from rank k on.
         let expected: Vec<u8> = (0..20).map(|at| [200, 0, 100][(at as usize / 6).min(2)] + at).collect();
         assert_eq!(whole, expected);
         let part = [0..6, 6..12, 12..20][own].clone();
         let mut mine = vec![0; part.len()];
-        rank.reduce_scatter_folding(&input, &mut mine, &last, &options).unwrap();
+        rank.reduce_scatter_bytes(Input::Ready(&input), &mut mine, &last, &options).unwrap();
         assert_eq!(mine, whole[part]);
-        let refused = rank.reduce_scatter_folding(&input, &mut [0; 2], &last, &options).unwrap_err();
+        let refused = rank.reduce_scatter_bytes(Input::Ready(&input), &mut [0; 2], &last, &options).unwrap_err();
         assert_eq!(refused.code, Code::BadArgument);
         rank.finish(b"").unwrap();
     });
@@ -154,21 +153,24 @@ fn buffers_are_prepared_where_they_are_needed_and_a_failure_to_do_so_is_the_call
             buffer.fill(own as u8 + 1);
             Ok(())
         };
-        let mut spread = [0; 5];
-        rank.broadcast_bytes_prepared(&mut spread, Element::U8, Rank(2), &options, &mut prepare).unwrap();
-        assert_eq!(spread, [3; 5]);
+        let mut bytes = [0; 5];
+        let spread = Input::OnDemand(&mut bytes, &mut prepare);
+        let spread = rank.broadcast_bytes(spread, Element::U8, Rank(2), &options).unwrap();
+        assert_eq!(spread.as_deref(), Some(&[3; 5][..]));
         let mut all = [0; 6];
-        rank.allgather_bytes_prepared(&mut [0; 2], &mut all, Element::U8, &options, &mut prepare).unwrap();
+        let mut bytes = [0; 2];
+        rank.allgather_bytes(Input::OnDemand(&mut bytes, &mut prepare), &mut all, Element::U8, &options).unwrap();
         assert_eq!(all, [1, 1, 2, 2, 3, 3]);
-        let sum = Folding::known(Element::U8, Reduction::Sum).unwrap();
-        let mut buffer = [0; 4];
-        rank.allreduce_folding_prepared(&mut buffer, &sum, &options, &mut prepare).unwrap();
-        assert_eq!(buffer, [6; 4]);
+        let folding = Folding::known(Element::U8, Reduction::Sum).unwrap();
+        let mut bytes = [0; 4];
+        let sum = rank.allreduce_bytes(Input::OnDemand(&mut bytes, &mut prepare), &folding, &options).unwrap();
+        assert_eq!(sum, [6; 4].as_slice());
         assert_eq!(asked, if own == 2 { 3 } else { 2 }, "only the root of a broadcast is asked");
         checked.wait();
         let mut fails = |_: &mut [u8]| Err(Error::new(Code::TrainingFailed, "no data"));
-        let error = rank.allreduce_folding_prepared(&mut buffer, &sum, &options, &mut fails).unwrap_err();
-        assert_eq!((error.code, buffer), (Code::TrainingFailed, [6; 4]), "{error}");
+        let input = Input::OnDemand(&mut bytes, &mut fails);
+        let error = rank.allreduce_bytes(input, &folding, &options).unwrap_err();
+        assert_eq!(error.code, Code::TrainingFailed, "{error}");
     });
 }
 
@@ -183,11 +185,12 @@ fn the_log_of_calls_is_the_same_at_all_ranks_up_to_where_they_begin_to_differ() 
                     let lines = Arc::new(Mutex::new(Vec::new()));
                     let kept = lines.clone();
                     let process = ranks.process(&own.to_string());
-                    let process = process.telling_calls(Arc::new(move |line| kept.lock().push(line.to_string())));
+                    let process = process.logging_calls(Arc::new(move |line| kept.lock().push(line.to_string())));
                     let mut rank = ranks::join(&process, own, 0, limits());
                     let boot =
                         Options { boot: rejoin_agent::collective::Boot::Named("cuts".into()), ..Options::default() };
-                    rank.allreduce_bytes(&mut [0; 8], Element::F32, Reduction::Max, &boot).unwrap();
+                    let most = Folding::known(Element::F32, Reduction::Max).unwrap();
+                    rank.allreduce_bytes(Input::Ready(&[0; 8]), &most, &boot).unwrap();
                     rank.allreduce(&mut [1f32; 3], Reduction::Sum).unwrap();
                     rank.checkpoint(b"model").unwrap();
                     rank.allreduce(&mut vec![1f32; 4 + own as usize], Reduction::Sum).unwrap_err();

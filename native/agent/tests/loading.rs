@@ -1,11 +1,11 @@
-//! What a rank starts from is asked for before the calls of its first version: a program that doesn't is refused at its first
-//! try, and not when one of its ranks has come back.
+//! What a rank starts from is asked for before the calls of its first version: a program that
+//! doesn't is refused at its first try, and not when one of its ranks has come back.
 
 mod ranks;
 
 use parking_lot::Mutex;
 use ranks::{attempt, limits, Ranks};
-use rejoin_agent::collective::{Boot, Communicator, Language, Options};
+use rejoin_agent::collective::{Boot, Communicator, Folding, Input, Language, Options};
 use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Rank, Version};
@@ -75,7 +75,8 @@ fn each_kind_of_call_is_refused_before_load() {
 #[test]
 fn a_boot_collective_may_stand_before_load_and_not_behind_a_checkpoint() {
     let boot = Options { boot: Boot::BySite, ..Options::default() };
-    let boot = |rank: &mut Communicator| rank.allreduce_bytes(&mut [1; 4], Element::U8, Reduction::Sum, &boot);
+    let sum = Folding::known(Element::U8, Reduction::Sum).unwrap();
+    let boot = |rank: &mut Communicator| rank.allreduce_bytes(Input::Ready(&[1; 4]), &sum, &boot).map(drop);
     says(
         unloaded(Language::Rust, |rank| {
             boot(rank)?;

@@ -1,11 +1,11 @@
-//! Results that don't fit into memory: they lie on disk, come from there when a rank comes back, and end the job with a clear
-//! error where there is no room for them.
+//! Results that don't fit into memory: they lie on disk, come from there when a rank comes back,
+//! and end the job with a clear error where there is no room for them.
 
 mod ranks;
 
 use ranks::{limits, value, values, Ranks};
-use rejoin_agent::collective::{Communicator, Process, Settings};
-use rejoin_agent::collectives::Reduction;
+use rejoin_agent::collective::{Communicator, Folding, Input, Options, Process, Settings};
+use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::error::{Code, Error};
 use std::sync::{Barrier, Mutex, OnceLock};
@@ -35,12 +35,17 @@ fn call(rank: &mut Communicator, number: u32) -> Result<bool, Error> {
     let (own, world, salt) = (rank.rank().0, rank.world(), f64::from(number + 1));
     let mut has_run = false;
     let mut sum = vec![0.0; COUNT];
-    rank.allreduce_prepared(&mut sum, Reduction::Sum, |buffer| {
+    let mut fill = |bytes: &mut [u8]| {
         has_run = true;
-        for (place, value) in buffer.iter_mut().zip(values(own, COUNT)) {
+        for (place, value) in bytemuck::cast_slice_mut::<u8, f64>(bytes).iter_mut().zip(values(own, COUNT)) {
             *place = value * salt;
         }
-    })?;
+        Ok(())
+    };
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut sum);
+    let folding = Folding::known(Element::F64, Reduction::Sum)?;
+    let result = rank.allreduce_bytes(Input::OnDemand(bytes, &mut fill), &folding, &Options::default())?;
+    bytes.copy_from_slice(&result);
     let expected = |at: usize| (0..world).map(|rank| value(rank, at) * salt).sum::<f64>();
     assert!((0..COUNT).all(|at| sum[at] == expected(at)), "call {number} at rank {own}");
     Ok(has_run)
@@ -118,7 +123,8 @@ fn memory_and_disk_are_free_again_when_nobody_needs_the_results() {
     }
 }
 
-/// What the logs of a process take, wherever it lies: one copy of each result and a few that were written while another rank was not done.
+/// What the logs of a process take, wherever it lies: one copy of each result and a few that were
+/// written while another rank was not done.
 fn has_one_copy(process: &Process, who: &str) {
     let usage = process.usage();
     let kept = usage.log_bytes + usage.spilled_bytes;
@@ -224,7 +230,7 @@ fn without_a_place_on_disk_the_job_ends_with_an_error_that_names_the_settings() 
 }
 
 #[test]
-fn calls_that_are_too_many_for_their_books_alone_end_the_job_with_an_error_too() {
+fn calls_that_are_too_many_for_their_overhead_alone_end_the_job_with_an_error_too() {
     let ranks = with(LogLimits { memory_bytes: 50_000, ..LogLimits::default() }, 2, 1);
     let errors = ranks.all(|mut rank| (0..1000).find_map(|_| rank.allreduce(&mut [1.0], Reduction::Sum).err()));
     for error in errors {

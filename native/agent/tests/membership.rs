@@ -2,15 +2,17 @@
 
 mod world;
 
+use bytes::Bytes;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Lineage, Rank, Version};
+use rejoin_agent::protocol::start::{JobStart, Origin};
 use rejoin_agent::protocol::wire::WIRE_VERSION;
 use rejoin_agent::transport::Secret;
-use rejoin_agent::Joined;
+use rejoin_agent::{checkpoint, Joined, Taken};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use world::{together, World, LOCALHOST};
+use world::{together, World, LIMIT, LOCALHOST};
 
 #[test]
 fn ranks_of_three_processes_meet_start_at_the_beginning_and_are_linked_pairwise() {
@@ -46,7 +48,7 @@ fn a_process_that_vanishes_is_lost_and_its_rank_comes_back_elsewhere_with_the_su
 
     let replacement = world.process("3");
     let (member, _, version, bytes) = replacement.join(2, 1);
-    assert_eq!(member.incarnation.0, 1);
+    assert_eq!(member.incarnation.number, 1);
     assert_eq!(version, Version(1));
     assert_eq!(bytes.as_deref(), Some(&model[..]));
     processes[0].plane.linked(0, 0, 2, 1);
@@ -54,6 +56,21 @@ fn a_process_that_vanishes_is_lost_and_its_rank_comes_back_elsewhere_with_the_su
     replacement.plane.linked(2, 1, 0, 0);
     world
         .event("the restore is told", |event| matches!(event, Event::Restored { rank: Rank(2), bytes: 3_000_000, .. }));
+}
+
+#[test]
+fn a_job_begins_from_a_model_that_was_handed_to_some_of_its_processes_and_its_ranks_survive_as_ever() {
+    let handed = checkpoint(Lineage(0), Version(4), 4, b"an earlier model", false);
+    let start = JobStart::HandedOver(Origin { checkpoint: handed, lineage: Lineage(1) });
+    let world = World::with(2, |rules| rules.start = start);
+    let mut processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    processes[0].agent.hand_over(handed, Bytes::from_static(b"an earlier model")).unwrap();
+    for (_, lineage, version, bytes) in together(2, |rank| processes[rank as usize].join(rank, 0)) {
+        assert_eq!((lineage, version, bytes.as_deref()), (Lineage(2), Version(4), Some(&b"an earlier model"[..])));
+    }
+    drop(processes.remove(0));
+    let (member, _, version, bytes) = world.process("2").join(0, 1);
+    assert_eq!((member.incarnation.number, version, bytes.as_deref()), (1, Version(4), Some(&b"an earlier model"[..])));
 }
 
 #[test]
@@ -67,10 +84,34 @@ fn a_task_that_fails_in_a_living_process_comes_back_from_that_process_own_memory
     }
     process.agent.leave(started[1].0, Some(Error::new(Code::Io, "thrown by the test")));
     let (member, _, version, bytes) = process.join(1, 1);
-    assert_eq!((member.incarnation.0, version), (1, Version(1)));
+    assert_eq!((member.incarnation.number, version), (1, Version(1)));
     assert_eq!(bytes.as_deref(), Some(&b"model one"[..]));
     let restored = world.event("the restore is told", |event| matches!(event, Event::Restored { .. }));
     assert!(matches!(restored, Event::Restored { source, .. } if source.contains("this process")));
+}
+
+#[test]
+fn what_a_rank_takes_can_be_fetched_before_another_rank_can_learn_that_it_has_entered_its_version() {
+    let world = World::new(2);
+    let processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    let started = together(2, |rank| processes[rank as usize].join(rank, 0));
+    let (member, lineage, ..) = started[0];
+    let common = Checkpoint { has_own: true, ..checkpoint(lineage, Version(1), 1, b"the model", false) };
+    let own = Checkpoint { owner: Some(member.rank), ..checkpoint(lineage, Version(1), 1, b"its own", false) };
+    let taken = || Taken {
+        own: Some((own, Bytes::from_static(b"its own"), LIMIT)),
+        ..Taken::new(common, Bytes::from_static(b"the model"))
+    };
+    let is_refused = processes[0].agent.take(member, taken(), |_| {
+        assert_eq!(processes[0].agent.held(&common).as_deref(), Some(&b"the model"[..]));
+        assert_eq!(processes[1].agent.held(&own).as_deref(), Some(&b"its own"[..]), "it outlives the rank's process");
+        Err(Error::new(Code::Io, "what carries its bytes is gone"))
+    });
+    assert_eq!(is_refused.unwrap_err().code, Code::Io);
+    // The first of these to be told is of the rank that has entered it.
+    processes[1].enter(started[1].0, lineage, 0, b"");
+    let reported = world.event("a version is entered", |event| matches!(event, Event::VersionEntered { .. }));
+    assert!(matches!(reported, Event::VersionEntered { rank: Rank(1), .. }), "{reported:?}");
 }
 
 #[test]
@@ -136,7 +177,7 @@ fn an_older_attempt_is_fenced_when_the_framework_has_started_a_newer_one() {
     let processes: Vec<_> = (0..3).map(|i| world.process(&i.to_string())).collect();
     together(2, |rank| processes[rank as usize].join(rank, 0));
     let (member, _, _, _) = processes[2].join(1, 1);
-    assert_eq!(member.incarnation.0, 1);
+    assert_eq!(member.incarnation.number, 1);
     assert_eq!(processes[1].plane.freed(1, 0).code, Code::Fenced);
     assert_eq!(processes[1].try_join(1, 0).unwrap_err().code, Code::Fenced);
 }
@@ -239,7 +280,7 @@ fn a_join_that_is_cancelled_while_it_waits_for_others_returns_and_its_seat_is_fr
     assert_eq!(refused, cancelled());
     world.event("rank 0 has left", |event| matches!(event, Event::RankLost { rank: Rank(0), deaths: 0, .. }));
     let started = together(2, |rank| processes[rank as usize].join(rank, 1 - rank));
-    assert_eq!(started[0].0.incarnation.0, 1);
+    assert_eq!(started[0].0.incarnation.number, 1);
 }
 
 #[test]
@@ -275,6 +316,6 @@ fn strangers_at_an_agents_port_are_told_of_once_and_the_job_goes_on() {
     processes[0].plane.break_link(0, 0, 1, 0);
     processes[1].plane.break_link(1, 0, 0, 0);
     world.event("the break is told", |event| matches!(event, Event::LinkBroken { .. }));
-    let told = world.seen.lock().iter().filter(|event| matches!(event, Event::StrangerRefused { .. })).count();
-    assert_eq!(told, 1);
+    let reported = world.seen.lock().iter().filter(|event| matches!(event, Event::StrangerRefused { .. })).count();
+    assert_eq!(reported, 1);
 }

@@ -1,5 +1,5 @@
-//! Collectives under a trainer that counts its versions itself: values in XGBoost's ring order, deaths at chosen moments, calls that
-//! differ.
+//! Collectives under a trainer that counts its versions itself: values in XGBoost's ring order,
+//! deaths at chosen moments, calls that differ.
 
 mod ranks;
 
@@ -12,8 +12,8 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::host::{Offer, Start};
-use rejoin_agent::protocol::ids::{Incarnation, Phase, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Told};
+use rejoin_agent::protocol::ids::{Phase, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Taken, TrackerNotice};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,8 +47,8 @@ impl Process {
 
     fn join(&self, rank: u32, task: u32) -> Trainer {
         let segment = if self.shares_memory { self.plane.offer(Rank(rank)) } else { None };
-        let board = segment.as_ref().map(|segment| segment.invitation());
-        let offer = Offer { board, ..Offer::default() };
+        let segment_address = segment.as_ref().map(|segment| segment.segment_address());
+        let offer = Offer { segment: segment_address, ..Offer::default() };
         let joined = self.agent.join_offering(Rank(rank), attempt(task), "terms".into(), offer, LIMIT).unwrap();
         let Joined::Start { start, world, bytes } = joined else { panic!("the job isn't over") };
         let member = MemberId { rank: Rank(rank), incarnation: start.incarnation };
@@ -71,7 +71,7 @@ fn values(rank: u32, salt: u32) -> Vec<f32> {
 fn by_hand(world: u32, count: usize, salt: u32) -> Vec<f32> {
     let mut sum = vec![0.0; count];
     for first in 0..world {
-        let segment = Order::Ring.segment(first as usize, count, world as usize);
+        let segment = Order::Ring.chunk(first as usize, count, world as usize);
         for at in segment {
             let begin = if count < world as usize { 0 } else { first };
             let ranks = (0..world).map(|step| (begin + step) % world);
@@ -95,14 +95,15 @@ impl Trainer {
         let model = Bytes::copy_from_slice(&self.model);
         let round = 2 * version;
         let taken = checkpoint(self.start.lineage, Version(version), round, &model, false);
-        self.process.agent.store(self.member, taken, model)?;
-        self.operations.enter(Version(version), round)?;
-        self.process.agent.entered(self.member, taken, None);
-        Ok(())
+        self.process.agent.take(self.member, Taken::new(taken, model), |entered| {
+            self.operations.enter(Version(version), round)?;
+            entered();
+            Ok(())
+        })
     }
 
-    /// Boot with four calls; in each version a sum, a short sum, a maximum, and another round: a broadcast, two gathers. Version 2 has
-    /// broadcasts alone.
+    /// Boot with four calls; in each version a sum, a short sum, a maximum, and another round: a
+    /// broadcast, two gathers. Version 2 has broadcasts alone.
     fn train(&mut self) -> Result<(), Error> {
         let (own, world) = (self.member.rank.0, self.world);
         let boot = self.allreduce(77, COUNT)?;
@@ -186,12 +187,13 @@ fn model(world: u32) -> Vec<u8> {
 /// Who dies: rank, incarnation, moment.
 type Died = (u32, u32, Moment);
 
-/// Runs a job to its end, in which these die and come back: in the same process where several live together, else in a new one.
+/// Runs a job to its end, in which these die and come back: in the same process where several live
+/// together, else in a new one.
 fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) -> Ranks {
     let rules = deaths.iter().enumerate().map(|(id, (rank, incarnation, moment))| FaultRule {
         id: id as u32,
         rank: Rank(*rank),
-        incarnation: Some(Incarnation(*incarnation)),
+        incarnation: Some(*incarnation),
         moment: *moment,
         action: Action::Throw,
     });
@@ -228,7 +230,7 @@ fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) -> Ran
     assert_eq!(models, vec![model(world); world as usize], "{what}");
     ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
     while let Ok(Some(told)) = ranks.tracker.poll(Duration::ZERO) {
-        if let Told::Event(event) = told {
+        if let TrackerNotice::Event(event) = told {
             ranks.seen.lock().push(event);
         }
     }
@@ -303,12 +305,14 @@ fn a_rank_dies_again_while_it_is_given_what_it_had() {
 fn a_rank_that_has_caught_up_tells_so_once_with_what_was_replayed_to_it() {
     let ranks = run(3, 1, true, &[(1, 0, Moment::Entering { phase: version(1), seqno: 5 })]);
     let seen = ranks.seen.lock();
-    let told: Vec<&Event> = seen.iter().filter(|event| matches!(event, Event::CaughtUp { .. })).collect();
-    let [Event::CaughtUp { rank: Rank(1), replayed_in, rounds_again, .. }] = told[..] else { panic!("{told:?}") };
+    let reported: Vec<&Event> = seen.iter().filter(|event| matches!(event, Event::CaughtUp { .. })).collect();
+    let [Event::CaughtUp { rank: Rank(1), replayed_in, rounds_again, .. }] = reported[..] else {
+        panic!("{reported:?}")
+    };
     // Boot, and at least the calls of version 1 that all had to begin before the fifth.
-    assert!(*replayed_in > 3 * 4 * COUNT as u64, "{told:?}");
+    assert!(*replayed_in > 3 * 4 * COUNT as u64, "{reported:?}");
     // The version's first round, and of the second one the broadcast, which all had finished.
-    assert_eq!(*rounds_again, 2, "{told:?}");
+    assert_eq!(*rounds_again, 2, "{reported:?}");
 }
 
 #[test]
@@ -322,23 +326,25 @@ fn rounds_that_are_computed_twice_are_counted_within_a_version_too() {
         };
         seen.iter().filter_map(caught_up).collect::<Vec<u32>>()
     };
-    // Nothing of the version was computed. Whoever was still on its way out of version 0 may keep the newcomer there, with both of
-    // its rounds.
+    // Nothing of the version was computed. Whoever was still on its way out of version 0 may keep
+    // the newcomer there, with both of its rounds.
     let from_its_beginning = again(0);
     assert!(matches!(from_its_beginning[..], [0] | [2]), "{from_its_beginning:?}");
-    // All had finished the second call. Whether the third one, the last of its round, was finished by anybody who lives isn't known.
+    // All had finished the second call. Whether the third one, the last of its round, was finished
+    // by anybody who lives isn't known.
     assert_eq!(again(3), [1], "one round");
 }
 
-/// Runs a job in which a rank dies before the fifth call of version 0, and its next life gives something else to a call: to this one of
-/// version 0, or to that of boot. How each rank's last life ended.
+/// Runs a job in which a rank dies before the fifth call of version 0, and its next life gives
+/// something else to a call: to this one of version 0, or to that of boot. How each rank's last
+/// life ended.
 fn forgetting(dying: u32, forgotten: Option<u32>, together: usize, shares_memory: bool) -> Vec<Result<(), Error>> {
     let entering = Moment::Entering { phase: version(0), seqno: 4 };
-    let (rank, incarnation, action) = (Rank(dying), Some(Incarnation(0)), Action::Throw);
+    let (rank, incarnation, action) = (Rank(dying), Some(0), Action::Throw);
     let all = Ranks::with_rules(3, together, vec![FaultRule { id: 0, rank, incarnation, moment: entering, action }]);
     let ranks = &all;
     let give = |trainer: &Trainer, phase: Option<u32>, salt: u32| {
-        let forgets = trainer.member.incarnation.0 > 0 && phase == forgotten;
+        let forgets = trainer.member.incarnation.number > 0 && phase == forgotten;
         let given = values(trainer.member.rank.0, if forgets { salt + 1000 } else { salt });
         let mut sum = given.clone();
         let ended = trainer.operations.allreduce(Element::F32, Reduction::Sum, bytemuck::cast_slice_mut(&mut sum));
@@ -392,7 +398,8 @@ fn a_rank_that_does_not_repeat_itself_ends_the_job_before_anybody_gets_what_it_g
                     assert_eq!(error.code, Code::Mismatch, "{what}, at rank {rank}: {error}");
                     let who = format!("rank {dying} did not repeat itself: as incarnation 1 it called");
                     assert!(error.message.contains(&who), "`{who}` isn't in: {what}, at rank {rank}: {error}");
-                    // That it entered call 4 says that the others have finished call 2; they may not have finished call 3.
+                    // That it entered call 4 says that the others have finished call 2; they may
+                    // not have finished call 3.
                     let places: Vec<String> = match forgotten {
                         Some(_) => (2..4).map(in_version).collect(),
                         None => {

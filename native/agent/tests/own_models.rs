@@ -1,4 +1,5 @@
-//! Each rank's own model: how many others hold it, on which hosts, what is survived so, and what is said where it isn't.
+//! Each rank's own model: how many others hold it, on which hosts, what is survived so, and what is
+//! said where it isn't.
 
 mod ranks;
 
@@ -77,9 +78,10 @@ fn begins(rank: &mut Communicator) -> Result<(), Error> {
     Ok(())
 }
 
-/// Ranks that take checkpoints with models of their own. The processes of some vanish, one right after the other in this order, and only
-/// then each of their ranks is started again, in a new one. (A rank that outlived a holder of its own model would have another copy
-/// made: so whose model is to be lost goes first.) They do so when all `is_ready`. How it ended for each rank.
+/// Ranks that take checkpoints with models of their own. The processes of some vanish, one right
+/// after the other in this order, and only then each of their ranks is started again, in a new one.
+/// (A rank that outlived a holder of its own model would have another copy made: so whose model is
+/// to be lost goes first.) They do so when all `is_ready`. How it ended for each rank.
 fn outcomes_when(
     ranks: &Ranks,
     host: fn(u32) -> &'static str,

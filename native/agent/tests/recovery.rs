@@ -1,5 +1,5 @@
-//! Deaths at chosen moments: whoever comes back goes on with the others, and every result at every rank is what it would
-//! have been.
+//! Deaths at chosen moments: whoever comes back goes on with the others, and every result at every
+//! rank is what it would have been.
 
 mod ranks;
 
@@ -85,8 +85,8 @@ fn all_but_one_die_at_one_call() {
     survives_placed(5, 1, &rules);
 }
 
-// Whoever enters the allgather has finished the sum, which all had to begin: so all have finished what comes before the sum,
-// and that is replayed for certain.
+// Whoever enters the allgather has finished the sum, which all had to begin: so all have finished
+// what comes before the sum, and that is replayed for certain.
 
 #[test]
 fn the_same_rank_dies_again_while_it_replays_and_a_third_time() {
@@ -122,11 +122,13 @@ fn a_rank_dies_in_a_boot_collective_and_finds_the_results_of_the_others_later() 
 
 #[test]
 fn a_link_that_breaks_between_the_living_costs_an_attempt_and_nobody() {
-    for shares_memory in [true, false] {
-        let survival = Survival::of(4, 1, &[]).cutting(1, 2, sent(1, 9, 4_000));
-        let outcome = survival.sharing_memory(shares_memory).run();
-        assert_eq!(outcome.models, vec![undisturbed(4); 4]);
-        assert_eq!((outcome.fired, outcome.deaths), (1, 0));
+    for together in [1, 4] {
+        for shares_memory in [true, false] {
+            let survival = Survival::of(4, together, &[]).cutting(1, 2, sent(1, 9, 4_000));
+            let outcome = survival.sharing_memory(shares_memory).run();
+            assert_eq!(outcome.models, vec![undisturbed(4); 4], "{together} in a process, memory: {shares_memory}");
+            assert_eq!((outcome.fired, outcome.deaths), (1, 0));
+        }
     }
 }
 

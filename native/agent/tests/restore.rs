@@ -32,7 +32,8 @@ fn listener(address: SocketAddr) -> RawFd {
             libc::sockaddr_in { sin_family: 0, sin_port: 0, sin_addr: libc::in_addr { s_addr: 0 }, sin_zero: [0; 8] };
         let mut length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
         let (mut listens, mut size) = (0i32, size_of::<i32>() as libc::socklen_t);
-        // SAFETY: both calls write at most as many bytes as they are told there are; a descriptor that is no socket is refused.
+        // SAFETY: both calls write at most as many bytes as they are told there are; a descriptor
+        // that is no socket is refused.
         let found = unsafe {
             libc::getsockname(*socket, (&raw mut name).cast(), &raw mut length) == 0
                 && libc::getsockopt(
@@ -70,11 +71,13 @@ fn a_checkpoint_over_a_line_of_100_mbits_costs_its_time_and_nobody() {
         let process = &processes[rank as usize];
         let (member, lineage, _, _) = process.join(rank, 0);
         process.enter(member, lineage, 0, &[]);
-        process.agent.store(member, taken, model.clone()).unwrap();
-        process.agent.entered(member, taken, None);
+        process.take(member, taken, model.clone());
     });
     for rank in (0..3).map(Rank) {
-        let entered = |event: &Event| matches!(event, Event::VersionEntered { rank: who, version: Version(1), .. } if *who == rank);
+        let entered = |event: &Event| {
+            matches!(event, Event::VersionEntered { rank: who, version: Version(1),
+            .. } if *who == rank)
+        };
         world.event("everybody is in version 1", entered);
     }
     // Two holders bring half of it each, over one line.
@@ -91,7 +94,7 @@ fn a_checkpoint_over_a_line_of_100_mbits_costs_its_time_and_nobody() {
     let least = Duration::from_secs(length as u64 / LINE) / 2;
     assert!(took > least, "the line was not slow: {took:?}");
     let member = MemberId { rank: Rank(2), incarnation: start.incarnation };
-    assert_eq!(member.incarnation.0, 1);
+    assert_eq!(member.incarnation.number, 1);
     newcomer.plane.linked(2, 1, 0, 0);
     newcomer.plane.linked(2, 1, 1, 0);
     world.event("rank 2 has its checkpoint", |event| matches!(event, Event::Restored { .. }));

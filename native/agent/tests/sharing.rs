@@ -4,7 +4,7 @@ mod ranks;
 
 use ranks::{attempt, limits, Ranks, LIMIT};
 use rejoin_agent::collectives::Reduction;
-use rejoin_agent::protocol::collective::Invitation;
+use rejoin_agent::protocol::collective::SegmentAddress;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::host::Offer;
@@ -19,8 +19,8 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
     let other = &Agent::start(ranks.config("elsewhere"), Arc::new(NoPlane(&[Lane::Collectives]))).unwrap();
     std::thread::scope(|scope| {
         // As a process of another namespace under the same host name would tell it.
-        let board = Invitation { process: u32::MAX >> 1, descriptor: 3, nonce: 1, area_bytes: 4096 };
-        let offer = Offer { board: Some(board), ..Offer::default() };
+        let segment = SegmentAddress { process: u32::MAX >> 1, descriptor: 3, nonce: 1, slot_bytes: 4096 };
+        let offer = Offer { segment: Some(segment), ..Offer::default() };
         let join = move || {
             other.join_offering(Rank(2), attempt(0), "collectives 1; own_copies 2; ".into(), offer.clone(), LIMIT)
         };
@@ -35,14 +35,14 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
             });
         }
         joins.join().unwrap().unwrap();
-        let told = ranks.event("sharing ends", |event| matches!(event, Event::SharingEnded { .. }));
-        let Event::SharingEnded { rank, peer, reason } = told else { unreachable!("it was waited for") };
+        let reported = ranks.event("sharing ends", |event| matches!(event, Event::SharingEnded { .. }));
+        let Event::SharingEnded { rank, peer, reason } = reported else { unreachable!("it was waited for") };
         assert!(rank < Rank(2) && peer == Rank(2), "{rank} and {peer}");
         assert!(reason.contains("another host or process namespace"), "{reason}");
         ranks.event(
             "a new attempt",
             |event| matches!(event, Event::ViewMade { reason, .. } if reason.contains("over links from now on")),
         );
-        ranks.tracker.tell(Input::Cancel { error: Error::new(Code::Cancelled, "enough was seen") });
+        ranks.tracker.notify(Input::Cancel { error: Error::new(Code::Cancelled, "enough was seen") });
     });
 }

@@ -4,7 +4,7 @@
 use crate::samples;
 use rejoin_collectives::choice::Choice;
 use rejoin_collectives::schedules::{self, Allreduce};
-use rejoin_collectives::{Buffers, Element, Order, Reducer, Reduction, Schedule, Seat, StepMachine};
+use rejoin_collectives::{Buffers, Element, LinkMachine, Order, Reducer, Reduction, Schedule, WorldRank};
 use rustix::event::{poll, PollFd, PollFlags};
 use std::io::{ErrorKind, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,11 +14,11 @@ use std::time::Duration;
 const MOST_BYTES: usize = 512 << 10;
 
 /// After so long without any progress a peer must have died.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_LIMIT: Duration = Duration::from_secs(20);
 
 /// One rank's end.
 pub struct FloorRanks {
-    seat: Seat,
+    me: WorldRank,
     /// By rank; none for the own one.
     links: Vec<Option<TcpStream>>,
     choice: &'static Choice,
@@ -39,19 +39,19 @@ const YIELDS: usize = 500;
 impl FloorRanks {
     /// Connects to the ranks below, and waits for those above.
     pub fn connect(
-        seat: Seat,
+        me: WorldRank,
         listener: &TcpListener,
         addresses: &[SocketAddr],
         choice: &'static Choice,
     ) -> Result<Self, String> {
         let failed = |error: std::io::Error| error.to_string();
-        let mut links: Vec<Option<TcpStream>> = (0..seat.world).map(|_| None).collect();
-        for (peer, address) in addresses.iter().enumerate().take(seat.rank) {
+        let mut links: Vec<Option<TcpStream>> = (0..me.world).map(|_| None).collect();
+        for (peer, address) in addresses.iter().enumerate().take(me.rank) {
             let mut link = TcpStream::connect(address).map_err(failed)?;
-            link.write_all(&(seat.rank as u64).to_le_bytes()).map_err(failed)?;
+            link.write_all(&(me.rank as u64).to_le_bytes()).map_err(failed)?;
             links[peer] = Some(link);
         }
-        for _ in seat.rank + 1..seat.world {
+        for _ in me.rank + 1..me.world {
             let (mut link, _) = listener.accept().map_err(failed)?;
             let mut peer = [0; 8];
             link.read_exact(&mut peer).map_err(failed)?;
@@ -63,7 +63,7 @@ impl FloorRanks {
         }
         let host = |address: &SocketAddr| addresses.iter().position(|first| first.ip() == address.ip()).unwrap_or(0);
         Ok(FloorRanks {
-            seat,
+            me,
             links,
             choice,
             hosts: addresses.iter().map(host).collect(),
@@ -126,8 +126,8 @@ impl FloorRanks {
         let schedule = match self.kept.take() {
             Some((count, size, algorithm, schedule)) if (count, size, algorithm) == shape => schedule,
             _ => match algorithm {
-                Some(algorithm) => schedules::allreduce(self.seat, count, size, Order::Rank, algorithm),
-                None => schedules::allreduce_by_hosts(self.seat, &self.hosts, count, size, Order::Rank),
+                Some(algorithm) => schedules::allreduce(self.me, count, size, Order::Rank, algorithm),
+                None => schedules::allreduce_by_hosts(self.me, &self.hosts, count, size, Order::Rank),
             },
         };
         let reducer = Reducer::new(reduction, element).map_err(|error| error.to_string())?;
@@ -145,8 +145,8 @@ fn drive(
     links: &mut [Option<TcpStream>],
 ) -> Result<(), String> {
     let world = links.len();
-    let rank = schedule.seat().rank;
-    let mut machine = StepMachine::new(schedule);
+    let rank = schedule.world_rank().rank;
+    let mut machine = LinkMachine::new(schedule);
     let mut full = vec![false; world];
     let mut looks = 0;
     loop {
@@ -187,7 +187,7 @@ fn drive(
 /// Sends what can be sent to a peer now.
 fn send(
     schedule: &Schedule,
-    machine: &mut StepMachine,
+    machine: &mut LinkMachine,
     buffers: &Buffers<'_>,
     peer: usize,
     link: &mut TcpStream,
@@ -225,7 +225,7 @@ fn send(
 /// Sleeps until something can go on.
 fn wait(
     schedule: &Schedule,
-    machine: &StepMachine,
+    machine: &LinkMachine,
     links: &[Option<TcpStream>],
     full: &mut [bool],
 ) -> Result<(), String> {
@@ -240,7 +240,7 @@ fn wait(
             sockets.push(PollFd::new(link, flags));
         }
     }
-    let limit = PATIENCE.try_into().map_err(|_| "a limit that can't be told to the kernel")?;
+    let limit = WAIT_LIMIT.try_into().map_err(|_| "a limit that can't be told to the kernel")?;
     if poll(&mut sockets, Some(&limit)).map_err(|error| error.to_string())? == 0 {
         return Err(format!("nothing from {:?}", machine.awaited(schedule).collect::<Vec<_>>()));
     }

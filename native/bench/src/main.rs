@@ -1,18 +1,25 @@
-//! Latency and bandwidth of Rejoin's collectives, one line per world and size, in the format of the peers' drivers
-//! (`peers/README.md`): `peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps`. A sample is the slowest rank's time.
+//! Latency and bandwidth of Rejoin's collectives, one line per world and size, in the format of the
+//! peers' drivers (`peers/README.md`):
+//! `peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps,mean_us`. A sample is the slowest rank's
+//! time.
 
 mod compare;
 mod engine;
 mod floor;
+mod load;
+mod measured;
 mod network;
+mod placement;
 mod ranks;
 mod report;
+mod ring;
 mod samples;
 mod schedules;
 mod shared;
 mod table;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use measured::Measured;
 
 #[derive(Parser)]
 #[command(name = "rejoin-bench", about = "Latency and bandwidth of Rejoin's collectives")]
@@ -25,7 +32,7 @@ struct Command {
 enum What {
     /// Allreduce among ranks of this host through shared memory.
     Shared(Measured),
-    /// Allreduce over bare TCP sockets: schedules and step machines alone, without recovery. For choosing algorithms.
+    /// Allreduce over bare TCP sockets: schedules and machines alone, without recovery. For choosing algorithms.
     Floor {
         #[command(flatten)]
         measured: Measured,
@@ -34,8 +41,12 @@ enum What {
         #[arg(long)]
         algorithm: Option<String>,
     },
-    /// Every schedule of every collective over bare TCP sockets, by turns, and what the tables choose beside the fastest: the
-    /// evidence of the tables, on this host or, within `network`, on several.
+    /// Allreduce in a ring of blocking sockets, as trainers' own networks do it: what ours is held
+    /// against on busy machines.
+    Ring(Measured),
+    /// Every schedule of every collective over bare TCP sockets, by turns, and what the tables
+    /// choose beside the fastest: the evidence of the tables, on this host or, within `network`, on
+    /// several.
     Schedules(schedules::Judged),
     /// Ours and the peers in turn, and a table of ratios.
     Compare(compare::Compared),
@@ -58,6 +69,9 @@ enum What {
         /// What it is to do (JSON).
         job: String,
     },
+    /// A process that computes as long as its parent lives: what others want the cores for.
+    #[command(hide = true)]
+    Load,
     /// One rank in a process of its own; started by the others.
     #[command(hide = true)]
     Rank {
@@ -66,27 +80,11 @@ enum What {
     },
 }
 
-/// What is measured.
-#[derive(Args, Clone)]
-struct Measured {
-    /// Worlds.
-    #[arg(long, value_delimiter = ',', default_value = "2,4,8")]
-    worlds: Vec<usize>,
-    /// Bytes of float32 per rank.
-    #[arg(long, value_delimiter = ',', default_value = "8,1024,65536,1048576,16777216,67108864")]
-    sizes: Vec<usize>,
-    /// How long a line may take.
-    #[arg(long, default_value_t = 1500.0)]
-    budget_ms: f64,
-    /// Ranks as threads of one process, not as processes.
-    #[arg(long)]
-    threads: bool,
-}
-
 fn main() {
     let outcome = match Command::parse().what {
-        What::Shared(measured) => ranks::run(&measured, ranks::Way::Shared),
-        What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Way::Floor { algorithm }),
+        What::Shared(measured) => ranks::run(&measured, ranks::Transport::Shared),
+        What::Floor { measured, algorithm } => ranks::run(&measured, ranks::Transport::Floor { algorithm }),
+        What::Ring(measured) => ranks::run(&measured, ranks::Transport::Ring),
         What::Schedules(judged) => schedules::run(&judged),
         What::Compare(compared) => compare::run(&compared),
         What::EngineAllreduce { measured, how } => engine::allreduce(&measured, &how),
@@ -94,6 +92,7 @@ fn main() {
         What::Report(reported) => report::run(&reported),
         What::Network(network) => network::run(&network),
         What::Launched { job } => engine::run_launched(&job),
+        What::Load => load::run(),
         What::Rank { job } => ranks::run_rank(&job),
     };
     if let Err(error) = outcome {

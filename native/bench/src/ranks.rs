@@ -1,15 +1,16 @@
 //! Starts the ranks, as threads or as processes, and introduces them to each other.
 
 use crate::floor::FloorRanks;
+use crate::measured::Measured;
 use crate::network::Host;
-use crate::samples::measure;
-use crate::schedules;
-use crate::shared::{SharedRanks, AREA_BYTES};
-use crate::Measured;
-use clap::ValueEnum;
+use crate::placement::Placement;
+use crate::ring::RingRanks;
+use crate::samples::{measure, TITLES};
+use crate::schedules::{compare, Turns};
+use crate::shared::{SharedRanks, SLOT_BYTES};
 use rejoin_collectives::choice::{LOOPBACK, NETWORK};
-use rejoin_collectives::Seat;
-use rejoin_transport::shm::{Invitation, PeerSegment, Segment};
+use rejoin_collectives::WorldRank;
+use rejoin_transport::shm::{PeerSegment, Segment, SegmentAddress};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -19,10 +20,11 @@ use std::thread;
 
 /// How the ranks talk.
 #[derive(Clone, Serialize, Deserialize)]
-pub enum Way {
+pub enum Transport {
     Shared,
     Floor { algorithm: Option<String> },
-    Schedules(schedules::Turns),
+    Ring,
+    Schedules(Turns),
 }
 
 /// What a rank is told at its start.
@@ -32,36 +34,17 @@ struct Job {
     world: usize,
     sizes: Vec<usize>,
     budget_ms: f64,
-    way: Way,
+    transport: Transport,
     /// Where it listens.
     address: Ipv4Addr,
     /// The host of each rank, by number.
     hosts: Vec<usize>,
 }
 
-/// How ranks are placed on hosts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Placement {
-    /// One after the other on each host in turn.
-    Spread,
-    /// The first ones on the first host, the next ones on the second, and so on.
-    Together,
-}
-
-impl Placement {
-    /// The number of a rank's host.
-    pub fn host(self, rank: usize, world: usize, hosts: usize) -> usize {
-        match self {
-            Placement::Spread => rank % hosts,
-            Placement::Together => rank * hosts / world,
-        }
-    }
-}
-
 /// What a rank tells the others.
 #[derive(Clone, Serialize, Deserialize)]
 struct Introduction {
-    invitation: Option<Invitation>,
+    segment_address: Option<SegmentAddress>,
     address: Option<SocketAddr>,
 }
 
@@ -71,42 +54,43 @@ enum Kept {
     Listener(TcpListener),
 }
 
-impl Way {
+impl Transport {
     fn name(&self, threads: bool) -> String {
         match (self, threads) {
-            (Way::Shared, true) => "boards-threads".into(),
-            (Way::Shared, false) => "boards".into(),
-            (Way::Floor { algorithm }, _) => format!("floor-{}", algorithm.as_deref().unwrap_or("all")),
-            (Way::Schedules(_), _) => "schedules".into(),
+            (Transport::Shared, true) => "segments-threads".into(),
+            (Transport::Shared, false) => "segments".into(),
+            (Transport::Floor { algorithm }, _) => format!("floor-{}", algorithm.as_deref().unwrap_or("all")),
+            (Transport::Ring, _) => "ring".into(),
+            (Transport::Schedules(_), _) => "schedules".into(),
         }
     }
 
     fn introduce(&self, address: Ipv4Addr) -> Result<(Introduction, Kept), String> {
         match self {
-            Way::Shared => {
-                let segment = Arc::new(Segment::new(AREA_BYTES).map_err(|error| error.to_string())?);
-                let invitation = Some(segment.invitation());
-                Ok((Introduction { invitation, address: None }, Kept::Segment(segment)))
+            Transport::Shared => {
+                let segment = Arc::new(Segment::new(SLOT_BYTES).map_err(|error| error.to_string())?);
+                let segment_address = Some(segment.segment_address());
+                Ok((Introduction { segment_address, address: None }, Kept::Segment(segment)))
             }
-            Way::Floor { .. } | Way::Schedules(_) => {
+            Transport::Floor { .. } | Transport::Ring | Transport::Schedules(_) => {
                 let listener = TcpListener::bind((address, 0)).map_err(|error| error.to_string())?;
                 let address = Some(listener.local_addr().map_err(|error| error.to_string())?);
-                Ok((Introduction { invitation: None, address }, Kept::Listener(listener)))
+                Ok((Introduction { segment_address: None, address }, Kept::Listener(listener)))
             }
         }
     }
 }
 
 /// Runs all worlds; prints a line per world and size.
-pub fn run(measured: &Measured, way: Way) -> Result<(), String> {
-    println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
-    run_worlds(measured, &way, Placement::Spread, |line| println!("{line}"))
+pub fn run(measured: &Measured, transport: Transport) -> Result<(), String> {
+    println!("{TITLES}");
+    run_worlds(measured, &transport, Placement::Spread, |line| println!("{line}"))
 }
 
 /// Runs all worlds, and hands on the lines that their ranks print.
 pub fn run_worlds(
     measured: &Measured,
-    way: &Way,
+    transport: &Transport,
     placement: Placement,
     mut tell: impl FnMut(&str),
 ) -> Result<(), String> {
@@ -119,7 +103,7 @@ pub fn run_worlds(
             world,
             sizes: measured.sizes.clone(),
             budget_ms: measured.budget_ms,
-            way: way.clone(),
+            transport: transport.clone(),
             address: host(rank).map_or(Ipv4Addr::LOCALHOST, |host| host.address),
             hosts: places.clone(),
         };
@@ -134,7 +118,7 @@ pub fn run_worlds(
 
 fn run_threads(jobs: Vec<Job>) -> Result<(), String> {
     let introduced: Vec<(Introduction, Kept)> =
-        jobs.iter().map(|job| job.way.introduce(job.address)).collect::<Result<_, _>>()?;
+        jobs.iter().map(|job| job.transport.introduce(job.address)).collect::<Result<_, _>>()?;
     let (introductions, kept): (Vec<Introduction>, Vec<Kept>) = introduced.into_iter().unzip();
     let here: Option<Vec<PeerSegment>> = kept
         .iter()
@@ -201,7 +185,7 @@ fn run_processes<'a>(
 /// input.
 pub fn run_rank(job: &str) -> Result<(), String> {
     let job: Job = serde_json::from_str(job).map_err(|error| error.to_string())?;
-    let (introduction, kept) = job.way.introduce(job.address)?;
+    let (introduction, kept) = job.transport.introduce(job.address)?;
     println!("{}", serde_json::to_string(&introduction).map_err(|error| error.to_string())?);
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).map_err(|error| error.to_string())?;
@@ -216,20 +200,20 @@ fn take_part(
     here: Option<Vec<PeerSegment>>,
     ranks: &str,
 ) -> Result<(), String> {
-    let seat = Seat::new(job.rank, job.world);
-    let name = job.way.name(ranks == "threads");
+    let me = WorldRank::new(job.rank, job.world);
+    let name = job.transport.name(ranks == "threads");
     match kept {
         Kept::Segment(own) => {
-            let open = |(rank, introduction): (usize, &Introduction)| match &introduction.invitation {
+            let open = |(rank, introduction): (usize, &Introduction)| match &introduction.segment_address {
                 _ if rank == job.rank => Ok(PeerSegment::Here(own.clone())),
-                Some(invitation) => PeerSegment::open(invitation).map_err(|error| error.to_string()),
+                Some(segment_address) => PeerSegment::open(segment_address).map_err(|error| error.to_string()),
                 None => Err("a rank without a segment".to_string()),
             };
             let peers = match here {
                 Some(here) => here,
                 None => introductions.iter().enumerate().map(open).collect::<Result<_, _>>()?,
             };
-            let mut ranks = SharedRanks::new(seat, own.clone(), peers);
+            let mut ranks = SharedRanks::new(me, own.clone(), peers);
             for &bytes in &job.sizes {
                 print(measure(&name, job.rank, job.world, bytes, job.budget_ms, &mut ranks)?);
             }
@@ -237,12 +221,19 @@ fn take_part(
         Kept::Listener(listener) => {
             let addresses: Vec<SocketAddr> =
                 introductions.iter().filter_map(|introduction| introduction.address).collect();
+            if let Transport::Ring = job.transport {
+                let mut ranks = RingRanks::connect(me, &listener, &addresses)?;
+                for &bytes in &job.sizes {
+                    print(measure(&name, job.rank, job.world, bytes, job.budget_ms, &mut ranks)?);
+                }
+                return Ok(());
+            }
             let choice = if job.address.is_loopback() { &LOOPBACK } else { &NETWORK };
-            let mut ranks = FloorRanks::connect(seat, &listener, &addresses, choice)?;
-            let algorithm = match &job.way {
-                Way::Floor { algorithm } => algorithm,
-                Way::Schedules(turns) => return schedules::take_part(seat, &job.hosts, &job.sizes, turns, &mut ranks),
-                Way::Shared => return Err("a listener for shared memory".into()),
+            let mut ranks = FloorRanks::connect(me, &listener, &addresses, choice)?;
+            let algorithm = match &job.transport {
+                Transport::Floor { algorithm } => algorithm,
+                Transport::Schedules(turns) => return compare(me, &job.hosts, &job.sizes, turns, &mut ranks),
+                Transport::Shared | Transport::Ring => return Err("a listener for ranks that have none".into()),
             };
             for &bytes in &job.sizes {
                 for algorithm in FloorRanks::algorithms(algorithm.as_deref())? {

@@ -27,6 +27,9 @@ pub trait Allreduce {
 /// Enough for programs whose buffers are the same in each call.
 pub const WARM_UP: usize = 4;
 
+/// What the lines' columns are called.
+pub const TITLES: &str = "peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps,mean_us";
+
 /// Fewest and most calls that are counted.
 const REPETITIONS: (f64, f64) = (7.0, 2000.0);
 
@@ -67,11 +70,14 @@ pub fn measure(
     if let Some(place) = output.iter().position(|value| *value != expected) {
         return Err(format!("rank {rank}: element {place} of {count} is {}, not {expected}", output[place]));
     }
+    let mut mean = [times.iter().sum::<f64>() / repetitions as f64];
+    ranks.max(&mut mean)?;
     ranks.max(&mut times)?;
     times.sort_by(f64::total_cmp);
     let median = times[repetitions / 2];
     let busbw = 2.0 * (world - 1) as f64 / world as f64 * bytes as f64 / median / 1e3;
     let p99 = times[(repetitions as f64 * 0.99) as usize];
-    let line = format!("{peer},{world},{bytes},{repetitions},{median:.1},{:.1},{p99:.1},{busbw:.4}", times[0]);
+    let line =
+        format!("{peer},{world},{bytes},{repetitions},{median:.1},{:.1},{p99:.1},{busbw:.4},{:.1}", times[0], mean[0]);
     Ok((rank == 0).then_some(line))
 }

@@ -12,7 +12,7 @@ fn lines(arguments: &[&str]) -> Vec<String> {
 fn processes_that_share_memory_get_right_sums_of_all_sizes() {
     let lines = lines(&["shared", "--worlds", "2,3,5", "--sizes", "4,1000,20004,1000000", "--budget-ms", "5"]);
     assert_eq!(lines.len(), 12, "{lines:?}");
-    assert!(lines[11].starts_with("boards,5,1000000,"), "{lines:?}");
+    assert!(lines[11].starts_with("segments,5,1000000,"), "{lines:?}");
 }
 
 #[test]

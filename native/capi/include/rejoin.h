@@ -1,12 +1,13 @@
 /*
- * Rejoin: collectives that survive. When a rank dies, that rank alone is started again: it gets the last checkpoint from a
- * peer's memory and the results that it missed, and goes on. The others never restart, and the result is the same, byte for byte.
+ * Rejoin: collectives that survive. When a rank dies, that rank alone is started again: it gets the
+ * last checkpoint from a peer's memory and the results that it missed, and goes on. The others
+ * never restart, and the result is the same, byte for byte.
  *
  *     rejoin_communicator *ranks;
  *     rejoin_status status = rejoin_join_launched("my program 1", NULL, &ranks);
  *     if (status == REJOIN_OVER) { rejoin_close(ranks); return 0; }             the job had ended before
  *     if (status != REJOIN_OK) { fprintf(stderr, "%s\n", rejoin_message(ranks)); return 1; }
- *     rejoin_load(ranks, &version, &model, &bytes);                            version 0: begin; else go on from the model
+ *     rejoin_load(ranks, &version, &model, &bytes);     version 0: begin; else go on from the model
  *     while (version++ < 25) {
  *         ... compute `sums` from this rank's part of the data ...
  *         rejoin_allreduce(ranks, sums, count, REJOIN_F64, REJOIN_SUM, REJOIN_HERE, NULL);
@@ -20,26 +21,33 @@
  *
  * Rules that hold for everything here
  *
- * - Every function that can fail returns a rejoin_status. The text that belongs to it (what was expected, what was seen, what to
- *   do) is given by rejoin_message() of the handle, until the next call with that handle.
- * - A call that fails leaves the caller's buffers as they were, but for what a prepare function has put into them. After a
- *   failure other than REJOIN_BAD_ARGUMENT the communicator refuses further calls with REJOIN_BAD_STATE: this process should
- *   end with a status other than 0, and the rank be started again. (After REJOIN_ROLLED_BACK it may also join again.)
- * - A handle belongs to one thread at a time; a second one that calls meanwhile gets REJOIN_BAD_STATE. Different handles,
- *   as many as there are ranks in this process, have nothing to do with each other. There is no global state but the log's level.
- * - A handle belongs to the process that made it. A child by fork() must neither use nor close it: it has the memory, not the threads,
- *   and what it sent would be taken for its parent's.
- * - The library never ends the process, installs no signal handlers, and prints nothing unless rejoin_log_level() or one of the
- *   variables REJOIN_LOG and REJOIN_CALLS (`rejoin run --log`, `--calls`) asks for it. A defect in it (a panic) becomes REJOIN_INTERNAL; the handle is of no more use then.
- * - Callbacks run in the caller's thread, inside the call that they were given to. They must return: no exception and no longjmp
- *   may leave them; and they must not use the handle.
- * - A struct with a `size` is begun with its _INIT. A program that was compiled with an older header gets the defaults of what its
- *   structs lack. One that was compiled with a newer header is served as long as what this library doesn't know is left at its
- *   default, which is 0 or NULL; otherwise it is REJOIN_BAD_ARGUMENT, by the struct's name.
- * - Sizes are in bytes where it says bytes, in elements where it says count. Elements are in the machine's byte order, and
- *   buffers need no alignment. A buffer of no bytes may be NULL. Text is UTF-8 and ends with a zero byte.
- * - Where all ranks are on one host their collectives go through shared memory; REJOIN_SHARED_MEMORY=0 in a process's environment
- *   sends them over links, for all ranks.
+ * - Every function that can fail returns a rejoin_status. The text that belongs to it (what was
+ *   expected, what was seen, what to do) is given by rejoin_message() of the handle, until the next
+ *   call with that handle.
+ * - A call that fails leaves the caller's buffers as they were, but for what a prepare function has
+ *   put into them. After a failure other than REJOIN_BAD_ARGUMENT the communicator refuses further
+ *   calls with REJOIN_BAD_STATE: this process should end with a status other than 0, and the rank
+ *   be started again. (After REJOIN_ROLLED_BACK it may also join again.)
+ * - A handle belongs to one thread at a time; a second one that calls meanwhile gets
+ *   REJOIN_BAD_STATE. Different handles, as many as there are ranks in this process, have nothing
+ *   to do with each other. There is no global state but the log's level.
+ * - A handle belongs to the process that made it. A child by fork() must neither use nor close it:
+ *   it has the memory, not the threads, and what it sent would be taken for its parent's.
+ * - The library never ends the process, installs no signal handlers, and prints nothing unless
+ *   rejoin_log_level() or one of the variables REJOIN_LOG and REJOIN_CALLS (`rejoin run --log`,
+ *   `--calls`) asks for it. A defect in it (a panic) becomes REJOIN_INTERNAL; the handle is of no
+ *   more use then.
+ * - Callbacks run in the caller's thread, inside the call that they were given to. They must
+ *   return: no exception and no longjmp may leave them; and they must not use the handle.
+ * - A struct with a `size` is begun with its _INIT. A program that was compiled with an older
+ *   header gets the defaults of what its structs lack. One that was compiled with a newer header is
+ *   served as long as what this library doesn't know is left at its default, which is 0 or NULL;
+ *   otherwise it is REJOIN_BAD_ARGUMENT, by the struct's name.
+ * - Sizes are in bytes where it says bytes, in elements where it says count. Elements are in the
+ *   machine's byte order, and buffers need no alignment. A buffer of no bytes may be NULL. Text is
+ *   UTF-8 and ends with a zero byte.
+ * - Where all ranks are on one host their collectives go through shared memory;
+ *   REJOIN_SHARED_MEMORY=0 in a process's environment sends them over links, for all ranks.
  */
 #ifndef REJOIN_H
 #define REJOIN_H
@@ -135,7 +143,7 @@ enum {
 /* In which order the ranks' inputs are combined, from left to right. It alone decides about the last bits of a sum. */
 enum {
     REJOIN_RANK_ORDER = 0, /* 0, 1, 2, ... for every element */
-    REJOIN_RING_ORDER = 1  /* segment k begins with rank k, as XGBoost's */
+    REJOIN_RING_ORDER = 1  /* chunk k begins with rank k, as XGBoost's */
 };
 
 /* Whether a collective is one of the time before the first checkpoint whose result is kept for the life of the job. */
@@ -146,9 +154,10 @@ enum {
 };
 
 /*
- * Fills a buffer of so many bytes: the buffer (or input) that the call was given, where it is, and all of it. It is called only when
- * the bytes are needed: not when the result is a recorded one, and by a broadcast at the root alone. 0: it is filled; anything else
- * fails the call with REJOIN_TRAINING_FAILED, which ends the job.
+ * Fills a buffer of so many bytes: the buffer (or input) that the call was given, where it is, and
+ * all of it. It is called only when the bytes are needed: not when the result is a recorded one,
+ * and by a broadcast at the root alone. 0: it is filled; anything else fails the call with
+ * REJOIN_TRAINING_FAILED, which ends the job.
  */
 typedef int32_t (*rejoin_prepare)(void *user, void *buffer, size_t bytes);
 
@@ -158,8 +167,9 @@ typedef struct rejoin_options {
     int32_t order;
     int32_t boot;
     const char *boot_name;
-    rejoin_prepare prepare; /* fills the input: for allreduce and reduce_scatter, the custom ones too, broadcast and allgather;
-                               allgather_v, allreduce_object and barrier take none */
+    /* fills the input: for allreduce and reduce_scatter, the custom ones too, broadcast and
+       allgather; allgather_v, allreduce_object and barrier take none */
+    rejoin_prepare prepare;
     void *prepare_user;
 } rejoin_options;
 
@@ -172,7 +182,10 @@ typedef struct rejoin_options {
 
 /* ---------------------------------------------------------------- taking part */
 
-/* One process's part in one job. Only needed where more than one rank lives in a process, or the launcher is your own. */
+/*
+ * One process's part in one job. Only needed where more than one rank lives in a process, or the
+ * launcher is your own.
+ */
 typedef struct rejoin_process rejoin_process;
 
 /* One rank of a job in one incarnation: its collectives and checkpoints. */
@@ -192,11 +205,11 @@ typedef struct rejoin_limits {
  * Joins as the rank that `rejoin run` has started this process as. `terms` says what the program assumes (its name and
  * version, its parameters) and has to be equal at all ranks.
  *
- * *communicator is set whatever is returned, so that its message can be read, and has to be closed. Only when memory for it is
- * lacking, or `communicator` is NULL, it isn't.
+ * *communicator is set whatever is returned, so that its message can be read, and has to be closed.
+ * Only when memory for it is lacking, or `communicator` is NULL, it isn't.
  *
- * Returns REJOIN_OVER when there is nothing left to do; REJOIN_BAD_STATE when the process was not started by a launcher; else as
- * rejoin_join().
+ * Returns REJOIN_OVER when there is nothing left to do; REJOIN_BAD_STATE when the process was not
+ * started by a launcher; else as rejoin_join().
  */
 rejoin_status rejoin_join_launched(const char *terms, const rejoin_limits *limits, rejoin_communicator **communicator);
 
@@ -212,22 +225,30 @@ typedef struct rejoin_config {
     const char *executor;           /* name of this process, which no other one of the job has */
     int32_t encrypt;                /* 1: links between ranks are encrypted (they are always authenticated) */
     uint64_t tracker_timeout_millis; /* how long the tracker may be out of reach at the start; 0: 10 s */
-    uint64_t log_memory;            /* bytes of memory for results that a rank that comes back is given again, over all ranks of
-                                       this process; older ones go to disk; 0: 1 GiB */
-    uint64_t log_disk;              /* the same on disk, where more is REJOIN_OUT_OF_SPACE; 0: 16 GiB; 1 is as good as none */
-    const char *spill;              /* the folder for those on disk, in files without names; NULL: the system's for temporary files */
-    const char *durable;            /* a folder that is there and that all processes of the job see, where checkpoints are written in the
-                                       background: should all processes die at once, the newest whole one is gone on from; NULL: none */
+    /* bytes of memory for results that a rank that comes back is given again, over all ranks of this
+       process; older ones go to disk; 0: 1 GiB */
+    uint64_t log_memory;
+    /* the same on disk, where more is REJOIN_OUT_OF_SPACE; 0: 16 GiB; 1 is as good as none */
+    uint64_t log_disk;
+    /* the folder for those on disk, in files without names; NULL: the system's for temporary files */
+    const char *spill;
+    /* a folder that is there and that all processes of the job see, where checkpoints are written in
+       the background: should all processes die at once, the newest whole one is gone on from; NULL:
+       none */
+    const char *durable;
     uint32_t durable_every;         /* every how many versions one is written; 0: 1 */
-    uint64_t own_copies;            /* how many other processes hold each rank's own model (rejoin_checkpoint_with_own), on other hosts
-                                       where there are any: so many less one may die at the same moment as the rank. Where there are
-                                       fewer others, each of them holds one. The same at all ranks of a job; 0: 2 */
+    /* how many other processes hold each rank's own model (rejoin_checkpoint_with_own), on other
+       hosts where there are any: so many less one may die at the same moment as the rank. Where
+       there are fewer others, each of them holds one. The same at all ranks of a job; 0: 2 */
+    uint64_t own_copies;
 } rejoin_config;
 
-#define REJOIN_CONFIG_INIT {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0}
+#define REJOIN_CONFIG_INIT \
+    {sizeof(rejoin_config), NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, NULL, NULL, 0, 0}
 
 /*
- * Starts this process's part: a listener and one thread. *process is set whatever is returned, as with rejoin_join_launched().
+ * Starts this process's part: a listener and one thread. *process is set whatever is returned, as
+ * with rejoin_join_launched().
  *
  * Returns REJOIN_BAD_ARGUMENT for a setting that can't be used, REJOIN_IO when no port or thread is to be had or
  * the folder of durable checkpoints can't be read.
@@ -241,24 +262,26 @@ const char *rejoin_process_message(const rejoin_process *process);
 void rejoin_process_close(rejoin_process *process);
 
 /*
- * Takes a rank's seat and waits until it can start: at the first rendezvous until all ranks are there, later until the
- * checkpoint that it starts from is here. `stage` counts the starts of all ranks together, `task` those of this rank alone; a
- * newer pair takes the seat from an older one. *communicator is set as with rejoin_join_launched().
+ * Takes a rank's seat and waits until it can start: at the first rendezvous until all ranks are
+ * there, later until the checkpoint that it starts from is here. `stage` counts the starts of all
+ * ranks together, `task` those of this rank alone; a newer pair takes the seat from an older one.
+ * *communicator is set as with rejoin_join_launched().
  *
- * Returns REJOIN_OVER when there is nothing left to do; REJOIN_FENCED when the seat belongs to a newer task,
- * REJOIN_MEMBERS_MISSING, REJOIN_TRACKER_UNREACHABLE, REJOIN_TIMED_OUT, REJOIN_INCOMPATIBLE (other terms), or the job's own error.
- * The rank has no seat then.
+ * Returns REJOIN_OVER when there is nothing left to do; REJOIN_FENCED when the seat belongs to a
+ * newer task, REJOIN_MEMBERS_MISSING, REJOIN_TRACKER_UNREACHABLE, REJOIN_TIMED_OUT,
+ * REJOIN_INCOMPATIBLE (other terms), or the job's own error. The rank has no seat then.
  */
 rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage, uint32_t task, const char *terms,
                           const rejoin_limits *limits, rejoin_communicator **communicator);
 
 /*
- * Takes part again after a call returned REJOIN_ROLLED_BACK: in the same process, as the rank's next incarnation. Then
- * rejoin_load() says what it starts from. The process keeps what it holds for the others; one that ends instead is as right and is
- * started again, but what it held is gone with it. Neither counts as a death. What was loaded or gathered with the handle is freed.
+ * Takes part again after a call returned REJOIN_ROLLED_BACK: in the same process, as the rank's
+ * next incarnation. Then rejoin_load() says what it starts from. The process keeps what it holds
+ * for the others; one that ends instead is as right and is started again, but what it held is gone
+ * with it. Neither counts as a death. What was loaded or gathered with the handle is freed.
  *
- * Returns REJOIN_BAD_STATE when no call has returned REJOIN_ROLLED_BACK: the handle stays as it is. Else as rejoin_join(); after
- * a failure this process should end.
+ * Returns REJOIN_BAD_STATE when no call has returned REJOIN_ROLLED_BACK: the handle stays as it is.
+ * Else as rejoin_join(); after a failure this process should end.
  */
 rejoin_status rejoin_join_again(rejoin_communicator *communicator);
 
@@ -270,28 +293,32 @@ uint32_t rejoin_rank(const rejoin_communicator *communicator);
 uint32_t rejoin_world(const rejoin_communicator *communicator);
 uint32_t rejoin_incarnation(const rejoin_communicator *communicator);
 
-/* The version that this rank is in, as of its last call that is over: how many checkpoints the job has taken. Any thread may ask. */
+/*
+ * The version that this rank is in, as of its last call that is over: how many checkpoints the job
+ * has taken. Any thread may ask.
+ */
 uint32_t rejoin_version(const rejoin_communicator *communicator);
 
 /*
- * Frees it. Before rejoin_finish() this gives the rank's seat back, for its next incarnation. NULL is allowed; closing a handle
- * twice is as bad as freeing memory twice.
+ * Frees it. Before rejoin_finish() this gives the rank's seat back, for its next incarnation. NULL
+ * is allowed; closing a handle twice is as bad as freeing memory twice.
  */
 void rejoin_close(rejoin_communicator *communicator);
 
 /*
- * The rank's program has failed: gives its seat back with this reason, as `status` and text. Where the status will repeat (see
- * above; REJOIN_TRAINING_FAILED does), the job ends with it at all ranks; otherwise the rank may be started again. The handle
- * is only to be closed after it.
+ * The rank's program has failed: gives its seat back with this reason, as `status` and text. Where
+ * the status will repeat (see above; REJOIN_TRAINING_FAILED does), the job ends with it at all
+ * ranks; otherwise the rank may be started again. The handle is only to be closed after it.
  */
 rejoin_status rejoin_abandon(rejoin_communicator *communicator, rejoin_status status, const char *reason);
 
 /* ---------------------------------------------------------------- collectives */
 
 /*
- * What all of them return: REJOIN_OK; REJOIN_BAD_ARGUMENT for what can't work; REJOIN_MISMATCH when ranks make different calls
- * (the text names both calls and their sites); REJOIN_TIMED_OUT after the limit of a call; REJOIN_FENCED when this incarnation was
- * declared lost; REJOIN_BAD_STATE for one before rejoin_load() that isn't a boot collective, and for a boot collective behind a
+ * What all of them return: REJOIN_OK; REJOIN_BAD_ARGUMENT for what can't work; REJOIN_MISMATCH when
+ * ranks make different calls (the text names both calls and their sites); REJOIN_TIMED_OUT after
+ * the limit of a call; REJOIN_FENCED when this incarnation was declared lost; REJOIN_BAD_STATE for
+ * one before rejoin_load() that isn't a boot collective, and for a boot collective behind a
  * checkpoint; or the job's own error. All ranks have to make the same calls in the same order.
  */
 
@@ -300,14 +327,18 @@ rejoin_status rejoin_allreduce(rejoin_communicator *communicator, void *buffer, 
                                rejoin_reduction reduction, const char *site, const rejoin_options *options);
 
 /*
- * Rank k gets the k-th part of the reduction of all ranks' `count` elements; rejoin_part() says which that is, and so how many
- * elements `output` takes. If `input` and `output` overlap, the input is copied first.
+ * Rank k gets the k-th part of the reduction of all ranks' `count` elements; rejoin_part() says
+ * which that is, and so how many elements `output` takes. If `input` and `output` overlap, the
+ * input is copied first.
  */
 rejoin_status rejoin_reduce_scatter(rejoin_communicator *communicator, const void *input, size_t count, void *output,
-                                    size_t output_count, rejoin_element element, rejoin_reduction reduction, const char *site,
-                                    const rejoin_options *options);
+                                    size_t output_count, rejoin_element element, rejoin_reduction reduction,
+                                    const char *site, const rejoin_options *options);
 
-/* The part of `count` elements that is a rank's in a world of so many ranks, in that order: where it begins, how long it is. */
+/*
+ * The part of `count` elements that is a rank's in a world of so many ranks, in that order: where it
+ * begins, how long it is.
+ */
 rejoin_status rejoin_part(uint32_t rank, uint32_t world, size_t count, int32_t order, size_t *first, size_t *length);
 
 /* All ranks get the root's elements. */
@@ -315,53 +346,60 @@ rejoin_status rejoin_broadcast(rejoin_communicator *communicator, void *buffer, 
                                uint32_t root, const char *site, const rejoin_options *options);
 
 /*
- * All ranks get what each has, in rank order: `count` elements from each, world * count in `output`. If the two overlap, the
- * input is copied first.
+ * All ranks get what each has, in rank order: `count` elements from each, world * count in
+ * `output`. If the two overlap, the input is copied first.
  */
 rejoin_status rejoin_allgather(rejoin_communicator *communicator, const void *input, size_t count, void *output,
                                rejoin_element element, const char *site, const rejoin_options *options);
 
 /*
- * The same where each rank may have another number of elements. It is two collectives, of which the first gathers the lengths: it
- * takes two places in the version, for kill rules and `rejoin run --calls`. *output is all elements in rank order, and (*counts)[k] how many
- * of them are rank k's; both belong to the handle and are there until the next call of this function with it, or its close.
+ * The same where each rank may have another number of elements. It is two collectives, of which the
+ * first gathers the lengths: it takes two places in the version, for kill rules and
+ * `rejoin run --calls`. *output is all elements in rank order, and (*counts)[k] how many of them
+ * are rank k's; both belong to the handle and are there until the next call of this function with
+ * it, or its close.
  */
-rejoin_status rejoin_allgather_v(rejoin_communicator *communicator, const void *input, size_t count, rejoin_element element,
-                                 const void **output, const size_t **counts, const char *site,
+rejoin_status rejoin_allgather_v(rejoin_communicator *communicator, const void *input, size_t count,
+                                 rejoin_element element, const void **output, const size_t **counts, const char *site,
                                  const rejoin_options *options);
 
 /*
- * The caller's own reduction of `count` elements, without alignment: puts accumulator o other into the accumulator, element by
- * element, and returns 0; anything else fails the call with REJOIN_TRAINING_FAILED, which ends the job. It is called from left to
- * right in the order of the ranks, for each element at one rank only, and has to give the same bytes whenever it is given the same:
- * then it need be neither commutative nor associative.
+ * The caller's own reduction of `count` elements, without alignment: puts accumulator o other into
+ * the accumulator, element by element, and returns 0; anything else fails the call with
+ * REJOIN_TRAINING_FAILED, which ends the job. It is called from left to right in the order of the
+ * ranks, for each element at one rank only, and has to give the same bytes whenever it is given the
+ * same: then it need be neither commutative nor associative.
  */
 typedef int32_t (*rejoin_fold)(void *user, void *accumulator, const void *other, size_t count);
 
 /*
- * An allreduce of elements of `element_bytes` bytes (1 to 1 GiB) with it. `name` says which function it is, at all ranks the same.
- * It takes a prepare function as rejoin_allreduce() does. (Objects of up to `element_bytes` bytes, each padded to that length, are
- * Rabit's SerializeReducer.)
+ * An allreduce of elements of `element_bytes` bytes (1 to 1 GiB) with it. `name` says which
+ * function it is, at all ranks the same. It takes a prepare function as rejoin_allreduce() does.
+ * (Objects of up to `element_bytes` bytes, each padded to that length, are Rabit's
+ * SerializeReducer.)
  */
-rejoin_status rejoin_allreduce_custom(rejoin_communicator *communicator, void *buffer, size_t count, size_t element_bytes,
+rejoin_status rejoin_allreduce_custom(rejoin_communicator *communicator, void *buffer, size_t count,
+                                      size_t element_bytes,
                                       const char *name, rejoin_fold fold, void *user, const char *site,
                                       const rejoin_options *options);
 
 /* A reduce-scatter with it. */
-rejoin_status rejoin_reduce_scatter_custom(rejoin_communicator *communicator, const void *input, size_t count, void *output,
-                                           size_t output_count, size_t element_bytes, const char *name, rejoin_fold fold,
+rejoin_status rejoin_reduce_scatter_custom(rejoin_communicator *communicator, const void *input, size_t count,
+                                           void *output, size_t output_count, size_t element_bytes,
+                                           const char *name, rejoin_fold fold,
                                            void *user, const char *site, const rejoin_options *options);
 
 /*
- * The same for an object of any length up to a limit: the accumulator has room for `limit` bytes, of which *bytes are the object;
- * the function replaces them and sets *bytes.
+ * The same for an object of any length up to a limit: the accumulator has room for `limit` bytes,
+ * of which *bytes are the object; the function replaces them and sets *bytes.
  */
 typedef int32_t (*rejoin_fold_object)(void *user, void *accumulator, size_t *bytes, size_t limit, const void *other,
                                       size_t other_bytes);
 
 /*
- * The object of every rank becomes the fold of all ranks' objects. `object` has room for `limit` bytes, the same limit at all
- * ranks; *bytes is its length, before and after. A whole limit's length is sent whatever the object's length is.
+ * The object of every rank becomes the fold of all ranks' objects. `object` has room for `limit`
+ * bytes, the same limit at all ranks; *bytes is its length, before and after. A whole limit's
+ * length is sent whatever the object's length is.
  */
 rejoin_status rejoin_allreduce_object(rejoin_communicator *communicator, void *object, size_t *bytes, size_t limit,
                                       const char *name, rejoin_fold_object fold, void *user, const char *site,
@@ -373,56 +411,64 @@ rejoin_status rejoin_barrier(rejoin_communicator *communicator, const char *site
 /* ---------------------------------------------------------------- checkpoints */
 
 /*
- * What this incarnation starts from: the version, and the model that was handed to the checkpoint of that version (NULL and 0
- * bytes at version 0). The bytes belong to the handle and are there until it is closed.
+ * What this incarnation starts from: the version, and the model that was handed to the checkpoint
+ * of that version (NULL and 0 bytes at version 0). The bytes belong to the handle and are there
+ * until it is closed.
  *
- * Every program calls it, before its first checkpoint (after one it is REJOIN_BAD_STATE) and before the first collective that isn't
- * a boot one: such a one is refused with REJOIN_BAD_STATE, which ends the job, in the first incarnation too. A rank that comes back
- * after a checkpoint would make it again, and the others would take it for a call of their version.
+ * Every program calls it, before its first checkpoint (after one it is REJOIN_BAD_STATE) and before
+ * the first collective that isn't a boot one: such a one is refused with REJOIN_BAD_STATE, which
+ * ends the job, in the first incarnation too. A rank that comes back after a checkpoint would make
+ * it again, and the others would take it for a call of their version.
  */
 rejoin_status rejoin_load(rejoin_communicator *communicator, uint32_t *version, const void **model, size_t *bytes);
 
 /*
- * The model that only this rank had at that version (see rejoin_checkpoint_with_own); NULL and 0 bytes where none was taken. It
- * belongs to the handle, too.
+ * The model that only this rank had at that version (see rejoin_checkpoint_with_own); NULL and 0
+ * bytes where none was taken. It belongs to the handle, too.
  */
 rejoin_status rejoin_load_own(rejoin_communicator *communicator, const void **own, size_t *bytes);
 
 /*
- * Ends the version and begins the next one with this model, which has to be the same at all ranks. It is copied into this
- * process's memory, for whoever comes back. Also returns REJOIN_MISMATCH when this incarnation has made fewer collectives of the
- * version than were made before, or another rank of this process has another model.
+ * Ends the version and begins the next one with this model, which has to be the same at all ranks.
+ * It is copied into this process's memory, for whoever comes back. Also returns REJOIN_MISMATCH
+ * when this incarnation has made fewer collectives of the version than were made before, or another
+ * rank of this process has another model.
  */
 rejoin_status rejoin_checkpoint(rejoin_communicator *communicator, const void *model, size_t bytes, const char *site);
 
 /*
- * The same with a model that only this rank has, beside the one that all have. It is held by two other processes (by
- * rejoin_config.own_copies, or `rejoin run --own-copies`), on other hosts where there are any, before this returns: so it survives
- * this process. All ranks have to call this, or none.
+ * The same with a model that only this rank has, beside the one that all have. It is held by two
+ * other processes (by rejoin_config.own_copies, or `rejoin run --own-copies`), on other hosts where
+ * there are any, before this returns: so it survives this process. All ranks have to call this, or
+ * none.
  */
-rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, const void *model, size_t bytes, const void *own,
-                                         size_t own_bytes, const char *site);
+rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, const void *model, size_t bytes,
+                                         const void *own, size_t own_bytes, const char *site);
 
 /*
- * As rejoin_checkpoint() without the bytes, which are made when somebody needs them: a rank that comes back, or a durable checkpoint. The supplier
- * hands them to rejoin_supply(), which copies them, and returns 0. `user` is an immutable snapshot of the model: whenever it is
- * asked, until it is released (about two versions later), the supplier gives the same bytes, the same at all ranks. A pointer to
- * the model that the program goes on with is none: copy it. The supplier of an incarnation's first lazy checkpoint is asked in this
- * call and in the next checkpoint, which fails with REJOIN_MISMATCH if it gives something else by then. Supplier and release are
- * called by this thread and by threads of the library, one at a time; both must return, and must not use the handle. `release` may
- * be NULL; else it is called once, also when this call fails (but not when the handle or the supplier is NULL).
+ * As rejoin_checkpoint() without the bytes, which are made when somebody needs them: a rank that
+ * comes back, or a durable checkpoint. The supplier hands them to rejoin_supply(), which copies
+ * them, and returns 0. `user` is an immutable snapshot of the model: whenever it is asked, until it
+ * is released (about two versions later), the supplier gives the same bytes, the same at all ranks.
+ * A pointer to the model that the program goes on with is none: copy it. The supplier of an
+ * incarnation's first lazy checkpoint is asked in this call and in the next checkpoint, which fails
+ * with REJOIN_MISMATCH if it gives something else by then. Supplier and release are called by this
+ * thread and by threads of the library, one at a time; both must return, and must not use the
+ * handle. `release` may be NULL; else it is called once, also when this call fails (but not when
+ * the handle or the supplier is NULL).
  */
 typedef struct rejoin_bytes rejoin_bytes;
 typedef int32_t (*rejoin_supplier)(void *user, rejoin_bytes *into);
 typedef void (*rejoin_release)(void *user);
 
 void rejoin_supply(rejoin_bytes *into, const void *data, size_t bytes);
-rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_supplier supplier, rejoin_release release,
-                                     void *user, const char *site);
+rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_supplier supplier,
+                                     rejoin_release release, void *user, const char *site);
 
 /*
- * The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the job's
- * result, if somebody at the driver asks for it (`rejoin run` doesn't). Whatever is returned, the handle is only to be closed after it.
+ * The end: reports this model, which has to be the same at all ranks, and waits until all have.
+ * Rank 0's bytes become the job's result, if somebody at the driver asks for it (`rejoin run`
+ * doesn't). Whatever is returned, the handle is only to be closed after it.
  */
 rejoin_status rejoin_finish(rejoin_communicator *communicator, const void *model, size_t bytes);
 

@@ -158,7 +158,8 @@ pub(crate) fn overlap(one: *const c_void, length: usize, other: *const c_void, o
 /// A struct whose first field is its size, so that later headers may add to its end.
 ///
 /// # Safety
-/// It is `repr(C)`, any of its fields may be all zeros, which is its default, and `FIELDS` are all of them in their order.
+/// It is `repr(C)`, any of its fields may be all zeros, which is its default, and `FIELDS` are all
+/// of them in their order.
 unsafe trait Sized_: Copy {
     const NAME: &'static str;
     /// Where each begins, and its bytes.
@@ -170,7 +171,8 @@ macro_rules! sized {
         // SAFETY: the fields are numbers and pointers, and NULL and 0 are the defaults in the header.
         unsafe impl Sized_ for $type {
             const NAME: &'static str = $name;
-            const FIELDS: &'static [(usize, usize)] = &[$((offset_of!($type, $field), bytes_of(|it: &$type| it.$field))),*];
+            const FIELDS: &'static [(usize, usize)] =
+                &[$((offset_of!($type, $field), bytes_of(|it: &$type| it.$field))),*];
         }
     };
 }
@@ -183,15 +185,15 @@ sized!(RejoinOptions, "rejoin_options": size, order, boot, boot_name, prepare, p
 sized!(RejoinLimits, "rejoin_limits": size, join_millis, call_millis, finish_millis);
 sized!(
     RejoinConfig, "rejoin_config":
-    size, job, secret, tracker, listen, ports, host, executor, encrypt, tracker_timeout_millis, log_memory, log_disk, spill,
-    durable, durable_every, own_copies,
+    size, job, secret, tracker, listen, ports, host, executor, encrypt, tracker_timeout_millis, log_memory, log_disk,
+    spill, durable, durable_every, own_copies,
 );
 
 /// Whatever says that it is so much longer than today's is no struct of a later header.
 const MOST_SURPLUS: usize = 4096;
 
-/// A struct by pointer, of this header or of another one. What a shorter one lacks is the default; what a longer one has besides
-/// has to be all zeros, as this library knows nothing of it.
+/// A struct by pointer, of this header or of another one. What a shorter one lacks is the default;
+/// what a longer one has besides has to be all zeros, as this library knows nothing of it.
 ///
 /// # Safety
 /// It is NULL, or points to as many bytes as it says.
@@ -205,7 +207,8 @@ unsafe fn sized<T: Sized_>(pointer: *const T) -> Result<Option<T>, Error> {
     let is_cut = T::FIELDS.iter().any(|(begins, bytes)| *begins < seen && seen < begins + bytes);
     if seen < size_of::<usize>() || is_cut || seen > known + MOST_SURPLUS {
         return Err(bad(format!(
-            "{what} says that its size is {seen}; this library's is {known}, and no other one's is {seen}. Begin with {}_INIT",
+            "{what} says that its size is {seen}; this library's is {known}, and no other one's is {seen}. Begin with \
+             {}_INIT",
             what.to_uppercase()
         )));
     }
@@ -219,9 +222,9 @@ unsafe fn sized<T: Sized_>(pointer: *const T) -> Result<Option<T>, Error> {
     match surplus.iter().position(|byte| *byte != 0) {
         None => Ok(Some(whole)),
         Some(at) => Err(bad(format!(
-            "{what} has {seen} bytes, of which this library knows the first {known}, and byte {} is set: the program asks for \
-             something that this library ({}) hasn't. Leave that field at its default, or use the library that came with \
-             the program's rejoin.h",
+            "{what} has {seen} bytes, of which this library knows the first {known}, and byte {} is set: the program \
+             asks for something that this library ({}) hasn't. Leave that field at its default, or use the library \
+             that came with the program's rejoin.h",
             known + at,
             env!("CARGO_PKG_VERSION"),
         ))),

@@ -3,6 +3,7 @@
 use crate::arguments::{bad, bytes, bytes_mut, options, overlap, size, Chosen, RejoinOptions};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
+use rejoin_agent::collective::{Folding, Input, Prepare};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
 use std::ffi::{c_char, c_void};
@@ -31,40 +32,82 @@ impl Chosen {
     }
 }
 
-/// The input, or a copy where the output is written over it.
+/// The caller's input, there or prepared, beside an output of its own. The input is copied where
+/// the output is written over it: one that is prepared must not be.
 ///
 /// # Safety
-/// As `bytes`.
-pub(crate) unsafe fn input(
-    data: *const c_void,
-    length: usize,
-    output: *const c_void,
-    output_length: usize,
-    copy: &mut Vec<u8>,
-) -> Result<&[u8], Error> {
-    // SAFETY: as this function's.
-    let data_bytes = unsafe { bytes("input", data, length) }?;
-    if !overlap(data, length, output, output_length) {
-        return Ok(data_bytes);
-    }
-    copy.try_reserve_exact(length).map_err(|_| {
-        bad(format!("input and output overlap, and there is no memory for a copy of the input's {length} bytes; keep them apart"))
-    })?;
-    copy.extend_from_slice(data_bytes);
-    Ok(copy)
-}
-
-pub(crate) fn apart(
+/// As `bytes` and `bytes_mut`.
+pub(crate) unsafe fn beside<'a>(
     operation: &str,
-    one: *const c_void,
-    length: usize,
-    other: *const c_void,
-    other_length: usize,
-) -> Result<(), Error> {
-    if overlap(one, length, other, other_length) {
+    (data, length): (*const c_void, usize),
+    (output, output_length): (*mut c_void, usize),
+    prepare: Option<&'a mut Prepare<'a>>,
+    copy: &'a mut Vec<u8>,
+) -> Result<(Input<'a>, &'a mut [u8]), Error> {
+    let overlaps = overlap(data, length, output, output_length);
+    if overlaps && prepare.is_some() {
         return Err(bad(format!("input and output of {operation} with a prepare function must not overlap")));
     }
+    // SAFETY: as this function's, here and below.
+    let there = || unsafe { bytes("input", data, length) };
+    let input = match prepare {
+        // SAFETY: see above.
+        Some(_) => Input::of(unsafe { bytes_mut("input", data.cast_mut(), length) }?, prepare),
+        None if !overlaps => Input::Ready(there()?),
+        None => {
+            copy.try_reserve_exact(length).map_err(|_| {
+                bad(format!(
+                    "input and output overlap, and there is no memory for a copy of the input's {length} \
+                             bytes; keep them apart"
+                ))
+            })?;
+            copy.extend_from_slice(there()?);
+            Input::Ready(copy)
+        }
+    };
+    // SAFETY: see above.
+    Ok((input, unsafe { bytes_mut("output", output, output_length) }?))
+}
+
+/// An allreduce in place.
+///
+/// # Safety
+/// As `options` and `bytes_mut`.
+pub(crate) unsafe fn allreduce(
+    rank: &mut crate::handle::Rank,
+    (buffer, count): (*mut c_void, usize),
+    element_bytes: usize,
+    folding: &Folding<'_>,
+    chosen: &Chosen,
+) -> Result<(), Error> {
+    // SAFETY: as this function's.
+    let buffer = unsafe { bytes_mut("buffer", buffer, size("buffer", count, element_bytes)?) }?;
+    let mut prepare = chosen.prepare();
+    let input = Input::of(buffer, prepare.as_mut().map(|prepare| prepare as _));
+    let result = rank.live()?.allreduce_bytes(input, folding, &chosen.options)?;
+    buffer.copy_from_slice(&result);
     Ok(())
+}
+
+/// A reduce-scatter of so many elements.
+///
+/// # Safety
+/// As `options` and [`beside`].
+pub(crate) unsafe fn reduce_scatter(
+    rank: &mut crate::handle::Rank,
+    (data, count): (*const c_void, usize),
+    (output, output_count): (*mut c_void, usize),
+    element_bytes: usize,
+    folding: &Folding<'_>,
+    chosen: &Chosen,
+) -> Result<(), Error> {
+    let input = (data, size("input", count, element_bytes)?);
+    let output = (output, size("output", output_count, element_bytes)?);
+    let (live, mut prepare, mut copy) = (rank.live()?, chosen.prepare(), Vec::new());
+    let prepare = prepare.as_mut().map(|prepare| prepare as _);
+    // SAFETY: as this function's.
+    let (input, output) = unsafe { beside("reduce_scatter", input, output, prepare, &mut copy) }?;
+    live.reduce_scatter_bytes(input, output, folding, &chosen.options)
 }
 
 /// See the header.
@@ -82,13 +125,7 @@ pub unsafe extern "C" fn rejoin_allreduce(
     let call = |rank: &mut crate::handle::Rank| unsafe {
         let (element, reduction) = (numbers::element(element)?, numbers::reduction(reduction)?);
         let chosen = options(site, given)?;
-        let buffer = bytes_mut("buffer", buffer, size("buffer", count, element.size())?)?;
-        match chosen.prepare() {
-            None => rank.live()?.allreduce_bytes(buffer, element, reduction, &chosen.options),
-            Some(mut prepare) => {
-                rank.live()?.allreduce_bytes_prepared(buffer, element, reduction, &chosen.options, &mut prepare)
-            }
-        }
+        allreduce(rank, (buffer, count), element.size(), &Folding::known(element, reduction)?, &chosen)
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }
@@ -112,23 +149,8 @@ pub unsafe extern "C" fn rejoin_reduce_scatter(
     let call = |rank: &mut crate::handle::Rank| unsafe {
         let (element, reduction) = (numbers::element(element)?, numbers::reduction(reduction)?);
         let chosen = options(site, given)?;
-        let length = size("input", count, element.size())?;
-        let output_length = size("output", output_count, element.size())?;
-        let live = rank.live()?;
-        match chosen.prepare() {
-            None => {
-                let mut copy = Vec::new();
-                let input = input(data, length, output, output_length, &mut copy)?;
-                let output = bytes_mut("output", output, output_length)?;
-                live.reduce_scatter_bytes(input, output, element, reduction, &chosen.options)
-            }
-            Some(mut prepare) => {
-                apart("reduce_scatter", data, length, output, output_length)?;
-                let input = bytes_mut("input", data.cast_mut(), length)?;
-                let output = bytes_mut("output", output, output_length)?;
-                live.reduce_scatter_bytes_prepared(input, output, element, reduction, &chosen.options, &mut prepare)
-            }
-        }
+        let (input, output, folding) = ((data, count), (output, output_count), Folding::known(element, reduction)?);
+        reduce_scatter(rank, input, output, element.size(), &folding, &chosen)
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }
@@ -148,7 +170,7 @@ pub unsafe extern "C" fn rejoin_part(
     if rank >= world || first.is_null() || length.is_null() {
         return numbers::status(Code::BadArgument);
     }
-    let part = order.segment(rank as usize, count, world as usize);
+    let part = order.chunk(rank as usize, count, world as usize);
     // SAFETY: they point to room for a number each.
     unsafe {
         first.write(part.start);
@@ -173,12 +195,12 @@ pub unsafe extern "C" fn rejoin_broadcast(
         let element = numbers::element(element)?;
         let chosen = options(site, given)?;
         let buffer = bytes_mut("buffer", buffer, size("buffer", count, element.size())?)?;
-        match chosen.prepare() {
-            None => rank.live()?.broadcast_bytes(buffer, element, Rank(root), &chosen.options),
-            Some(mut prepare) => {
-                rank.live()?.broadcast_bytes_prepared(buffer, element, Rank(root), &chosen.options, &mut prepare)
-            }
+        let mut prepare = chosen.prepare();
+        let input = Input::of(buffer, prepare.as_mut().map(|prepare| prepare as _));
+        if let Some(result) = rank.live()?.broadcast_bytes(input, element, Rank(root), &chosen.options)? {
+            buffer.copy_from_slice(&result);
         }
+        Ok(())
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }
@@ -202,19 +224,10 @@ pub unsafe extern "C" fn rejoin_allgather(
         let live = rank.live()?;
         let length = size("input", count, element.size())?;
         let output_length = size("output", length, live.world() as usize)?;
-        match chosen.prepare() {
-            None => {
-                let mut copy = Vec::new();
-                let input = input(data, length, output, output_length, &mut copy)?;
-                live.allgather_bytes(input, bytes_mut("output", output, output_length)?, element, &chosen.options)
-            }
-            Some(mut prepare) => {
-                apart("allgather", data, length, output, output_length)?;
-                let input = bytes_mut("input", data.cast_mut(), length)?;
-                let output = bytes_mut("output", output, output_length)?;
-                live.allgather_bytes_prepared(input, output, element, &chosen.options, &mut prepare)
-            }
-        }
+        let (mut prepare, mut copy) = (chosen.prepare(), Vec::new());
+        let prepare = prepare.as_mut().map(|prepare| prepare as _);
+        let (input, output) = beside("allgather", (data, length), (output, output_length), prepare, &mut copy)?;
+        live.allgather_bytes(input, output, element, &chosen.options)
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }

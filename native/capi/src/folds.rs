@@ -1,7 +1,7 @@
 //! Reductions by the caller's own functions.
 
-use crate::arguments::{bad, bytes, bytes_mut, options, overlap, size, text, RejoinOptions};
-use crate::calls::{apart, input};
+use crate::arguments::{bad, bytes, bytes_mut, options, overlap, text, RejoinOptions};
+use crate::calls::{allreduce, reduce_scatter};
 use crate::handle::{with, Rank, RejoinCommunicator};
 use rejoin_agent::collective::Folding;
 use rejoin_agent::collectives::FoldError;
@@ -79,13 +79,7 @@ pub unsafe extern "C" fn rejoin_allreduce_custom(
     let call = |rank: &mut Rank| unsafe {
         let folding = own(name, element_bytes, fold, user)?;
         let chosen = options(site, given)?;
-        let buffer = bytes_mut("buffer", buffer, size("buffer", count, element_bytes)?)?;
-        match chosen.prepare() {
-            None => rank.live()?.allreduce_folding(buffer, &folding, &chosen.options),
-            Some(mut prepare) => {
-                rank.live()?.allreduce_folding_prepared(buffer, &folding, &chosen.options, &mut prepare)
-            }
-        }
+        allreduce(rank, (buffer, count), element_bytes, &folding, &chosen)
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }
@@ -111,23 +105,7 @@ pub unsafe extern "C" fn rejoin_reduce_scatter_custom(
     let call = |rank: &mut Rank| unsafe {
         let folding = own(name, element_bytes, fold, user)?;
         let chosen = options(site, given)?;
-        let length = size("input", count, element_bytes)?;
-        let output_length = size("output", output_count, element_bytes)?;
-        let live = rank.live()?;
-        match chosen.prepare() {
-            None => {
-                let mut copy = Vec::new();
-                let input = input(data, length, output, output_length, &mut copy)?;
-                let output = bytes_mut("output", output, output_length)?;
-                live.reduce_scatter_folding(input, output, &folding, &chosen.options)
-            }
-            Some(mut prepare) => {
-                apart("reduce_scatter", data, length, output, output_length)?;
-                let input = bytes_mut("input", data.cast_mut(), length)?;
-                let output = bytes_mut("output", output, output_length)?;
-                live.reduce_scatter_folding_prepared(input, output, &folding, &chosen.options, &mut prepare)
-            }
-        }
+        reduce_scatter(rank, (data, count), (output, output_count), element_bytes, &folding, &chosen)
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }

@@ -23,7 +23,8 @@ impl<T> Guarded<T> {
         Guarded { inside: Mutex::new((inside, CString::default())) }
     }
 
-    /// One call: its result as a status, with the text kept. After a panic `ruined` makes of the inside what is left of it.
+    /// One call: its result as a status, with the text kept. After a panic `ruined` makes of the
+    /// inside what is left of it.
     fn call(&self, work: impl FnOnce(&mut T) -> Result<i32, Error>, ruined: impl FnOnce(&mut T, &Error)) -> i32 {
         let Some(mut inside) = self.inside.try_lock() else { return status(Code::BadState) };
         let (inside, text) = &mut *inside;

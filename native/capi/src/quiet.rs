@@ -1,4 +1,5 @@
-//! Nothing is printed that nobody asked for: the log is off until it is turned on, and a panic's text goes into the handle.
+//! Nothing is printed that nobody asked for: the log is off until it is turned on, and a panic's
+//! text goes into the handle.
 
 use std::cell::{Cell, RefCell};
 use std::panic::PanicHookInfo;
@@ -13,8 +14,9 @@ thread_local! {
 
 static PREPARED: Once = Once::new();
 
-/// Before the first call: the log is off, unless the environment asks for it, and panics are kept for the handle. As a C
-/// library, this one has its own hook; linked into a Rust program, it leaves that program's panics to its hook.
+/// Before the first call: the log is off, unless the environment asks for it, and panics are kept
+/// for the handle. As a C library, this one has its own hook; linked into a Rust program, it leaves
+/// that program's panics to its hook.
 pub(crate) fn prepare() {
     PREPARED.call_once(|| {
         let asked = std::env::var(rejoin_agent::launched::LOG);

@@ -53,7 +53,8 @@ fn every_function_of_the_header_is_exported_and_every_exported_one_is_there() {
     assert_eq!(declared, exported);
 }
 
-/// Compiles C from standard input with all warnings as errors, and gives what the program prints (nothing without `run`).
+/// Compiles C from standard input with all warnings as errors, and gives what the program prints
+/// (nothing without `run`).
 fn compile(compiler: &str, language: &[&str], source: &str, run: bool) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let program = folder.path().join("program");

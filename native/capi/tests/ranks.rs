@@ -266,7 +266,7 @@ fn functions_of_the_callers_own_fold_from_left_to_right() {
 
 #[test]
 fn an_object_that_outgrows_its_limit_ends_the_job_with_the_functions_name() {
-    let told = Job::new(2).all(|rank| {
+    let reported = Job::new(2).all(|rank| {
         let (mut object, mut bytes) = ([1u8; 4], 4);
         let (data, name) = (object.as_mut_ptr().cast(), c"concatenate".as_ptr());
         let fold = Some(concatenate as RejoinFoldObject);
@@ -275,7 +275,7 @@ fn an_object_that_outgrows_its_limit_ends_the_job_with_the_functions_name() {
             unsafe { rejoin_allreduce_object(rank.0, data, &mut bytes, 4, name, fold, null_mut(), null(), null()) };
         (status, rank.message())
     });
-    for (status, said) in told {
+    for (status, said) in reported {
         assert_eq!(status, TRAINING_FAILED, "{said}");
         assert!(said.contains("`concatenate` returned 9"), "{said}");
     }
@@ -463,7 +463,7 @@ fn what_cannot_be_is_refused_with_a_text_and_the_handle_stays_usable() {
 
 #[test]
 fn different_calls_are_named_with_their_sites_at_every_rank() {
-    let told = Job::new(2).all(|rank| {
+    let reported = Job::new(2).all(|rank| {
         let mut values = [0.0; 4];
         let mine = if rank.number() == 0 { &mut values[..3] } else { &mut values[..] };
         let site = if rank.number() == 0 { c"one.c:10" } else { c"two.c:20" };
@@ -473,7 +473,7 @@ fn different_calls_are_named_with_their_sites_at_every_rank() {
         assert!(rank.message().contains("of no more use"), "{}", rank.message());
         (status, said)
     });
-    for (status, said) in told {
+    for (status, said) in reported {
         assert_eq!(status, MISMATCH);
         for word in ["allreduce(3 f64, sum)", "one.c:10", "allreduce(4 f64, sum)", "two.c:20"] {
             assert!(said.contains(word), "{word} was expected in {said}");
@@ -483,7 +483,7 @@ fn different_calls_are_named_with_their_sites_at_every_rank() {
 
 #[test]
 fn a_prepare_function_that_fails_ends_the_job_at_every_rank() {
-    let told = Job::new(2).all(|rank| {
+    let reported = Job::new(2).all(|rank| {
         let mut options = no_options();
         // Both are there before the job ends; the other one may hear of that in its first call already.
         // SAFETY: NULL is allowed.
@@ -498,7 +498,7 @@ fn a_prepare_function_that_fails_ends_the_job_at_every_rank() {
         let status = unsafe { rejoin_allreduce(rank.0, data, 4, F64, SUM, c"here.c:1".as_ptr(), &options) };
         (status, rank.message())
     });
-    for (status, said) in told {
+    for (status, said) in reported {
         assert_eq!(status, TRAINING_FAILED, "{said}");
         assert!(said.contains("the prepare function of a buffer of 32 bytes returned 7"), "{said}");
     }
@@ -506,7 +506,7 @@ fn a_prepare_function_that_fails_ends_the_job_at_every_rank() {
 
 #[test]
 fn a_rank_that_is_abandoned_for_good_ends_the_job_with_its_reason() {
-    let told = Job::new(2).all(|rank| {
+    let reported = Job::new(2).all(|rank| {
         // SAFETY: NULL is allowed.
         let met = unsafe { rejoin_barrier(rank.0, null(), null()) };
         if met != 0 {
@@ -520,9 +520,9 @@ fn a_rank_that_is_abandoned_for_good_ends_the_job_with_its_reason() {
         let status = unsafe { rejoin_barrier(rank.0, null(), null()) };
         (status, rank.message())
     });
-    assert_eq!(told[0].0, TRAINING_FAILED, "{}", told[0].1);
-    assert!(told[0].1.contains("the data are upside down"), "{}", told[0].1);
-    assert_eq!(told[1], (BAD_STATE, "this communicator was abandoned".into()));
+    assert_eq!(reported[0].0, TRAINING_FAILED, "{}", reported[0].1);
+    assert!(reported[0].1.contains("the data are upside down"), "{}", reported[0].1);
+    assert_eq!(reported[1], (BAD_STATE, "this communicator was abandoned".into()));
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The program of the scenario tests: collectives of every kind, each result checked for its value on each rank.
 //!
-//! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one allreduce alone,
-//! `lazy` for checkpoints whose bytes are made when somebody needs them, `own` for a model of each rank's own beside the common one,
-//! `empty` for a common one without bytes, `again` for ranks that join again in the same process when they are sent back. Before the first checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots (calls 1 to 8), sum (call 9),
-//! allgather (call 10), and a checkpoint of the sum.
+//! Arguments: iterations (default 3), floats (default 10,000), then `big` for iterations of one
+//! allreduce alone, `lazy` for checkpoints whose bytes are made when somebody needs them, `own` for
+//! a model of each rank's own beside the common one, `empty` for a common one without bytes,
+//! `again` for ranks that join again in the same process when they are sent back. Before the first
+//! checkpoint a boot collective; an iteration is max (call 0), 8 broadcasts from different roots
+//! (calls 1 to 8), sum (call 9), allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
 
-use rejoin_agent::collective::{Boot, Communicator, Limits, Options};
+use rejoin_agent::collective::{Boot, Communicator, Folding, Input, Limits, Options};
 use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -135,7 +137,9 @@ impl Scenario {
         let (rank, world) = (ranks.rank().0, ranks.world());
         let mut boot = input(rank, 0, BOOT, 100);
         let options = Options { boot: Boot::BySite, ..Options::default() };
-        ranks.allreduce_bytes(bytemuck::cast_slice_mut(&mut boot), Element::F32, Reduction::Min, &options)?;
+        let (bytes, least): (&mut [u8], _) =
+            (bytemuck::cast_slice_mut(&mut boot), Folding::known(Element::F32, Reduction::Min)?);
+        bytes.copy_from_slice(&ranks.allreduce_bytes(Input::Ready(bytes), &least, &options)?);
         expect("the boot collective", &boot, &folded(world, 0, BOOT, 100, f32::min))?;
         let (version, model) = ranks.load()?;
         println!("starts at version {version} as incarnation {}", ranks.incarnation());

@@ -1,21 +1,27 @@
 //! A program for the tests of `rejoin run` on the agent's own API: it joins, takes checkpoints, reports its end.
 //!
-//! Arguments: how many versions (default 5), of how many bytes a checkpoint is (default 1000), and of how many rank 0's result
-//! (default 10). It moves no bytes between ranks, so ranks go on without each other. Prints where it started and the digest it
-//! ended with.
+//! Arguments: how many versions (default 5), of how many bytes a checkpoint is (default 1000), and
+//! of how many rank 0's result (default 10). It moves no bytes between ranks, so ranks go on
+//! without each other. Prints where it started and the digest it ended with.
 #![allow(missing_docs)]
 
 use bytes::Bytes;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::ids::{Lane, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, NoPlane};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, NoPlane, Taken};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Version `version` of the model, which every rank computes alike.
 fn model(version: u32, length: usize) -> Bytes {
     (0..length).map(|i| (i as u32 ^ version.wrapping_mul(2_654_435_761)) as u8).collect()
+}
+
+/// Nothing that carries bytes has to enter the version.
+fn entered(entered: &mut dyn FnMut()) -> Result<(), Error> {
+    entered();
+    Ok(())
 }
 
 fn train() -> Result<(), Error> {
@@ -40,8 +46,7 @@ fn train() -> Result<(), Error> {
     for version in start.version.0..=versions {
         let bytes = if version == 0 { Bytes::new() } else { model(version, length) };
         let taken = checkpoint(start.lineage, Version(version), version, &bytes, version == versions);
-        agent.store(member, taken, bytes)?;
-        agent.entered(member, taken, None);
+        agent.take(member, Taken::new(taken, bytes), entered)?;
         if let Some(error) = agent.failure(member) {
             return Err(error);
         }

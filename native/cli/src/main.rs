@@ -53,7 +53,10 @@ enum Command {
 #[derive(clap::Args)]
 struct RunArguments {
     /// Number of ranks.
-    #[arg(short = 'n', long = "ranks", value_parser = clap::value_parser!(u32).range(1..=i64::from(record::MOST_RANKS)))]
+    #[arg(
+        short = 'n', long = "ranks",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(record::MOST_RANKS))
+    )]
     ranks: u32,
     /// Start a rank that died again.
     #[arg(long)]
@@ -79,8 +82,8 @@ struct RunArguments {
     /// How long a rank may be missing before the job ends with an error.
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
     members: Duration,
-    /// Write durable checkpoints to this folder, which is made if it isn't there: what is started from should all ranks die at
-    /// once.
+    /// Write durable checkpoints to this folder, which is made if it isn't there: what is started
+    /// from should all ranks die at once.
     #[arg(long, value_name = "FOLDER")]
     durable: Option<PathBuf>,
     /// Every how many versions a durable checkpoint is written.
@@ -101,12 +104,17 @@ struct RunArguments {
     /// The same on disk; more ends the job with an error. With 0 nothing goes there.
     #[arg(long, value_parser = size::bytes, default_value = "16g", value_name = "BYTES")]
     log_disk: u64,
-    /// Folder for those on disk, in files without names; it is made if it isn't there. Default: the system's for temporary files.
+    /// Folder for those on disk, in files without names; it is made if it isn't there. Default: the
+    /// system's for temporary files.
     #[arg(long, value_name = "FOLDER")]
     spill: Option<PathBuf>,
-    /// How many other ranks hold each rank's own model, for programs that take checkpoints with one: so many less one may die at
-    /// the same moment as the rank. Where there are fewer others, each of them holds one.
-    #[arg(long, default_value_t = OWN_COPIES, value_name = "COPIES", value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many other ranks hold each rank's own model, for programs that take checkpoints with
+    /// one: so many less one may die at the same moment as the rank. Where there are fewer others,
+    /// each of them holds one.
+    #[arg(
+        long, default_value_t = OWN_COPIES, value_name = "COPIES",
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     own_copies: u32,
     /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
     #[arg(long)]

@@ -109,7 +109,7 @@ fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
         | Event::FaultFired { rank, incarnation, .. }
         | Event::DurableWritten { rank, incarnation, .. }
         | Event::DurableFailed { rank, incarnation, .. }
-        | Event::RankFinished { rank, incarnation, .. } => (Some(rank.0), Some(incarnation.0)),
+        | Event::RankFinished { rank, incarnation, .. } => (Some(rank.0), Some(incarnation.number)),
         Event::RankRefused { rank, .. } | Event::LinkBroken { rank, .. } | Event::SharingEnded { rank, .. } => {
             (Some(rank.0), None)
         }
@@ -183,8 +183,8 @@ impl Recorder {
 /// Reads a log.
 ///
 /// # Errors
-/// When the file can't be read, or a line is no record: then with its number. A last line that was cut off in the middle (the
-/// launcher was killed while it wrote) is left out.
+/// When the file can't be read, or a line is no record: then with its number. A last line that was
+/// cut off in the middle (the launcher was killed while it wrote) is left out.
 pub fn read(path: &Path) -> Result<Vec<Record>, String> {
     let file = File::open(path).map_err(|cause| format!("{} can't be opened: {cause}", path.display()))?;
     let mut reader = io::BufReader::new(file);
@@ -202,7 +202,8 @@ pub fn read(path: &Path) -> Result<Vec<Record>, String> {
             Err(_) if !line.ends_with('\n') => break,
             Err(cause) => {
                 return Err(format!(
-                    "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run --events`",
+                    "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run \
+                     --events`",
                     path.display()
                 ))
             }
@@ -227,7 +228,7 @@ mod tests {
         recorder.event(Event::ViewMade { generation, alive: vec![Rank(1)], vacant: vec![], reason: "x".into() });
         let entered = Event::VersionEntered {
             rank: Rank(1),
-            incarnation: Incarnation(0),
+            incarnation: Incarnation::nth(0),
             lineage: Lineage(0),
             version: Version(7),
             round: 7,
@@ -248,6 +249,18 @@ mod tests {
         assert_eq!(records[2].generation, Some(generation));
         assert_eq!(records[4].what, What::Event(Event::JobEnded { digest: u128::MAX - 5, deaths: 0 }));
         assert!(records.windows(2).all(|pair| pair[0].micros <= pair[1].micros));
+    }
+
+    #[test]
+    fn a_start_under_a_later_life_of_the_tracker_is_shown_as_its_number() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let mut recorder = Recorder::new(Some(file.path())).unwrap();
+        let incarnation = Incarnation { epoch: 2, number: 5 };
+        recorder.event(Event::FaultFired { id: 0, rank: Rank(1), incarnation });
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        assert_eq!(text.matches("\"incarnation\":5").count(), 2, "{text}");
+        let reported = Event::FaultFired { id: 0, rank: Rank(1), incarnation: Incarnation::nth(5) };
+        assert_eq!(read(file.path()).unwrap()[0].what, What::Event(reported));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Kill rules as they stand on the command line: `rank=3,version=1,seqno=2,at=sent:65536,do=kill`.
 
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
-use rejoin_agent::protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_agent::protocol::ids::{Phase, Rank, Version};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ A rule is a list of key=value, separated by commas; it strikes once in each proc
      replayed       the recorded result of that collective is about to be handed over
      again          the collective was cut off by a death and is about to run again
      checkpoint     the checkpoint that begins version=V is kept, nobody was told
-     join, load     the rank has its seat / is about to be handed what it starts from
+     join, load     the rank has joined / is about to be handed what it starts from
      restored       restarted, the rank has fetched its checkpoint
      recovery       restarted, it is about to be handed the first recorded result
      serving        a restarted rank elsewhere has asked this one for something
@@ -45,7 +45,7 @@ pub struct Rule {
     pub aftermath: Aftermath,
 }
 
-/// What the launcher does when it is told that a rule has fired.
+/// What the launcher does when a process tells it that a rule strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
     /// Nothing.
@@ -109,7 +109,7 @@ impl FromStr for Rule {
 
     fn from_str(text: &str) -> Result<Rule, BadRule> {
         let mut rank = None;
-        let mut incarnation = Some(Incarnation(0));
+        let mut incarnation = Some(0);
         let mut phase = None;
         let mut seqno = None;
         let mut place = "entry";
@@ -126,7 +126,7 @@ impl FromStr for Rule {
             match key {
                 "rank" => rank = Some(Rank(number(key, value)?)),
                 "incarnation" if value == "any" => incarnation = None,
-                "incarnation" => incarnation = Some(Incarnation(number(key, value)?)),
+                "incarnation" => incarnation = Some(number(key, value)?),
                 "version" if value == "boot" => phase = Some(Phase::Boot),
                 "version" => phase = Some(Phase::Version(Version(number(key, value)?))),
                 "seqno" => seqno = Some(number(key, value)?),
@@ -187,8 +187,8 @@ fn moment(place: &str, phase: Option<Phase>, seqno: Option<u32>) -> Result<Momen
         "serving" => alone(Moment::Serving),
         "finalize" => alone(Moment::Finishing),
         other => bad(format!(
-            "at={other} is unknown; expected entry, sent:K, completed, replayed, again, checkpoint, join, load, restored, \
-             recovery, serving or finalize"
+            "at={other} is unknown; expected entry, sent:K, completed, replayed, again, checkpoint, join, load, \
+             restored, recovery, serving or finalize"
         )),
     }
 }
@@ -206,11 +206,11 @@ fn action(what: &str) -> Result<(Action, Aftermath), BadRule> {
             let millis = u32::try_from(millis).or_else(|_| bad(format!("do=delay:{time} is too long")))?;
             Ok((Action::Delay { millis }, none))
         }
-        ("tracker", None) => Ok((Action::Tell, Aftermath::Tracker(Duration::ZERO))),
-        ("tracker", Some(time)) => Ok((Action::Tell, Aftermath::Tracker(duration("do=tracker", time)?))),
+        ("tracker", None) => Ok((Action::Notify, Aftermath::Tracker(Duration::ZERO))),
+        ("tracker", Some(time)) => Ok((Action::Notify, Aftermath::Tracker(duration("do=tracker", time)?))),
         _ => bad(format!(
-            "do={what} is unknown; expected kill, stop:T, cut:P, delay:T, throw or tracker[:T], where T is a time as 2s or \
-             150ms and P a rank"
+            "do={what} is unknown; expected kill, stop:T, cut:P, delay:T, throw or tracker[:T], where T is a time as \
+             2s or 150ms and P a rank"
         )),
     }
 }
@@ -248,8 +248,7 @@ mod tests {
     fn a_rule_without_place_and_deed_kills_the_first_incarnation_on_entry() {
         let rule = rule("rank=3,version=1,seqno=2");
         let moment = Moment::Entering { phase: Phase::Version(Version(1)), seqno: 2 };
-        let wanted =
-            FaultRule { id: 0, rank: Rank(3), incarnation: Some(Incarnation(0)), moment, action: Action::Kill };
+        let wanted = FaultRule { id: 0, rank: Rank(3), incarnation: Some(0), moment, action: Action::Kill };
         assert_eq!((rule.fault, rule.aftermath), (wanted, Aftermath::Nothing));
     }
 
@@ -278,7 +277,7 @@ mod tests {
     #[test]
     fn any_incarnation_can_be_struck() {
         assert_eq!(rule("rank=1,incarnation=any,at=join").fault.incarnation, None);
-        assert_eq!(rule("rank=1,incarnation=2,at=join").fault.incarnation, Some(Incarnation(2)));
+        assert_eq!(rule("rank=1,incarnation=2,at=join").fault.incarnation, Some(2));
     }
 
     #[test]

@@ -15,9 +15,9 @@ mod timeline;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use record::{Fact, Record, What};
-use rejoin_agent::protocol::diary::Stretch;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_agent::protocol::profile::Stretch;
 use rules::Rule;
 
 fn key() -> impl Strategy<Value = &'static str> {
@@ -59,7 +59,7 @@ fn value() -> impl Strategy<Value = String> {
 fn record() -> impl Strategy<Value = Record> {
     let number = || prop_oneof![0u64..6, any::<u32>().prop_map(u64::from), any::<u64>()];
     let event = (0usize..8, number(), number(), number()).prop_map(|(kind, one, two, three)| {
-        let (rank, incarnation, version) = (Rank(one as u32), Incarnation(two as u32), Version(three as u32));
+        let (rank, incarnation, version) = (Rank(one as u32), Incarnation::nth(two as u32), Version(three as u32));
         let (lineage, round, millis) = (Lineage(0), 0, three);
         let (executor, reason) = (String::new(), String::from("<&\""));
         let (attempt, digest) = (Attempt::default(), u128::from(three));
@@ -124,7 +124,8 @@ proptest! {
     }
 
     #[test]
-    fn any_rule_of_known_words_is_read_or_refused_and_keeps_its_text(parts in vec((key(), value()), 0..6), world in 1u32..9) {
+    fn any_rule_of_known_words_is_read_or_refused_and_keeps_its_text(parts in vec((key(), value()), 0..6),
+        world in 1u32..9) {
         let parts: Vec<String> = parts.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
         let text = parts.join(",");
         match text.parse::<Rule>() {
@@ -139,7 +140,8 @@ proptest! {
     }
 
     #[test]
-    fn any_log_that_begins_with_a_run_is_drawn(records in vec(record(), 0..30), world in 0u32..5, junk in "\\PC{0,30}") {
+    fn any_log_that_begins_with_a_run_is_drawn(records in vec(record(), 0..30), world in 0u32..5,
+        junk in "\\PC{0,30}") {
         let folder = tempfile::tempdir().unwrap();
         let (log, picture) = (folder.path().join("log"), folder.path().join("picture.svg"));
         let (command, rules) = (vec!["<program>".to_string()], Vec::new());
@@ -147,7 +149,8 @@ proptest! {
         let (rank, incarnation, generation, version, seqno) = (None, None, None, None, None);
         let first = Record { micros: 0, rank, incarnation, generation, version, seqno, what: began };
         let lines: Vec<String> =
-            std::iter::once(&first).chain(&records).map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
+            std::iter::once(&first).chain(&records)
+                .map(|record| serde_json::to_string(record).unwrap() + "\n").collect();
         std::fs::write(&log, lines.concat()).unwrap();
         timeline::draw(&log, Some(&picture)).unwrap();
         prop_assert!(std::fs::read_to_string(&picture).unwrap().contains("</svg>"));
@@ -161,7 +164,8 @@ proptest! {
     #[test]
     fn any_line_of_an_event_log_is_read_or_refused(line in "\\PC{0,80}", micros: u64, rank: Option<u32>) {
         let _ = serde_json::from_str::<Record>(&line);
-        let text = format!("{{\"micros\":{micros},\"rank\":{},\"launcher\":{line:?}}}", rank.map_or("null".into(), |r| r.to_string()));
+        let text = format!("{{\"micros\":{micros},\"rank\":{},\"launcher\":{line:?}}}",
+            rank.map_or("null".into(), |r| r.to_string()));
         let _ = serde_json::from_str::<Record>(&text);
     }
 }

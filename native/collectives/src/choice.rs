@@ -5,8 +5,8 @@ use crate::schedules::{Allgather, Allreduce, Barrier, Broadcast};
 /// Which algorithm for which world and how many bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Table<A: 'static> {
-    /// The first line that fits counts.
-    pub lines: &'static [Line<A>],
+    /// The first row that fits counts.
+    pub rows: &'static [ChoiceRow<A>],
     /// Where none fits.
     pub otherwise: A,
 }
@@ -14,14 +14,14 @@ pub struct Table<A: 'static> {
 impl<A: Copy> Table<A> {
     /// The algorithm for this world and this many bytes. Every rank must ask the same table.
     pub fn algorithm(&self, world: usize, bytes: usize) -> A {
-        let fits = |line: &&Line<A>| world <= line.world && bytes <= line.bytes;
-        self.lines.iter().find(fits).map_or(self.otherwise, |line| line.algorithm)
+        let fits = |row: &&ChoiceRow<A>| world <= row.world && bytes <= row.bytes;
+        self.rows.iter().find(fits).map_or(self.otherwise, |row| row.algorithm)
     }
 }
 
-/// One line of a table: for worlds of up to `world` ranks and up to `bytes` bytes, this algorithm.
+/// One row of a table: for worlds of up to `world` ranks and up to `bytes` bytes, this algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Line<A> {
+pub struct ChoiceRow<A> {
     /// Most ranks.
     pub world: usize,
     /// Most bytes: of the input of an allreduce, of the data of a broadcast, of the result of an allgather.
@@ -51,8 +51,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// The algorithm for an allreduce of so many bytes; rank k is on host `hosts[k]`. `once`: the reducer is a custom one. Every
-    /// rank must ask with the same. `None`: it goes by hosts.
+    /// The algorithm for an allreduce of so many bytes; rank k is on host `hosts[k]`. `once`: the
+    /// reducer is a custom one. Every rank must ask with the same. `None`: it goes by hosts.
     pub fn allreduce(&self, hosts: &[usize], bytes: usize, once: bool) -> Option<Allreduce> {
         let table = if once { &self.allreduce_once } else { &self.allreduce };
         let algorithm = table.algorithm(hosts.len(), bytes);
@@ -69,8 +69,8 @@ pub fn share_hosts(hosts: &[usize]) -> bool {
 
 const ANY: usize = usize::MAX;
 
-const fn line<A>(world: usize, bytes: usize, algorithm: A) -> Line<A> {
-    Line { world, bytes, algorithm }
+const fn row<A>(world: usize, bytes: usize, algorithm: A) -> ChoiceRow<A> {
+    ChoiceRow { world, bytes, algorithm }
 }
 
 /// Ranks that share a few cores, links over loopback: the fewest messages win, up to sizes that one rank can't fold
@@ -80,50 +80,55 @@ const fn line<A>(world: usize, bytes: usize, algorithm: A) -> Line<A> {
 /// hundreds of such looks it sleeps. With sleeping at once the differences between the algorithms drown in the 70 µs
 /// that it takes to be woken.
 pub const LOOPBACK: Choice = Choice {
-    measured: "allreduce: 2 shared cores (Xeon, KVM), TCP over loopback, `rejoin-bench floor`, November 2026; the others: estimates",
+    measured: "allreduce: 2 shared cores (Xeon, KVM), TCP over loopback, `rejoin-bench floor`, November 2026; the \
+               others: estimates",
     allreduce: Table {
-        lines: &[
-            line(2, 32 << 10, Allreduce::Exchange),
-            line(2, ANY, Allreduce::Direct),
-            line(4, 256 << 10, Allreduce::Star),
-            line(ANY, 128 << 10, Allreduce::Star),
+        rows: &[
+            row(2, 32 << 10, Allreduce::Exchange),
+            row(2, ANY, Allreduce::Direct),
+            row(4, 256 << 10, Allreduce::Star),
+            row(ANY, 128 << 10, Allreduce::Star),
         ],
         otherwise: Allreduce::Direct,
     },
     allreduce_once: Table {
-        lines: &[line(2, 32 << 10, Allreduce::Star), line(2, ANY, Allreduce::Direct), line(ANY, 128 << 10, Allreduce::Star)],
+        rows: &[
+            row(2, 32 << 10, Allreduce::Star),
+            row(2, ANY, Allreduce::Direct),
+            row(ANY, 128 << 10, Allreduce::Star),
+        ],
         otherwise: Allreduce::Direct,
     },
     by_hosts_from: ANY,
-    broadcast: Table { lines: &[line(ANY, 128 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
-    allgather: Table { lines: &[line(ANY, 32 << 10, Allgather::Doubling)], otherwise: Allgather::Exchange },
-    barrier: Table { lines: &[], otherwise: Barrier::Star },
+    broadcast: Table { rows: &[row(ANY, 128 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
+    allgather: Table { rows: &[row(ANY, 32 << 10, Allgather::Doubling)], otherwise: Allgather::Exchange },
+    barrier: Table { rows: &[], otherwise: Barrier::Star },
 };
 
-/// Ranks on several hosts: the fewest messages that wait for each other win, up to sizes that keep a line busy for as long as
-/// one message takes.
+/// Ranks on several hosts: the fewest messages that wait for each other win, up to sizes that keep
+/// a row busy for as long as one message takes.
 ///
-/// A message takes a millisecond there, and 128 KiB keep a line busy for as long. So what is sent to all at once is small
-/// enough when all that goes through one line is less than that.
+/// A message takes a millisecond there, and 128 KiB keep a row busy for as long. So what is sent
+/// to all at once is small enough when all that goes through one row is less than that.
 pub const NETWORK: Choice = Choice {
     measured: "2 to 4 hosts (2 shared cores, namespaces) with 1 Gbit/s and 1 ms, 2 to 8 ranks (up to 16 KiB also 16), \
                `rejoin-bench network -- rejoin-bench schedules`, November 2026; more ranks: estimates",
     allreduce: Table {
-        lines: &[
-            line(2, 1 << 20, Allreduce::Exchange),
-            line(4, 64 << 10, Allreduce::Exchange),
-            line(8, 8 << 10, Allreduce::Exchange),
-            line(16, 2 << 10, Allreduce::Exchange),
-            line(ANY, 8 << 10, Allreduce::Star),
+        rows: &[
+            row(2, 1 << 20, Allreduce::Exchange),
+            row(4, 64 << 10, Allreduce::Exchange),
+            row(8, 8 << 10, Allreduce::Exchange),
+            row(16, 2 << 10, Allreduce::Exchange),
+            row(ANY, 8 << 10, Allreduce::Star),
         ],
         otherwise: Allreduce::Direct,
     },
-    allreduce_once: Table { lines: &[line(ANY, 8 << 10, Allreduce::Star)], otherwise: Allreduce::Direct },
+    allreduce_once: Table { rows: &[row(ANY, 8 << 10, Allreduce::Star)], otherwise: Allreduce::Direct },
     by_hosts_from: 16 << 10,
-    broadcast: Table { lines: &[line(ANY, 64 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
+    broadcast: Table { rows: &[row(ANY, 64 << 10, Broadcast::Tree)], otherwise: Broadcast::Scatter },
     allgather: Table {
-        lines: &[line(4, ANY, Allgather::Exchange), line(ANY, 128 << 10, Allgather::Exchange)],
+        rows: &[row(4, ANY, Allgather::Exchange), row(ANY, 128 << 10, Allgather::Exchange)],
         otherwise: Allgather::Doubling,
     },
-    barrier: Table { lines: &[line(16, 0, Barrier::Exchange)], otherwise: Barrier::Star },
+    barrier: Table { rows: &[row(16, 0, Barrier::Exchange)], otherwise: Barrier::Star },
 };

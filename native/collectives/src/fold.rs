@@ -124,7 +124,8 @@ impl<T, O: Operator<T>> Operator<T> for Exchanged<O> {
     }
 }
 
-/// The loops of C++'s operators for this pair, where they differ from ours. `exchanged`: the accumulator is the second operand.
+/// The loops of C++'s operators for this pair, where they differ from ours. `exchanged`: the
+/// accumulator is the second operand.
 pub(crate) fn plain_loops(reduction: Reduction, element: Element, exchanged: bool) -> Result<Loops, Unfit> {
     fn of<T: Pod, O: Operator<T>>(exchanged: bool) -> Loops {
         match exchanged {

@@ -10,18 +10,18 @@ const BLOCK_BYTES: usize = 16 << 10;
 
 /// One collective under way at one rank.
 ///
-/// - Read: [`StepMachine::sendable`] (what can go to a peer now), [`StepMachine::wanted`] (where the next bytes from a
-///   peer go), [`StepMachine::is_finished`], [`StepMachine::awaited`].
-/// - Handle: [`StepMachine::sent`] and [`StepMachine::received`], with any number of bytes, for any peer, in any order
-///   of peers; then [`StepMachine::work`], which folds what has come. After each of them more may be sendable or wanted,
-///   for other peers too.
+/// - Read: [`LinkMachine::sendable`] (what can go to a peer now), [`LinkMachine::wanted`] (where the next bytes from a
+///   peer go), [`LinkMachine::is_finished`], [`LinkMachine::awaited`].
+/// - Handle: [`LinkMachine::sent`] and [`LinkMachine::received`], with any number of bytes, for any
+///   peer, in any order of peers; then [`LinkMachine::work`], which folds what has come. After each
+///   of them more may be sendable or wanted, for other peers too.
 ///
 /// It never waits for anything but a peer's bytes, which that peer can send without this rank's doing anything that it
 /// could not do already. So a driver that goes on with whatever is possible, for all peers, always comes to the end.
 ///
 /// It is a position in a schedule and holds no bytes: dropping it half done harms nothing but the result buffer.
 #[derive(Clone, Debug)]
-pub struct StepMachine {
+pub struct LinkMachine {
     lanes: Vec<LaneState>,
     /// For each receive, how many bytes of it have come.
     received: Vec<usize>,
@@ -43,12 +43,12 @@ struct LaneState {
     receive: usize,
 }
 
-impl StepMachine {
+impl LinkMachine {
     /// At the beginning of a schedule. The other methods must be given the same schedule.
     pub fn new(schedule: &Schedule) -> Self {
         let in_lanes =
             |bytes: fn(&Schedule, usize) -> usize| (0..schedule.lanes.len()).map(|peer| bytes(schedule, peer)).sum();
-        StepMachine {
+        LinkMachine {
             lanes: vec![LaneState::default(); schedule.lanes.len()],
             received: vec![0; schedule.receives.len()],
             used: schedule.works.iter().map(|work| vec![0; work.sources.len()]).collect(),
@@ -79,7 +79,7 @@ impl StepMachine {
         })
     }
 
-    /// The next `count` bytes of [`StepMachine::sendable`] have been sent to this peer.
+    /// The next `count` bytes of [`LinkMachine::sendable`] have been sent to this peer.
     ///
     /// # Panics
     /// When that is more than the schedule has for this peer.
@@ -99,9 +99,9 @@ impl StepMachine {
     }
 
     /// Where the next bytes from a peer go. `None`: none are wanted for the moment (there is no room until
-    /// [`StepMachine::work`] has been done, and others may have to send first), or none come any more
-    /// ([`StepMachine::is_received`]). More may come than fit: then the next run is asked for after
-    /// [`StepMachine::received`].
+    /// [`LinkMachine::work`] has been done, and others may have to send first), or none come any more
+    /// ([`LinkMachine::is_received`]). More may come than fit: then the next run is asked for after
+    /// [`LinkMachine::received`].
     pub fn wanted(&self, schedule: &Schedule, peer: usize) -> Option<Extent> {
         let &id = schedule.lanes[peer].receives.get(self.lanes[peer].receive)?;
         let receive = &schedule.receives[id];
@@ -112,7 +112,7 @@ impl StepMachine {
         (length > 0).then(|| receive.landing.part(place, length))
     }
 
-    /// `count` bytes have come from a peer and lie where [`StepMachine::wanted`] said; at most as many as it said.
+    /// `count` bytes have come from a peer and lie where [`LinkMachine::wanted`] said; at most as many as it said.
     pub fn received(&mut self, schedule: &Schedule, peer: usize, count: usize) {
         if count == 0 {
             return;

@@ -21,10 +21,10 @@ type CustomFold<'f> = dyn Fn(&mut [u8], &[u8]) -> Result<(), FoldError> + Send +
 /// Folds buffers of elements.
 pub struct Reducer<'f> {
     element_bytes: usize,
-    way: Way<'f>,
+    kind: ReducerKind<'f>,
 }
 
-enum Way<'f> {
+enum ReducerKind<'f> {
     Known(Loops),
     Custom(Box<CustomFold<'f>>),
 }
@@ -35,25 +35,27 @@ impl<'f> Reducer<'f> {
     /// # Errors
     /// [`Unfit`] when the reduction isn't defined for the element.
     pub fn new(reduction: Reduction, element: Element) -> Result<Self, Unfit> {
-        Ok(Reducer { element_bytes: element.size(), way: Way::Known(fold::loops(reduction, element)?) })
+        Ok(Reducer { element_bytes: element.size(), kind: ReducerKind::Known(fold::loops(reduction, element)?) })
     }
 
-    /// What XGBoost's own collective does to `count` elements in a world of so many ranks, for use with
-    /// [`Order::Ring`](crate::Order::Ring): C++'s `+`, `std::min` and `std::max` on f32 and f64. They give the first operand
-    /// for zeros of either sign and for whatever compares with a NaN, and leave a NaN's sign and payload to the processor
-    /// (of two NaNs that meet in a sum, either may remain). The accumulator is the first operand, but where there are fewer
-    /// elements than ranks it is the second. Everything else is as [`Reducer::new`] has it.
+    /// What XGBoost's own collective does to `count` elements in a world of so many ranks, for use
+    /// with [`Order::Ring`](crate::Order::Ring): C++'s `+`, `std::min` and `std::max` on f32 and
+    /// f64. They give the first operand for zeros of either sign and for whatever compares with a
+    /// NaN, and leave a NaN's sign and payload to the processor (of two NaNs that meet in a sum,
+    /// either may remain). The accumulator is the first operand, but where there are fewer elements
+    /// than ranks it is the second. Everything else is as [`Reducer::new`] has it.
     ///
     /// # Errors
     /// [`Unfit`] when the reduction isn't defined for the element.
     pub fn of_xgboost(reduction: Reduction, element: Element, count: usize, world: usize) -> Result<Self, Unfit> {
         let loops = fold::plain_loops(reduction, element, count < world)?;
-        Ok(Reducer { element_bytes: element.size(), way: Way::Known(loops) })
+        Ok(Reducer { element_bytes: element.size(), kind: ReducerKind::Known(loops) })
     }
 
-    /// The caller's function over elements of `element_bytes` bytes (more than 0): `fold(accumulator, other)` puts
-    /// accumulator ∘ other into the accumulator, for one or more elements at a time. It need be neither commutative nor
-    /// associative: it is called in the order of [`crate::Order`], left to right, and for each element at one rank only.
+    /// The caller's function over elements of `element_bytes` bytes (more than 0):
+    /// `fold(accumulator, other)` puts accumulator ∘ other into the accumulator, for one or more
+    /// elements at a time. It need be neither commutative nor associative: it is called in the
+    /// order of [`crate::Order`], left to right, and for each element at one rank only.
     ///
     /// # Panics
     /// When `element_bytes` is 0.
@@ -62,22 +64,22 @@ impl<'f> Reducer<'f> {
         fold: impl Fn(&mut [u8], &[u8]) -> Result<(), FoldError> + Send + Sync + 'f,
     ) -> Self {
         assert!(element_bytes > 0, "a custom reducer's elements have at least one byte");
-        Reducer { element_bytes, way: Way::Custom(Box::new(fold)) }
+        Reducer { element_bytes, kind: ReducerKind::Custom(Box::new(fold)) }
     }
 
     /// The caller's function over serialized objects of at most `objects.limit()` bytes; elements are [`Objects`]'
-    /// slots. `fold(accumulator, other)` replaces the accumulator's bytes.
+    /// cells. `fold(accumulator, other)` replaces the accumulator's bytes.
     pub fn objects(
         objects: Objects,
         fold: impl Fn(&mut Vec<u8>, &[u8]) -> Result<(), FoldError> + Send + Sync + 'f,
     ) -> Self {
-        Reducer::custom(objects.slot_bytes(), move |accumulator, other| {
-            let slots =
-                accumulator.chunks_exact_mut(objects.slot_bytes()).zip(other.chunks_exact(objects.slot_bytes()));
-            for (slot, other) in slots {
-                let mut object = objects.unpack(slot)?.to_vec();
+        Reducer::custom(objects.cell_bytes(), move |accumulator, other| {
+            let cells =
+                accumulator.chunks_exact_mut(objects.cell_bytes()).zip(other.chunks_exact(objects.cell_bytes()));
+            for (cell, other) in cells {
+                let mut object = objects.unpack(cell)?.to_vec();
                 fold(&mut object, objects.unpack(other)?)?;
-                slot.copy_from_slice(&objects.pack(&object)?);
+                cell.copy_from_slice(&objects.pack(&object)?);
             }
             Ok(())
         })
@@ -90,7 +92,7 @@ impl<'f> Reducer<'f> {
 
     /// Whether it is the caller's function: then each element is folded at one rank only.
     pub fn is_custom(&self) -> bool {
-        matches!(self.way, Way::Custom(_))
+        matches!(self.kind, ReducerKind::Custom(_))
     }
 
     /// accumulator ∘ other into the accumulator.
@@ -103,10 +105,10 @@ impl<'f> Reducer<'f> {
     pub fn fold(&self, accumulator: &mut [u8], other: &[u8]) -> Result<(), FoldError> {
         assert_eq!(accumulator.len(), other.len(), "fold of buffers of unequal length");
         assert_eq!(accumulator.len() % self.element_bytes, 0, "fold of a part of an element");
-        match &self.way {
-            Way::Known(loops) => (loops.fold)(accumulator, other),
-            Way::Custom(fold) if !accumulator.is_empty() => fold(accumulator, other)?,
-            Way::Custom(_) => {}
+        match &self.kind {
+            ReducerKind::Known(loops) => (loops.fold)(accumulator, other),
+            ReducerKind::Custom(fold) if !accumulator.is_empty() => fold(accumulator, other)?,
+            ReducerKind::Custom(_) => {}
         }
         Ok(())
     }
@@ -121,9 +123,9 @@ impl<'f> Reducer<'f> {
     pub fn combine(&self, out: &mut [u8], left: &[u8], right: &[u8]) -> Result<(), FoldError> {
         assert!(out.len() == left.len() && out.len() == right.len(), "fold of buffers of unequal length");
         assert_eq!(out.len() % self.element_bytes, 0, "fold of a part of an element");
-        match &self.way {
-            Way::Known(loops) => (loops.combine)(out, left, right),
-            Way::Custom(_) => {
+        match &self.kind {
+            ReducerKind::Known(loops) => (loops.combine)(out, left, right),
+            ReducerKind::Custom(_) => {
                 out.copy_from_slice(left);
                 self.fold(out, right)?;
             }
@@ -134,13 +136,13 @@ impl<'f> Reducer<'f> {
 
 impl fmt::Debug for Reducer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let way = if self.is_custom() { "custom" } else { "known" };
-        write!(f, "Reducer({way}, {} bytes)", self.element_bytes)
+        let kind = if self.is_custom() { "custom" } else { "known" };
+        write!(f, "Reducer({kind}, {} bytes)", self.element_bytes)
     }
 }
 
-/// Serialized objects of varying length as elements of one size: slots of 8 bytes of length (little endian), the
-/// object's bytes, and zeros up to the limit. A whole slot is sent whatever its object's length is.
+/// Serialized objects of varying length as elements of one size: cells of 8 bytes of length (little endian), the
+/// object's bytes, and zeros up to the limit. A whole cell is sent whatever its object's length is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Objects {
     limit: usize,
@@ -160,12 +162,12 @@ impl Objects {
         self.limit
     }
 
-    /// Bytes of a slot: the element's size.
-    pub const fn slot_bytes(self) -> usize {
+    /// Bytes of a cell: the element's size.
+    pub const fn cell_bytes(self) -> usize {
         self.limit + LENGTH_BYTES
     }
 
-    /// The slot of an object.
+    /// The cell of an object.
     ///
     /// # Errors
     /// When the object is longer than the limit.
@@ -177,24 +179,24 @@ impl Objects {
                 self.limit
             )));
         }
-        let mut slot = vec![0; self.slot_bytes()];
-        slot[..LENGTH_BYTES].copy_from_slice(&(object.len() as u64).to_le_bytes());
-        slot[LENGTH_BYTES..][..object.len()].copy_from_slice(object);
-        Ok(slot)
+        let mut cell = vec![0; self.cell_bytes()];
+        cell[..LENGTH_BYTES].copy_from_slice(&(object.len() as u64).to_le_bytes());
+        cell[LENGTH_BYTES..][..object.len()].copy_from_slice(object);
+        Ok(cell)
     }
 
-    /// The object in a slot.
+    /// The object in a cell.
     ///
     /// # Errors
-    /// When this isn't a slot of this limit.
-    pub fn unpack(self, slot: &[u8]) -> Result<&[u8], FoldError> {
-        slot.split_first_chunk::<LENGTH_BYTES>()
+    /// When this isn't a cell of this limit.
+    pub fn unpack(self, cell: &[u8]) -> Result<&[u8], FoldError> {
+        cell.split_first_chunk::<LENGTH_BYTES>()
             .filter(|(_, object)| object.len() == self.limit)
             .and_then(|(length, object)| object.get(..usize::try_from(u64::from_le_bytes(*length)).ok()?))
             .ok_or_else(|| {
                 FoldError(format!(
                     "{} bytes aren't an object of at most {} bytes with its length before it",
-                    slot.len(),
+                    cell.len(),
                     self.limit
                 ))
             })

@@ -7,9 +7,9 @@ use core::fmt;
 ///
 /// - Integers wrap around in sums and products.
 /// - f16 and bf16 are rounded to nearest-even after every single operation, as if the hardware had them.
-/// - **NaN**: wherever an operation gives a NaN (an operand is one, or infinities cancel each other), the result is *the*
-///   NaN: quiet, positive, without payload (f32: `0x7fc00000`). This holds for min and max too: a NaN anywhere makes the
-///   result a NaN.
+/// - **NaN**: wherever an operation gives a NaN (an operand is one, or infinities cancel each
+///   other), the result is *the* NaN: quiet, positive, without payload (f32: `0x7fc00000`). This
+///   holds for min and max too: a NaN anywhere makes the result a NaN.
 /// - **Zeros**: min and max order -0 before +0 (IEEE 754-2019 `minimum` and `maximum`).
 ///
 /// So the bytes of a result don't depend on the machine or the compiler. What is never combined with anything (a world

@@ -16,10 +16,10 @@ pub fn allreduce(inputs: &[Vec<u8>], reducer: &Reducer<'_>, order: Order) -> Res
     assert!(world > 0, "a world has at least one rank");
     let count = inputs[0].len() / size;
     let mut result = Vec::with_capacity(inputs[0].len());
-    for segment in 0..world {
-        for element in order.segment(segment, count, world) {
+    for chunk in 0..world {
+        for element in order.chunk(chunk, count, world) {
             let mut folded: Option<Vec<u8>> = None;
-            for rank in order.sources(segment, count, world) {
+            for rank in order.sources(chunk, count, world) {
                 assert_eq!(inputs[rank].len(), inputs[0].len(), "inputs of unequal length");
                 let own = &inputs[rank][element * size..][..size];
                 match &mut folded {
@@ -33,7 +33,7 @@ pub fn allreduce(inputs: &[Vec<u8>], reducer: &Reducer<'_>, order: Order) -> Res
     Ok(result)
 }
 
-/// The results of a reduce-scatter, by rank: segment k of the allreduce at rank k.
+/// The results of a reduce-scatter, by rank: chunk k of the allreduce at rank k.
 ///
 /// # Errors
 /// As [`allreduce`].
@@ -43,8 +43,8 @@ pub fn allreduce(inputs: &[Vec<u8>], reducer: &Reducer<'_>, order: Order) -> Res
 pub fn reduce_scatter(inputs: &[Vec<u8>], reducer: &Reducer<'_>, order: Order) -> Result<Vec<Vec<u8>>, FoldError> {
     let (world, size) = (inputs.len(), reducer.element_bytes());
     let whole = allreduce(inputs, reducer, order)?;
-    let segment = |rank| order.segment(rank, whole.len() / size, world);
-    Ok((0..world).map(|rank| whole[segment(rank).start * size..segment(rank).end * size].to_vec()).collect())
+    let chunk = |rank| order.chunk(rank, whole.len() / size, world);
+    Ok((0..world).map(|rank| whole[chunk(rank).start * size..chunk(rank).end * size].to_vec()).collect())
 }
 
 /// The result of an allgather, of equal or unequal parts: the inputs one after the other.

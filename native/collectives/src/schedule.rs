@@ -5,21 +5,21 @@ use alloc::vec::Vec;
 
 /// Who a schedule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seat {
+pub struct WorldRank {
     /// This rank.
     pub rank: usize,
     /// How many ranks there are.
     pub world: usize,
 }
 
-impl Seat {
+impl WorldRank {
     /// A seat in a world.
     ///
     /// # Panics
     /// When the rank isn't within the world.
     pub fn new(rank: usize, world: usize) -> Self {
         assert!(rank < world, "rank {rank} in a world of {world}");
-        Seat { rank, world }
+        WorldRank { rank, world }
     }
 }
 
@@ -92,10 +92,10 @@ pub(crate) struct Lane {
 /// folded. Pure data, the same for every call of the same shape, so it can be kept and used again.
 ///
 /// Towards each peer, and from each peer, it is one stream of bytes without any marks in it: both ends know what comes
-/// next. [`crate::StepMachine`] executes it.
+/// next. [`crate::LinkMachine`] executes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    pub(crate) seat: Seat,
+    pub(crate) me: WorldRank,
     pub(crate) element_bytes: usize,
     pub(crate) input_bytes: usize,
     pub(crate) result_bytes: usize,
@@ -107,22 +107,22 @@ pub struct Schedule {
 
 impl Schedule {
     /// A schedule in which nothing happens yet.
-    pub(crate) fn new(seat: Seat, element_bytes: usize, input_bytes: usize, result_bytes: usize) -> Self {
+    pub(crate) fn new(me: WorldRank, element_bytes: usize, input_bytes: usize, result_bytes: usize) -> Self {
         Schedule {
-            seat,
+            me,
             element_bytes,
             input_bytes,
             result_bytes,
             scratch_bytes: 0,
-            lanes: alloc::vec![Lane::default(); seat.world],
+            lanes: alloc::vec![Lane::default(); me.world],
             receives: Vec::new(),
             works: Vec::new(),
         }
     }
 
     /// Whose it is.
-    pub fn seat(&self) -> Seat {
-        self.seat
+    pub fn world_rank(&self) -> WorldRank {
+        self.me
     }
 
     /// Bytes of the caller's input.

@@ -162,10 +162,10 @@ fn objects_are_merged_by_the_callers_function_and_keep_their_lengths() {
     });
     let mut accumulator = [objects.pack(b"a").unwrap(), objects.pack(b"").unwrap()].concat();
     for other in ["bb", "ccc"] {
-        let slot = objects.pack(other.as_bytes()).unwrap();
-        reducer.fold(&mut accumulator, &[slot.clone(), slot].concat()).unwrap();
+        let cell = objects.pack(other.as_bytes()).unwrap();
+        reducer.fold(&mut accumulator, &[cell.clone(), cell].concat()).unwrap();
     }
-    let (first, second) = accumulator.split_at(objects.slot_bytes());
+    let (first, second) = accumulator.split_at(objects.cell_bytes());
     assert_eq!(objects.unpack(first).unwrap(), b"a+bb+ccc");
     assert_eq!(objects.unpack(second).unwrap(), b"+bb+ccc");
 }
@@ -184,15 +184,15 @@ fn an_object_over_the_limit_is_an_error_that_names_both_lengths() {
 }
 
 #[test]
-fn what_is_no_slot_is_refused() {
+fn what_is_no_cell_is_refused() {
     let objects = Objects::new(4);
     assert!(objects.unpack(&[0; 11]).is_err());
     assert!(objects.unpack(&[]).is_err());
-    let mut slot = objects.pack(b"1234").unwrap();
-    slot[..8].copy_from_slice(&u64::MAX.to_le_bytes());
-    assert!(objects.unpack(&slot).is_err());
-    slot[..8].copy_from_slice(&5u64.to_le_bytes());
-    assert!(objects.unpack(&slot).is_err());
+    let mut cell = objects.pack(b"1234").unwrap();
+    cell[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+    assert!(objects.unpack(&cell).is_err());
+    cell[..8].copy_from_slice(&5u64.to_le_bytes());
+    assert!(objects.unpack(&cell).is_err());
 }
 
 #[test]

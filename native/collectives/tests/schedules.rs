@@ -4,14 +4,14 @@ mod world;
 
 use proptest::prelude::*;
 use rejoin_collectives::schedules::{self, Allgather, Allreduce, Barrier, Broadcast};
-use rejoin_collectives::{reference, Element, FoldError, Order, Reducer, Reduction, Schedule, Seat};
+use rejoin_collectives::{reference, Element, FoldError, Order, Reducer, Reduction, Schedule, WorldRank};
 use world::{run, Dice, Links};
 
 const ORDERS: [Order; 2] = [Order::Rank, Order::Ring];
 const LINKS: [Links; 2] = [Links::Empty, Links::Unbounded];
 
-fn each(world: usize, schedule: impl Fn(Seat) -> Schedule) -> Vec<Schedule> {
-    (0..world).map(|rank| schedule(Seat::new(rank, world))).collect()
+fn each(world: usize, schedule: impl Fn(WorldRank) -> Schedule) -> Vec<Schedule> {
+    (0..world).map(|rank| schedule(WorldRank::new(rank, world))).collect()
 }
 
 fn inputs(world: usize, bytes: usize, dice: &mut Dice) -> Vec<Vec<u8>> {
@@ -53,7 +53,7 @@ proptest! {
     ) {
         let reducer = Reducer::new(reduction, element).unwrap();
         let inputs = inputs(world, count * element.size(), &mut Dice(seed));
-        let schedules = each(world, |seat| schedules::allreduce(seat, count, element.size(), order, algorithm));
+        let schedules = each(world, |me| schedules::allreduce(me, count, element.size(), order, algorithm));
         let results = run(&schedules, &inputs, &reducer, links, seed).unwrap();
         let expected = reference::allreduce(&inputs, &reducer, order).unwrap();
         prop_assert_eq!(results, vec![expected; world]);
@@ -70,14 +70,14 @@ proptest! {
     ) {
         let (reducer, world) = (Reducer::new(reduction, element).unwrap(), hosts.len());
         let inputs = inputs(world, count * element.size(), &mut Dice(seed));
-        let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, element.size(), order));
+        let schedules = each(world, |me| schedules::allreduce_by_hosts(me, &hosts, count, element.size(), order));
         let results = run(&schedules, &inputs, &reducer, links, seed).unwrap();
         let expected = reference::allreduce(&inputs, &reducer, order).unwrap();
         prop_assert_eq!(results, vec![expected; world]);
     }
 
     #[test]
-    fn a_reduce_scatter_gives_each_rank_its_segment(
+    fn a_reduce_scatter_gives_each_rank_its_chunk(
         (element, reduction) in a_reduction(),
         world in 1usize..10,
         count in 0usize..41,
@@ -87,7 +87,7 @@ proptest! {
     ) {
         let reducer = Reducer::new(reduction, element).unwrap();
         let inputs = inputs(world, count * element.size(), &mut Dice(seed));
-        let schedules = each(world, |seat| schedules::reduce_scatter(seat, count, element.size(), order));
+        let schedules = each(world, |me| schedules::reduce_scatter(me, count, element.size(), order));
         let results = run(&schedules, &inputs, &reducer, links, seed).unwrap();
         prop_assert_eq!(results, reference::reduce_scatter(&inputs, &reducer, order).unwrap());
     }
@@ -104,7 +104,7 @@ proptest! {
         let root = root % world;
         let mut inputs = vec![Vec::new(); world];
         inputs[root] = Dice(seed).bytes(bytes);
-        let schedules = each(world, |seat| schedules::broadcast(seat, bytes, root, algorithm));
+        let schedules = each(world, |me| schedules::broadcast(me, bytes, root, algorithm));
         let results = run(&schedules, &inputs, &bytes_reducer(), links, seed).unwrap();
         prop_assert_eq!(results, vec![inputs[root].clone(); world]);
     }
@@ -121,9 +121,9 @@ proptest! {
         let lengths = if equal { vec![lengths[0]; world] } else { lengths };
         let mut dice = Dice(seed);
         let inputs: Vec<Vec<u8>> = lengths.iter().map(|&length| dice.bytes(length)).collect();
-        let schedules = each(world, |seat| schedules::allgather_parts(seat, &lengths, algorithm));
+        let schedules = each(world, |me| schedules::allgather_parts(me, &lengths, algorithm));
         if equal {
-            prop_assert_eq!(&schedules, &each(world, |seat| schedules::allgather(seat, lengths[0], algorithm)));
+            prop_assert_eq!(&schedules, &each(world, |me| schedules::allgather(me, lengths[0], algorithm)));
         }
         let results = run(&schedules, &inputs, &bytes_reducer(), links, seed).unwrap();
         prop_assert_eq!(results, vec![reference::allgather(&inputs); world]);
@@ -139,15 +139,15 @@ proptest! {
     ) {
         let reducer = order_sensitive();
         let inputs = inputs(world, count * 3, &mut Dice(seed));
-        let schedules = each(world, |seat| schedules::allreduce(seat, count, 3, order, algorithm));
+        let schedules = each(world, |me| schedules::allreduce(me, count, 3, order, algorithm));
         let results = run(&schedules, &inputs, &reducer, Links::Empty, seed).unwrap();
         let expected = vec![reference::allreduce(&inputs, &reducer, order).unwrap(); world];
         prop_assert_eq!(&results, &expected);
         let hosts: Vec<usize> = (0..world).map(|rank| Dice(seed.wrapping_add(rank as u64)).roll(3)).collect();
-        let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, 3, order));
+        let schedules = each(world, |me| schedules::allreduce_by_hosts(me, &hosts, count, 3, order));
         let results = run(&schedules, &inputs, &reducer, Links::Empty, seed).unwrap();
         prop_assert_eq!(&results, &expected);
-        let schedules = each(world, |seat| schedules::reduce_scatter(seat, count, 3, order));
+        let schedules = each(world, |me| schedules::reduce_scatter(me, count, 3, order));
         let results = run(&schedules, &inputs, &reducer, Links::Empty, seed).unwrap();
         prop_assert_eq!(results, reference::reduce_scatter(&inputs, &reducer, order).unwrap());
     }
@@ -160,7 +160,7 @@ proptest! {
         late in 0usize..9,
         seed: u64,
     ) {
-        let schedules = each(world, |seat| schedules::barrier(seat, algorithm));
+        let schedules = each(world, |me| schedules::barrier(me, algorithm));
         run(&schedules, &vec![Vec::new(); world], &bytes_reducer(), links, seed).unwrap();
         if world > 1 {
             let past = world::past_without(&schedules, late % world, seed);
@@ -184,12 +184,12 @@ fn no_schedule_can_deadlock_whatever_the_world_and_the_count() {
             for order in ORDERS {
                 let expected = reference::allreduce(&inputs, &reducer, order).unwrap();
                 for &algorithm in Allreduce::ALL {
-                    let schedules = each(world, |seat| schedules::allreduce(seat, count, 1, order, algorithm));
+                    let schedules = each(world, |me| schedules::allreduce(me, count, 1, order, algorithm));
                     let results = run(&schedules, &inputs, &reducer, Links::Empty, 3).unwrap();
                     assert!(results.iter().all(|result| *result == expected), "{algorithm:?} of {count} among {world}");
                 }
                 for hosts in placements(world) {
-                    let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, 1, order));
+                    let schedules = each(world, |me| schedules::allreduce_by_hosts(me, &hosts, count, 1, order));
                     let results = run(&schedules, &inputs, &reducer, Links::Empty, 3).unwrap();
                     assert!(results.iter().all(|result| *result == expected), "{count} among {world} on {hosts:?}");
                 }
@@ -210,7 +210,7 @@ fn buffers_longer_than_the_rings_come_through_them_in_order() {
         for order in ORDERS {
             let expected = reference::allreduce(&inputs, &reducer, order).unwrap();
             for &algorithm in Allreduce::ALL {
-                let schedules = each(world, |seat| schedules::allreduce(seat, count, 7, order, algorithm));
+                let schedules = each(world, |me| schedules::allreduce(me, count, 7, order, algorithm));
                 assert!(
                     !algorithm.folds_once() || schedules.iter().all(|schedule| schedule.scratch_bytes() <= 2 << 20),
                     "{algorithm:?} needs {} bytes of scratch",
@@ -220,7 +220,7 @@ fn buffers_longer_than_the_rings_come_through_them_in_order() {
                 assert!(results.iter().all(|result| *result == expected), "{algorithm:?}, {order:?}, world of {world}");
             }
             for hosts in placements(world) {
-                let schedules = each(world, |seat| schedules::allreduce_by_hosts(seat, &hosts, count, 7, order));
+                let schedules = each(world, |me| schedules::allreduce_by_hosts(me, &hosts, count, 7, order));
                 assert!(schedules.iter().all(|schedule| schedule.scratch_bytes() <= 2 << 20), "on {hosts:?}");
                 let results = world::run_in_bulk(&schedules, &inputs, &reducer).unwrap();
                 assert!(results.iter().all(|result| *result == expected), "{order:?}, on {hosts:?}");
@@ -245,7 +245,7 @@ fn placements(world: usize) -> Vec<Vec<usize>> {
 #[test]
 fn a_failing_custom_reducer_ends_the_collective_with_its_words() {
     let reducer = Reducer::custom(1, |_, _| Err(FoldError("no such luck".into())));
-    let schedules = each(3, |seat| schedules::allreduce(seat, 5, 1, Order::Rank, Allreduce::Direct));
+    let schedules = each(3, |me| schedules::allreduce(me, 5, 1, Order::Rank, Allreduce::Direct));
     let error = run(&schedules, &vec![vec![0; 5]; 3], &reducer, Links::Unbounded, 1).unwrap_err();
     assert!(error.to_string().contains("no such luck"), "{error}");
 }

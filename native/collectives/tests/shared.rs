@@ -1,42 +1,48 @@
-//! Collectives on boards against the reference, whoever goes on when.
+//! Collectives on segments against the reference, whoever goes on when.
 
 use proptest::prelude::*;
-use rejoin_collectives::shared::{first_beat, Boards, Shape, SharedCall, SharedError, SharedMachine, COMMON_BYTES};
-use rejoin_collectives::{reference, Element, Order, Reducer, Reduction, Seat};
+use rejoin_collectives::shared::{first_step, Segments, Shape, SharedCall, SharedError, SharedMachine, COMMON_BYTES};
+use rejoin_collectives::{reference, Element, Order, Reducer, Reduction, WorldRank};
 
-/// One rank's board: the last beat posted, and two areas.
+/// One rank's segment: the last step published, and two slots.
 #[derive(Clone)]
-struct Board {
-    posted: u64,
-    areas: [Vec<u8>; 2],
+struct Segment {
+    published: u64,
+    slots: [Vec<u8>; 2],
 }
 
-/// All boards as one rank sees them. What a rank must not write at a moment is found by wrong results.
+/// All segments as one rank sees them. What a rank must not write at a moment is found by wrong results.
 struct View<'w> {
     rank: usize,
-    boards: &'w mut [Board],
+    segments: &'w mut [Segment],
 }
 
-impl Boards for View<'_> {
-    fn posted(&self, rank: usize) -> u64 {
-        self.boards[rank].posted
+impl Segments for View<'_> {
+    fn published(&self, rank: usize) -> u64 {
+        self.segments[rank].published
     }
 
-    fn area(&self, rank: usize, beat: u64) -> &[u8] {
-        assert!((beat..beat + 2).contains(&self.boards[rank].posted), "an area that may be written meanwhile is read");
-        &self.boards[rank].areas[(beat % 2) as usize]
+    fn slot(&self, rank: usize, step: u64) -> &[u8] {
+        assert!(
+            (step..step + 2).contains(&self.segments[rank].published),
+            "a slot that may be written meanwhile is read"
+        );
+        &self.segments[rank].slots[(step % 2) as usize]
     }
 
-    fn own_area(&mut self, beat: u64) -> &mut [u8] {
-        assert_eq!(beat, self.boards[self.rank].posted + 1, "an area is written out of turn");
+    fn own_slot(&mut self, step: u64) -> &mut [u8] {
+        assert_eq!(step, self.segments[self.rank].published + 1, "a slot is written out of turn");
         // Nobody may still want what was here.
-        assert!(self.boards.iter().all(|board| board.posted + 1 >= beat), "an area that others still read is written");
-        &mut self.boards[self.rank].areas[(beat % 2) as usize]
+        assert!(
+            self.segments.iter().all(|segment| segment.published + 1 >= step),
+            "a slot that others still read is written"
+        );
+        &mut self.segments[self.rank].slots[(step % 2) as usize]
     }
 
-    fn post(&mut self, beat: u64) {
-        assert_eq!(beat, self.boards[self.rank].posted + 1);
-        self.boards[self.rank].posted = beat;
+    fn publish(&mut self, step: u64) {
+        assert_eq!(step, self.segments[self.rank].published + 1);
+        self.segments[self.rank].published = step;
     }
 }
 
@@ -49,9 +55,9 @@ fn bytes(state: &mut u64, count: usize) -> Vec<u8> {
     (0..count).map(|_| roll(state, 256) as u8).collect()
 }
 
-/// A world in which collectives run one after the other on the same boards.
+/// A world in which collectives run one after the other on the same segments.
 struct World {
-    boards: Vec<Board>,
+    segments: Vec<Segment>,
     bases: Vec<u64>,
     state: u64,
     /// Results are in parts where they can be.
@@ -59,21 +65,22 @@ struct World {
 }
 
 impl World {
-    fn new(world: usize, area_bytes: usize, seed: u64) -> Self {
-        let base = first_beat(3);
-        let board = Board { posted: base, areas: [vec![0xAA; area_bytes], vec![0xBB; area_bytes]] };
-        World { boards: vec![board; world], bases: vec![base; world], state: seed, in_parts: false }
+    fn new(world: usize, slot_bytes: usize, seed: u64) -> Self {
+        let base = first_step(3);
+        let segment = Segment { published: base, slots: [vec![0xAA; slot_bytes], vec![0xBB; slot_bytes]] };
+        World { segments: vec![segment; world], bases: vec![base; world], state: seed, in_parts: false }
     }
 
-    /// Each rank does its calls in turn; whose turn it is to go on is up to chance. Gives the results by call and rank; of a result in
-    /// parts all have what the ranks had shown when they were done.
+    /// Each rank does its calls in turn; whose turn it is to go on is up to chance. Gives the
+    /// results by call and rank; of a result in parts all have what the ranks had shown when they
+    /// were done.
     fn run(&mut self, calls: &[(SharedCall, Vec<Vec<u8>>)], size: usize, reducer: &Reducer<'_>) -> Vec<Vec<Vec<u8>>> {
-        let (world, in_parts) = (self.boards.len(), self.in_parts);
-        let area_bytes = self.boards[0].areas[0].len();
+        let (world, in_parts) = (self.segments.len(), self.in_parts);
+        let slot_bytes = self.segments[0].slots[0].len();
         let mut shown: Vec<Vec<Option<Vec<u8>>>> = vec![vec![None; world]; calls.len()];
         let machine = |rank: usize, call: usize, base: u64| {
-            let seat = Seat::new(rank, world);
-            let shape = Shape::new(seat, calls[call].0.clone(), size, area_bytes, reducer.is_custom()).unwrap();
+            let me = WorldRank::new(rank, world);
+            let shape = Shape::new(me, calls[call].0.clone(), size, slot_bytes, reducer.is_custom()).unwrap();
             let shape = if in_parts { shape.clone().in_parts().unwrap_or(shape) } else { shape };
             let result = vec![0xCC; shape.result_bytes()];
             (SharedMachine::new(shape, [call as u8; 64], base), result)
@@ -84,15 +91,15 @@ impl World {
         while under_way.iter().any(Option::is_some) {
             let rank = roll(&mut self.state, world);
             let Some((call, (machine_under_way, result))) = &mut under_way[rank] else { continue };
-            let before = self.boards[rank].posted;
-            let mut view = View { rank, boards: &mut self.boards };
+            let before = self.segments[rank].published;
+            let mut view = View { rank, segments: &mut self.segments };
             let input = &calls[*call].1[rank];
             let finished = machine_under_way.advance(&mut view, input, result, reducer).unwrap();
             let shows_part = machine_under_way.shows_part();
             if shows_part {
                 shown[*call][rank] = Some(std::mem::take(result));
             }
-            idle = if finished || shows_part || self.boards[rank].posted > before { 0 } else { idle + 1 };
+            idle = if finished || shows_part || self.segments[rank].published > before { 0 } else { idle + 1 };
             assert!(idle < 1000 * world, "nobody goes on");
             if finished {
                 results[*call][rank] = match &shown[*call] {
@@ -103,7 +110,7 @@ impl World {
                         .collect(),
                     _ => std::mem::take(result),
                 };
-                self.bases[rank] = machine_under_way.last_beat();
+                self.bases[rank] = machine_under_way.last_step();
                 let next = *call + 1;
                 under_way[rank] = (next < calls.len()).then(|| (next, machine(rank, next, self.bases[rank])));
             }
@@ -129,7 +136,7 @@ proptest! {
     fn collectives_one_after_the_other_give_the_reference(
         world in 1usize..10,
         kinds in prop::collection::vec((0usize..5, 0usize..500, 0usize..9, any::<bool>()), 1..8),
-        area_bytes in 200usize..1200,
+        slot_bytes in 200usize..1200,
         custom: bool,
         in_parts: bool,
         seed: u64,
@@ -157,8 +164,8 @@ proptest! {
                 _ => (SharedCall::Barrier, each(&|_| 0)),
             }
         }).collect();
-        let mut boards = World { in_parts, ..World::new(world, area_bytes, seed) };
-        for (results, (call, inputs)) in boards.run(&calls, size, &reducer).into_iter().zip(&calls) {
+        let mut segments = World { in_parts, ..World::new(world, slot_bytes, seed) };
+        for (results, (call, inputs)) in segments.run(&calls, size, &reducer).into_iter().zip(&calls) {
             let expected = match call {
                 SharedCall::Allreduce { order, .. } => {
                     vec![reference::allreduce(inputs, &reducer, *order).unwrap(); world]
@@ -176,17 +183,17 @@ proptest! {
 }
 
 #[test]
-fn everybody_folds_a_few_bytes_in_one_beat_but_never_with_a_custom_reducer() {
+fn everybody_folds_a_few_bytes_in_one_step_but_never_with_a_custom_reducer() {
     let call = SharedCall::Allreduce { count: 8, order: Order::Rank };
-    let shape = |once| Shape::new(Seat::new(0, 4), call.clone(), 4, 4096, once).unwrap();
-    assert_eq!(shape(false).beats(), 1);
-    assert_eq!(shape(true).beats(), 2);
+    let shape = |once| Shape::new(WorldRank::new(0, 4), call.clone(), 4, 4096, once).unwrap();
+    assert_eq!(shape(false).steps(), 1);
+    assert_eq!(shape(true).steps(), 2);
 }
 
 #[test]
 fn a_rank_shows_its_part_of_a_result_before_anybody_can_be_done() {
     let call = SharedCall::Allreduce { count: 1000, order: Order::Ring };
-    let shape = |rank| Shape::new(Seat::new(rank, 2), call.clone(), 4, 1024, false).unwrap().in_parts().unwrap();
+    let shape = |rank| Shape::new(WorldRank::new(rank, 2), call.clone(), 4, 1024, false).unwrap().in_parts().unwrap();
     assert_eq!(shape(0).parts().sum::<usize>(), 4000);
     assert_eq!(shape(0).result_bytes(), 2000);
     let (mut world, reducer) = (World::new(2, 1024, 1), Reducer::new(Reduction::Sum, Element::F32).unwrap());
@@ -197,10 +204,10 @@ fn a_rank_shows_its_part_of_a_result_before_anybody_can_be_done() {
     for turn in 0.. {
         assert!(turn < 1000, "nobody goes on");
         let rank = turn % 2;
-        let mut view = View { rank, boards: &mut world.boards };
+        let mut view = View { rank, segments: &mut world.segments };
         let done = machines[rank].advance(&mut view, &[0; 4000], &mut results[rank], &reducer).unwrap();
         if machines[rank].shows_part() {
-            assert!(world.boards[rank].posted < machines[rank].last_beat(), "it isn't posted yet");
+            assert!(world.segments[rank].published < machines[rank].last_step(), "it isn't published yet");
             (has_shown[rank], results[rank]) = (true, Vec::new());
         }
         if done {
@@ -209,15 +216,15 @@ fn a_rank_shows_its_part_of_a_result_before_anybody_can_be_done() {
         }
     }
     for other in [SharedCall::Broadcast { root: 0, bytes: 4000 }, SharedCall::Barrier] {
-        let shape = Shape::new(Seat::new(0, 2), other, 1, 1024, false).unwrap();
-        assert!(shape.in_parts().is_none(), "only what is folded in segments has parts");
+        let shape = Shape::new(WorldRank::new(0, 2), other, 1, 1024, false).unwrap();
+        assert!(shape.in_parts().is_none(), "only what is folded in chunks has parts");
     }
 }
 
 #[test]
-fn an_element_that_is_longer_than_the_areas_is_left_to_the_links() {
+fn an_element_that_is_longer_than_the_slots_is_left_to_the_links() {
     let call = SharedCall::Allreduce { count: 1, order: Order::Rank };
-    assert!(Shape::new(Seat::new(0, 4), call, 1000, 4096, true).is_none());
+    assert!(Shape::new(WorldRank::new(0, 4), call, 1000, 4096, true).is_none());
 }
 
 #[test]
@@ -226,27 +233,27 @@ fn a_rank_that_does_something_else_is_named_and_nothing_of_it_is_used() {
     let reducer = Reducer::new(Reduction::Sum, Element::F32).unwrap();
     let shape = |rank, count| {
         let call = SharedCall::Allreduce { count, order: Order::Rank };
-        Shape::new(Seat::new(rank, 2), call, 4, 256, false).unwrap()
+        Shape::new(WorldRank::new(rank, 2), call, 4, 256, false).unwrap()
     };
     let base = world.bases[0];
     let mut first = SharedMachine::new(shape(0, 2), [1; 64], base);
     let mut second = SharedMachine::new(shape(1, 3), [2; 64], base);
     let mut result = vec![0; 12];
-    let mut view = View { rank: 0, boards: &mut world.boards };
+    let mut view = View { rank: 0, segments: &mut world.segments };
     assert_eq!(first.advance(&mut view, &[0; 8], &mut result[..8], &reducer), Ok(false));
     assert_eq!(first.awaited(&view), [1]);
-    let mut view = View { rank: 1, boards: &mut world.boards };
+    let mut view = View { rank: 1, segments: &mut world.segments };
     let error = second.advance(&mut view, &[0; 12], &mut result, &reducer).unwrap_err();
     assert_eq!(error, SharedError::Mismatch { rank: 0, theirs: [1; 64] });
-    let mut view = View { rank: 0, boards: &mut world.boards };
+    let mut view = View { rank: 0, segments: &mut world.segments };
     let error = first.advance(&mut view, &[0; 8], &mut result[..8], &reducer).unwrap_err();
     assert_eq!(error, SharedError::Mismatch { rank: 1, theirs: [2; 64] });
 }
 
 #[test]
 fn what_follows_the_common_bytes_is_each_ranks_own_and_can_be_read_when_it_is_done() {
-    let base = first_beat(1);
-    let mut boards = vec![Board { posted: base, areas: [vec![0; 256], vec![0; 256]] }; 3];
+    let base = first_step(1);
+    let mut segments = vec![Segment { published: base, slots: [vec![0; 256], vec![0; 256]] }; 3];
     let reducer = Reducer::custom(1, |_, _| Ok(()));
     let identity = |rank: usize| {
         let mut identity = [9; 64];
@@ -257,11 +264,11 @@ fn what_follows_the_common_bytes_is_each_ranks_own_and_can_be_read_when_it_is_do
         (SharedCall::Barrier, [vec![1, 2], vec![0, 2], vec![0, 1]]),
         (SharedCall::Broadcast { root: 1, bytes: 3 }, [vec![1], vec![], vec![1]]),
     ] {
-        let base = boards[0].posted;
+        let base = segments[0].published;
         let bytes = if call == SharedCall::Barrier { 0 } else { 3 };
         let mut machines: Vec<SharedMachine> = (0..3)
             .map(|rank| {
-                let shape = Shape::new(Seat::new(rank, 3), call.clone(), 1, 256, false).unwrap();
+                let shape = Shape::new(WorldRank::new(rank, 3), call.clone(), 1, 256, false).unwrap();
                 SharedMachine::new(shape, identity(rank), base)
             })
             .collect();
@@ -269,13 +276,13 @@ fn what_follows_the_common_bytes_is_each_ranks_own_and_can_be_read_when_it_is_do
         while done != [true; 3] {
             for rank in 0..3 {
                 let input = if rank == 1 { vec![7; bytes] } else { Vec::new() };
-                let mut view = View { rank, boards: &mut boards };
+                let mut view = View { rank, segments: &mut segments };
                 let machine = &mut machines[rank];
                 done[rank] = machine.advance(&mut view, &input, &mut vec![0; bytes], &reducer).unwrap();
                 if done[rank] {
                     assert_eq!(machine.givers().collect::<Vec<_>>(), givers[rank]);
                     for giver in machine.givers() {
-                        assert_eq!(view.area(giver, machine.last_beat())[..64], identity(giver));
+                        assert_eq!(view.slot(giver, machine.last_step())[..64], identity(giver));
                     }
                 }
             }
@@ -284,59 +291,59 @@ fn what_follows_the_common_bytes_is_each_ranks_own_and_can_be_read_when_it_is_do
 }
 
 #[test]
-fn the_root_of_a_broadcast_goes_on_while_the_others_are_one_beat_behind() {
+fn the_root_of_a_broadcast_goes_on_while_the_others_are_one_step_behind() {
     let mut world = World::new(3, 256, 1);
     let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
-    let shape = Shape::new(Seat::new(0, 3), SharedCall::Broadcast { root: 0, bytes: 5 }, 1, 256, false).unwrap();
+    let shape = Shape::new(WorldRank::new(0, 3), SharedCall::Broadcast { root: 0, bytes: 5 }, 1, 256, false).unwrap();
     let mut machine = SharedMachine::new(shape, [1; 64], world.bases[0]);
-    let mut view = View { rank: 0, boards: &mut world.boards };
+    let mut view = View { rank: 0, segments: &mut world.segments };
     assert_eq!(machine.advance(&mut view, b"hello", &mut [0; 5], &reducer), Ok(true));
 }
 
-/// Two ranks, each with a call of its own at the same beat.
-fn pair(calls: [SharedCall; 2]) -> (Vec<Board>, Vec<SharedMachine>) {
-    let base = first_beat(1);
-    let board = Board { posted: base, areas: [vec![0; 256], vec![0; 256]] };
+/// Two ranks, each with a call of its own at the same step.
+fn pair(calls: [SharedCall; 2]) -> (Vec<Segment>, Vec<SharedMachine>) {
+    let base = first_step(1);
+    let segment = Segment { published: base, slots: [vec![0; 256], vec![0; 256]] };
     let machines = calls.into_iter().enumerate().map(|(rank, call)| {
         let identity = [rank as u8 + 1; 64];
-        SharedMachine::new(Shape::new(Seat::new(rank, 2), call, 1, 256, false).unwrap(), identity, base)
+        SharedMachine::new(Shape::new(WorldRank::new(rank, 2), call, 1, 256, false).unwrap(), identity, base)
     });
-    (vec![board; 2], machines.collect())
+    (vec![segment; 2], machines.collect())
 }
 
 #[test]
 fn roots_of_two_broadcasts_find_out_before_anything_of_the_next_collective_is_written() {
     let roots = [0, 1].map(|root| SharedCall::Broadcast { root, bytes: 3 });
-    let (mut boards, mut machines) = pair(roots);
+    let (mut segments, mut machines) = pair(roots);
     let reducer = Reducer::custom(1, |_, _| Ok(()));
     for (rank, machine) in machines.iter_mut().enumerate() {
-        let mut view = View { rank, boards: &mut boards };
+        let mut view = View { rank, segments: &mut segments };
         assert_eq!(machine.advance(&mut view, &[9; 3], &mut [0; 3], &reducer), Ok(true), "a root waits for nobody");
     }
     for rank in [0, 1] {
         let before = machines[rank].uncompared().expect("nobody was looked at");
         assert_eq!(before, [rank as u8 + 1; 64]);
-        let shape = Shape::new(Seat::new(rank, 2), SharedCall::Barrier, 1, 256, false).unwrap();
-        let mut next = SharedMachine::new(shape, [7; 64], machines[rank].last_beat()).after(Some(before));
-        let mut view = View { rank, boards: &mut boards };
+        let shape = Shape::new(WorldRank::new(rank, 2), SharedCall::Barrier, 1, 256, false).unwrap();
+        let mut next = SharedMachine::new(shape, [7; 64], machines[rank].last_step()).after(Some(before));
+        let mut view = View { rank, segments: &mut segments };
         let found = next.advance(&mut view, &[], &mut [], &reducer);
         assert_eq!(found, Err(SharedError::Mismatch { rank: 1 - rank, theirs: [2 - rank as u8; 64] }));
     }
 }
 
 #[test]
-fn what_is_written_up_to_a_stop_is_posted_only_when_it_goes_on() {
+fn what_is_written_up_to_a_stop_is_published_only_when_it_goes_on() {
     let gathers = [0, 1].map(|_| SharedCall::Allgather { part_bytes: vec![500, 500] });
-    let (mut boards, mut machines) = pair(gathers);
+    let (mut segments, mut machines) = pair(gathers);
     let reducer = Reducer::custom(1, |_, _| Ok(()));
     machines[0].stop_at(Some(100));
-    let mut view = View { rank: 0, boards: &mut boards };
+    let mut view = View { rank: 0, segments: &mut segments };
     let mut result = vec![0; 1000];
     assert_eq!(machines[0].advance(&mut view, &[3; 500], &mut result, &reducer), Ok(false));
     assert!(machines[0].has_stopped() && !machines[0].has_stopped());
-    assert_eq!((machines[0].sent(), boards[0].posted), (192, first_beat(1)));
-    let mut view = View { rank: 0, boards: &mut boards };
+    assert_eq!((machines[0].sent(), segments[0].published), (192, first_step(1)));
+    let mut view = View { rank: 0, segments: &mut segments };
     assert_eq!(machines[0].advance(&mut view, &[3; 500], &mut result, &reducer), Ok(false));
-    assert_eq!((machines[0].sent(), boards[0].posted), (192, first_beat(1) + 1), "written once");
-    assert_eq!(machines[0].waits_for(&View { rank: 0, boards: &mut boards }), Some((1, first_beat(1) + 1)));
+    assert_eq!((machines[0].sent(), segments[0].published), (192, first_step(1) + 1), "written once");
+    assert_eq!(machines[0].waits_for(&View { rank: 0, segments: &mut segments }), Some((1, first_step(1) + 1)));
 }

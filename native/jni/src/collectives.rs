@@ -6,7 +6,7 @@ use crate::ranks::{memory, two, with};
 use jni::objects::{JByteArray, JByteBuffer, JClass, JObject, JString};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env, JValue};
-use rejoin_agent::collective::{Boot, Folding, Options};
+use rejoin_agent::collective::{Boot, Folding, Input, Options};
 use rejoin_agent::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -62,8 +62,8 @@ fn own(
     let fold = move |accumulator: &mut [u8], other: &[u8]| {
         let called = vm.attach_current_thread(|env| -> Result<bool, jni::errors::Error> {
             env.with_local_frame(8, |env| {
-                // SAFETY: the bytes are there during the call; the Java side doesn't keep the buffers, and makes the second
-                // one read-only.
+                // SAFETY: the bytes are there during the call; the Java side doesn't keep the
+                // buffers, and makes the second one read-only.
                 let (left, right) = unsafe {
                     (
                         env.new_direct_byte_buffer(accumulator.as_mut_ptr(), accumulator.len())?,
@@ -115,13 +115,11 @@ pub(crate) fn allreduce<'l>(
     let folding = folding(env, kind, operator, &name, &callbacks)?;
     // SAFETY: the Java side holds the buffer, and calls with one thread at a time.
     let buffer = unsafe { memory(env, &buffer) }?;
-    with(communicator, |live| {
-        if prepares {
-            let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
-            return Ok(live.allreduce_folding_prepared(buffer, &folding, &options, &mut fill)?);
-        }
-        Ok(live.allreduce_folding(buffer, &folding, &options)?)
-    })
+    let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
+    let input = Input::of(buffer, prepares.then_some(&mut fill as _));
+    let result = with(communicator, |live| Ok(live.allreduce_bytes(input, &folding, &options)?))?;
+    buffer.copy_from_slice(&result);
+    Ok(())
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's
@@ -188,13 +186,9 @@ pub(crate) fn reduce_scatter<'l>(
     let folding = folding(env, kind, operator, &name, &callbacks)?;
     // SAFETY: the Java side holds the buffers, and calls with one thread at a time.
     let (input, output) = unsafe { two(env, &input, &output) }?;
-    with(communicator, |live| {
-        if prepares {
-            let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
-            return Ok(live.reduce_scatter_folding_prepared(input, output, &folding, &options, &mut fill)?);
-        }
-        Ok(live.reduce_scatter_folding(input, output, &folding, &options)?)
-    })
+    let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
+    let input = Input::of(input, prepares.then_some(&mut fill as _));
+    with(communicator, |live| Ok(live.reduce_scatter_bytes(input, output, &folding, &options)?))
 }
 
 /// First element and number of elements of a rank's part, in one number each half.
@@ -208,7 +202,7 @@ pub(crate) fn part<'l>(
 ) -> Result<jlong, Failure> {
     let order = if ring { Order::Ring } else { Order::Rank };
     let known = match (u32::try_from(rank), u32::try_from(world), usize::try_from(count)) {
-        (Ok(rank), Ok(world), Ok(count)) if rank < world => order.segment(rank as usize, count, world as usize),
+        (Ok(rank), Ok(world), Ok(count)) if rank < world => order.chunk(rank as usize, count, world as usize),
         _ => {
             return Err(
                 bad(format!("a part of {count} elements of rank {rank} in a world of {world} was asked for")).into()
@@ -235,13 +229,12 @@ pub(crate) fn broadcast<'l>(
     let (element, root) = (element(kind)?, Rank(crate::member::unsigned("root", root)?));
     // SAFETY: the Java side holds the buffer, and calls with one thread at a time.
     let buffer = unsafe { memory(env, &buffer) }?;
-    with(communicator, |live| {
-        if prepares {
-            let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
-            return Ok(live.broadcast_bytes_prepared(buffer, element, root, &options, &mut fill)?);
-        }
-        Ok(live.broadcast_bytes(buffer, element, root, &options)?)
-    })
+    let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
+    let input = Input::of(buffer, prepares.then_some(&mut fill as _));
+    if let Some(result) = with(communicator, |live| Ok(live.broadcast_bytes(input, element, root, &options)?))? {
+        buffer.copy_from_slice(&result);
+    }
+    Ok(())
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's
@@ -260,13 +253,9 @@ pub(crate) fn allgather<'l>(
     let (options, element) = (options(env, &site, false, &boot)?, element(kind)?);
     // SAFETY: the Java side holds the buffers, and calls with one thread at a time.
     let (input, output) = unsafe { two(env, &input, &output) }?;
-    with(communicator, |live| {
-        if prepares {
-            let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
-            return Ok(live.allgather_bytes_prepared(input, output, element, &options, &mut fill)?);
-        }
-        Ok(live.allgather_bytes(input, output, element, &options)?)
-    })
+    let mut fill = |_: &mut [u8]| prepare(env, &callbacks);
+    let input = Input::of(input, prepares.then_some(&mut fill as _));
+    with(communicator, |live| Ok(live.allgather_bytes(input, output, element, &options)?))
 }
 
 /// The lengths of the parts in bytes (8 bytes each, little endian), then the parts.

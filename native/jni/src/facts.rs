@@ -1,166 +1,49 @@
 //! Facts as flat texts: `kind, key, value, key, value, …`, for the JVM and for fault rules.
 
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
-use rejoin_agent::protocol::ids::{Attempt, Incarnation, Phase, Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Phase, Rank, Version};
 use rejoin_agent::protocol::tracker::Input;
-use rejoin_agent::Told;
+use rejoin_agent::TrackerNotice;
+use serde_json::{json, Value};
 
-struct Fact(Vec<String>);
-
-impl Fact {
-    fn new(kind: &str) -> Self {
-        Fact(vec![kind.to_string()])
-    }
-
-    fn with(mut self, key: &str, value: impl ToString) -> Self {
-        self.0.push(key.to_string());
-        self.0.push(value.to_string());
-        self
-    }
-}
-
-fn ranks(ranks: &[Rank]) -> String {
-    ranks.iter().map(Rank::to_string).collect::<Vec<_>>().join(",")
-}
-
-/// What a tracker told, as texts. Kinds and keys are those of `io.rejoin.TrainingEvent`.
-pub(crate) fn told(told: Told) -> Vec<String> {
-    match told {
-        Told::Event(event) => from_event(event),
-        Told::Kill { rank, attempt, executor, reason } => {
-            Fact::new("kill.wanted")
-                .with("rank", rank)
-                .with("stage", attempt.stage)
-                .with("task", attempt.task)
-                .with("executor", executor)
-                .with("reason", reason)
-                .0
-        }
-    }
-}
-
-fn from_event(event: Event) -> Vec<String> {
-    let fact = match event {
-        Event::AgentJoined { agent, executor, host, pid } => Fact::new("agent.joined")
-            .with("agent", agent)
-            .with("executor", executor)
-            .with("host", host)
-            .with("pid", pid),
-        Event::AgentLost { agent, executor, reason } => {
-            Fact::new("agent.lost").with("agent", agent).with("executor", executor).with("reason", reason)
-        }
-        Event::RankJoined { rank, incarnation, attempt, executor, vacant_millis } => Fact::new("rank.joined")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("stage", attempt.stage)
-            .with("task", attempt.task)
-            .with("executor", executor)
-            .with("vacant_millis", vacant_millis),
-        Event::RankRefused { rank, attempt, reason } => Fact::new("rank.refused")
-            .with("rank", rank)
-            .with("stage", attempt.stage)
-            .with("task", attempt.task)
-            .with("reason", reason),
-        Event::RankLost { rank, incarnation, executor, reason, silent_millis, deaths } => Fact::new("rank.lost")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("executor", executor)
-            .with("reason", reason)
-            .with("silent_millis", silent_millis)
-            .with("deaths", deaths),
-        Event::ViewMade { generation, alive, vacant, reason } => Fact::new("view.made")
-            .with("generation", generation)
-            .with("alive", ranks(&alive))
-            .with("vacant", ranks(&vacant))
-            .with("reason", reason),
-        Event::PlanMade { generation, lineage, version, round, newcomers, reason } => Fact::new("plan.made")
-            .with("generation", generation)
-            .with("lineage", lineage)
-            .with("version", version)
-            .with("round", round)
-            .with("newcomers", ranks(&newcomers))
-            .with("reason", reason),
-        Event::Restored { rank, incarnation, version, round, bytes, source, millis } => Fact::new("rank.restored")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("version", version)
-            .with("round", round)
-            .with("bytes", bytes)
-            .with("source", source)
-            .with("millis", millis),
-        Event::CaughtUp { rank, incarnation, replayed_in, regenerated, rounds_again, millis } => {
-            Fact::new("rank.caughtup")
-                .with("rank", rank)
-                .with("incarnation", incarnation)
-                .with("replayed_in", replayed_in)
-                .with("regenerated", regenerated)
-                .with("rounds_again", rounds_again)
-                .with("millis", millis)
-        }
-        Event::VersionEntered { rank, incarnation, lineage, version, round } => Fact::new("version.entered")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("lineage", lineage)
-            .with("version", version)
-            .with("round", round),
-        Event::Spent { rank, incarnation, stretch, ago_micros, phase, seqno } => Fact::new("rank.spent")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("phase", phase)
-            .with("seqno", seqno)
-            .with("ago_micros", ago_micros)
-            .with("micros", stretch.micros)
-            .with("computing_micros", stretch.computing_micros)
-            .with("waiting_micros", stretch.waiting_micros)
-            .with("replaying_micros", stretch.replaying_micros)
-            .with("waited_for", stretch.waited_for.map_or(String::new(), |peer| peer.to_string())),
-        Event::LinkBroken { rank, peer, reason } => {
-            Fact::new("link.broken").with("rank", rank).with("peer", peer).with("reason", reason)
-        }
-        Event::HookAgreed { hooked, reason } => Fact::new("hook.agreed").with("hooked", hooked).with("reason", reason),
-        Event::SharingEnded { rank, peer, reason } => {
-            Fact::new("sharing.ended").with("rank", rank).with("peer", peer).with("reason", reason)
-        }
-        Event::StrangerRefused { address, reason } => {
-            Fact::new("stranger.refused").with("address", address).with("reason", reason)
-        }
-        Event::DurableWritten { rank, incarnation, version, bytes, millis } => Fact::new("durable.written")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("version", version)
-            .with("bytes", bytes)
-            .with("millis", millis),
-        Event::DurableFailed { rank, incarnation, version, reason } => Fact::new("durable.failed")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("version", version)
-            .with("reason", reason),
-        Event::RolledBack { lineage, version, reason } => {
-            Fact::new("rolled.back").with("lineage", lineage).with("version", version).with("reason", reason)
-        }
-        Event::FaultFired { id, rank, incarnation } => {
-            Fact::new("fault.fired").with("id", id).with("rank", rank).with("incarnation", incarnation)
-        }
-        Event::RankFinished { rank, incarnation, digest } => Fact::new("rank.finished")
-            .with("rank", rank)
-            .with("incarnation", incarnation)
-            .with("digest", format!("{digest:032x}")),
-        Event::Usage { agent, log_bytes, spilled_bytes, checkpoint_bytes, log_bytes_peak } => Fact::new("usage")
-            .with("agent", agent)
-            .with("log_bytes", log_bytes)
-            .with("spilled_bytes", spilled_bytes)
-            .with("checkpoint_bytes", checkpoint_bytes)
-            .with("log_bytes_peak", log_bytes_peak),
-        Event::JobEnded { digest, deaths } => {
-            Fact::new("job.ended").with("digest", format!("{digest:032x}")).with("deaths", deaths)
-        }
-        Event::JobFailed { error } => {
-            Fact::new("job.failed").with("code", error.code.name()).with("message", error.message)
+/// What a tracker told, as texts: the name of the event as in
+/// [`rejoin_agent::protocol::event::Event`], then its fields. A field that is a struct gives its
+/// own fields (an attempt is `stage` and `task`), a list is joined by commas, and what is absent is
+/// empty.
+pub(crate) fn of_notice(notice: TrackerNotice) -> Vec<String> {
+    let value = match notice {
+        TrackerNotice::Event(event) => serde_json::to_value(event),
+        TrackerNotice::Kill { rank, attempt, executor, reason } => {
+            Ok(json!({ "KillWanted": { "rank": rank, "attempt": attempt, "executor": executor, "reason": reason } }))
         }
     };
-    fact.0
+    let mut texts = Vec::new();
+    // The fields of an event can't fail to be written; a name alone is an event still.
+    if let Ok(Value::Object(event)) = value {
+        for (name, fields) in event {
+            texts.push(name.clone());
+            flatten(&name, &fields, &mut texts);
+        }
+    }
+    texts
+}
+
+fn flatten(key: &str, value: &Value, texts: &mut Vec<String>) {
+    if let Value::Object(fields) = value {
+        fields.iter().for_each(|(key, value)| flatten(key, value, texts));
+    } else {
+        texts.extend([key.to_owned(), text(value)]);
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(text).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
 }
 
 fn bad(text: impl Into<String>) -> Error {
@@ -211,7 +94,7 @@ fn fault(index: u32, text: &str) -> Result<FaultRule, Error> {
         match key.trim() {
             "id" => id = number("id", value)?,
             "rank" => rank = Some(Rank(number("rank", value)?)),
-            "incarnation" => incarnation = Some(Incarnation(number("incarnation", value)?)),
+            "incarnation" => incarnation = Some(number("incarnation", value)?),
             "at" => moment = Some(at(value)?),
             "do" => action = Some(act(value)?),
             other => return Err(bad(format!("fault rule {text:?}: {other:?} is unknown"))),
@@ -245,26 +128,48 @@ fn act(text: &str) -> Result<Action, Error> {
         ["kill"] => Ok(Action::Kill),
         ["stop"] => Ok(Action::Stop),
         ["throw"] => Ok(Action::Throw),
-        ["tell"] => Ok(Action::Tell),
+        ["notify"] => Ok(Action::Notify),
         ["cut", peer] => Ok(Action::CutLink { peer: Rank(number("peer", peer)?) }),
-        _ => Err(bad(format!("action {text:?} is unknown; expected kill, stop, throw, tell or cut:PEER"))),
+        _ => Err(bad(format!("action {text:?} is unknown; expected kill, stop, throw, notify or cut:PEER"))),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rejoin_agent::protocol::event::Event;
+
+    #[test]
+    fn an_event_is_told_by_its_name_and_its_fields_wherever_they_stand() {
+        let attempt = Attempt { stage: 4, task: 7 };
+        let refused = Event::RankRefused { rank: Rank(3), attempt, reason: "it is late".into() };
+        let kill = TrackerNotice::Kill { rank: Rank(3), attempt, executor: "x".into(), reason: "r".into() };
+        let ended = Event::JobEnded { digest: 0xab, deaths: 2 };
+        let failed = Event::JobFailed { error: Error::new(Code::Mismatch, "rank 1 differs") };
+        let digest = format!("{:032x}", 0xab);
+        for (event, name, fields) in [
+            (TrackerNotice::Event(refused), "RankRefused", "rank=3;reason=it is late;stage=4;task=7"),
+            (kill, "KillWanted", "executor=x;rank=3;reason=r;stage=4;task=7"),
+            (TrackerNotice::Event(ended), "JobEnded", &format!("deaths=2;digest={digest}")),
+            (TrackerNotice::Event(failed), "JobFailed", "code=MISMATCH;message=rank 1 differs"),
+        ] {
+            let texts = of_notice(event);
+            let mut pairs: Vec<String> = texts[1..].chunks_exact(2).map(|pair| pair.join("=")).collect();
+            pairs.sort();
+            assert_eq!((texts[0].as_str(), pairs.join(";").as_str()), (name, fields));
+        }
+    }
 
     #[test]
     fn a_fault_rule_is_read_as_it_is_written_in_the_documentation() {
         let rules = faults(
-            "rank=1;incarnation=0;at=version:5:20000;do=kill | rank=2;at=joined;do=cut:0 | rank=0;at=boot:7;do=tell",
+            "rank=1;incarnation=0;at=version:5:20000;do=kill | rank=2;at=joined;do=cut:0 | rank=0;at=boot:7;do=notify",
         )
         .unwrap();
         assert_eq!(rules.len(), 3);
-        assert_eq!(rules[2].action, Action::Tell);
+        assert_eq!(rules[2].action, Action::Notify);
         assert_eq!(rules[0].rank, Rank(1));
-        assert_eq!(rules[0].incarnation, Some(Incarnation(0)));
+        assert_eq!(rules[0].incarnation, Some(0));
         assert_eq!(rules[0].moment, Moment::Bytes { phase: Phase::Version(Version(5)), bytes: 20000 });
         assert_eq!(rules[1].action, Action::CutLink { peer: Rank(0) });
         assert_eq!(rules[1].incarnation, None);

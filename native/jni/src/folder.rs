@@ -94,7 +94,8 @@ impl Folder for JavaFolder {
             let parts: Vec<&[u8]> = parts.iter().flat_map(|part| part.chunks(MOST)).collect();
             let array = buffers(env, parts.len())?;
             for (index, part) in parts.into_iter().enumerate() {
-                // SAFETY: the bytes are there during the call; the Java side makes the buffer read-only and doesn't keep it.
+                // SAFETY: the bytes are there during the call; the Java side makes the buffer
+                // read-only and doesn't keep it.
                 let buffer: Buffer = unsafe { env.new_direct_byte_buffer(part.as_ptr().cast_mut(), part.len())? };
                 array.set_element(env, index, &buffer)?;
                 env.delete_local_ref(buffer);

@@ -9,11 +9,10 @@ use bytes::Bytes;
 use jni::objects::{JByteArray, JClass, JString};
 use jni::sys::{jboolean, jint, jlong};
 use jni::Env;
-use rejoin_agent::protocol::channel::PhaseMark;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::Start;
-use rejoin_agent::protocol::ids::{Attempt, Phase, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Joined, MemberId};
+use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Joined, MemberId, Taken};
 use rejoin_xgboost::WireVariant;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +21,10 @@ use std::time::Duration;
 struct MemberEntry {
     agent: Arc<AgentEntry>,
     rank: Rank,
-    way: Way,
+    outcome: JoinOutcome,
 }
 
-enum Way {
+enum JoinOutcome {
     /// It trains.
     Train { start: Start, world: u32, bytes: Option<Bytes> },
     /// The job has ended before.
@@ -36,9 +35,9 @@ static MEMBERS: Table<MemberEntry> = Table::new("member");
 
 impl MemberEntry {
     fn start(&self) -> Result<&Start, Error> {
-        match &self.way {
-            Way::Train { start, .. } => Ok(start),
-            Way::Over => Err(Error::new(
+        match &self.outcome {
+            JoinOutcome::Train { start, .. } => Ok(start),
+            JoinOutcome::Over => Err(Error::new(
                 Code::BadState,
                 format!("the job had ended when rank {} joined; there is nothing to train", self.rank),
             )),
@@ -82,11 +81,11 @@ pub(crate) fn join<'l>(
     let agent = AGENTS.find(agent)?;
     let rank = Rank(unsigned("rank", rank)?);
     let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
-    let way = match agent.plane.join(&agent.agent, rank, attempt, text(env, &terms)?, at_most(millis))? {
-        Joined::Start { start, world, bytes } => Way::Train { start, world, bytes },
-        Joined::Over { .. } => Way::Over,
+    let outcome = match agent.plane.join(&agent.agent, rank, attempt, text(env, &terms)?, at_most(millis))? {
+        Joined::Start { start, world, bytes } => JoinOutcome::Train { start, world, bytes },
+        Joined::Over { .. } => JoinOutcome::Over,
     };
-    Ok(MEMBERS.add(MemberEntry { agent, rank, way }))
+    Ok(MEMBERS.add(MemberEntry { agent, rank, outcome }))
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's
@@ -109,9 +108,9 @@ pub(crate) fn cancel_join<'l>(
 
 pub(crate) fn start<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<Texts<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let facts = match &member.way {
-        Way::Over => vec!["over".to_string(), "true".into()],
-        Way::Train { start, world, .. } => {
+    let facts = match &member.outcome {
+        JoinOutcome::Over => vec!["over".to_string(), "true".into()],
+        JoinOutcome::Train { start, world, .. } => {
             let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
             let complete = start.checkpoint.is_some_and(|checkpoint| checkpoint.complete);
             [
@@ -134,18 +133,18 @@ pub(crate) fn start<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Resu
 
 pub(crate) fn checkpoint_bytes<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<JByteArray<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let bytes = match &member.way {
-        Way::Train { bytes, .. } => bytes.as_deref(),
-        Way::Over => None,
+    let bytes = match &member.outcome {
+        JoinOutcome::Train { bytes, .. } => bytes.as_deref(),
+        JoinOutcome::Over => None,
     };
     to_bytes(env, bytes)
 }
 
 pub(crate) fn local<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<JByteArray<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let local = match &member.way {
-        Way::Train { start, .. } => start.local.as_deref(),
-        Way::Over => None,
+    let local = match &member.outcome {
+        JoinOutcome::Train { start, .. } => start.local.as_deref(),
+        JoinOutcome::Over => None,
     };
     to_bytes(env, local)
 }
@@ -187,17 +186,10 @@ pub(crate) fn enter<'l>(
     let (version, round) = (Version(unsigned("version", version)?), unsigned("round", round)?);
     let model: Bytes = bytes(env, &model)?.unwrap_or_default().into();
     let local = bytes(env, &local)?;
-    if let Some(failure) = member.agent.agent.failure(id) {
-        return Err(failure.into());
-    }
     let checkpoint = checkpoint(lineage, version, round, &model, complete);
-    let mark = PhaseMark { round, checkpoint: checkpoint.digest };
-    // The bytes are in the store before any other rank can learn that this one has entered the version.
-    member.agent.agent.store(id, checkpoint, model)?;
-    let entered = member.agent.plane.enter(id.rank, id.incarnation, Phase::Version(version), mark);
-    entered.map_err(|error| member.better(error))?;
-    member.agent.agent.entered(id, checkpoint, local);
-    Ok(())
+    let taken = Taken { local, ..Taken::new(checkpoint, model) };
+    let entered = member.agent.plane.take(&member.agent.agent, id, taken);
+    entered.map_err(|error| member.better(error).into())
 }
 
 pub(crate) fn begin_round<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong, round: jint) -> Result<(), Failure> {

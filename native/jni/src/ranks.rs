@@ -19,7 +19,7 @@ use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
-use rejoin_agent::protocol::ids::{Attempt, Incarnation, Rank};
+use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::MemberId;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -137,7 +137,7 @@ fn limits(env: &Env<'_>, millis: &JLongArray<'_>) -> Result<Limits, Failure> {
 /// The handle of a joined communicator; 0 when the job was over.
 fn held(process: Process, joined: Option<Communicator>) -> jlong {
     let Some(communicator) = joined else { return 0 };
-    let member = MemberId { rank: communicator.rank(), incarnation: Incarnation(communicator.incarnation()) };
+    let member = communicator.member();
     let (world, version) = (communicator.world(), AtomicU32::new(communicator.version().0));
     COMMUNICATORS.add(Held { process, member, world, version, communicator: Mutex::new(Some(communicator)) })
 }
@@ -176,7 +176,7 @@ pub(crate) fn launched<'l>(
 
 pub(crate) fn about<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<Texts<'l>, Failure> {
     let held = COMMUNICATORS.find(communicator)?;
-    let facts = [("rank", held.member.rank.0), ("world", held.world), ("incarnation", held.member.incarnation.0)];
+    let facts = [("rank", held.member.rank.0), ("world", held.world), ("incarnation", held.member.incarnation.number)];
     let facts: Vec<String> = facts.into_iter().flat_map(|(key, value)| [key.to_string(), value.to_string()]).collect();
     to_texts(env, &facts)
 }

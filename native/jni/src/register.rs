@@ -31,23 +31,33 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = log_level, static fn log_level(level: JString) },
     native! { fn = tracker::open, static fn tracker_open(settings: JString[], secret: jbyte[]) -> jlong },
     native! { fn = tracker::address, static fn tracker_address(tracker: jlong) -> JString },
-    native! { fn = tracker::tell, static fn tracker_tell(tracker: jlong, fact: JString[]) },
+    native! { fn = tracker::notify, static fn tracker_notify(tracker: jlong, fact: JString[]) },
     native! { fn = tracker::poll, static fn tracker_poll(tracker: jlong, timeout_millis: jlong) -> JString[] },
     native! { fn = tracker::result, static fn tracker_result(tracker: jlong) -> jbyte[] },
     native! { fn = tracker::close, static fn tracker_close(tracker: jlong) },
     native! { fn = ranks::digest, static fn digest(data: jbyte[]) -> JString },
-    native! { fn = ranks::open, static fn process_open(settings: JString[], secret: jbyte[], folder: io.rejoin.FolderCalls, every: jint) -> jlong },
+    native! {
+        fn = ranks::open,
+        static fn process_open(
+            settings: JString[], secret: jbyte[], folder: io.rejoin.FolderCalls, every: jint
+        ) -> jlong
+    },
     native! { fn = ranks::over, static fn process_over(process: jlong) -> jboolean },
     native! { fn = ranks::close, static fn process_close(process: jlong) },
     native! {
         fn = ranks::join,
-        static fn communicator_join(process: jlong, rank: jint, stage: jint, task: jint, terms: JString, millis: jlong[]) -> jlong
+        static fn communicator_join(
+            process: jlong, rank: jint, stage: jint, task: jint, terms: JString, millis: jlong[]
+        ) -> jlong
     },
     native! { fn = ranks::launched, static fn communicator_launched(terms: JString, millis: jlong[]) -> jlong },
     native! { fn = ranks::about, static fn communicator_about(communicator: jlong) -> JString[] },
     native! { fn = ranks::version, static fn communicator_version(communicator: jlong) -> jint },
     native! { fn = ranks::load, static fn communicator_load(communicator: jlong) -> jbyte[] },
-    native! { fn = ranks::checkpoint, static fn communicator_checkpoint(communicator: jlong, model: JByteBuffer, site: JString) },
+    native! {
+        fn = ranks::checkpoint,
+        static fn communicator_checkpoint(communicator: jlong, model: JByteBuffer, site: JString)
+    },
     native! { fn = ranks::load_own, static fn communicator_load_own(communicator: jlong) -> jbyte[] },
     native! {
         fn = ranks::checkpoint_with_own,
@@ -81,7 +91,10 @@ const METHODS: &[NativeMethod] = &[
             site: JString, ring: jboolean, boot: JString, prepares: jboolean, callbacks: io.rejoin.Callbacks
         )
     },
-    native! { fn = collectives::part, static fn communicator_part(rank: jint, world: jint, count: jint, ring: jboolean) -> jlong },
+    native! {
+        fn = collectives::part,
+        static fn communicator_part(rank: jint, world: jint, count: jint, ring: jboolean) -> jlong
+    },
     native! {
         fn = collectives::broadcast,
         static fn communicator_broadcast(
@@ -102,7 +115,10 @@ const METHODS: &[NativeMethod] = &[
             communicator: jlong, input: JByteBuffer, element: jint, site: JString, boot: JString
         ) -> jbyte[]
     },
-    native! { fn = collectives::barrier, static fn communicator_barrier(communicator: jlong, site: JString, boot: JString) },
+    native! {
+        fn = collectives::barrier,
+        static fn communicator_barrier(communicator: jlong, site: JString, boot: JString)
+    },
 ];
 
 const XGBOOST_METHODS: &[NativeMethod] = &[
@@ -111,7 +127,9 @@ const XGBOOST_METHODS: &[NativeMethod] = &[
     xgboost! { fn = agent::close, static fn agent_close(agent: jlong) },
     xgboost! {
         fn = member::join,
-        static fn member_join(agent: jlong, rank: jint, stage: jint, task: jint, terms: JString, timeout_millis: jlong) -> jlong
+        static fn member_join(
+            agent: jlong, rank: jint, stage: jint, task: jint, terms: JString, timeout_millis: jlong
+        ) -> jlong
     },
     xgboost! {
         fn = member::cancel_join,
@@ -123,7 +141,9 @@ const XGBOOST_METHODS: &[NativeMethod] = &[
     xgboost! { fn = member::communicator, static fn member_communicator(member: jlong, wire: JString) -> JString[] },
     xgboost! {
         fn = member::enter,
-        static fn member_enter(member: jlong, version: jint, round: jint, checkpoint: jbyte[], local: jbyte[], complete: jboolean)
+        static fn member_enter(
+            member: jlong, version: jint, round: jint, checkpoint: jbyte[], local: jbyte[], complete: jboolean
+        )
     },
     xgboost! {
         fn = member::finish,
@@ -182,8 +202,8 @@ mod tests {
         declared.map(|(head, _)| head.rsplit(' ').next().unwrap_or_default()).collect()
     }
 
-    // A method that Java declares and nobody registers would be found at its first call only; one that is registered and not
-    // declared fails when the library is loaded, in every process.
+    // A method that Java declares and nobody registers would be found at its first call only; one
+    // that is registered and not declared fails when the library is loaded, in every process.
     #[test]
     fn every_native_method_that_java_declares_is_registered_and_no_other() {
         let java = concat!(

@@ -1,7 +1,8 @@
 //! Numbers for native objects that the JVM holds.
 //!
-//! The one thing of this crate that a process has once. It holds no job's state, only who is who: a number that is closed
-//! or was never given is an error with a text, where a pointer would be a crash.
+//! The one thing of this crate that a process has once. It holds no job's state, only who is who: a
+//! number that is closed or was never given is an error with a text, where a pointer would be a
+//! crash.
 
 use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};

@@ -10,6 +10,7 @@ use jni::sys::jlong;
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerServer, TrackerServerConfig};
@@ -68,6 +69,7 @@ fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig,
             },
             deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
             deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
+            start: JobStart::Fresh,
             faults: facts::faults(&settings.or("faults", "fault rules", String::new())?)?,
             wants_result: true,
         },
@@ -92,16 +94,16 @@ pub(crate) fn address<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> R
     Ok(env.new_string(address)?)
 }
 
-pub(crate) fn tell<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, fact: Texts<'l>) -> Result<(), Failure> {
+pub(crate) fn notify<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, fact: Texts<'l>) -> Result<(), Failure> {
     let fact = facts::input(&texts(env, &fact)?)?;
-    TRACKERS.find(tracker)?.tell(fact);
+    TRACKERS.find(tracker)?.notify(fact);
     Ok(())
 }
 
 pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis: jlong) -> Result<Texts<'l>, Failure> {
-    let told = TRACKERS.find(tracker)?.poll(Duration::from_millis(millis.max(0) as u64))?;
-    match told {
-        Some(told) => to_texts(env, &facts::told(told)),
+    let reported = TRACKERS.find(tracker)?.poll(Duration::from_millis(millis.max(0) as u64))?;
+    match reported {
+        Some(told) => to_texts(env, &facts::of_notice(told)),
         None => Ok(Texts::null()),
     }
 }

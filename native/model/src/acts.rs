@@ -13,15 +13,15 @@ impl JobModel {
         match action {
             Action::TrackerHears(number) => {
                 let link = self.link(&state, number);
-                let slot = &mut state.processes[number as usize];
-                if slot.to_tracker.is_empty() {
-                    slot.link = Link::Over;
-                    let gone = slot.state.is_none();
+                let model_process = &mut state.processes[number as usize];
+                if model_process.to_tracker.is_empty() {
+                    model_process.link = Link::Over;
+                    let gone = model_process.state.is_none();
                     let agent = AgentId(u64::from(number));
                     let input = ToTracker::Closed { link, agent, gone };
                     self.tracker_takes(&mut state, name(&input), || input);
                 } else {
-                    let message = slot.to_tracker.remove(0);
+                    let message = model_process.to_tracker.remove(0);
                     let thing = || ToTracker::Message { link, message: (*self.to_tracker.of(message)).clone() };
                     self.tracker_takes(&mut state, both(message, link), thing);
                 }
@@ -47,12 +47,12 @@ impl JobModel {
             Action::Starts(rank) => self.start(&mut state, rank),
             Action::Ends(number) => {
                 self.crash(&mut state, number, false);
-                state.processes[number as usize].ended = Ended::Untold;
+                state.processes[number as usize].ended = Ended::Unreported;
             }
-            Action::EndIsTold(number) => {
-                let slot = &mut state.processes[number as usize];
-                slot.ended = Ended::Told;
-                let input = ToTracker::RankEnded { rank: slot.rank };
+            Action::EndIsReported(number) => {
+                let model_process = &mut state.processes[number as usize];
+                model_process.ended = Ended::Told;
+                let input = ToTracker::RankEnded { rank: model_process.rank };
                 self.tracker_takes(&mut state, name(&input), || input);
             }
             Action::Reconnects(number) => {
@@ -90,14 +90,15 @@ impl JobModel {
                 state.left.tracker_deaths -= 1;
                 state.tracker_life += 1;
                 state.waits_for_former = true;
-                state.tracker = self.trackers.keep(tracker::new(self.setup.world, state.tracker_life));
-                for slot in &mut state.processes {
-                    if slot.ended == Ended::Told && self.job.defect != Some(Defect::EndsUntold) {
-                        slot.ended = Ended::Untold;
+                state.tracker =
+                    self.trackers.keep(tracker::new(self.setup.world, state.tracker_life, self.setup.start));
+                for model_process in &mut state.processes {
+                    if model_process.ended == Ended::Told && self.job.defect != Some(Defect::EndsUnreported) {
+                        model_process.ended = Ended::Unreported;
                     }
-                    slot.to_tracker.clear();
-                    slot.to_process.clear();
-                    slot.link = if slot.state.is_some() { Link::Lost } else { Link::Over };
+                    model_process.to_tracker.clear();
+                    model_process.to_process.clear();
+                    model_process.link = if model_process.state.is_some() { Link::Lost } else { Link::Over };
                 }
             }
         }

@@ -2,15 +2,19 @@
 #![forbid(unsafe_code)]
 
 use rejoin_model::{check, Setup, Verdict};
+use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_sim::ranks::Defect;
 use std::process::ExitCode;
 
-const USAGE: &str = "usage: rejoin-model JOB [--crashes N] [--victims PROCESS,...] [--zombies N] [--cuts N] [--tracker-deaths N] [--ends] [--rendezvous] [--world N] [--defect NAME] [--threads N] [--reduced]
+const USAGE: &str = "usage: rejoin-model JOB [--world N] [--crashes N] [--victims PROCESS,...] [--zombies N] [--cuts N]
+                    [--tracker-deaths N] [--ends] [--rendezvous] [--defect NAME]
+                    [--start durable|handed-over] [--threads N] [--reduced]
   JOB     one-collective, two-collectives, two-versions, boot-and-one, root-ahead, both-lanes
   --ends        processes end when they were told the end; the tracker may die after it has said it
   --rendezvous  faults may strike before everybody has joined
-  --victims     those who may die, by number: 0 is rank 0, and those from the number of ranks on are restarts; else anybody
+  --victims     processes that may die, by number: 0 is rank 0, from the number of ranks on restarts; else any
   --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect
+  --start       the job goes on from version 1 of an earlier one
   --reduced     orders are left out of which docs/testing.md says that they make no difference";
 
 fn main() -> ExitCode {
@@ -30,6 +34,11 @@ fn main() -> ExitCode {
         None => Some(None),
         Some(name) => Defect::ALL.into_iter().find(|defect| format!("{defect:?}") == *name).map(Some),
     };
+    let start: Option<fn(Origin) -> JobStart> = match after("--start").map(String::as_str) {
+        Some("durable") => Some(JobStart::Durable),
+        Some("handed-over") => Some(JobStart::HandedOver),
+        _ => None,
+    };
     let parsed = (|| {
         let setup = Setup {
             crashes: number("--crashes", 0)?,
@@ -44,7 +53,7 @@ fn main() -> ExitCode {
             reduced: arguments.iter().any(|one| one == "--reduced"),
             ..job?
         };
-        Some((setup, usize::from(number("--threads", 2)?)))
+        Some((start.map_or(setup.clone(), |start| setup.goes_on(start)), usize::from(number("--threads", 2)?)))
     })();
     let Some((setup, threads)) = parsed else {
         eprintln!("{USAGE}");
@@ -61,9 +70,9 @@ fn main() -> ExitCode {
     );
     match verdict.broken {
         None => ExitCode::SUCCESS,
-        Some((promise, story)) => {
+        Some((promise, trace)) => {
             println!("{promise} is broken:");
-            story.iter().for_each(|step| println!("  {step}"));
+            trace.iter().for_each(|step| println!("  {step}"));
             ExitCode::FAILURE
         }
     }

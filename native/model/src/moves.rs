@@ -3,8 +3,9 @@
 use crate::memory::{both, name, Name, Step};
 use crate::steps::{self, only, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
-use crate::world::{JobModel, Link, State, Way};
+use crate::world::{JobModel, Link, LinkDirection, State};
 use rejoin_protocol::error::Code;
+use rejoin_protocol::start::JobStart;
 use rejoin_sim::ranks::Input;
 
 impl JobModel {
@@ -48,13 +49,17 @@ impl JobModel {
         for effect in effects.iter() {
             match effect {
                 FromProcess::ToTracker(message) => {
-                    let slot = &mut state.processes[number as usize];
-                    if slot.link == Link::Open {
-                        slot.to_tracker.push(*message);
+                    let model_process = &mut state.processes[number as usize];
+                    if model_process.link == Link::Open {
+                        model_process.to_tracker.push(*message);
                     }
                 }
                 FromProcess::Frame { from, to, lane, frame } => {
-                    if state.processes.get(to.process as usize).is_some_and(|slot| slot.state.is_some()) {
+                    if state
+                        .processes
+                        .get(to.process as usize)
+                        .is_some_and(|model_process| model_process.state.is_some())
+                    {
                         state.wires.entry((*from, *to, *lane)).or_default().push(*frame);
                     }
                 }
@@ -70,12 +75,15 @@ impl JobModel {
                 FromProcess::Freed { .. } | FromProcess::Ended => {}
                 FromProcess::Started(lineage, version) => {
                     let positions = state.processes.iter().enumerate().filter(|(other, _)| *other as u32 != number);
-                    let positions = positions.filter_map(|(_, slot)| {
-                        let process = self.processes.of(slot.state.filter(|_| !slot.declared)?);
+                    let positions = positions.filter_map(|(_, model_process)| {
+                        let process = self.processes.of(model_process.state.filter(|_| !model_process.declared)?);
                         only(&process).position().filter(|_| only(&process).freed().is_none())
                     });
                     let most = positions.map(|(_, version)| version).max().unwrap_or_default();
-                    if lineage.0 > 0 || version.0 + 1 < most.0 {
+                    // A job that goes on from an earlier one begins a lineage with its first plan.
+                    let start = self.setup.start;
+                    let is_back = start == JobStart::Fresh && lineage.0 > 0 || *version < start.version();
+                    if is_back || version.0 + 1 < most.0 {
                         state.violated.get_or_insert("NoLostWork");
                     }
                 }
@@ -144,7 +152,11 @@ impl JobModel {
     }
 
     /// The first frame from one process to another, for whoever takes it.
-    pub(crate) fn first_frame(&self, state: &State, way: Way) -> Option<(Name, impl FnOnce() -> ToProcess + '_)> {
+    pub(crate) fn first_frame(
+        &self,
+        state: &State,
+        way: LinkDirection,
+    ) -> Option<(Name, impl FnOnce() -> ToProcess + '_)> {
         let frame = *state.wires.get(&way)?.first()?;
         let (from, to, _) = way;
         let thing = move || ToProcess::Frame { from, to, frame: (*self.frames.of(frame)).clone() };
@@ -152,7 +164,7 @@ impl JobModel {
     }
 
     /// A process takes the first frame from another one. False: nothing happened.
-    pub(crate) fn reads(&self, state: &mut State, way: Way) -> bool {
+    pub(crate) fn reads(&self, state: &mut State, way: LinkDirection) -> bool {
         let Some((input, thing)) = self.first_frame(state, way) else { return false };
         if !self.process_takes(state, way.1.process, input, thing) {
             return false;
@@ -173,19 +185,21 @@ impl JobModel {
 
     pub(crate) fn process_of(&self, state: &State, link: u64) -> Option<usize> {
         let process = (link % 100) as usize;
-        let slot = state.processes.get(process)?;
-        let stands = slot.state.is_some() && slot.link == Link::Open && self.link(state, process as u32) == link;
+        let model_process = state.processes.get(process)?;
+        let stands = model_process.state.is_some()
+            && model_process.link == Link::Open
+            && self.link(state, process as u32) == link;
         stands.then_some(process)
     }
 
     pub(crate) fn crash(&self, state: &mut State, process: u32, lost: bool) {
-        let slot = &mut state.processes[process as usize];
-        slot.state = None;
-        slot.to_process.clear();
+        let model_process = &mut state.processes[process as usize];
+        model_process.state = None;
+        model_process.to_process.clear();
         if lost {
-            slot.to_tracker.clear();
+            model_process.to_tracker.clear();
         }
-        slot.link = if slot.link == Link::Open { Link::Ending } else { Link::Over };
+        model_process.link = if model_process.link == Link::Open { Link::Ending } else { Link::Over };
         // What it has sent can still be read until its peers are told; what was sent to it is gone.
         state.wires.retain(|(_, to, _), _| to.process != process);
     }

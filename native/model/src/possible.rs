@@ -1,49 +1,51 @@
 //! What can happen next, with another fault or without.
 
 use crate::steps::only;
-use crate::world::{Action, Ended, JobModel, Left, Link, Slot, State};
+use crate::world::{Action, Ended, JobModel, Left, Link, ModelProcess, State};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use stateright::Model;
 
 impl JobModel {
     /// Whether the framework has to start this rank's task.
     pub(crate) fn is_missing(&self, state: &State, rank: u32) -> bool {
-        !state.processes.iter().filter(|slot| slot.rank == rank && !slot.declared).any(|slot| {
-            let ended = slot.ended != Ended::No;
-            ended
-                || slot.state.is_some_and(|name| {
-                    let process = self.processes.of(name);
-                    only(&process).told().is_some() || only(&process).freed().is_none()
-                })
-        })
+        !state.processes.iter().filter(|model_process| model_process.rank == rank && !model_process.declared).any(
+            |model_process| {
+                let ended = model_process.ended != Ended::No;
+                ended
+                    || model_process.state.is_some_and(|name| {
+                        let process = self.processes.of(name);
+                        only(&process).told().is_some() || only(&process).freed().is_none()
+                    })
+            },
+        )
     }
 
     /// Everybody was told the end.
     pub(crate) fn is_done(&self, state: &State) -> bool {
         let Some(over) = state.over else { return false };
         (0..self.setup.world).all(|rank| {
-            let mut slots = state.processes.iter().filter(|slot| slot.rank == rank);
+            let mut slots = state.processes.iter().filter(|model_process| model_process.rank == rank);
             let was_told = |name| only(&self.processes.of(name)).told() == Some(over);
-            slots.any(|slot| slot.ended != Ended::No || slot.state.is_some_and(was_told))
+            slots.any(|model_process| model_process.ended != Ended::No || model_process.state.is_some_and(was_told))
         })
     }
 
     /// What can happen without another fault.
     pub(crate) fn goes_on(&self, state: &State, actions: &mut Vec<Action>) {
-        for (number, slot) in (0u32..).zip(&state.processes) {
-            if !slot.to_tracker.is_empty() || slot.link == Link::Ending {
+        for (number, model_process) in (0u32..).zip(&state.processes) {
+            if !model_process.to_tracker.is_empty() || model_process.link == Link::Ending {
                 actions.push(Action::TrackerHears(number));
             }
-            if slot.ended == Ended::Untold {
-                actions.push(Action::EndIsTold(number));
+            if model_process.ended == Ended::Unreported {
+                actions.push(Action::EndIsReported(number));
             }
-            if slot.state.is_none() {
+            if model_process.state.is_none() {
                 continue;
             }
-            if !slot.to_process.is_empty() {
+            if !model_process.to_process.is_empty() {
                 actions.push(Action::Hears(number));
             }
-            if slot.link == Link::Lost {
+            if model_process.link == Link::Lost {
                 actions.push(Action::Reconnects(number));
             }
             let Some(process) = self.process(state, number) else { continue };
@@ -61,8 +63,10 @@ impl JobModel {
         actions.extend(state.wires.iter().filter(|(_, w)| !w.is_empty()).map(|(way, _)| Action::Reads(*way)));
         actions.extend((0..self.setup.world).filter(|rank| self.is_missing(state, *rank)).map(Action::Starts));
         // The deadline: everybody who lives is there and has been heard, so that only the dead are waited for.
-        let heard = |slot: &Slot| {
-            slot.to_tracker.is_empty() && slot.link != Link::Ending && (slot.state.is_none() || slot.link == Link::Open)
+        let heard = |model_process: &ModelProcess| {
+            model_process.to_tracker.is_empty()
+                && model_process.link != Link::Ending
+                && (model_process.state.is_none() || model_process.link == Link::Open)
         };
         if state.waits_for_former && state.processes.iter().all(heard) {
             let tracker = self.trackers.of(state.tracker);
@@ -71,12 +75,16 @@ impl JobModel {
     }
 
     pub(crate) fn faults(&self, state: &State, actions: &mut Vec<Action>) {
-        let living = || (0u32..).zip(&state.processes).filter(|(_, slot)| slot.state.is_some() && !slot.declared);
+        let living = || {
+            (0u32..)
+                .zip(&state.processes)
+                .filter(|(_, model_process)| model_process.state.is_some() && !model_process.declared)
+        };
         if state.left.crashes > 0 {
             let may = |process: u32| self.setup.victims.as_ref().is_none_or(|victims| victims.contains(&process));
-            for (process, slot) in living().filter(|(process, _)| may(*process)) {
+            for (process, model_process) in living().filter(|(process, _)| may(*process)) {
                 actions.push(Action::Crash { process, lost: false });
-                if !slot.to_tracker.is_empty() {
+                if !model_process.to_tracker.is_empty() {
                     actions.push(Action::Crash { process, lost: true });
                 }
             }
@@ -96,8 +104,9 @@ impl JobModel {
         }
     }
 
-    /// Whether nothing can go wrong any more and everybody has the plan of the newest view, or is about to hear it. From here on no
-    /// view comes: who does what first makes no difference, and one order stands for all.
+    /// Whether nothing can go wrong any more and everybody has the plan of the newest view, or is
+    /// about to hear it. From here on no view comes: who does what first makes no difference, and
+    /// one order stands for all.
     pub(crate) fn is_calm(&self, state: &State) -> bool {
         let Left { crashes, zombies, cuts, tracker_deaths } = state.left;
         let may_differ = !self.setup.reduced || self.job.defect.is_some() || self.setup.differs.is_some();
@@ -105,21 +114,22 @@ impl JobModel {
             return false;
         }
         let mut plan = None;
-        let mut has_plan = |number: u32, slot: &Slot| {
-            let Some(process) = self.process(state, number) else { return slot.link == Link::Over };
+        let mut has_plan = |number: u32, model_process: &ModelProcess| {
+            let Some(process) = self.process(state, number) else { return model_process.link == Link::Over };
             let task = only(&process);
-            let told_nothing_new = slot.to_tracker.iter().all(|message| {
+            let told_nothing_new = model_process.to_tracker.iter().all(|message| {
                 let message = self.to_tracker.of(*message);
                 matches!(
                     *message,
-                    AgentMessage::Happened(_) | AgentMessage::Finish { .. } | AgentMessage::ResultPart { .. }
+                    AgentMessage::Event(_) | AgentMessage::Finish { .. } | AgentMessage::ResultPart { .. }
                 )
             });
-            if !told_nothing_new || slot.link != Link::Open || slot.declared || task.freed().is_some() {
+            if !told_nothing_new || model_process.link != Link::Open || model_process.declared || task.freed().is_some()
+            {
                 return false;
             }
             let mut comes = None;
-            for message in &slot.to_process {
+            for message in &model_process.to_process {
                 match &*self.to_process.of(*message) {
                     TrackerMessage::View(_) => return false,
                     TrackerMessage::Plan(plan) => comes = Some(plan.generation),
@@ -127,11 +137,11 @@ impl JobModel {
                 }
             }
             let view = process.host().view().map(|view| view.generation);
-            let here = if task.wanted().is_some() { view } else { task.attempt().filter(|_| !task.is_frozen()) };
+            let here = if task.wanted().is_some() { view } else { task.generation().filter(|_| !task.is_paused()) };
             let its = comes.or(here);
             its.is_some() && *plan.get_or_insert(its) == its && view == its
         };
-        (0u32..).zip(&state.processes).all(|(number, slot)| has_plan(number, slot))
+        (0u32..).zip(&state.processes).all(|(number, model_process)| has_plan(number, model_process))
     }
 
     /// Nothing can happen any more without another fault, and not everybody was told the end.

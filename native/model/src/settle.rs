@@ -1,10 +1,11 @@
-//! What is done at once because doing it later makes no difference: fewer states, and no run out. `docs/testing.md` says of each why. What
-//! is done in reduced set-ups only is compared with whole ones by a test: jobs come to the same ends.
+//! What is done at once because doing it later makes no difference: fewer states, and no run out.
+//! `docs/testing.md` says of each why. What is done in reduced set-ups only is compared with whole
+//! ones by a test: jobs come to the same ends.
 
 use crate::memory::{both, name};
 use crate::steps::{only, FromProcess, ToProcess};
 use crate::tracker::ToTracker;
-use crate::world::{JobModel, Left, Link, State, Way};
+use crate::world::{JobModel, Left, Link, LinkDirection, State};
 use rejoin_protocol::ids::Lane;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_sim::ranks::{Input, Process};
@@ -21,7 +22,7 @@ impl JobModel {
             return;
         }
         loop {
-            self.drop_what_the_frozen_lack(state);
+            self.drop_what_the_paused_lack(state);
             let started = self.start_missing(state);
             let read = self.read_what_finishes_nothing(state);
             let late = self.hear_late_answers(state);
@@ -40,7 +41,7 @@ impl JobModel {
         for number in 0..state.processes.len() as u32 {
             while let Some(first) = state.processes[number as usize].to_process.first() {
                 let message = self.to_process.of(*first);
-                if !matches!(*message, TrackerMessage::Registered { .. } | TrackerMessage::Seated { .. }) {
+                if !matches!(*message, TrackerMessage::Registered { .. } | TrackerMessage::JoinAccepted { .. }) {
                     break;
                 }
                 self.hears(state, number);
@@ -48,37 +49,39 @@ impl JobModel {
         }
     }
 
-    /// A frame of an attempt that is over at its reader will never be taken.
+    /// A frame of a generation that is over at its reader will never be taken.
     fn drop_outdated(&self, state: &mut State) {
         let attempts: Vec<_> =
-            (0..state.processes.len() as u32).map(|n| only(&*self.process(state, n)?).attempt()).collect();
+            (0..state.processes.len() as u32).map(|n| only(&*self.process(state, n)?).generation()).collect();
         for ((_, to, _), wire) in state.wires.iter_mut().filter(|((.., lane), _)| *lane == Lane::Collectives) {
             let now = attempts[to.process as usize];
-            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).attempt() < now).count();
+            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).generation() < now).count();
             wire.drain(..outdated);
         }
         state.wires.retain(|_, wire| !wire.is_empty());
     }
 
-    /// What comes to a rank that has answered a view, of the attempt before it: nothing is finished in that any more.
-    fn drop_what_the_frozen_lack(&self, state: &mut State) {
+    /// What comes to a rank that has answered a view, of the generation before it: nothing is
+    /// finished in that any more.
+    fn drop_what_the_paused_lack(&self, state: &mut State) {
         let attempts: Vec<_> = (0..state.processes.len() as u32)
             .map(|number| {
                 let process = self.process(state, number)?;
-                only(&process).attempt().filter(|_| only(&process).is_frozen())
+                only(&process).generation().filter(|_| only(&process).is_paused())
             })
             .collect();
         for ((_, to, _), wire) in state.wires.iter_mut().filter(|((.., lane), _)| *lane == Lane::Collectives) {
             let Some(over) = attempts[to.process as usize] else { continue };
-            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).attempt() <= Some(over)).count();
+            let outdated = wire.iter().take_while(|frame| self.frames.of(**frame).generation() <= Some(over)).count();
             wire.drain(..outdated);
         }
         state.wires.retain(|_, wire| !wire.is_empty());
     }
 
-    /// A task that has to be started again. Nobody but the tracker can see it, and what it says to the tracker may still be taken at
-    /// any time. (A tracker that dies meanwhile would lose that, which it can't before the start; and one that has come back waits for
-    /// nobody any more only when all who are there were heard.)
+    /// A task that has to be started again. Nobody but the tracker can see it, and what it says to
+    /// the tracker may still be taken at any time. (A tracker that dies meanwhile would lose that,
+    /// which it can't before the start; and one that has come back waits for nobody any more only
+    /// when all who are there were heard.)
     fn start_missing(&self, state: &mut State) -> bool {
         if state.left.tracker_deaths > 0 || state.waits_for_former {
             return false;
@@ -88,14 +91,16 @@ impl JobModel {
         !missing.is_empty()
     }
 
-    /// A frame with which its reader finishes nothing. It counts only if the collective is finished in this attempt, and that needs the
-    /// last frame. (A link that breaks takes unread frames with it.)
+    /// A frame with which its reader finishes nothing. It counts only if the collective is finished
+    /// in this generation, and that needs the last frame. (A link that breaks takes unread frames with
+    /// it.)
     fn read_what_finishes_nothing(&self, state: &mut State) -> bool {
         if state.left.cuts > 0 {
             return false;
         }
         let mut changed = false;
-        let wires: Vec<Way> = state.wires.keys().filter(|(.., lane)| *lane == Lane::Collectives).copied().collect();
+        let wires: Vec<LinkDirection> =
+            state.wires.keys().filter(|(.., lane)| *lane == Lane::Collectives).copied().collect();
         for way in wires {
             while let Some((input, thing)) = self.first_frame(state, way) {
                 let Some((next, effects)) = self.process_would(state, way.1.process, input, thing) else { break };
@@ -108,8 +113,9 @@ impl JobModel {
         changed
     }
 
-    /// What the tracker says to a process that can do nothing meanwhile but what it could do before: any message while its rank isn't
-    /// started, a view while it is frozen, a plan, and that all is settled. A view that comes to a rank that runs is another matter.
+    /// What the tracker says to a process that can do nothing meanwhile but what it could do
+    /// before: any message while its rank isn't started, a view while it is frozen, a plan, and
+    /// that all is settled. A view that comes to a rank that runs is another matter.
     fn hear_what_nothing_races_with(&self, state: &mut State) -> bool {
         if !self.only_crashes_are_left(state) {
             return false;
@@ -121,7 +127,7 @@ impl JobModel {
                 let Some(process) = self.process(state, number) else { break };
                 let process = only(&process);
                 let is_at_once = match &*message {
-                    TrackerMessage::View(_) if process.position().is_some() => process.is_frozen(),
+                    TrackerMessage::View(_) if process.position().is_some() => process.is_paused(),
                     TrackerMessage::View(_) => process.wanted().is_none(),
                     TrackerMessage::Plan(_) | TrackerMessage::Settled { .. } => true,
                     _ => false,
@@ -157,13 +163,14 @@ impl JobModel {
 
     fn only_crashes_are_left(&self, state: &State) -> bool {
         let Left { zombies, cuts, tracker_deaths, .. } = state.left;
-        let all_stand =
-            state.processes.iter().all(|slot| slot.state.is_none() || slot.link == Link::Open && !slot.declared);
+        let all_stand = state.processes.iter().all(|model_process| {
+            model_process.state.is_none() || model_process.link == Link::Open && !model_process.declared
+        });
         zombies + cuts + tracker_deaths == 0 && all_stand
     }
 
-    /// A standing that answers a view which isn't the newest any more: the tracker drops it, now or later. (An agent that is declared
-    /// lost before it is heard counts again by it.)
+    /// A status report that answers a view which isn't the newest any more: the tracker drops it, now or
+    /// later. (An agent that is declared lost before it is heard counts again by it.)
     fn hear_late_answers(&self, state: &mut State) -> bool {
         if state.left.zombies > 0 {
             return false;
@@ -172,7 +179,7 @@ impl JobModel {
         for number in 0..state.processes.len() as u32 {
             while let Some(first) = state.processes[number as usize].to_tracker.first().copied() {
                 let message = self.to_tracker.of(first);
-                if !matches!(*message, AgentMessage::Standing(_)) {
+                if !matches!(*message, AgentMessage::StatusReport(_)) {
                     break;
                 }
                 let link = self.link(state, number);

@@ -1,6 +1,7 @@
 //! What is checked: the job, and how much goes wrong.
 
-use rejoin_protocol::ids::{Lane, Rank};
+use rejoin_protocol::ids::{Lane, Lineage, Rank, Version};
+use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_sim::ranks::{Defect, Job, Plane, Program};
 
 /// A small job, and the faults that may strike it at any point.
@@ -12,6 +13,8 @@ pub struct Setup {
     pub boot: Vec<Option<u32>>,
     /// The collectives of each version.
     pub versions: Vec<Vec<Option<u32>>>,
+    /// What the job starts from.
+    pub start: JobStart,
     /// What carries them. Beside collectives, the first one of each phase goes over channels.
     pub plane: Plane,
     /// Processes that die.
@@ -24,7 +27,8 @@ pub struct Setup {
     pub cuts: u8,
     /// Deaths of the tracker, which comes back without what it knew.
     pub tracker_deaths: u8,
-    /// Processes end when they were told the end, which the framework tells; and the tracker may die after it has said it.
+    /// Processes end when they were told the end, which the framework tells; and the tracker may
+    /// die after it has said it.
     pub ends: bool,
     /// Faults may strike from the rendezvous on, and not only when all have joined.
     pub from_rendezvous: bool,
@@ -43,6 +47,7 @@ impl Setup {
             world: 3,
             boot: Vec::new(),
             versions: vec![vec![None, Some(1)]],
+            start: JobStart::Fresh,
             plane: Plane::Collectives,
             crashes: 0,
             victims: None,
@@ -67,7 +72,8 @@ impl Setup {
         Setup { versions: vec![vec![None], vec![None]], ..Setup::two_collectives() }
     }
 
-    /// Three ranks, a broadcast from rank 0, a checkpoint, and an allreduce: who needs nothing of the others enters version 1 alone.
+    /// Three ranks, a broadcast from rank 0, a checkpoint, and an allreduce: who needs nothing of
+    /// the others enters version 1 alone.
     pub fn root_ahead() -> Self {
         Setup { versions: vec![vec![Some(0)], vec![None]], ..Setup::two_collectives() }
     }
@@ -99,6 +105,12 @@ impl Setup {
     /// The same with so many deaths.
     pub fn crashes(self, crashes: u8) -> Self {
         Setup { crashes, ..self }
+    }
+
+    /// The same, going on from version 1 of an earlier run: durable, or handed over.
+    pub fn goes_on(self, start: fn(Origin) -> JobStart) -> Self {
+        let origin = self.job().program.origin(Version(1), Lineage(0), Lineage(1));
+        Setup { start: start(origin), ..self }
     }
 
     /// The same with fewer orders.

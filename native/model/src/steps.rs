@@ -6,6 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Lane, Lineage, Version};
 use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::view::View;
 use rejoin_sim::ranks::{End, Frame, Input, Job, Output, Process, Task};
 
 /// What happens to a process.
@@ -40,6 +41,14 @@ pub(crate) fn only(process: &Process) -> &Task {
     &process.tasks()[0]
 }
 
+/// Whether a view may come after another one: no rank goes back to an older incarnation, whichever
+/// life of the tracker gave it. One of which a life has not heard is none.
+fn follows(before: &View, now: &View) -> bool {
+    let mut ranks = before.slots.iter().zip(&now.slots);
+    before.generation <= now.generation
+        && ranks.all(|(before, now)| now.incarnation.is_none() || before.incarnation <= now.incarnation)
+}
+
 /// One thing that happens to a process, and what follows. `None`: nothing, the frame stays where it is.
 pub(crate) fn step(
     mut process: Process,
@@ -50,7 +59,7 @@ pub(crate) fn step(
 ) -> Option<(Process, Vec<FromProcess>)> {
     let kept = only(&process).versions_kept();
     let mut position = only(&process).position();
-    let view = process.host().view().map(|view| view.generation);
+    let view = process.host().view().cloned();
     let outputs = match input {
         ToProcess::Input(input) => process.handle(input, NOW, job),
         ToProcess::Frame { from, to, frame } => process.reads(from, to, &frame, NOW, job)?,
@@ -58,7 +67,7 @@ pub(crate) fn step(
     let mut effects = Vec::new();
     for output in outputs {
         match output {
-            Output::ToTracker(AgentMessage::Happened(event)) if !matches!(event, Event::VersionEntered { .. }) => {
+            Output::ToTracker(AgentMessage::Event(event)) if !matches!(event, Event::VersionEntered { .. }) => {
                 // Told for the story only.
             }
             // Time stands still: they say nothing that their rank hasn't told otherwise.
@@ -90,7 +99,7 @@ pub(crate) fn step(
             Output::Connect | Output::View(_) | Output::Over(..) | Output::Closed => {}
         }
     }
-    if process.host().view().map(|view| view.generation) < view {
+    if view.is_some_and(|before| process.host().view().is_none_or(|now| !follows(&before, now))) {
         effects.push(FromProcess::Violated("Monotony"));
     }
     // The present version, the one before, and while somebody is behind one more.

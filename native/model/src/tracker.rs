@@ -4,6 +4,7 @@ use crate::memory::{Name, Things};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 
 /// The moment at which time stands.
@@ -43,13 +44,14 @@ pub(crate) enum FromTracker {
     Over(Result<u128, Code>),
 }
 
-pub(crate) fn new(world: u32, epoch: u32) -> Tracker {
+pub(crate) fn new(world: u32, epoch: u32, start: JobStart) -> Tracker {
     let config = TrackerConfig {
         world,
         epoch,
         timing: TIMING,
         deaths_limit: 1000,
         deaths_setting: "the limit".into(),
+        start,
         faults: Vec::new(),
         wants_result: false,
     };

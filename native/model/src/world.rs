@@ -8,6 +8,7 @@ use dashmap::DashSet;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Attempt, Lane, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::Tracker;
 use rejoin_sim::ranks::{End, Frame, Input, Job, Process, Try};
 use stateright::{Model, Property};
@@ -28,12 +29,12 @@ pub(crate) enum Link {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ended {
     No,
-    Untold,
+    Unreported,
     Told,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Slot {
+pub(crate) struct ModelProcess {
     /// Its state; `None` when it is dead.
     pub(crate) state: Option<Name>,
     pub(crate) rank: u32,
@@ -56,7 +57,7 @@ pub(crate) struct Left {
 }
 
 /// One direction of a data link: its sender, its receiver, and what it carries.
-pub type Way = (End, End, Lane);
+pub type LinkDirection = (End, End, Lane);
 
 /// A state of the world.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -66,9 +67,9 @@ pub struct State {
     /// The tracker has come back, and waits for those who knew what the life before knew.
     pub(crate) waits_for_former: bool,
     /// By number.
-    pub(crate) processes: Vec<Slot>,
+    pub(crate) processes: Vec<ModelProcess>,
     /// Frames on the links.
-    pub(crate) wires: BTreeMap<Way, Vec<Name>>,
+    pub(crate) wires: BTreeMap<LinkDirection, Vec<Name>>,
     pub(crate) left: Left,
     pub(crate) over: Option<Result<u128, Code>>,
     /// The life of the tracker that has said so last.
@@ -87,7 +88,7 @@ pub enum Action {
     /// A rank's thread takes its next step.
     Go(u32),
     /// The second reads the first frame that the first has sent.
-    Reads(Way),
+    Reads(LinkDirection),
     /// A process gets what it has asked others for.
     Fetches(u32),
     /// The framework starts a rank's task again.
@@ -95,7 +96,7 @@ pub enum Action {
     /// A task that was told the end ends well, and its process with it.
     Ends(u32),
     /// The framework tells the tracker that a process' task has ended well.
-    EndIsTold(u32),
+    EndIsReported(u32),
     /// A process connects to the tracker that came back.
     Reconnects(u32),
     /// A process dies; what it has told the tracker and the tracker hasn't taken is lost or not.
@@ -147,9 +148,9 @@ impl JobModel {
     }
 
     pub(crate) fn first(&self) -> State {
-        let Setup { world, crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
+        let Setup { world, start, crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
         let mut state = State {
-            tracker: self.trackers.keep(tracker::new(world, 1)),
+            tracker: self.trackers.keep(tracker::new(world, 1, start)),
             tracker_life: 1,
             waits_for_former: false,
             processes: Vec::new(),
@@ -179,10 +180,13 @@ impl JobModel {
     /// A state in words.
     pub fn describe(&self, state: &State) -> Vec<String> {
         let mut lines = vec![format!("violated {:?}, over {:?}", state.violated, state.over)];
-        for (number, slot) in state.processes.iter().enumerate() {
-            let process = slot.state.map_or("dead".into(), |name| self.processes.of(name).describe());
-            let (told, heard) = (slot.to_tracker.len(), slot.to_process.len());
-            lines.push(format!("process {number}: {process}; {:?}, {told} to tracker, {heard} to it", slot.link));
+        for (number, model_process) in state.processes.iter().enumerate() {
+            let process = model_process.state.map_or("dead".into(), |name| self.processes.of(name).describe());
+            let (told, heard) = (model_process.to_tracker.len(), model_process.to_process.len());
+            lines.push(format!(
+                "process {number}: {process}; {:?}, {told} to tracker, {heard} to it",
+                model_process.link
+            ));
         }
         let wires = state.wires.iter().map(|(wire, frames)| {
             let frames: Vec<String> = frames.iter().map(|frame| format!("{:?}", self.frames.of(*frame))).collect();
@@ -200,10 +204,10 @@ impl JobModel {
     /// The framework starts a task of this rank, in a new process, which connects and joins.
     pub(crate) fn start(&self, state: &mut State, rank: u32) {
         let number = state.processes.len() as u32;
-        let tries = state.processes.iter().filter(|slot| slot.rank == rank).count() as u32;
+        let tries = state.processes.iter().filter(|model_process| model_process.rank == rank).count() as u32;
         let id = Try { rank: Rank(rank), attempt: Attempt { stage: 0, task: tries } };
         let process = Process::new(number, "host", 30_000, NOW).runs(id);
-        let slot = Slot {
+        let model_process = ModelProcess {
             state: Some(self.processes.keep(process)),
             rank,
             link: Link::Open,
@@ -212,7 +216,13 @@ impl JobModel {
             to_tracker: Vec::new(),
             to_process: Vec::new(),
         };
-        state.processes.push(slot);
+        state.processes.push(model_process);
+        match self.setup.start {
+            JobStart::Fresh => {}
+            // Before the job begins.
+            JobStart::HandedOver(_) if number >= self.setup.world => {}
+            start => drop(self.has(state, number, Input::Given(start))),
+        }
         self.has(state, number, Input::TrackerUp);
         self.has(state, number, Input::Join(id));
     }

@@ -32,7 +32,7 @@ fn a_version_of_which_nothing_is_kept_is_found() {
 #[test]
 fn a_tracker_that_comes_back_and_is_not_told_who_has_ended_is_found() {
     let setup = Setup { tracker_deaths: 1, ends: true, versions: vec![vec![None]], ..two_ranks() };
-    breaks(setup.defect(Defect::EndsUntold), &["Progress"]);
+    breaks(setup.defect(Defect::EndsUnreported), &["Progress"]);
 }
 
 #[test]

@@ -4,12 +4,13 @@
 
 use rejoin_model::{check, Setup};
 use rejoin_protocol::ids::Rank;
+use rejoin_protocol::start::JobStart;
 
 /// Checks a setup whole; fewer states than expected would mean that it doesn't do what it says.
 fn holds(setup: Setup, at_least: usize) {
     let verdict = check(setup.clone(), 2);
-    if let Some((promise, story)) = verdict.broken {
-        panic!("{promise} is broken in {setup:?}:\n{}", story.join("\n"));
+    if let Some((promise, trace)) = verdict.broken {
+        panic!("{promise} is broken in {setup:?}:\n{}", trace.join("\n"));
     }
     println!("{} states in {:.1} s: {setup:?}", verdict.states, verdict.took.as_secs_f64());
     assert!(verdict.states >= at_least, "{} states in {setup:?}", verdict.states);
@@ -99,12 +100,21 @@ fn a_tracker_that_dies_around_its_first_plan_ends_no_job_that_has_not_begun() {
     holds(setup.crashes(1), 400_000);
 }
 
+#[test]
+fn a_job_that_goes_on_from_an_earlier_one_survives_a_death_anywhere_and_one_of_the_tracker() {
+    for start in [JobStart::Durable, JobStart::HandedOver] {
+        let setup = two_ranks(Setup::two_versions()).goes_on(start);
+        holds(Setup { from_rendezvous: true, ..setup.clone() }.crashes(1), 20_000);
+        holds(Setup { tracker_deaths: 1, ..setup }, 2_000);
+    }
+}
+
 /// What docs/testing.md tells as still found: when this fails, it is mended, and can be told as kept.
 #[test]
 fn a_root_that_was_ahead_alone_and_is_gone_with_its_checkpoint_is_the_one_early_end_that_is_known() {
     let setup = Setup { tracker_deaths: 1, from_rendezvous: true, ..two_ranks(Setup::root_ahead()) };
-    let (promise, story) = check(setup.crashes(1), 2).broken.expect("it is known to be broken");
-    assert_eq!(promise, "Progress", "{}", story.join("\n"));
+    let (promise, trace) = check(setup.crashes(1), 2).broken.expect("it is known to be broken");
+    assert_eq!(promise, "Progress", "{}", trace.join("\n"));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Who may wait at a door until it has proven to be of the job: how many, for how long, and who goes when there are more.
+//! Who may wait at a door until it has proven to be of the job: how many, for how long, and who
+//! goes when there are more.
 
 use crate::ids::Millis;
 use alloc::collections::BTreeMap;
@@ -11,7 +12,8 @@ pub const MOST: usize = 1024;
 pub const FIRST_MESSAGE: u64 = 1_000;
 /// The whole proof is due after so many milliseconds, from the coming on.
 pub const PROOF: u64 = 5_000;
-/// So many of one address may wait whatever others do: many hosts with one each don't push out a host with many processes.
+/// So many of one address may wait whatever others do: many hosts with one each don't push out a
+/// host with many processes.
 const LEAST_SHARE: usize = 16;
 
 /// Those who have come equally far, by number.
@@ -50,9 +52,10 @@ impl Queue {
     }
 }
 
-/// The rules of one door. Everybody is let in. When there are too many, who has waited longest without a proof goes; of those that
-/// have said a right first message, which only a process of the job can make (or a recording of one can repeat), none goes before all
-/// others. Where several addresses wait, one that has more than its share gives of its own.
+/// The rules of one door. Everybody is let in. When there are too many, who has waited longest
+/// without a proof goes; of those that have said a right first message, which only a process of the
+/// job can make (or a recording of one can repeat), none goes before all others. Where several
+/// addresses wait, one that has more than its share gives of its own.
 #[derive(Debug, Default)]
 pub struct Admission {
     silent: Queue,
@@ -86,8 +89,8 @@ impl Admission {
         self.silent.waiting.len() + self.spoken.waiting.len()
     }
 
-    /// Who has to go so that no more than so many wait: asked again until it is nobody. The newest never has to, since it had no
-    /// time yet to say anything.
+    /// Who has to go so that no more than so many wait: asked again until it is nobody. The newest
+    /// never has to, since it had no time yet to say anything.
     pub fn surplus(&self, most: usize) -> Option<u64> {
         let most = most.clamp(1, MOST);
         if self.count() <= most {

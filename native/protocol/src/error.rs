@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Stable names of what went wrong, the same in Rust, on the wire and in the JVM's exception.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum Code {
     /// An argument or a setting is not usable. Nothing was started.
     BadArgument,

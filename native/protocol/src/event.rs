@@ -11,55 +11,55 @@ use serde::{Deserialize, Serialize};
 pub enum Event {
     /// An agent registered.
     AgentJoined {
-        /** Who. */
+        /** The agent, by the number that it drew at its start. */
         agent: AgentId,
         /** The framework's name of its executor. */
         executor: String,
-        /** Its host. */
+        /** The name of its host, as set or as the system says. */
         host: String,
-        /** Its process. */
+        /** The process number on that host. */
         pid: u32,
     },
     /// An agent is gone.
     AgentLost {
-        /** Who. */
+        /** The agent, by the number that it drew at its start. */
         agent: AgentId,
-        /** Its executor. */
+        /** The framework's name of the process. */
         executor: String,
-        /** What was seen. */
+        /** What was seen, in words. */
         reason: String,
     },
-    /// A rank's task asked to take part and was given a seat.
+    /// A rank's task asked to take part and was given a slot.
     RankJoined {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
-        /** The framework's try. */
+        /** The framework's try: its stage attempt and its task attempt. */
         attempt: Attempt,
-        /** Where. */
+        /** The framework's name of the process that it runs in. */
         executor: String,
         /** Since this rank was lost; 0 for the first incarnation. */
         vacant_millis: u64,
     },
     /// A newcomer was turned away.
     RankRefused {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** The framework's try. */
+        /** The framework's try: its stage attempt and its task attempt. */
         attempt: Attempt,
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// A rank was declared lost.
     RankLost {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
-        /** Its executor. */
+        /** The framework's name of the process. */
         executor: String,
-        /** What was seen. */
+        /** What was seen, in words. */
         reason: String,
         /** Since the last sign of life. */
         silent_millis: u64,
@@ -68,52 +68,52 @@ pub enum Event {
     },
     /// A new view went out.
     ViewMade {
-        /** Its number. */
+        /** The number of the view. */
         generation: Generation,
-        /** Alive now. */
+        /** The ranks that are alive. */
         alive: Vec<Rank>,
-        /** Not there. */
+        /** The ranks that are missing. */
         vacant: Vec<Rank>,
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// A plan went out.
     PlanMade {
         /** The view it belongs to. */
         generation: Generation,
-        /** The lineage. */
+        /** The lineage that is trained. */
         lineage: Lineage,
         /** Where newcomers start. */
         version: Version,
         /** Round of that version. */
         round: u32,
-        /** Who starts there. */
+        /** The ranks that start there. */
         newcomers: Vec<Rank>,
-        /** Why there. */
+        /** Why that version was chosen, in words. */
         reason: String,
     },
     /// A newcomer has the checkpoint.
     Restored {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
-        /** Version. */
+        /** The version that it is about. */
         version: Version,
-        /** Round. */
+        /** The first round that is trained from there. */
         round: u32,
-        /** Bytes. */
+        /** Length of the model in bytes. */
         bytes: u64,
-        /** Where from, in words. */
+        /** Where the bytes came from, in words: this process, or a host. */
         source: String,
-        /** How long it took. */
+        /** Duration in milliseconds. */
         millis: u64,
     },
     /// A newcomer has consumed all that was replayed to it and works with the others again.
     CaughtUp {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
         /** Bytes replayed to it. */
         replayed_in: u64,
@@ -126,26 +126,27 @@ pub enum Event {
     },
     /// A rank entered a version.
     VersionEntered {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
-        /** Lineage. */
+        /** The lineage that the version belongs to. */
         lineage: Lineage,
-        /** Version. */
+        /** The version that it is about. */
         version: Version,
         /** The round that comes next. */
         round: u32,
     },
-    /// How a rank spent a stretch of time. Told only in jobs that ask for it (`rejoin run --events`); made by
-    /// [`crate::diary::Diary`]. What is neither computing, waiting nor replaying went into moving and reducing bytes.
+    /// How a rank spent a stretch of time. Told only in jobs that ask for it
+    /// (`rejoin run --events`); made by [`crate::profile::Profile`]. What is neither computing,
+    /// waiting nor replaying went into moving and reducing bytes.
     Spent {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
-        /** The stretch. */
-        stretch: crate::diary::Stretch,
+        /** How the time was spent, in microseconds. */
+        stretch: crate::profile::Stretch,
         /** How long before this was told the stretch ended, in microseconds. */
         ago_micros: u64,
         /** Where the rank was then: boot, or its version. */
@@ -155,54 +156,55 @@ pub enum Event {
     },
     /// A link between two living ranks broke and is made anew.
     LinkBroken {
-        /** One end. */
+        /** The rank at the end that reported it. */
         rank: Rank,
-        /** The other. */
+        /** The rank at the other end. */
         peer: Rank,
-        /** What was seen. */
+        /** What was seen, in words. */
         reason: String,
     },
-    /// Before anybody starts: whether the ranks' training library's collectives are taken over, at all ranks or at none.
+    /// Before anybody starts: whether the ranks' training library's collectives are taken over, at
+    /// all ranks or at none.
     HookAgreed {
-        /** They are. */
+        /** Whether they are taken over. */
         hooked: bool,
         /** Why, in words. */
         reason: String,
     },
     /// Ranks of one host go over links from now on, because one can't open the memory that another one shares.
     SharingEnded {
-        /** Who tried. */
+        /** The rank that could not do it. */
         rank: Rank,
-        /** Whose memory. */
+        /** The rank whose memory it is. */
         peer: Rank,
-        /** What was seen. */
+        /** What was seen, in words. */
         reason: String,
     },
     /// A stranger or an outdated incarnation was turned away at a listener.
     StrangerRefused {
-        /** Address. */
+        /** Address and port of the other end. */
         address: String,
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// A checkpoint is in the durable store, whole.
     DurableWritten {
-        /** Who wrote it. */
+        /** The rank whose process wrote it. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
         /** Which version it begins. */
         version: Version,
         /** Bytes of the model. */
         bytes: u64,
-        /** How long it took. */
+        /** Duration in milliseconds. */
         millis: u64,
     },
     /// A checkpoint could not be written to the durable store. Training goes on; what was there before is there still.
     DurableFailed {
-        /** Who tried. */
+        /** The rank that could not do it. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
         /** Which version it begins. */
         version: Version,
@@ -211,27 +213,27 @@ pub enum Event {
     },
     /// Everybody starts again from an older version, in a new lineage.
     RolledBack {
-        /** The new lineage. */
+        /** The lineage that begins with it. */
         lineage: Lineage,
-        /** From where. */
+        /** The version that all ranks start from. */
         version: Version,
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// A fault rule struck.
     FaultFired {
-        /** The rule. */
+        /** The number of the rule, as its maker has given it. */
         id: u32,
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
     },
     /// A rank reported its end.
     RankFinished {
-        /** Who. */
+        /** The rank that it is about. */
         rank: Rank,
-        /** Its number. */
+        /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
         /** Its model's digest; 32 hexadecimal digits in texts. */
         #[serde(with = "hexadecimal")]
@@ -239,7 +241,7 @@ pub enum Event {
     },
     /// Memory and disk in use at an agent.
     Usage {
-        /** Who. */
+        /** The agent, by the number that it drew at its start. */
         agent: AgentId,
         /** Logs in memory, with the memory of dropped ones that waits to be used again. */
         log_bytes: u64,
@@ -255,12 +257,12 @@ pub enum Event {
         /** The model's digest; 32 hexadecimal digits in texts. */
         #[serde(with = "hexadecimal")]
         digest: u128,
-        /** All deaths. */
+        /** Deaths of all ranks together. */
         deaths: u32,
     },
     /// The job is over with an error.
     JobFailed {
-        /** Which. */
+        /** The error, with its code. */
         error: Error,
     },
 }

@@ -1,4 +1,5 @@
-//! Faults on demand, for tests and the demo. A rule reaches an agent only from its tracker, over the authenticated link.
+//! Faults on demand, for tests and the demo. A rule reaches an agent only from its tracker, over
+//! the authenticated link.
 
 use crate::ids::{Incarnation, Phase, Rank, Version};
 use serde::{Deserialize, Serialize};
@@ -10,19 +11,27 @@ pub struct FaultRule {
     pub id: u32,
     /// The rank that is struck.
     pub rank: Rank,
-    /// Which of its incarnations; `None` is any.
-    pub incarnation: Option<Incarnation>,
+    /// Which start of it, counted from 0; `None` is any.
+    pub incarnation: Option<u32>,
     /// When.
     pub moment: Moment,
     /// What.
     pub action: Action,
 }
 
+impl FaultRule {
+    /// Whether it may strike this incarnation of this rank.
+    pub fn is_for(&self, rank: Rank, incarnation: Incarnation) -> bool {
+        self.rank == rank && self.incarnation.is_none_or(|wanted| wanted == incarnation.number)
+    }
+}
+
 /// The event that a rule waits for. No rule waits for a clock.
 ///
-/// Each moment says who watches for it. The *agent* watches on its control thread (`strike.rs`); the *bridge* carries
-/// XGBoost's bytes; the *collectives' driver* is the code that moves a collective's bytes on the caller's thread. A rule whose
-/// moment is nobody's in a job never fires, and whoever made it is told so at the end.
+/// Each moment says who watches for it. The *agent* watches on its control thread (`inject.rs`);
+/// the *bridge* carries XGBoost's bytes; the *collectives' driver* is the code that moves a
+/// collective's bytes on the caller's thread. A rule whose moment is nobody's in a job never fires,
+/// and whoever made it is told so at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
     /// The rank's task has joined; its data are about to be loaded. Agent.
@@ -41,7 +50,8 @@ pub enum Moment {
     Replaying,
     /// The rank has reported its end; the job's end is not reached yet. Agent.
     Finishing,
-    /// The rank has called this collective; nothing of it has left the rank, and nothing was looked up. Collectives' driver.
+    /// The rank has called this collective; nothing of it has left the rank, and nothing was looked
+    /// up. Collectives' driver.
     Entering {
         /// Boot, or the version. Boot collectives are counted by themselves.
         phase: Phase,
@@ -66,7 +76,8 @@ pub enum Moment {
         /// Index of the collective in that phase.
         seqno: u32,
     },
-    /// The rank is about to be handed the recorded result of this collective instead of computing it. Collectives' driver.
+    /// The rank is about to be handed the recorded result of this collective instead of computing
+    /// it. Collectives' driver.
     Replayed {
         /// Boot, or the version.
         phase: Phase,
@@ -80,8 +91,8 @@ pub enum Moment {
         /// Index of the collective in that phase.
         seqno: u32,
     },
-    /// The rank is in the call that takes the checkpoint which begins this version: the bytes are kept by its agent, nobody
-    /// was told yet. Agent (as `Agent::entered` is called).
+    /// The rank is in the call that takes the checkpoint which begins this version: the bytes are
+    /// kept by its agent, nobody was told yet. Agent (as `Agent::take` has had it entered).
     Checkpointing {
         /// The version that the checkpoint begins.
         version: Version,
@@ -89,8 +100,8 @@ pub enum Moment {
     /// The rank has asked for what it starts from, and is about to be handed it: in any incarnation, also when there is
     /// nothing to be handed. Collectives' driver (`load`).
     Loading,
-    /// A newcomer elsewhere has asked this rank's agent for a checkpoint or a result, of which nothing was sent yet. Agent
-    /// for checkpoints, collectives' driver for results.
+    /// A newcomer elsewhere has asked this rank's agent for a checkpoint or a result, of which
+    /// nothing was sent yet. Agent for checkpoints, collectives' driver for results.
     Serving,
 }
 
@@ -114,6 +125,7 @@ pub enum Action {
         /// For how long.
         millis: u32,
     },
-    /// Nothing is done here: the one who made the rule acts when it is told that the rule fired (ends its tracker, say).
-    Tell,
+    /// Nothing is done here: the one who made the rule acts when it is told that the rule fired
+    /// (ends its tracker, say).
+    Notify,
 }

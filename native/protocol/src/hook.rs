@@ -1,8 +1,8 @@
 //! The hook: whether a training library's own collectives are taken over by Rejoin's, at all ranks of a job or at none.
 //!
-//! Every join says what its process can. The first plan decides, for the life of the job ([`agree`]); views and plans carry the
-//! decision, so that a tracker that comes back learns it from the agents. A later incarnation that can't do what was agreed is
-//! refused with its reason.
+//! Every join says what its process can. The first plan decides, for the life of the job
+//! ([`agree`]); views and plans carry the decision, so that a tracker that comes back learns it
+//! from the agents. A later incarnation that can't do what was agreed is refused with its reason.
 
 use crate::error::{Code, Error};
 use crate::ids::Rank;
@@ -22,8 +22,8 @@ pub enum Hook {
     Impossible(String),
 }
 
-/// What a job agrees on, and why, in words; nothing is said of it where nobody was asked. A pure function of what all ranks said, in
-/// rank order.
+/// What a job agrees on, and why, in words; nothing is said of it where nobody was asked. A pure
+/// function of what all ranks said, in rank order.
 pub fn agree<'h>(said: impl IntoIterator<Item = &'h Hook>) -> (bool, Option<String>) {
     let (mut possible, mut against) = (0, None);
     let mut asked = false;
@@ -54,8 +54,8 @@ pub fn fits(rank: Rank, said: &Hook, agreed: Option<bool>) -> Result<(), Error> 
     Err(Error::new(
         Code::Incompatible,
         format!(
-            "all ranks of this job have their training library's collectives taken over (the hook), as was agreed at its \
-             beginning, but {seen}; use the same libraries and settings in all processes, or turn the hook off"
+            "all ranks of this job have their training library's collectives taken over (the hook), as was agreed at \
+             its beginning, but {seen}; use the same libraries and settings in all processes, or turn the hook off"
         ),
     ))
 }

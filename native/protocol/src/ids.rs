@@ -1,7 +1,7 @@
 //! Names and numbers of the protocol. One word, one thing (the table in `docs/architecture.md`).
 
 use core::fmt;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 macro_rules! number {
     ($(#[$doc:meta])* $name:ident, $inner:ty) => {
@@ -20,10 +20,6 @@ macro_rules! number {
 number!(
     /// 0-based identity of a member; the same after its restart.
     Rank, u32
-);
-number!(
-    /// How often a rank has been started, from 0; a retry is the next incarnation. Given by the tracker.
-    Incarnation, u32
 );
 number!(
     /// How many checkpoints have been taken; version v is the state after v of them. Grows within a lineage.
@@ -73,6 +69,60 @@ pub struct Generation {
 impl fmt::Display for Generation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.epoch, self.number)
+    }
+}
+
+/// One start of a rank; a retry is the next incarnation. Given by the tracker.
+///
+/// The number is what is shown and what fault rules name: how many starts of the rank came before.
+/// A tracker that comes back counts on from what it is told, and may be told less than was: the
+/// epoch keeps a later incarnation greater whatever its number is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation {
+    /// Which life of the tracker gave it.
+    pub epoch: u32,
+    /// How often the rank was started before, as far as that life knew.
+    pub number: u32,
+}
+
+impl Incarnation {
+    /// The start before which there were so many, all in the tracker's first life.
+    pub const fn nth(number: u32) -> Self {
+        Incarnation { epoch: 1, number }
+    }
+
+    /// The start that follows `last` in this life of the tracker. `tries` of the rank's task came
+    /// before: a life that nobody has told of them counts them as starts, and the first life has
+    /// seen all itself.
+    pub(crate) fn after(last: Option<Incarnation>, epoch: u32, tries: u32) -> Self {
+        let known = last.map_or(0, |last| last.number.saturating_add(1));
+        let number = if epoch > 1 { known.max(tries) } else { known };
+        Incarnation { epoch: last.map_or(epoch, |last| last.epoch.max(epoch)), number }
+    }
+}
+
+impl fmt::Display for Incarnation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.number)
+    }
+}
+
+/// Both parts on the wire; for readers of JSON the number, as everywhere that an incarnation is shown.
+impl Serialize for Incarnation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match serializer.is_human_readable() {
+            true => self.number.serialize(serializer),
+            false => (self.epoch, self.number).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Incarnation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match deserializer.is_human_readable() {
+            true => u32::deserialize(deserializer).map(Incarnation::nth),
+            false => <(u32, u32)>::deserialize(deserializer).map(|(epoch, number)| Incarnation { epoch, number }),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! One rank's task in one process: from its join to its end.
 
-use crate::collective::{Extent, Heard};
+use crate::collective::{Extent, ObservedInput};
 use crate::error::{Code, Error};
 use crate::host::{Offer, Start};
 use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
@@ -12,12 +12,12 @@ use alloc::vec::Vec;
 /// How far a member is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Has asked for its rank's seat.
+    /// Has asked for its rank's slot.
     Joining {
         /** Since when. */
         since: Millis,
     },
-    /// Has the seat; waits for a plan.
+    /// Has the slot; waits for a plan.
     Fresh,
     /// Has a plan, and fetches its checkpoint.
     Fetching(Fetching),
@@ -69,7 +69,7 @@ pub struct Running {
     /// Which results of collectives it holds, as told when the newest view came.
     pub results: Vec<Extent>,
     /// What it has heard of other ranks' inputs, as told then too.
-    pub heard: Vec<Heard>,
+    pub observed: Vec<ObservedInput>,
 }
 
 /// One task of one rank.
@@ -77,11 +77,11 @@ pub struct Running {
 pub struct Member {
     /// Its rank.
     pub rank: Rank,
-    /// The framework's try.
+    /// The framework's try: its stage attempt and its task attempt.
     pub attempt: Attempt,
     /// What it assumes.
-    pub terms: String,
-    /// Its number, once it has a seat.
+    pub fingerprint: String,
+    /// Which start of the rank; `None` before its join is answered.
     pub incarnation: Option<Incarnation>,
     /// How far it is.
     pub stage: Stage,
@@ -92,9 +92,9 @@ pub struct Member {
 }
 
 impl Member {
-    /// A task that asks for its rank's seat.
-    pub fn joining(rank: Rank, attempt: Attempt, terms: String, offer: Offer, since: Millis) -> Self {
-        Member { rank, attempt, terms, incarnation: None, stage: Stage::Joining { since }, asked: None, offer }
+    /// A task that asks for its rank's slot.
+    pub fn joining(rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer, since: Millis) -> Self {
+        Member { rank, attempt, fingerprint, incarnation: None, stage: Stage::Joining { since }, asked: None, offer }
     }
 
     /// Its progress, if it was started and the job isn't over for it.
@@ -113,7 +113,7 @@ impl Member {
         }
     }
 
-    /// What it reports in a standing.
+    /// What it reports in a status report.
     pub fn state(&self) -> Option<RankState> {
         match &self.stage {
             Stage::Joining { .. } | Stage::Over => None,
@@ -131,7 +131,7 @@ impl Running {
     pub fn new(start: Start) -> Self {
         let round = start.checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let version = start.version;
-        Running { start, version, round, entered: false, oldest: version, results: Vec::new(), heard: Vec::new() }
+        Running { start, version, round, entered: false, oldest: version, results: Vec::new(), observed: Vec::new() }
     }
 
     /// Where it is.

@@ -1,6 +1,6 @@
 //! What agent and tracker tell each other. Encoded by [`crate::wire::encode`] into control frames.
 
-use crate::collective::{Extent, Heard, Invitation};
+use crate::collective::{Extent, ObservedInput, SegmentAddress};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
@@ -25,19 +25,19 @@ pub enum AgentMessage {
         /// Where each hosted rank is and the round it comes from.
         ranks: Vec<RankProgress>,
     },
-    /// A task asks for its rank's seat.
+    /// A task asks for its rank's slot.
     Join {
         /// The rank.
         rank: Rank,
         /// The framework's try.
         attempt: Attempt,
         /// What this incarnation can do and assumes; must be equal for all of a job.
-        terms: String,
+        fingerprint: String,
         /// Whether its training library's collectives can be taken over.
         hook: Hook,
     },
     /// Answer to a view: what the agent's ranks do and what the agent holds.
-    Standing(Standing),
+    StatusReport(StatusReport),
     /// Piece of state that only this rank has (metrics computed locally), as of a version. Kept by the tracker.
     Local {
         /// The rank.
@@ -93,8 +93,9 @@ pub enum AgentMessage {
         /// What.
         error: Error,
     },
-    /// A piece of the final result (model and metrics) of rank 0, if the tracker wants it; all pieces come before its `Finish`, and
-    /// whatever else there is to say goes ahead of the next one.
+    /// A piece of the final result (model and metrics) of rank 0, if the tracker wants it; all
+    /// pieces come before its `Finish`, and whatever else there is to say goes ahead of the next
+    /// one.
     ResultPart {
         /// The rank.
         rank: Rank,
@@ -119,8 +120,8 @@ pub enum AgentMessage {
         /// The model's digest (xxh3-128).
         digest: u128,
     },
-    /// A fact for the story.
-    Happened(Event),
+    /// A fact for the event log.
+    Event(Event),
     /// The memory that a peer of the same host shares can't be opened: collectives have to go over links.
     CannotShare {
         /// Who tried.
@@ -163,11 +164,12 @@ pub struct Registration {
     /// The process.
     pub pid: u32,
     /// What its ranks do and what it holds, under the newest generation it has accepted.
-    pub standing: Standing,
-    /// What those of its ranks assume that have seats, each once: a tracker that comes back knows from it what its former life
-    /// had agreed with them, also if nobody was told a view of it.
-    pub terms: Vec<String>,
-    /// The newest life of the tracker that it has heard of; 0 before the first one. An older life that is told of it ends.
+    pub status: StatusReport,
+    /// What those of its ranks assume that have slots, each once: a tracker that comes back knows
+    /// from it what its former life had agreed with them, also if nobody was told a view of it.
+    pub fingerprint: Vec<String>,
+    /// The newest life of the tracker that it has heard of; 0 before the first one. An older life
+    /// that is told of it ends.
     pub epoch: u32,
     /// The newest view that it knows: a tracker that comes back learns from it what its former life had decided.
     pub view: Option<Box<View>>,
@@ -190,18 +192,18 @@ pub struct RankProgress {
 
 /// What one agent reports when a view changes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct StatusReport {
     /// The generation that it answers.
     pub generation: Generation,
     /// Its ranks.
-    pub ranks: Vec<RankStanding>,
+    pub ranks: Vec<RankStatus>,
     /// The checkpoints it holds, whoever took them.
     pub held: Vec<Checkpoint>,
 }
 
 /// What one incarnation is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RankStanding {
+pub struct RankStatus {
     /// The rank.
     pub rank: Rank,
     /// Its number.
@@ -216,9 +218,9 @@ pub struct RankStanding {
     /// Which results of collectives it holds; nothing for a rank that makes none, as those of XGBoost's bridge.
     pub results: Vec<Extent>,
     /// What it has heard of other ranks' inputs, of those whose newest incarnation it hasn't heard.
-    pub heard: Vec<Heard>,
+    pub observed: Vec<ObservedInput>,
     /// Where ranks of the same host find the memory that this one shares; `None` if it shares none.
-    pub board: Option<Invitation>,
+    pub segment: Option<SegmentAddress>,
     /// Whether its training library's collectives can be taken over, as it said in its join.
     pub hook: Hook,
 }
@@ -253,8 +255,8 @@ pub enum TrackerMessage {
     },
     /// The registration is refused for good.
     Refused(Error),
-    /// Answer to `Join`: the seat is given. A plan follows when everybody needed is there.
-    Seated {
+    /// Answer to `Join`: the slot is given. A plan follows when everybody needed is there.
+    JoinAccepted {
         /// The rank.
         rank: Rank,
         /// Its task.
@@ -271,7 +273,7 @@ pub enum TrackerMessage {
         /// Why.
         error: Error,
     },
-    /// The membership changed. Answered with a standing.
+    /// The membership changed. Answered with a status report.
     View(View),
     /// Where newcomers start. For a job with collectives it follows every view, with or without newcomers.
     Plan(Plan),
@@ -315,7 +317,7 @@ pub struct Timing {
     pub members_millis: u64,
 }
 
-/// The table of all standings and the decisions made of it ([`crate::plan::decide`]).
+/// The table of all status reports and the decisions made of it ([`crate::plan::decide`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// The view that it belongs to.
@@ -325,7 +327,7 @@ pub struct Plan {
     /// Where each newcomer starts.
     pub newcomers: Vec<Newcomer>,
     /// All ranks as they reported.
-    pub table: Vec<RankStanding>,
+    pub table: Vec<RankStatus>,
     /// Who holds the checkpoint at which newcomers start.
     pub holders: Vec<AgentId>,
     /// The decision in words.

@@ -98,7 +98,7 @@ pub struct Situation<'a> {
 pub enum Decision {
     /// Nothing yet.
     Wait {
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// Start all that are fresh here.
@@ -111,12 +111,12 @@ pub enum Decision {
         holders: Vec<AgentId>,
         /** Whether a new lineage begins with it. */
         branch: bool,
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// The living can't be joined: they have to be ended, so that everybody starts again.
     RollBack {
-        /** Why. */
+        /** The cause in words. */
         reason: String,
     },
     /// The job is over.
@@ -146,7 +146,7 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 }
 
 fn join_the_living(situation: &Situation<'_>, fresh: &[Rank], lowest: Version, floor: Version) -> Decision {
-    // Whoever dropped the logs below `floor` had proof that everybody has entered it, even if a standing is older.
+    // Whoever dropped the logs below `floor` had proof that everybody has entered it, even if a status report is older.
     let newest = lowest.max(floor);
     let held = Held::of(situation);
     // Nobody can be started at a version that nobody holds, but at the beginning.
@@ -181,7 +181,8 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
     if let Some((version, checkpoint, holders)) = held.newest(situation, fresh) {
         let reason = match checkpoint {
             Some(checkpoint) => format!(
-                "no rank was left in training; version {version} (round {}) is the newest that is held whole, by {} agents",
+                "no rank was left in training; version {version} (round {}) is the newest that is held whole, by {} \
+                 agents",
                 checkpoint.round,
                 holders.len()
             ),
@@ -286,8 +287,8 @@ impl<'a> Held<'a> {
         text
     }
 
-    /// The newest version at which all of them could be started. The beginning counts when no more than version 1 is lost by
-    /// it.
+    /// The newest version at which all of them could be started. The beginning counts when no more
+    /// than version 1 is lost by it.
     fn newest(&self, situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Option<Checkpoint>, Vec<AgentId>)> {
         // In a restart of everybody those who live now start again too.
         let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
@@ -340,9 +341,10 @@ fn nothing_left(situation: &Situation<'_>, fresh: &[Rank], why: &str) -> Error {
     Error::new(
         Code::Unrecoverable,
         format!(
-            "rank {} can't be started again: {why}. {} agents hold checkpoints, none of a version that all could start \
-             from: too many processes died at once, and no durable checkpoint was written that could be read. More deaths \
-             at one moment are survived with durable checkpoints, {copies}fewer ranks in one process, or more processes than ranks",
+            "rank {} can't be started again: {why}. {} agents hold checkpoints, none of a version that all could \
+             start from: too many processes died at once, and no durable checkpoint was written that could be read. \
+             More deaths at one moment are survived with durable checkpoints, {copies}fewer ranks in one process, or \
+             more processes than ranks",
             list(fresh),
             agents.len()
         ),

@@ -8,18 +8,18 @@ use serde::{Deserialize, Serialize};
 
 /// What the tracker knows of one rank.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
-    /// The incarnation that holds the seat, or held it last; `None` before the first.
+pub struct ViewSlot {
+    /// The incarnation that holds the slot, or held it last; `None` before the first.
     pub incarnation: Option<Incarnation>,
     /// Alive and where, or not.
-    pub state: SeatState,
+    pub state: SlotState,
     /// Whether a plan gave it a start: only then is it linked with. Newcomers of a plan join these.
     pub planned: bool,
 }
 
-/// Whether a seat is taken.
+/// Whether a slot is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum SeatState {
+pub enum SlotState {
     /// Nobody yet, or the last incarnation is lost.
     Vacant,
     /// Somebody is there.
@@ -43,21 +43,23 @@ pub struct AgentAddress {
 /// The view: who is who in one generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
-    /// Its number.
+    /// The number of the view.
     pub generation: Generation,
     /// The lineage that is being trained.
     pub lineage: Lineage,
-    /// The version at which each lineage left the one before, from the first on: what a tracker that comes back has to know.
+    /// The version at which each lineage left the one before, from the first on: what a tracker
+    /// that comes back has to know.
     pub branches: Vec<Version>,
-    /// Whether any plan was made before this view, or may have been: a tracker that has come back and found nobody who knew can't say.
-    /// One that has found a rank which was never started says no: whatever was planned, nothing can have been finished by all.
+    /// Whether any plan was made before this view, or may have been: a tracker that has come back
+    /// and found nobody who knew can't say. One that has found a rank which was never started says
+    /// no: whatever was planned, nothing can have been finished by all.
     pub has_begun: bool,
     /// What all incarnations agree on, once the first has joined.
-    pub terms: Option<String>,
+    pub fingerprint: Option<String>,
     /// Whether the ranks' training library's collectives are taken over, once that was agreed ([`crate::hook`]).
     pub hooked: Option<bool>,
-    /// One seat per rank, in rank order.
-    pub seats: Vec<Seat>,
+    /// One slot per rank, in rank order.
+    pub slots: Vec<ViewSlot>,
     /// Every agent that is connected to the tracker, whether it hosts a rank or only holds things.
     pub agents: Vec<AgentAddress>,
 }
@@ -65,25 +67,25 @@ pub struct View {
 impl View {
     /// Number of ranks.
     pub fn world(&self) -> u32 {
-        self.seats.len() as u32
+        self.slots.len() as u32
     }
 
     /// The ranks that are not there.
     pub fn vacant(&self) -> Vec<Rank> {
-        let vacant = self.seats.iter().enumerate().filter(|(_, seat)| seat.state == SeatState::Vacant);
+        let vacant = self.slots.iter().enumerate().filter(|(_, slot)| slot.state == SlotState::Vacant);
         vacant.map(|(rank, _)| Rank(rank as u32)).collect()
     }
 
-    /// Whether this incarnation has its rank's seat, or held it last.
+    /// Whether this incarnation has its rank's slot, or held it last.
     pub fn has(&self, rank: Rank, incarnation: Incarnation) -> bool {
-        self.seats.get(rank.0 as usize).is_some_and(|seat| seat.incarnation == Some(incarnation))
+        self.slots.get(rank.0 as usize).is_some_and(|slot| slot.incarnation == Some(incarnation))
     }
 
     /// The living incarnation of `rank` and its agent's address, if there is one.
     pub fn alive(&self, rank: Rank) -> Option<(Incarnation, &AgentAddress)> {
-        let seat = self.seats.get(rank.0 as usize)?;
-        let SeatState::Alive { agent } = seat.state else { return None };
+        let slot = self.slots.get(rank.0 as usize)?;
+        let SlotState::Alive { agent } = slot.state else { return None };
         let address = self.agents.iter().find(|a| a.agent == agent)?;
-        Some((seat.incarnation?, address))
+        Some((slot.incarnation?, address))
     }
 }

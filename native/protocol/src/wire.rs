@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::Serialize;
 
 /// Version of everything in this module and in [`crate::message`]. Both ends must have the same.
-pub const WIRE_VERSION: u16 = 7;
+pub const WIRE_VERSION: u16 = 8;
 
 /// Bytes of a frame header.
 pub const HEADER_BYTES: usize = 48;
@@ -32,14 +32,15 @@ pub enum Kind {
     PhaseEnd = 5,
     /// What the receiver of a channel has already (payload: [`crate::channel::Receipt`]).
     Receipt = 6,
-    /// Bytes of a collective; `offset` is made by [`crate::collective::frame::offset`], `attempt` is the plan's generation.
+    /// Bytes of a collective; `offset` is made by [`crate::collective::frame::offset`],
+    /// `generation` is the plan's generation.
     Collective = 7,
 }
 
 /// What stands before a payload: kind, position, call digest and boot flag.
 ///
 /// Layout, little endian: length u32, kind u8, flags u8 (bit 0: boot), reserved u16 (0), lineage u32, version u32,
-/// offset u64, digest u64, attempt (epoch u32, number u32), inputs u64.
+/// offset u64, digest u64, generation (epoch u32, number u32), inputs u64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// Bytes of payload that follow.
@@ -50,13 +51,14 @@ pub struct Header {
     pub phase: Phase,
     /// The lineage.
     pub lineage: Lineage,
-    /// Place within the phase: bytes of a channel, or the seqno of a collective with the frame's number.
+    /// CollectiveId within the phase: bytes of a channel, or the seqno of a collective with the frame's number.
     pub offset: u64,
     /// Digest of the call for collectives; for channels the low half of the checkpoint's digest.
     pub digest: u64,
     /// Collectives: the plan under which it was sent. Zero for all others.
-    pub attempt: Generation,
-    /// Collectives whose callers promise to repeat themselves: all that the sender has given to the phase. Zero for all others.
+    pub generation: Generation,
+    /// Collectives whose callers promise to repeat themselves: all that the sender has given to the
+    /// phase. Zero for all others.
     pub inputs: u64,
 }
 
@@ -70,7 +72,7 @@ impl Header {
             lineage: Lineage(0),
             offset: 0,
             digest: 0,
-            attempt: Generation::default(),
+            generation: Generation::default(),
             inputs: 0,
         }
     }
@@ -89,13 +91,14 @@ impl Header {
         out[12..16].copy_from_slice(&version.to_le_bytes());
         out[16..24].copy_from_slice(&self.offset.to_le_bytes());
         out[24..32].copy_from_slice(&self.digest.to_le_bytes());
-        out[32..36].copy_from_slice(&self.attempt.epoch.to_le_bytes());
-        out[36..40].copy_from_slice(&self.attempt.number.to_le_bytes());
+        out[32..36].copy_from_slice(&self.generation.epoch.to_le_bytes());
+        out[36..40].copy_from_slice(&self.generation.number.to_le_bytes());
         out[40..48].copy_from_slice(&self.inputs.to_le_bytes());
         out
     }
 
-    /// Reads a header; refuses unknown kinds, non-zero reserved bits and inputs where there are none, and lengths over [`PAYLOAD_LIMIT`].
+    /// Reads a header; refuses unknown kinds, non-zero reserved bits and inputs where there are
+    /// none, and lengths over [`PAYLOAD_LIMIT`].
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Error> {
         let u32_at = |i: usize| u32::from_le_bytes([bytes[i], bytes[i + 1], bytes[i + 2], bytes[i + 3]]);
         let u64_at = |i: usize| u64::from(u32_at(i)) | u64::from(u32_at(i + 4)) << 32;
@@ -125,16 +128,17 @@ impl Header {
             (1, _) => return Err(Error::new(Code::Incompatible, "boot frame with a version")),
             (_, v) => Phase::Version(Version(v)),
         };
-        let attempt = Generation { epoch: u32_at(32), number: u32_at(36) };
+        let generation = Generation { epoch: u32_at(32), number: u32_at(36) };
         let (lineage, offset, digest, inputs) = (Lineage(u32_at(8)), u64_at(16), u64_at(24), u64_at(40));
         if inputs != 0 && kind != Kind::Collective {
             return Err(Error::new(Code::Incompatible, format!("frame of kind {kind:?} that tells of inputs")));
         }
-        Ok(Header { length, kind, phase, lineage, offset, digest, attempt, inputs })
+        Ok(Header { length, kind, phase, lineage, offset, digest, generation, inputs })
     }
 }
 
-/// Bytes in a message as one run. They are on the wire as a list of bytes is, which serde takes one by one: a hundred times the work.
+/// Bytes in a message as one run. They are on the wire as a list of bytes is, which serde takes one
+/// by one: a hundred times the work.
 pub(crate) mod run {
     use alloc::vec::Vec;
     use core::fmt;

@@ -1,9 +1,9 @@
-//! Random lives of a channel: whatever breaks or restarts, in whatever order, the receiver's worker gets the true bytes,
-//! and a sender that doesn't repeat itself is found.
+//! Random lives of a channel: whatever breaks or restarts, in whatever order, the receiver's worker
+//! gets the true bytes, and a sender that doesn't repeat itself is found.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
-use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, PhaseReceipt, Receipt, Step};
+use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, PhaseReceipt, Receipt, SenderStep};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Lineage, Phase, Version};
 use rejoin_protocol::wire::{Header, Kind};
@@ -200,16 +200,16 @@ impl Channel {
         let Some(step) = self.outgoing.next(most) else { return Ok(()) };
         let bytes = |phase: Phase, from: u64, to: u64| self.log[&phase][from as usize..to as usize].to_vec();
         let frame = match step {
-            Step::Compare { phase, from, to } => {
+            SenderStep::Compare { phase, from, to } => {
                 let bytes = bytes(phase, from, to);
                 return self.outgoing.compared(step, &bytes);
             }
-            Step::Start { phase, mark } => Frame::Start(phase, mark),
-            Step::Bytes { phase, from, to } => {
+            SenderStep::Start { phase, mark } => Frame::Start(phase, mark),
+            SenderStep::Bytes { phase, from, to } => {
                 assert!(from < to && to - from <= most);
                 Frame::Data(phase, from, bytes(phase, from, to))
             }
-            Step::End { phase, length } => Frame::End(phase, length),
+            SenderStep::End { phase, length } => Frame::End(phase, length),
         };
         self.outgoing.done(step);
         self.wire.as_mut().expect("steps come on a link only").push_back(frame);
@@ -231,7 +231,7 @@ impl Channel {
             lineage: Lineage(0),
             offset,
             digest: 0,
-            attempt: Default::default(),
+            generation: Default::default(),
             inputs: 0,
         };
         if self.incoming.due(&header)? == Due::Later {
@@ -303,10 +303,14 @@ fn lengths() -> impl Strategy<Value = BTreeMap<Phase, u64>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, rng_seed: RngSeed::Fixed(20), ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 150, failure_persistence: None, rng_seed: RngSeed::Fixed(20), ..ProptestConfig::default()
+    })]
 
     #[test]
-    fn the_receiver_gets_the_true_bytes_whatever_breaks(lengths in lengths(), acts in prop::collection::vec(act(), 0..120)) {
+    fn the_receiver_gets_the_true_bytes_whatever_breaks(
+        lengths in lengths(), acts in prop::collection::vec(act(), 0..120),
+    ) {
         let mut channel = Channel::new(lengths);
         for act in acts {
             channel.act(act).unwrap();
@@ -330,7 +334,8 @@ proptest! {
         // Something that the receiver has, in a phase that the restarted sender goes through again.
         let mut known = channel.known_again();
         while known.is_empty() {
-            for act in [Act::Link, Act::Produce(9), Act::Send(9), Act::Deliver, Act::SenderEnters, Act::ReceiverEnters] {
+            let all = [Act::Link, Act::Produce(9), Act::Send(9), Act::Deliver, Act::SenderEnters, Act::ReceiverEnters];
+            for act in all {
                 channel.act(act).unwrap();
             }
             known = channel.known_again();

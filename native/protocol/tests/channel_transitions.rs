@@ -1,6 +1,6 @@
 //! The books of one channel: what each transition puts out.
 
-use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, Step, DIGEST_STRIDE};
+use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, SenderStep, DIGEST_STRIDE};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Lineage, Phase, Version};
 use rejoin_protocol::wire::{Header, Kind};
@@ -28,15 +28,15 @@ fn receiver(start: u32) -> Incoming {
 }
 
 fn header(kind: Kind, phase: Phase, offset: u64) -> Header {
-    Header { length: 1, kind, phase, lineage: ONE, offset, digest: 0, attempt: Default::default(), inputs: 0 }
+    Header { length: 1, kind, phase, lineage: ONE, offset, digest: 0, generation: Default::default(), inputs: 0 }
 }
 
 /// All steps up to the first comparison, done.
-fn steps(outgoing: &mut Outgoing) -> Vec<Step> {
+fn steps(outgoing: &mut Outgoing) -> Vec<SenderStep> {
     let mut all = Vec::new();
     while let Some(step) = outgoing.next(u64::MAX) {
         all.push(step);
-        if matches!(step, Step::Compare { .. }) {
+        if matches!(step, SenderStep::Compare { .. }) {
             break;
         }
         outgoing.done(step);
@@ -50,7 +50,7 @@ fn nothing_goes_out_before_the_receipt() {
     outgoing.produced(10);
     assert_eq!(outgoing.next(100), None);
     outgoing.receipt(&receiver(0).receipt()).unwrap();
-    assert_eq!(outgoing.next(100), Some(Step::Start { phase: Phase::Boot, mark: mark(0) }));
+    assert_eq!(outgoing.next(100), Some(SenderStep::Start { phase: Phase::Boot, mark: mark(0) }));
 }
 
 #[test]
@@ -63,11 +63,11 @@ fn bytes_go_out_between_the_mark_and_the_end_of_their_phase() {
     assert_eq!(
         steps(&mut outgoing),
         [
-            Step::Start { phase: Phase::Boot, mark: mark(0) },
-            Step::Bytes { phase: Phase::Boot, from: 0, to: 10 },
-            Step::End { phase: Phase::Boot, length: 10 },
-            Step::Start { phase: version(0), mark: mark(0) },
-            Step::Bytes { phase: version(0), from: 0, to: 3 },
+            SenderStep::Start { phase: Phase::Boot, mark: mark(0) },
+            SenderStep::Bytes { phase: Phase::Boot, from: 0, to: 10 },
+            SenderStep::End { phase: Phase::Boot, length: 10 },
+            SenderStep::Start { phase: version(0), mark: mark(0) },
+            SenderStep::Bytes { phase: version(0), from: 0, to: 3 },
         ]
     );
 }
@@ -77,8 +77,8 @@ fn a_step_has_at_most_as_many_bytes_as_asked_for() {
     let mut outgoing = sender(0);
     outgoing.receipt(&receiver(0).receipt()).unwrap();
     outgoing.produced(10);
-    outgoing.done(Step::Start { phase: Phase::Boot, mark: mark(0) });
-    assert_eq!(outgoing.next(4), Some(Step::Bytes { phase: Phase::Boot, from: 0, to: 4 }));
+    outgoing.done(SenderStep::Start { phase: Phase::Boot, mark: mark(0) });
+    assert_eq!(outgoing.next(4), Some(SenderStep::Bytes { phase: Phase::Boot, from: 0, to: 4 }));
     assert_eq!(outgoing.next(0), None);
 }
 
@@ -133,11 +133,14 @@ fn a_receiver_that_starts_later_gets_boot_and_then_its_version() {
         outgoing.produced(5);
     }
     outgoing.receipt(&receiver(2).receipt()).unwrap();
-    let phases: Vec<Step> =
-        steps(&mut outgoing).into_iter().filter(|step| matches!(step, Step::Start { .. })).collect();
+    let phases: Vec<SenderStep> =
+        steps(&mut outgoing).into_iter().filter(|step| matches!(step, SenderStep::Start { .. })).collect();
     assert_eq!(
         phases,
-        [Step::Start { phase: Phase::Boot, mark: mark(0) }, Step::Start { phase: version(2), mark: mark(2) }]
+        [
+            SenderStep::Start { phase: Phase::Boot, mark: mark(0) },
+            SenderStep::Start { phase: version(2), mark: mark(2) }
+        ]
     );
 }
 
@@ -147,8 +150,8 @@ fn a_receiver_that_needs_what_is_not_logged_any_more_is_an_error_and_no_hang() {
     let mut incoming = receiver(2);
     outgoing.receipt(&incoming.receipt()).unwrap();
     outgoing.enter(version(3), mark(3)).unwrap();
-    let next: Vec<Step> = steps(&mut outgoing);
-    assert!(next.contains(&Step::Start { phase: version(3), mark: mark(3) }), "{next:?}");
+    let next: Vec<SenderStep> = steps(&mut outgoing);
+    assert!(next.contains(&SenderStep::Start { phase: version(3), mark: mark(3) }), "{next:?}");
     let start = header(Kind::PhaseStart, version(3), 0);
     assert_eq!(incoming.due(&start).unwrap(), Due::Later);
     incoming.enter(version(2), mark(2)).unwrap();
@@ -167,8 +170,9 @@ fn a_receipt_may_be_older_than_the_senders_logs() {
         incoming.enter(version(v), mark(v)).unwrap();
     }
     outgoing.receipt(&old).unwrap();
-    let begun: Vec<Step> = steps(&mut outgoing).into_iter().filter(|s| matches!(s, Step::Start { .. })).collect();
-    let start = |phase, round| Step::Start { phase, mark: mark(round) };
+    let begun: Vec<SenderStep> =
+        steps(&mut outgoing).into_iter().filter(|s| matches!(s, SenderStep::Start { .. })).collect();
+    let start = |phase, round| SenderStep::Start { phase, mark: mark(round) };
     assert_eq!(begun, [start(Phase::Boot, 0), start(version(1), 1), start(version(2), 2)]);
 }
 
@@ -192,15 +196,15 @@ fn a_restarted_sender_compares_stride_by_stride_and_sends_only_the_rest() {
     outgoing.produced(bytes.len() as u64);
     assert!(outgoing.behind());
     outgoing.done(outgoing.next(u64::MAX).unwrap());
-    let first = Step::Compare { phase: Phase::Boot, from: 0, to: DIGEST_STRIDE };
+    let first = SenderStep::Compare { phase: Phase::Boot, from: 0, to: DIGEST_STRIDE };
     assert_eq!(outgoing.next(u64::MAX), Some(first));
     outgoing.compared(first, &bytes[..DIGEST_STRIDE as usize]).unwrap();
-    let second = Step::Compare { phase: Phase::Boot, from: DIGEST_STRIDE, to: DIGEST_STRIDE + 40 };
+    let second = SenderStep::Compare { phase: Phase::Boot, from: DIGEST_STRIDE, to: DIGEST_STRIDE + 40 };
     assert_eq!(outgoing.next(u64::MAX), Some(second));
     outgoing.compared(second, &bytes[DIGEST_STRIDE as usize..][..40]).unwrap();
     assert!(!outgoing.behind());
     assert_eq!(outgoing.regenerated(), DIGEST_STRIDE + 40);
-    let rest = Step::Bytes { phase: Phase::Boot, from: DIGEST_STRIDE + 40, to: DIGEST_STRIDE + 100 };
+    let rest = SenderStep::Bytes { phase: Phase::Boot, from: DIGEST_STRIDE + 40, to: DIGEST_STRIDE + 100 };
     assert_eq!(outgoing.next(u64::MAX), Some(rest));
 }
 
@@ -214,7 +218,7 @@ fn a_byte_that_differs_is_found_and_its_place_is_named() {
     outgoing.produced(4);
     outgoing.receipt(&incoming.receipt()).unwrap();
     let compare = *steps(&mut outgoing).last().unwrap();
-    assert_eq!(compare, Step::Compare { phase: version(6), from: 0, to: 4 });
+    assert_eq!(compare, SenderStep::Compare { phase: version(6), from: 0, to: 4 });
     let error = outgoing.compared(compare, &[1, 2, 3, 5]).unwrap_err();
     assert_eq!(error.code, Code::Mismatch);
     assert!(error.message.contains("version 6 (round 6)") && error.message.contains("0..4"), "{error}");
@@ -258,7 +262,7 @@ fn bytes_sent_by_this_incarnation_itself_do_not_count_as_regenerated_after_a_new
     let compare = *steps(&mut outgoing).last().unwrap();
     outgoing.compared(compare, &[1, 2, 3]).unwrap();
     assert_eq!(outgoing.regenerated(), 0);
-    assert_eq!(outgoing.next(100), Some(Step::Bytes { phase: Phase::Boot, from: 3, to: 4 }));
+    assert_eq!(outgoing.next(100), Some(SenderStep::Bytes { phase: Phase::Boot, from: 3, to: 4 }));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod collective_support;
 
 use collective_support::*;
-use rejoin_protocol::collective::{frame, Call, Next, Place};
+use rejoin_protocol::collective::{frame, Call, CollectiveId, Next};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Lineage, Phase, Rank, Version};
 use rejoin_protocol::wire::{Header, Kind};
@@ -11,8 +11,8 @@ use rejoin_protocol::wire::{Header, Kind};
 #[test]
 fn a_call_runs_under_the_newest_plan_and_ends_with_its_result_in_the_log() {
     let mut desk = running();
-    let place = desk.begin(&sum(4), None).unwrap();
-    assert_eq!((place.phase, place.seqno), (version(0), 0));
+    let collective_id = desk.begin(&sum(4), None).unwrap();
+    assert_eq!((collective_id.phase, collective_id.seqno), (version(0), 0));
     assert_eq!(desk.proceed(), Ok(Next::Run(generation(1))));
     assert!(desk.finish(generation(1), "ten"));
     assert_eq!((desk.seqno(), desk.log().entry(version(0), 0).unwrap().result), (1, "ten"));
@@ -121,8 +121,8 @@ fn boot_results_are_found_by_key_in_any_order_and_what_is_not_there_runs_as_the_
         desk.begin(&sum(1), Some(key(name))).unwrap();
         assert_eq!(desk.proceed(), Ok(Next::Replayed(name)));
     }
-    let place = desk.begin(&sum(1), Some(key("c"))).unwrap();
-    assert_eq!((place.phase, place.seqno), (Phase::Boot, 2));
+    let collective_id = desk.begin(&sum(1), Some(key("c"))).unwrap();
+    assert_eq!((collective_id.phase, collective_id.seqno), (Phase::Boot, 2));
     assert_eq!(desk.proceed(), Ok(Next::Run(generation(2))));
     assert_eq!(desk.seqno(), 0, "boot has a counter of its own");
 }
@@ -135,24 +135,24 @@ fn header(number: u32, seqno: u32, digest: u64) -> Header {
         lineage: Lineage(0),
         offset: frame::offset(seqno, 5),
         digest,
-        attempt: generation(number),
+        generation: generation(number),
         inputs: 12,
     }
 }
 
 #[test]
 fn a_frame_is_mine_outdated_early_or_of_another_call() {
-    let place = Place { lineage: Lineage(0), phase: version(1), seqno: 3 };
-    let expected = frame::Expected { attempt: generation(4), place, digest: 77, inputs: 13 };
+    let collective_id = CollectiveId { lineage: Lineage(0), phase: version(1), seqno: 3 };
+    let expected = frame::Expected { generation: generation(4), collective_id, digest: 77, inputs: 13 };
     let judge = |header: Header| frame::judge(&header, &expected);
     assert_eq!(judge(header(4, 3, 77)), frame::Verdict::Mine);
     assert_eq!(judge(header(3, 3, 77)), frame::Verdict::Outdated);
     assert_eq!(judge(header(5, 3, 77)), frame::Verdict::Early);
-    assert_eq!(judge(header(4, 3, 78)), frame::Verdict::Mismatch(place));
-    assert_eq!(judge(header(4, 2, 77)), frame::Verdict::Mismatch(Place { seqno: 2, ..place }));
+    assert_eq!(judge(header(4, 3, 78)), frame::Verdict::Mismatch(collective_id));
+    assert_eq!(judge(header(4, 2, 77)), frame::Verdict::Mismatch(CollectiveId { seqno: 2, ..collective_id }));
     let boot = Header { phase: Phase::Boot, ..header(4, 3, 77) };
-    assert_eq!(judge(boot), frame::Verdict::Mismatch(Place { phase: Phase::Boot, ..place }));
+    assert_eq!(judge(boot), frame::Verdict::Mismatch(CollectiveId { phase: Phase::Boot, ..collective_id }));
     let branch = Header { lineage: Lineage(1), ..header(4, 3, 77) };
-    assert_eq!(judge(branch), frame::Verdict::Mismatch(Place { lineage: Lineage(1), ..place }));
-    assert_eq!(frame::step(&header(4, 3, 77)), 5);
+    assert_eq!(judge(branch), frame::Verdict::Mismatch(CollectiveId { lineage: Lineage(1), ..collective_id }));
+    assert_eq!(frame::frame_number(&header(4, 3, 77)), 5);
 }

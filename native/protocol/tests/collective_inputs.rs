@@ -1,11 +1,12 @@
-//! A rank that is started again and repeats itself is never accused; one that doesn't is found before it gives anything to others.
+//! A rank that is started again and repeats itself is never accused; one that doesn't is found
+//! before it gives anything to others.
 
 mod collective_support;
 
 use collective_support::{generation, sum, version};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rejoin_protocol::collective::{Entry, Heard, Next, Output, Participant, PhasePlan, Plan};
+use rejoin_protocol::collective::{Entry, Next, ObservedInput, Output, Participant, PhasePlan, Plan};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 
@@ -15,7 +16,7 @@ enum When {
     /// Before anybody has begun it.
     Before,
     /// When all have begun it and heard each other, and nobody has finished it.
-    Heard,
+    ObservedInput,
     /// When some have finished it: those of these bits, and one of the others if it were none.
     Finished(u8),
 }
@@ -42,14 +43,14 @@ fn mix(before: u64, value: u64) -> u64 {
     (before ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-fn plan(number: u32, finished: u32, heard: Vec<(Rank, Heard)>) -> Plan {
+fn plan(number: u32, finished: u32, observed: Vec<(Rank, ObservedInput)>) -> Plan {
     let phases = vec![PhasePlan { phase: version(0), finished, ended: false, holders: Vec::new() }];
-    Plan { phases, heard, ..collective_support::plan(number, &[]) }
+    Plan { phases, observed, ..collective_support::plan(number, &[]) }
 }
 
 impl World {
     fn new(world: usize, ring: bool) -> Self {
-        let rank = |rank| Participant::new(Rank(rank as u32), Incarnation(0), Lineage(0), Version(0));
+        let rank = |rank| Participant::new(Rank(rank as u32), Incarnation::nth(0), Lineage(0), Version(0));
         let mut ranks: Vec<Participant<u64>> = (0..world).map(rank).collect();
         ranks.iter_mut().for_each(|rank| rank.plan(plan(1, 0, Vec::new())));
         World { ranks, incarnations: vec![0; world], generation: 1, ring }
@@ -58,30 +59,32 @@ impl World {
     /// A rank is about to make a call, and says what it gives.
     fn begins(&mut self, rank: usize, seqno: u32, forgets: bool) {
         let participant = &mut self.ranks[rank];
-        let place = participant.begin(&sum(4), None).unwrap();
-        assert_eq!(place.seqno, seqno);
+        let collective_id = participant.begin(&sum(4), None).unwrap();
+        assert_eq!(collective_id.seqno, seqno);
         let value = u64::from(seqno) << 8 | rank as u64;
         let digest = mix(participant.before(), if forgets { !value } else { value });
-        participant.gives(digest, 16, None);
+        participant.add_own(digest, 16, None);
     }
 
     /// All that haven't finished it make this call, and hear each other.
     fn run(&mut self, seqno: u32) {
         for rank in 0..self.ranks.len() {
-            if self.ranks[rank].seqno() == seqno && self.ranks[rank].place().is_none() {
+            if self.ranks[rank].seqno() == seqno && self.ranks[rank].collective_id().is_none() {
                 self.begins(rank, seqno, false);
             }
         }
-        let running = |world: &World, rank: usize| world.ranks[rank].place().is_some_and(|place| place.seqno == seqno);
+        let running = |world: &World, rank: usize| {
+            world.ranks[rank].collective_id().is_some_and(|collective_id| collective_id.seqno == seqno)
+        };
         for one in 0..self.ranks.len() {
             for other in 0..self.ranks.len() {
-                let hears = other != one && (!self.ring || other == (one + 1) % self.ranks.len());
-                if hears && running(self, one) && running(self, other) {
-                    let shown = self.ranks[one].shown();
-                    assert_ne!(shown, 0, "nothing would be compared");
-                    let place = self.ranks[other].place().unwrap();
-                    let incarnation = Incarnation(self.incarnations[one]);
-                    self.ranks[other].hears(Rank(one as u32), incarnation, &place, shown);
+                let observe = other != one && (!self.ring || other == (one + 1) % self.ranks.len());
+                if observe && running(self, one) && running(self, other) {
+                    let own_digest = self.ranks[one].own_digest();
+                    assert_ne!(own_digest, 0, "nothing would be compared");
+                    let collective_id = self.ranks[other].collective_id().unwrap();
+                    let incarnation = Incarnation::nth(self.incarnations[one]);
+                    self.ranks[other].observe(Rank(one as u32), incarnation, &collective_id, own_digest);
                 }
             }
         }
@@ -89,34 +92,40 @@ impl World {
 
     fn finish(&mut self, rank: usize) {
         let participant = &mut self.ranks[rank];
-        let Some(place) = participant.place() else { return };
+        let Some(collective_id) = participant.collective_id() else { return };
         match participant.proceed().expect("it repeats itself") {
-            Next::Run(attempt) => assert!(participant.finish(attempt, u64::from(place.seqno))),
-            Next::Replayed(result) => assert_eq!(result, u64::from(place.seqno)),
+            Next::Run(generation) => assert!(participant.finish(generation, u64::from(collective_id.seqno))),
+            Next::Replayed(result) => assert_eq!(result, u64::from(collective_id.seqno)),
             Next::Wait(reason) => panic!("rank {rank} waits: {reason}"),
         }
     }
 
-    /// A rank dies, and its next life makes all calls up to this one, whose results it is given if there are any, and begins this
-    /// one if nobody has finished it. The error that this life found, and the last place at which somebody had heard the former one.
+    /// A rank dies, and its next life makes all calls up to this one, whose results it is given if
+    /// there are any, and begins this one if nobody has finished it. The error that this life
+    /// found, and the last place at which somebody had heard the former one.
     fn dies(&mut self, death: &Death, seqno: u32) -> (Result<(), Error>, Option<u32>) {
         let rank = death.rank;
         self.generation += 1;
         self.incarnations[rank] += 1;
-        let incarnation = Incarnation(self.incarnations[rank]);
+        let incarnation = Incarnation::nth(self.incarnations[rank]);
         self.ranks[rank] = Participant::new(Rank(rank as u32), incarnation, Lineage(0), Version(0));
         let living = |other: &usize| *other != rank;
         let mut claims = Vec::new();
         let mut finished = 0;
         for other in (0..self.ranks.len()).filter(living) {
-            self.ranks[other].freeze(generation(self.generation));
+            self.ranks[other].pause(generation(self.generation));
             finished = finished.max(self.ranks[other].log().finished(version(0)));
-            let heard = self.ranks[other].heard().into_iter();
-            let former = |heard: &Heard| heard.incarnation != Incarnation(self.incarnations[heard.rank.0 as usize]);
-            claims.extend(heard.filter(former).map(|heard| (Rank(other as u32), heard)));
+            let observed = self.ranks[other].observed().into_iter();
+            let former = |observed: &ObservedInput| {
+                observed.incarnation != Incarnation::nth(self.incarnations[observed.rank.0 as usize])
+            };
+            claims.extend(observed.filter(former).map(|observed| (Rank(other as u32), observed)));
         }
-        let told =
-            claims.iter().filter(|(_, heard)| heard.rank == Rank(rank as u32)).map(|(_, heard)| heard.seqno).max();
+        let reported = claims
+            .iter()
+            .filter(|(_, observed)| observed.rank == Rank(rank as u32))
+            .map(|(_, observed)| observed.seqno)
+            .max();
         for participant in &mut self.ranks {
             participant.plan(plan(self.generation, finished, claims.clone()));
             while let Some(output) = participant.poll() {
@@ -137,7 +146,7 @@ impl World {
             }
             Ok(())
         });
-        (outcome, told)
+        (outcome, reported)
     }
 
     /// Whoever lives goes on with what is recorded, and with the rest.
@@ -174,7 +183,7 @@ impl World {
 }
 
 fn when() -> impl Strategy<Value = When> {
-    prop_oneof![Just(When::Before), Just(When::Heard), any::<u8>().prop_map(When::Finished)]
+    prop_oneof![Just(When::Before), Just(When::ObservedInput), any::<u8>().prop_map(When::Finished)]
 }
 
 proptest! {

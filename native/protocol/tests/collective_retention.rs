@@ -30,7 +30,7 @@ fn a_version_is_kept_until_a_collective_of_the_next_one_that_depends_on_all_is_f
 #[test]
 fn nothing_is_dropped_from_a_view_until_everybody_has_caught_up() {
     let mut desk = in_version_one();
-    desk.freeze(generation(2));
+    desk.pause(generation(2));
     desk.plan(plan(2, &[(version(0), 1, true), (version(1), 0, false)]));
     makes(&mut desk, &sum(1), "one");
     assert_eq!(dropped(&drain(&mut desk)), [""; 0]);
@@ -43,8 +43,8 @@ fn boot_results_are_kept_for_the_life_of_the_job() {
     let mut desk = running();
     desk.release();
     desk.begin(&sum(1), Some(key("a"))).unwrap();
-    let Next::Run(attempt) = desk.proceed().unwrap() else { panic!("a boot call runs") };
-    desk.finish(attempt, "boot");
+    let Next::Run(generation) = desk.proceed().unwrap() else { panic!("a boot call runs") };
+    desk.finish(generation, "boot");
     for version in 1..4 {
         makes(&mut desk, &sum(1), "one");
         desk.enter(Version(version)).unwrap();

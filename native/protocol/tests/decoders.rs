@@ -1,5 +1,6 @@
-//! Every decoder of the wire: what was written is read as it was, and any other bytes are refused without a panic and without
-//! more memory than a stated limit. The kept corpus of the fuzz targets runs here too.
+//! Every decoder of the wire: what was written is read as it was, and any other bytes are refused
+//! without a panic and without more memory than a stated limit. The kept corpus of the fuzz targets
+//! runs here too.
 
 #[path = "../../../fuzz/checks.rs"]
 mod checks;
@@ -8,12 +9,12 @@ mod kept;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rejoin_protocol::collective::{Extent, Heard, Invitation};
+use rejoin_protocol::collective::{Extent, ObservedInput, SegmentAddress};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
-use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use rejoin_protocol::wire::{encode, Header, Kind, PAYLOAD_LIMIT};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -81,15 +82,15 @@ fn the_kept_corpus_of_every_fuzz_target_runs_through() {
 /// Lengths that promise more than there is, at every place of a message.
 #[test]
 fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
-    let standing = Standing { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() };
+    let status = StatusReport { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() };
     let registration = Registration {
         agent: AgentId(1),
         executor: "e".into(),
         host: "h".into(),
         address: ([127, 0, 0, 1], 1).into(),
         pid: 1,
-        standing,
-        terms: Vec::new(),
+        status,
+        fingerprint: Vec::new(),
         epoch: 0,
         view: None,
         ended: None,
@@ -131,7 +132,7 @@ fn checkpoint() -> impl Strategy<Value = Checkpoint> {
     )
 }
 
-fn standing() -> impl Strategy<Value = Standing> {
+fn status() -> impl Strategy<Value = StatusReport> {
     let extent = (phase(), any::<u32>(), any::<bool>());
     let extents = vec(extent.prop_map(|(phase, finished, ended)| Extent { phase, finished, ended }), 0..4);
     let state = prop_oneof![
@@ -142,28 +143,27 @@ fn standing() -> impl Strategy<Value = Standing> {
             digest
         }),
     ];
-    let board =
-        proptest::option::of((any::<u32>(), any::<i32>(), any::<[u64; 2]>()).prop_map(
-            |(process, descriptor, [nonce, area_bytes])| Invitation { process, descriptor, nonce, area_bytes },
-        ));
-    let heard = (any::<[u32; 3]>(), phase(), any::<u64>()).prop_map(|([rank, inc, seqno], phase, digest)| {
-        let (rank, incarnation) = (Rank(rank), Incarnation(inc));
-        Heard { rank, incarnation, phase, seqno, digest }
+    let segment = proptest::option::of((any::<u32>(), any::<i32>(), any::<[u64; 2]>()).prop_map(
+        |(process, descriptor, [nonce, slot_bytes])| SegmentAddress { process, descriptor, nonce, slot_bytes },
+    ));
+    let observed = (any::<[u32; 3]>(), phase(), any::<u64>()).prop_map(|([rank, inc, seqno], phase, digest)| {
+        let (rank, incarnation) = (Rank(rank), Incarnation { epoch: seqno, number: inc });
+        ObservedInput { rank, incarnation, phase, seqno, digest }
     });
-    let rank = (any::<[u32; 5]>(), state, extents, vec(heard, 0..3), board).prop_map(
-        |([rank, inc, stage, task, oldest], state, results, heard, board)| RankStanding {
+    let rank = (any::<[u32; 5]>(), state, extents, vec(observed, 0..3), segment).prop_map(
+        |([rank, inc, stage, task, oldest], state, results, observed, segment)| RankStatus {
             rank: Rank(rank),
-            incarnation: Incarnation(inc),
+            incarnation: Incarnation { epoch: stage, number: inc },
             attempt: Attempt { stage, task },
             state,
             oldest: Version(oldest),
             results,
-            heard,
-            board,
+            observed,
+            segment,
             hook: if oldest % 2 == 0 { Hook::Possible } else { Hook::Impossible("no symbol".into()) },
         },
     );
-    (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4)).prop_map(|(generation, ranks, held)| Standing {
+    (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4)).prop_map(|(generation, ranks, held)| StatusReport {
         generation,
         ranks,
         held,
@@ -172,16 +172,16 @@ fn standing() -> impl Strategy<Value = Standing> {
 
 fn agent_message() -> impl Strategy<Value = AgentMessage> {
     prop_oneof![
-        standing().prop_map(AgentMessage::Standing),
-        (any::<u64>(), text(), text(), any::<[u8; 4]>(), any::<u16>(), any::<u32>(), standing()).prop_map(
-            |(agent, executor, host, ip, port, pid, standing)| AgentMessage::Register(Registration {
+        status().prop_map(AgentMessage::StatusReport),
+        (any::<u64>(), text(), text(), any::<[u8; 4]>(), any::<u16>(), any::<u32>(), status()).prop_map(
+            |(agent, executor, host, ip, port, pid, status)| AgentMessage::Register(Registration {
                 agent: AgentId(agent),
                 executor,
                 host,
                 address: (ip, port).into(),
                 pid,
-                standing,
-                terms: Vec::new(),
+                status,
+                fingerprint: Vec::new(),
                 epoch: 0,
                 view: None,
                 ended: None
@@ -189,13 +189,13 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
         ),
         (any::<[u32; 2]>(), text()).prop_map(|([rank, incarnation], message)| AgentMessage::Broken {
             rank: Rank(rank),
-            incarnation: Incarnation(incarnation),
+            incarnation: Incarnation::nth(incarnation),
             error: Error::new(Code::Mismatch, message)
         }),
         (any::<[u32; 3]>(), generation(), text()).prop_map(|([rank, incarnation, peer], generation, reason)| {
             AgentMessage::CannotShare {
                 rank: Rank(rank),
-                incarnation: Incarnation(incarnation),
+                incarnation: Incarnation::nth(incarnation),
                 peer: Rank(peer),
                 generation,
                 reason,
@@ -203,7 +203,7 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
         }),
         (any::<[u32; 2]>(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200)).prop_map(
             |([r, i], [offset, total], bytes)| {
-                AgentMessage::ResultPart { rank: Rank(r), incarnation: Incarnation(i), offset, total, bytes }
+                AgentMessage::ResultPart { rank: Rank(r), incarnation: Incarnation::nth(i), offset, total, bytes }
             }
         ),
     ]
@@ -212,31 +212,31 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
 fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
     let address = (any::<u64>(), any::<[u8; 16]>(), any::<u16>(), text())
         .prop_map(|(agent, ip, port, host)| AgentAddress { agent: AgentId(agent), address: (ip, port).into(), host });
-    let seat = (proptest::option::of(any::<u32>()), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
-        |(incarnation, agent, planned)| Seat {
-            incarnation: incarnation.map(Incarnation),
-            state: agent.map_or(SeatState::Vacant, |agent| SeatState::Alive { agent: AgentId(agent) }),
+    let slot = (proptest::option::of(any::<u32>()), proptest::option::of(any::<u64>()), any::<bool>()).prop_map(
+        |(incarnation, agent, planned)| ViewSlot {
+            incarnation: incarnation.map(Incarnation::nth),
+            state: agent.map_or(SlotState::Vacant, |agent| SlotState::Alive { agent: AgentId(agent) }),
             planned,
         },
     );
     let view =
-        (generation(), vec(any::<u32>(), 0..4), proptest::option::of(text()), vec(seat, 0..5), vec(address, 0..5))
-            .prop_map(|(generation, branches, terms, seats, agents)| View {
+        (generation(), vec(any::<u32>(), 0..4), proptest::option::of(text()), vec(slot, 0..5), vec(address, 0..5))
+            .prop_map(|(generation, branches, fingerprint, slots, agents)| View {
                 generation,
                 lineage: Lineage(branches.len() as u32),
                 branches: branches.into_iter().map(Version).collect(),
-                has_begun: terms.is_some(),
-                hooked: terms.as_ref().map(|terms| terms.len() > 3),
-                terms,
-                seats,
+                has_begun: fingerprint.is_some(),
+                hooked: fingerprint.as_ref().map(|fingerprint| fingerprint.len() > 3),
+                fingerprint,
+                slots,
                 agents,
             });
-    let plan = (generation(), any::<u32>(), standing(), vec(any::<u64>(), 0..4), text()).prop_map(
-        |(generation, lineage, standing, holders, reason)| Plan {
+    let plan = (generation(), any::<u32>(), status(), vec(any::<u64>(), 0..4), text()).prop_map(
+        |(generation, lineage, status, holders, reason)| Plan {
             generation,
             lineage: Lineage(lineage),
             newcomers: Vec::new(),
-            table: standing.ranks,
+            table: status.ranks,
             holders: holders.into_iter().map(AgentId).collect(),
             hooked: (reason.len() > 2).then_some(true),
             reason,
@@ -269,11 +269,12 @@ proptest! {
         lineage: u32,
         offset: u64,
         digest: u64,
-        attempt in generation(),
+        current in generation(),
         inputs: u64,
     ) {
         let inputs = if kind == Kind::Collective { inputs } else { 0 };
-        let header = Header { length, kind, phase, lineage: Lineage(lineage), offset, digest, attempt, inputs };
+        let header = Header { length, kind, phase, lineage: Lineage(lineage), offset, digest,
+            generation: current, inputs };
         prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
     }
 

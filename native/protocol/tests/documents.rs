@@ -21,9 +21,9 @@ fn the_list_of_errors_has_every_code_once_in_order_and_says_which_end_the_job() 
             (cells[0].trim_matches('`').to_string(), cells[4].to_string())
         })
         .collect();
-    let told: Vec<&str> = rows.iter().map(|(code, _)| code.as_str()).collect();
+    let reported: Vec<&str> = rows.iter().map(|(code, _)| code.as_str()).collect();
     let known: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
-    assert_eq!(told, known);
+    assert_eq!(reported, known);
     for ((_, ends), code) in rows.iter().zip(Code::ALL) {
         assert_eq!(ends != "no", code.will_repeat(), "{}", code.name());
     }
@@ -39,7 +39,7 @@ fn the_protocols_numbers_are_those_of_the_code() {
         format!("at most **{PAYLOAD_LIMIT}** bytes of payload"),
         format!("`Local` at most **{LOCAL_LIMIT}**"),
         format!("`ResultPart` at most **{RESULT_PART_LIMIT}**"),
-        format!("a version, lineage or incarnation above **{COUNT_LIMIT}**"),
+        format!("a version, lineage, incarnation or attempt above **{COUNT_LIMIT}**"),
         format!("of more than **{LINEAGES_LIMIT}** lineages"),
         format!("names of more than **{NAME_LIMIT}** bytes, terms of more than **{TEXT_LIMIT}**"),
     ] {

@@ -11,7 +11,7 @@ use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, RankState, TrackerM
 
 #[test]
 fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2, 3, 4])));
     let holders = outputs.iter().find_map(|output| match output {
         Output::Fetch { holders, checkpoint: wanted, .. } if *wanted == checkpoint(5) => Some(holders),
@@ -23,7 +23,7 @@ fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
     let (source, millis) = ("agent 3".to_string(), 4);
     let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     assert!(matches!(&outputs[0], Output::Start { start, .. } if start.checkpoint == Some(checkpoint(5))));
-    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Happened(Event::Restored { bytes: 10, millis: 4, .. }))));
+    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Event(Event::Restored { bytes: 10, millis: 4, .. }))));
     assert!(desk.host.holds(&checkpoint(5)));
 }
 
@@ -32,7 +32,7 @@ fn a_checkpoint_that_is_here_is_started_from_at_once() {
     let mut desk = Desk::trained_to(4);
     desk.input(Input::Leave { rank: ZERO, incarnation: incarnation(0), failure: None });
     desk.join(0, 1);
-    desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
+    desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
     desk.told(TrackerMessage::View(view(2, &[Some(1), Some(0), Some(0)], true)));
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 1, 4)], &[1, 2])));
     assert!(matches!(&outputs[0], Output::Start { start, .. } if start.version == Version(4)));
@@ -40,10 +40,10 @@ fn a_checkpoint_that_is_here_is_started_from_at_once() {
 
 #[test]
 fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_held() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
-    assert_eq!(standing(&outputs).unwrap().ranks[0].state, RankState::Fresh);
+    assert_eq!(status(&outputs).unwrap().ranks[0].state, RankState::Fresh);
     let (source, millis) = ("agent 2".to_string(), 4);
     let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
     assert_eq!(outputs, [], "the next plan says where it starts");
@@ -53,7 +53,7 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
 
 #[test]
 fn a_fetch_that_fails_is_tried_again_and_then_the_task_is_given_back() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     for _ in 0..4 {
         assert_eq!(desk.input(failed(false)), []);
@@ -80,7 +80,7 @@ fn fetches_again(desk: &mut Desk) -> bool {
 
 #[test]
 fn a_fetch_of_which_more_comes_each_time_is_never_given_up() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     for is_further in [true, false, false, false, true, true, false, false, true, false, false, false] {
         assert_eq!(desk.input(failed(is_further)), []);
@@ -91,16 +91,13 @@ fn a_fetch_of_which_more_comes_each_time_is_never_given_up() {
 
 #[test]
 fn the_bytes_of_a_lazy_checkpoint_are_told_as_they_were_fetched() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     let lazy = Checkpoint { length: UNMADE, digest: 0, ..checkpoint(5) };
     let newcomer = Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
     let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 77, source, millis });
-    assert!(
-        matches!(&outputs[1], Output::Send(AgentMessage::Happened(Event::Restored { bytes: 77, .. }))),
-        "{outputs:?}"
-    );
+    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Event(Event::Restored { bytes: 77, .. }))), "{outputs:?}");
 }
 
 #[test]
@@ -135,7 +132,7 @@ fn a_version_that_is_entered_is_told_with_what_only_the_rank_has() {
     assert!(matches!(&outputs[0], Output::Send(AgentMessage::Local { bytes, .. }) if bytes[..] == [1, 2]));
     assert!(matches!(
         &outputs[1],
-        Output::Send(AgentMessage::Happened(Event::VersionEntered { version: Version(1), round: 1, .. }))
+        Output::Send(AgentMessage::Event(Event::VersionEntered { version: Version(1), round: 1, .. }))
     ));
 }
 
@@ -151,7 +148,7 @@ fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
     let mut desk = Desk::connected();
     for rank in 0..2 {
         desk.join(rank, 0);
-        desk.told(TrackerMessage::Seated { rank: Rank(rank), attempt: attempt(0), incarnation: incarnation(0) });
+        desk.told(TrackerMessage::JoinAccepted { rank: Rank(rank), attempt: attempt(0), incarnation: incarnation(0) });
     }
     desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[])));
@@ -173,7 +170,7 @@ fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
 fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
     let mut desk = Desk::connected();
     desk.join(0, 0);
-    desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+    desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
     desk.told(TrackerMessage::View(view(1, &[Some(0)], false)));
     let plan = Plan { lineage: Lineage(2), ..plan(1, vec![newcomer(0, 0, 5)], &[2]) };
     desk.told(TrackerMessage::Plan(plan));
@@ -189,7 +186,7 @@ fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
 
 #[test]
 fn a_start_that_comes_back_changed_is_a_mismatch() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
     desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
@@ -206,7 +203,7 @@ fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
     let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
     assert_eq!(freed(&outputs), Some((Some(0), Code::RolledBack)));
     desk.join(0, 0);
-    desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(1) });
+    desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(1) });
     desk.told(TrackerMessage::View(view(2, &[Some(1), Some(1), Some(1)], false)));
     let back = Plan { lineage: Lineage(1), ..plan(2, vec![newcomer(0, 1, 3)], &[1]) };
     let outputs = desk.told(TrackerMessage::Plan(back));
@@ -220,13 +217,13 @@ fn what_can_be_read_from_a_durable_store_is_told_also_when_it_was_forgotten_here
     desk.input(Input::Durable(checkpoint(1)));
     desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
-    let held: Vec<u32> = standing(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
+    let held: Vec<u32> = status(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
     assert!(held.contains(&1) && held.contains(&4), "{held:?}");
 }
 
 #[test]
 fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     let lazy = Checkpoint { length: rejoin_protocol::ids::UNMADE, digest: 0, ..checkpoint(5) };
     let newcomer = rejoin_protocol::message::Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[1, 2])));
@@ -235,7 +232,7 @@ fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() 
 
 #[test]
 fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let generation = desk.host.view().map(|view| view.generation).unwrap();
     desk.told(TrackerMessage::Settled { generation });

@@ -10,11 +10,11 @@ use rejoin_protocol::message::{AgentMessage, Plan, TrackerMessage};
 
 fn joins(desk: &mut Desk, hook: Hook) -> Vec<Output> {
     let offer = Offer { hook, ..Offer::default() };
-    desk.input(Input::Join { rank: Rank(0), attempt: attempt(0), terms: "terms".into(), offer })
+    desk.input(Input::Join { rank: Rank(0), attempt: attempt(0), fingerprint: "terms".into(), offer })
 }
 
 #[test]
-fn what_a_rank_can_is_told_with_its_join_on_every_connection_and_with_its_standing() {
+fn what_a_rank_can_is_told_with_its_join_on_every_connection_and_with_its_status() {
     let mut desk = Desk::connected();
     let can = |outputs: &[Output]| {
         outputs.iter().any(|o| matches!(o, Output::Send(AgentMessage::Join { hook: Hook::Possible, .. })))
@@ -24,9 +24,9 @@ fn what_a_rank_can_is_told_with_its_join_on_every_connection_and_with_its_standi
     desk.input(Input::TrackerDown { reason: "reset".into() });
     let outputs = desk.input(Input::TrackerUp);
     assert!(can(&outputs), "{outputs:?}");
-    desk.told(TrackerMessage::Seated { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
+    desk.told(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
     let outputs = desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
-    assert_eq!(standing(&outputs).expect("a standing").ranks[0].hook, Hook::Possible);
+    assert_eq!(status(&outputs).expect("a status report").ranks[0].hook, Hook::Possible);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_rank_hears_what_was_agreed_with_its_start_and_its_agent_tells_it_to_a_track
     for agreed in [Some(true), Some(false), None] {
         let mut desk = Desk::connected();
         joins(&mut desk, Hook::Possible);
-        desk.told(TrackerMessage::Seated { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
+        desk.told(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
         desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
         let first = plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[]);
         let outputs = desk.told(TrackerMessage::Plan(Plan { hooked: agreed, ..first }));
@@ -42,10 +42,10 @@ fn a_rank_hears_what_was_agreed_with_its_start_and_its_agent_tells_it_to_a_track
         assert_eq!(start.hooked, agreed == Some(true));
         desk.input(Input::TrackerDown { reason: "reset".into() });
         let outputs = desk.input(Input::TrackerUp);
-        let told = outputs.iter().find_map(|output| match output {
+        let reported = outputs.iter().find_map(|output| match output {
             Output::Send(AgentMessage::Register(registration)) => registration.view.as_ref().map(|view| view.hooked),
             _ => None,
         });
-        assert_eq!(told, Some(agreed));
+        assert_eq!(reported, Some(agreed));
     }
 }

@@ -1,4 +1,4 @@
-//! Seats, views, plans and fences at an agent.
+//! Slots, views, plans and fences at an agent.
 
 mod host_support;
 
@@ -9,21 +9,22 @@ use rejoin_protocol::ids::{Generation, Lineage, Position, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 
 #[test]
-fn a_seat_drops_what_older_incarnations_had_here() {
+fn a_slot_drops_what_older_incarnations_had_here() {
     let mut desk = Desk::trained_to(2);
     desk.join(0, 1);
-    let seated = TrackerMessage::Seated { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
-    let outputs = desk.told(seated.clone());
+    let join_accepted = TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
+    let outputs = desk.told(join_accepted.clone());
     assert_eq!(freed(&outputs), Some((Some(0), Code::Fenced)));
-    let last = Output::Seated { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
+    let last = Output::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
     assert_eq!(outputs.last(), Some(&last));
-    assert_eq!(desk.told(seated), [], "told again");
+    assert_eq!(desk.told(join_accepted), [], "told again");
 }
 
 #[test]
-fn a_seat_for_a_task_that_has_gone_is_given_back() {
+fn a_slot_for_a_task_that_has_gone_is_given_back() {
     let mut desk = Desk::connected();
-    let outputs = desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+    let outputs =
+        desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
     assert!(matches!(outputs[..], [Output::Send(AgentMessage::Leave { rank: ZERO, failure: None, .. })]));
 }
 
@@ -38,17 +39,17 @@ fn a_refused_join_ends_with_the_trackers_reason() {
 
 #[test]
 fn a_task_joins_once() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     assert_eq!(freed(&desk.join(0, 0)), Some((None, Code::BadState)));
 }
 
 #[test]
 fn a_view_is_answered_at_once_while_nothing_trains_here() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], false)));
-    let standing = standing(&outputs).unwrap();
-    assert_eq!(standing.generation.number, 2);
-    assert_eq!(standing.ranks[0].state, RankState::Fresh);
+    let status = status(&outputs).unwrap();
+    assert_eq!(status.generation.number, 2);
+    assert_eq!(status.ranks[0].state, RankState::Fresh);
 }
 
 #[test]
@@ -60,36 +61,36 @@ fn a_view_is_answered_only_when_the_channels_hold_what_they_have() {
         incarnation: incarnation(0),
         generation: Generation { epoch: 1, number: 2 }
     }));
-    assert!(standing(&outputs).is_none());
+    assert!(status(&outputs).is_none());
     // A checkpoint that the task took before its channels were held counts.
     desk.enter(5);
     let outputs = desk.hold(0, 4);
-    let standing = standing(&outputs).unwrap();
-    let rank = &standing.ranks[0];
+    let status = status(&outputs).unwrap();
+    let rank = &status.ranks[0];
     assert_eq!(rank.state, RankState::At(Position { lineage: Lineage(0), version: Version(5) }));
     assert_eq!(rank.oldest, Version(4));
-    assert_eq!(standing.held, [checkpoint(3), checkpoint(4), checkpoint(5)]);
+    assert_eq!(status.held, [checkpoint(3), checkpoint(4), checkpoint(5)]);
 }
 
 #[test]
 fn an_older_view_is_ignored_and_the_same_one_is_answered_again() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::View(view(3, &[Some(0), None, None], false)));
     assert_eq!(desk.told(TrackerMessage::View(view(2, &[Some(0), None, None], false))), []);
     let outputs = desk.told(TrackerMessage::View(view(3, &[Some(0), None, None], false)));
-    assert!(standing(&outputs).is_some());
+    assert!(status(&outputs).is_some());
     assert_eq!(desk.host.view().unwrap().generation.number, 3);
 }
 
 #[test]
 fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
     let mut desk = Desk::trained_to(2);
-    let mut seats = view(2, &[Some(0), Some(1), Some(0)], true);
-    seats.seats[1].planned = false;
-    let outputs = desk.told(TrackerMessage::View(seats));
+    let mut slots = view(2, &[Some(0), Some(1), Some(0)], true);
+    slots.slots[1].planned = false;
+    let outputs = desk.told(TrackerMessage::View(slots));
     let peers = |outputs: &[Output]| -> Vec<(u32, u32)> {
         let links = outputs.iter().find_map(|output| match output {
-            Output::Links { peers, .. } => Some(peers.iter().map(|p| (p.rank.0, p.incarnation.0)).collect()),
+            Output::Links { peers, .. } => Some(peers.iter().map(|p| (p.rank.0, p.incarnation.number)).collect()),
             _ => None,
         });
         links.expect("links are told after every view")
@@ -101,7 +102,7 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
 
 #[test]
 fn a_start_at_the_beginning_comes_with_the_plan_and_before_the_links() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     let all = (0..3).map(|rank| newcomer(rank, 0, 0)).collect();
     let outputs = desk.told(TrackerMessage::Plan(plan(1, all, &[])));
     assert!(matches!(&outputs[0], Output::Start { start, .. } if start.version == Version(0)));
@@ -110,7 +111,7 @@ fn a_start_at_the_beginning_comes_with_the_plan_and_before_the_links() {
 
 #[test]
 fn a_plan_for_another_generation_is_ignored() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     assert_eq!(desk.told(TrackerMessage::Plan(plan(7, vec![newcomer(0, 0, 0)], &[]))), []);
 }
 

@@ -55,13 +55,13 @@ fn whoever_is_gone_holds_nothing_and_whoever_comes_back_is_given_it_again() {
     assert!(is_safe(&outputs), "as many others as there are");
     let mut back = view(3, &[Some(0), Some(1), Some(0)], true);
     back.agents[1].agent = AgentId(9);
-    back.seats[1].state = rejoin_protocol::view::SeatState::Alive { agent: AgentId(9) };
+    back.slots[1].state = rejoin_protocol::view::SlotState::Alive { agent: AgentId(9) };
     assert_eq!(copies(&desk.told(TrackerMessage::View(back))), [9]);
 }
 
 #[test]
 fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_again() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     let global = Checkpoint { has_own: true, ..checkpoint(5) };
     let newcomer = Newcomer {
         checkpoint: Some(global),
@@ -87,21 +87,21 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
 }
 
 #[test]
-fn what_others_gave_to_be_kept_is_told_in_the_standing() {
+fn what_others_gave_to_be_kept_is_told_in_the_status() {
     let mut desk = Desk::trained_to(4);
     desk.input(Input::Kept(own(4, 2)));
     desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
-    assert!(standing(&outputs).unwrap().held.contains(&own(4, 2)));
+    assert!(status(&outputs).unwrap().held.contains(&own(4, 2)));
 }
 
-/// Agent 1 among six ranks, one a process, on three hosts by twos (agents 1 and 2 on `near`, 3 and 4 on `far`, 5 and 6 on
-/// `third`) but for those that are gone.
+/// Agent 1 among six ranks, one a process, on three hosts by twos (agents 1 and 2 on `near`, 3 and
+/// 4 on `far`, 5 and 6 on `third`) but for those that are gone.
 fn among_six(own_copies: u32, gone: &[usize]) -> Desk {
-    let seats: Vec<Option<u32>> = (0..6).map(|rank| (!gone.contains(&rank)).then_some(0)).collect();
+    let slots: Vec<Option<u32>> = (0..6).map(|rank| (!gone.contains(&rank)).then_some(0)).collect();
     let hosts = ["near", "near", "far", "far", "third", "third"];
     let agents = (1..=6u64).zip(hosts).map(|(agent, host)| AgentAddress { host: host.into(), ..address(agent) });
-    let view = View { agents: agents.collect(), ..view(2, &seats, true) };
+    let view = View { agents: agents.collect(), ..view(2, &slots, true) };
     let mut desk = Desk::owing(own_copies);
     desk.input(Input::TrackerUp);
     desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });

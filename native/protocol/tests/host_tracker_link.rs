@@ -9,7 +9,7 @@ use rejoin_protocol::ids::{AgentId, Millis, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 
 #[test]
-fn it_registers_first_and_then_says_who_waits_for_a_seat() {
+fn it_registers_first_and_then_says_who_waits_for_a_slot() {
     let mut desk = Desk::new();
     assert_eq!(desk.join(0, 0), [], "nobody to tell yet");
     let outputs = desk.input(Input::TrackerUp);
@@ -52,29 +52,29 @@ fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
     assert_eq!(desk.input(Input::TrackerDown { reason: "reset".into() }), [Output::ConnectTracker]);
     assert_eq!(desk.join(1, 0), []);
     let outputs = desk.input(Input::TrackerUp);
-    let told: Vec<&AgentMessage> = outputs
+    let reported: Vec<&AgentMessage> = outputs
         .iter()
         .filter_map(|output| match output {
             Output::Send(message) => Some(message),
             _ => None,
         })
         .collect();
-    let AgentMessage::Register(registration) = told[0] else { panic!("{told:?}") };
-    assert!(matches!(registration.standing.ranks[0].state, RankState::Finished { digest: 5, .. }));
-    assert_eq!((&registration.terms[..], registration.epoch), (&["terms".to_string()][..], 1));
-    assert!(told.iter().any(|m| matches!(m, AgentMessage::Local { bytes, .. } if bytes[..] == [7])));
-    assert!(told.iter().any(|m| matches!(m, AgentMessage::Finish { rounds: 1, digest: 5, .. })));
-    assert!(told.iter().any(|m| matches!(m, AgentMessage::Join { rank: Rank(1), .. })));
+    let AgentMessage::Register(registration) = reported[0] else { panic!("{reported:?}") };
+    assert!(matches!(registration.status.ranks[0].state, RankState::Finished { digest: 5, .. }));
+    assert_eq!((&registration.fingerprint[..], registration.epoch), (&["terms".to_string()][..], 1));
+    assert!(reported.iter().any(|m| matches!(m, AgentMessage::Local { bytes, .. } if bytes[..] == [7])));
+    assert!(reported.iter().any(|m| matches!(m, AgentMessage::Finish { rounds: 1, digest: 5, .. })));
+    assert!(reported.iter().any(|m| matches!(m, AgentMessage::Join { rank: Rank(1), .. })));
 }
 
 #[test]
 fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_time_before() {
-    let mut desk = Desk::seated();
+    let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     desk.input(Input::TrackerDown { reason: "reset".into() });
     let outputs = desk.input(Input::TrackerUp);
     let Output::Send(AgentMessage::Register(registration)) = &outputs[0] else { panic!("{outputs:?}") };
-    assert_eq!(registration.standing.ranks[0].state, RankState::Fresh);
+    assert_eq!(registration.status.ranks[0].state, RankState::Fresh);
     let starts = |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::Start { .. }));
     let (rank, number, source) = (ZERO, incarnation(0), "a peer".to_string());
     let outputs = desk.input(Input::Fetched { rank, incarnation: number, bytes: 10, source, millis: 1 });

@@ -6,14 +6,14 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use rejoin_protocol::collective::{Extent, Heard};
+use rejoin_protocol::collective::{Extent, ObservedInput};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
 use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
-use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{channel, RecvTimeoutError};
 use std::time::Duration;
@@ -44,8 +44,8 @@ fn is_turned_away(outputs: &[Output], link: u64) -> bool {
 }
 
 #[test]
-fn only_the_agent_of_a_seat_ends_it_breaks_it_or_finishes_in_it() {
-    let (rank, incarnation) = (Rank(0), Incarnation(0));
+fn only_the_agent_of_a_slot_ends_it_breaks_it_or_finishes_in_it() {
+    let (rank, incarnation) = (Rank(0), Incarnation::nth(0));
     let error = Error::new(Code::Mismatch, "made up");
     let generation = Desk::trained_to(2, 3).generation();
     let said = [
@@ -69,9 +69,9 @@ fn only_the_agent_of_a_seat_ends_it_breaks_it_or_finishes_in_it() {
 fn another_agents_word_on_how_far_a_rank_is_or_what_it_alone_has_does_not_count() {
     let mut desk = Desk::trained_to(2, 3);
     let position = Position { lineage: Lineage(0), version: Version(4) };
-    let (rank, incarnation) = (Rank(0), Incarnation(0));
+    let (rank, incarnation) = (Rank(0), Incarnation::nth(0));
     let event = Event::VersionEntered { rank, incarnation, lineage: Lineage(0), version: Version(9), round: 9 };
-    assert_eq!(desk.says(2, AgentMessage::Happened(event)), []);
+    assert_eq!(desk.says(2, AgentMessage::Event(event)), []);
     assert_eq!(desk.says(2, AgentMessage::Local { rank, incarnation, at: position, bytes: vec![1] }), []);
     let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 1, ranks: Vec::new() }).to_vec();
     let lowest = Some(Position { lineage: Lineage(0), version: Version(3) });
@@ -102,11 +102,7 @@ fn a_job_whose_only_rank_has_counted_far_is_planned_at_once() {
         desk.enters(0, 0, u32::MAX / 2);
         desk.leaves(2, 1, 0, None);
         desk.joins(2, 1, attempt(1));
-        desk.stands(
-            1,
-            vec![RankStanding { oldest: Version(0), ..stands(0, 0, at(u32::MAX / 2)) }],
-            vec![checkpoint(3)],
-        );
+        desk.stands(1, vec![RankStatus { oldest: Version(0), ..stands(0, 0, at(u32::MAX / 2)) }], vec![checkpoint(3)]);
         desk.stands(2, vec![stands(1, 1, RankState::Fresh)], vec![checkpoint(3)])
     });
     assert_eq!(plan(&outputs, 2).map(|plan| plan.newcomers[0].version), Some(Version(3)));
@@ -122,7 +118,7 @@ fn many_checkpoints_that_nobody_can_be_started_from_are_looked_through_once() {
         // As many as fit into a frame; of all but one the own model of rank 1 is missing.
         let held = (4..100_000).map(|version| Checkpoint { has_own: true, ..checkpoint(version) });
         let held: Vec<Checkpoint> = held.chain([checkpoint(3)]).collect();
-        let far = RankStanding { oldest: Version(0), ..stands(0, 0, at(u32::MAX / 2)) };
+        let far = RankStatus { oldest: Version(0), ..stands(0, 0, at(u32::MAX / 2)) };
         desk.stands(1, vec![far], held);
         desk.stands(2, vec![stands(1, 1, RankState::Fresh)], Vec::new())
     });
@@ -134,7 +130,7 @@ fn facts_that_are_the_trackers_own_are_no_agents_to_tell() {
     let error = Error::new(Code::Mismatch, "made up");
     for event in [Event::JobEnded { digest: 1, deaths: 0 }, Event::JobFailed { error }] {
         let mut desk = Desk::trained_to(2, 3);
-        let outputs = desk.says(2, AgentMessage::Happened(event.clone())).to_vec();
+        let outputs = desk.says(2, AgentMessage::Event(event.clone())).to_vec();
         assert!(is_turned_away(&outputs, 2) && !events(&outputs).contains(&&event), "{outputs:?}");
     }
 }
@@ -154,16 +150,17 @@ fn an_end_that_nobody_was_told_is_refused() {
 fn a_text_without_end_is_told_in_part_and_never_within_a_letter() {
     let mut desk = Desk::trained_to(1, 3);
     let error = Error::new(Code::Mismatch, "ä".repeat(1 << 19));
-    let outputs = desk.says(1, AgentMessage::Broken { rank: Rank(0), incarnation: Incarnation(0), error }).to_vec();
-    let told = failure(&outputs).unwrap();
-    assert!(told.message.len() < 70_000 && told.message.contains("rank 0"), "{} bytes", told.message.len());
+    let outputs =
+        desk.says(1, AgentMessage::Broken { rank: Rank(0), incarnation: Incarnation::nth(0), error }).to_vec();
+    let reported = failure(&outputs).unwrap();
+    assert!(reported.message.len() < 70_000 && reported.message.contains("rank 0"), "{} bytes", reported.message.len());
 
     let mut desk = Desk::trained_to(2, 3);
     desk.leaves(2, 1, 0, None);
     let held = (1..100_000).map(|version| Checkpoint { owner: Some(Rank(1)), ..checkpoint(version) }).collect();
     desk.stands(1, vec![stands(0, 0, at(3))], held);
     desk.leaves(1, 0, 0, None);
-    desk.says(1, AgentMessage::Happened(Event::JobEnded { digest: 1, deaths: 0 }));
+    desk.says(1, AgentMessage::Event(Event::JobEnded { digest: 1, deaths: 0 }));
     for rank in [0, 1] {
         desk.register(rank + 11);
         desk.joins(rank + 11, rank as u32, attempt(1));
@@ -171,13 +168,21 @@ fn a_text_without_end_is_told_in_part_and_never_within_a_letter() {
     desk.stands(2, Vec::new(), Vec::new());
     desk.stands(11, vec![stands(0, 1, RankState::Fresh)], Vec::new());
     let outputs = desk.stands(12, vec![stands(1, 1, RankState::Fresh)], Vec::new());
-    let told = failure(&outputs).unwrap();
-    assert!(told.message.len() < 300_000 && told.message.contains("exec-1"), "{} bytes", told.message.len());
+    let reported = failure(&outputs).unwrap();
+    assert!(
+        reported.message.len() < 300_000 && reported.message.contains("exec-1"),
+        "{} bytes",
+        reported.message.len()
+    );
 
     let mut desk = Desk::new(1);
     desk.register(1);
-    let join =
-        AgentMessage::Join { rank: Rank(0), attempt: attempt(0), terms: "t".repeat(1 << 20), hook: Hook::Unasked };
+    let join = AgentMessage::Join {
+        rank: Rank(0),
+        attempt: attempt(0),
+        fingerprint: "t".repeat(1 << 20),
+        hook: Hook::Unasked,
+    };
     let outputs = desk.says(1, join).to_vec();
     assert_eq!(refusal(&outputs, 1), Some(Code::BadArgument));
 }
@@ -199,7 +204,8 @@ fn a_contradiction_names_the_executors_and_ranks_beside_the_agents() {
 
 /// Small numbers, which are mostly those of somebody, and the ends of all numbers.
 fn number() -> impl Strategy<Value = u32> {
-    prop_oneof![8 => 0u32..4, 2 => 4u32..40, 1 => prop_oneof![Just(u32::MAX), Just(u32::MAX / 2), Just(1 << 31), any::<u32>()]]
+    prop_oneof![8 => 0u32..4, 2 => 4u32..40, 1 => prop_oneof![Just(u32::MAX), Just(u32::MAX / 2),
+        Just(1 << 31), any::<u32>()]]
 }
 
 fn position() -> impl Strategy<Value = Position> {
@@ -224,7 +230,11 @@ fn a_checkpoint() -> impl Strategy<Value = Checkpoint> {
     )
 }
 
-fn rank_standing() -> impl Strategy<Value = RankStanding> {
+fn incarnation() -> impl Strategy<Value = Incarnation> {
+    (prop_oneof![3 => Just(1u32), 1 => number()], number()).prop_map(|(epoch, number)| in_life(epoch, number))
+}
+
+fn rank_status() -> impl Strategy<Value = RankStatus> {
     let state = prop_oneof![
         Just(RankState::Fresh),
         position().prop_map(RankState::At),
@@ -232,19 +242,15 @@ fn rank_standing() -> impl Strategy<Value = RankStanding> {
     ];
     let extent =
         (phase(), number(), any::<bool>()).prop_map(|(phase, finished, ended)| Extent { phase, finished, ended });
-    let heard = (number(), number(), phase(), number()).prop_map(|(rank, incarnation, phase, seqno)| Heard {
-        rank: Rank(rank),
-        incarnation: Incarnation(incarnation),
-        phase,
-        seqno,
-        digest: 1,
+    let observed = (number(), incarnation(), phase(), number()).prop_map(|(rank, incarnation, phase, seqno)| {
+        ObservedInput { rank: Rank(rank), incarnation, phase, seqno, digest: 1 }
     });
-    (number(), number(), number(), state, number(), vec(extent, 0..3), vec(heard, 0..3)).prop_map(
-        |(rank, incarnation, task, state, oldest, results, heard)| RankStanding {
+    (number(), incarnation(), number(), state, number(), vec(extent, 0..3), vec(observed, 0..3)).prop_map(
+        |(rank, incarnation, task, state, oldest, results, observed)| RankStatus {
             attempt: attempt(task),
             oldest: Version(oldest),
             results,
-            heard,
+            observed,
             ..stands(rank, incarnation, state)
         },
     )
@@ -256,22 +262,24 @@ fn generation() -> impl Strategy<Value = Option<Generation>> {
 }
 
 fn a_view() -> impl Strategy<Value = View> {
-    let seat =
-        (option::of(number()), option::of(0u64..5), any::<bool>()).prop_map(|(incarnation, agent, planned)| Seat {
-            incarnation: incarnation.map(Incarnation),
-            state: agent.map_or(SeatState::Vacant, |agent| SeatState::Alive { agent: AgentId(agent) }),
-            planned,
+    let slot =
+        (option::of(incarnation()), option::of(0u64..5), any::<bool>()).prop_map(|(incarnation, agent, planned)| {
+            ViewSlot {
+                incarnation,
+                state: agent.map_or(SlotState::Vacant, |agent| SlotState::Alive { agent: AgentId(agent) }),
+                planned,
+            }
         });
     let agents = vec(0u64..5, 0..4);
-    (number(), number(), vec(number(), 0..3), any::<bool>(), vec(seat, 2..4), agents).prop_map(
-        |(epoch, number, branches, has_begun, seats, agents)| View {
+    (number(), number(), vec(number(), 0..3), any::<bool>(), vec(slot, 2..4), agents).prop_map(
+        |(epoch, number, branches, has_begun, slots, agents)| View {
             generation: Generation { epoch, number },
             lineage: Lineage(branches.len() as u32),
             branches: branches.into_iter().map(Version).collect(),
             has_begun,
-            terms: Some("terms".into()),
+            fingerprint: Some("terms".into()),
             hooked: None,
-            seats,
+            slots,
             agents: agents
                 .into_iter()
                 .map(|agent| AgentAddress {
@@ -292,7 +300,7 @@ fn an_error() -> impl Strategy<Value = Error> {
 type Said = (AgentMessage, Option<Generation>);
 
 fn a_message() -> impl Strategy<Value = Said> {
-    let who = || (number(), number()).prop_map(|(rank, incarnation)| (Rank(rank), Incarnation(incarnation)));
+    let who = || (number(), incarnation()).prop_map(|(rank, incarnation)| (Rank(rank), incarnation));
     let event = prop_oneof![
         (who(), position()).prop_map(|((rank, incarnation), at)| {
             let Position { lineage, version } = at;
@@ -303,7 +311,7 @@ fn a_message() -> impl Strategy<Value = Said> {
     ];
     let registration = (
         0u64..5,
-        vec(rank_standing(), 0..3),
+        vec(rank_status(), 0..3),
         vec(a_checkpoint(), 0..4),
         prop_oneof![6 => Just(0u32), 1 => number()],
         option::weighted(0.3, a_view()),
@@ -323,18 +331,20 @@ fn a_message() -> impl Strategy<Value = Said> {
     });
     let message = prop_oneof![
         2 => registration.prop_map(AgentMessage::Register),
-        1 => (any::<u64>(), vec(progress, 0..4)).prop_map(|(sequence, ranks)| AgentMessage::Heartbeat { sequence, ranks }),
+        1 => (any::<u64>(), vec(progress, 0..4))
+            .prop_map(|(sequence, ranks)| AgentMessage::Heartbeat { sequence, ranks }),
         3 => (number(), number(), number(), prop_oneof![9 => Just("terms"), 1 => Just("others")]).prop_map(
-            |(rank, stage, task, terms)| {
+            |(rank, stage, task, fingerprint)| {
                 let attempt = Attempt { stage: stage / 3, task };
-                AgentMessage::Join { rank: Rank(rank), attempt, terms: terms.into(), hook: Hook::Unasked }
+                AgentMessage::Join { rank: Rank(rank), attempt, fingerprint: fingerprint.into(), hook: Hook::Unasked }
             }
         ),
-        6 => (vec(rank_standing(), 0..3), vec(a_checkpoint(), 0..5)).prop_map(|(ranks, held)| {
-            AgentMessage::Standing(Standing { generation: Generation::default(), ranks, held })
+        6 => (vec(rank_status(), 0..3), vec(a_checkpoint(), 0..5)).prop_map(|(ranks, held)| {
+            AgentMessage::StatusReport(StatusReport { generation: Generation::default(), ranks, held })
         }),
         1 => (who(), position(), 0usize..9)
-            .prop_map(|((rank, incarnation), at, length)| AgentMessage::Local { rank, incarnation, at, bytes: vec![0; length] }),
+            .prop_map(|((rank, incarnation), at, length)| AgentMessage::Local { rank, incarnation, at,
+                bytes: vec![0; length] }),
         1 => (who(), option::of(an_error()))
             .prop_map(|((rank, incarnation), failure)| AgentMessage::Leave { rank, incarnation, failure }),
         1 => (who(), who()).prop_map(|((rank, incarnation), (peer, peer_incarnation))| {
@@ -348,7 +358,8 @@ fn a_message() -> impl Strategy<Value = Said> {
             let (peer, generation) = (Rank(peer), Generation::default());
             AgentMessage::CannotShare { rank, incarnation, peer, generation, reason: "closed".into() }
         }),
-        1 => (who(), an_error()).prop_map(|((rank, incarnation), error)| AgentMessage::Broken { rank, incarnation, error }),
+        1 => (who(), an_error()).prop_map(|((rank, incarnation), error)| AgentMessage::Broken { rank,
+            incarnation, error }),
         1 => (who(), prop_oneof![Just(0u64), any::<u64>()], any::<u64>(), 0usize..9).prop_map(
             |((rank, incarnation), offset, total, length)| AgentMessage::ResultPart {
                 rank,
@@ -359,14 +370,15 @@ fn a_message() -> impl Strategy<Value = Said> {
             }
         ),
         1 => (who(), number(), 76u128..78)
-            .prop_map(|((rank, incarnation), rounds, digest)| AgentMessage::Finish { rank, incarnation, rounds, digest }),
-        2 => event.prop_map(AgentMessage::Happened),
+            .prop_map(|((rank, incarnation), rounds, digest)| AgentMessage::Finish { rank, incarnation, rounds,
+                digest }),
+        2 => event.prop_map(AgentMessage::Event),
     ];
     (message, generation())
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum DoorStep {
     Says(u64, Box<Said>),
     Closes(u64),
     Probed(u64, bool),
@@ -375,14 +387,14 @@ enum Step {
     Passes(u64),
 }
 
-fn a_step() -> impl Strategy<Value = Step> {
+fn a_step() -> impl Strategy<Value = DoorStep> {
     prop_oneof![
-        20 => (1u64..5, a_message()).prop_map(|(link, said)| Step::Says(link, Box::new(said))),
-        1 => (1u64..5).prop_map(Step::Closes),
-        1 => (1u64..5, any::<bool>()).prop_map(|(agent, gone)| Step::Probed(agent, gone)),
-        1 => (1u64..6).prop_map(Step::Hears),
-        1 => (0u32..4, 0u32..4).prop_map(|(rank, task)| Step::TaskGone(rank, task)),
-        2 => prop_oneof![Just(10u64), Just(200), Just(2000)].prop_map(Step::Passes),
+        20 => (1u64..5, a_message()).prop_map(|(link, said)| DoorStep::Says(link, Box::new(said))),
+        1 => (1u64..5).prop_map(DoorStep::Closes),
+        1 => (1u64..5, any::<bool>()).prop_map(|(agent, gone)| DoorStep::Probed(agent, gone)),
+        1 => (1u64..6).prop_map(DoorStep::Hears),
+        1 => (0u32..4, 0u32..4).prop_map(|(rank, task)| DoorStep::TaskGone(rank, task)),
+        2 => prop_oneof![Just(10u64), Just(200), Just(2000)].prop_map(DoorStep::Passes),
     ]
 }
 
@@ -423,24 +435,24 @@ const STATES: usize = 8;
 
 /// The newest generation that anybody was told.
 fn newest(known: Generation, outputs: &[Output]) -> Generation {
-    let told = outputs.iter().filter_map(|output| match output {
+    let reported = outputs.iter().filter_map(|output| match output {
         Output::Send { message: TrackerMessage::View(view), .. } => Some(view.generation),
         _ => None,
     });
-    told.max().map_or(known, |told| told.max(known))
+    reported.max().map_or(known, |told| told.max(known))
 }
 
 fn with_generation(message: &mut AgentMessage, newest: Generation) {
     match message {
-        AgentMessage::Standing(Standing { generation, .. })
+        AgentMessage::StatusReport(StatusReport { generation, .. })
         | AgentMessage::Interrupted { generation, .. }
         | AgentMessage::CannotShare { generation, .. } => *generation = newest,
         _ => {}
     }
 }
 
-/// Nobody who reads the error has to ask whose word it was. Two whose checkpoints contradict each other may be found by a third
-/// one's standing, and what is missing by anybody's.
+/// Nobody who reads the error has to ask whose word it was. Two whose checkpoints contradict each
+/// other may be found by a third one's status, and what is missing by anybody's.
 fn names(error: &Error, agent: u64) -> bool {
     match error.code {
         Code::Unrecoverable | Code::MembersMissing => true,
@@ -449,7 +461,7 @@ fn names(error: &Error, agent: u64) -> bool {
     }
 }
 
-fn keeps_its_head(state: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
+fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseError> {
     let mut desk = a_desk(state);
     let mut generation = match state {
         2..=4 => desk.generation(),
@@ -458,7 +470,7 @@ fn keeps_its_head(state: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let mut agents: BTreeMap<u64, u64> = (1..5).map(|link| (link, link)).collect();
     for step in steps {
         let outputs = match step.clone() {
-            Step::Says(link, said) => {
+            DoorStep::Says(link, said) => {
                 let (mut message, other) = *said;
                 with_generation(&mut message, other.unwrap_or(generation));
                 let was_over = desk.tracker.is_over();
@@ -474,19 +486,19 @@ fn keeps_its_head(state: usize, steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
                 outputs
             }
-            Step::Closes(link) => desk.input(Input::Closed { link, reason: "closed".into() }).to_vec(),
-            Step::Probed(agent, gone) => desk.input(Input::Probed { agent: AgentId(agent), gone }).to_vec(),
-            Step::Hears(link) => desk.input(Input::Heard { link }).to_vec(),
-            Step::TaskGone(rank, task) => {
+            DoorStep::Closes(link) => desk.input(Input::Closed { link, reason: "closed".into() }).to_vec(),
+            DoorStep::Probed(agent, gone) => desk.input(Input::Probed { agent: AgentId(agent), gone }).to_vec(),
+            DoorStep::Hears(link) => desk.input(Input::BytesCame { link }).to_vec(),
+            DoorStep::TaskGone(rank, task) => {
                 let (rank, attempt) = (Rank(rank), attempt(task));
                 desk.input(Input::TaskGone { rank, attempt, reason: "gone".into() }).to_vec()
             }
-            Step::Passes(millis) => desk.pass(millis),
+            DoorStep::Passes(millis) => desk.pass(millis),
         };
         generation = newest(generation, &outputs);
         // Everybody is told something new a few times over, never as often as some number says.
-        let told = if matches!(step, Step::Passes(_)) { 400 } else { 80 };
-        prop_assert!(outputs.len() <= told, "{step:?} made {} things happen: {outputs:#?}", outputs.len());
+        let reported = if matches!(step, DoorStep::Passes(_)) { 400 } else { 80 };
+        prop_assert!(outputs.len() <= reported, "{step:?} made {} things happen: {outputs:#?}", outputs.len());
     }
     Ok(())
 }

@@ -12,7 +12,7 @@ use support::*;
 fn part(desk: &mut Desk, rank: u32, incarnation: u32, offset: u64, total: u64, bytes: &[u8]) -> Vec<Output> {
     let message = AgentMessage::ResultPart {
         rank: Rank(rank),
-        incarnation: Incarnation(incarnation),
+        incarnation: Incarnation::nth(incarnation),
         offset,
         total,
         bytes: bytes.to_vec(),

@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::hook::{agree, Hook};
 use rejoin_protocol::ids::Rank;
-use rejoin_protocol::message::{AgentMessage, Plan, RankStanding, RankState, Registration, Standing, TrackerMessage};
+use rejoin_protocol::message::{AgentMessage, Plan, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
 use rejoin_protocol::tracker::{Output, TrackerConfig};
 use rejoin_protocol::view::View;
 use support::*;
@@ -15,8 +15,8 @@ fn impossible() -> Hook {
     Hook::Impossible("libxgboost4j.so has no table of its collective".into())
 }
 
-fn fresh(rank: u32, hook: &Hook) -> RankStanding {
-    RankStanding { hook: hook.clone(), ..stands(rank, 0, RankState::Fresh) }
+fn fresh(rank: u32, hook: &Hook) -> RankStatus {
+    RankStatus { hook: hook.clone(), ..stands(rank, 0, RankState::Fresh) }
 }
 
 /// A job whose ranks say this, up to its first plan, and what came with that.
@@ -87,19 +87,19 @@ fn a_later_incarnation_that_can_not_is_refused_with_its_reason_and_one_that_can_
     assert!(error.message.contains("rank 1 can't: libxgboost4j.so has no table"), "{error}");
     assert_eq!(refusal(&desk.joins_with(2, 1, attempt(2), Hook::Unasked), 2), Some(Code::Incompatible));
     assert_eq!(refusal(&desk.joins_with(2, 1, attempt(3), Hook::Possible), 2), None);
-    desk.stands(1, vec![RankStanding { hook: Hook::Possible, ..stands(0, 0, at(0)) }], Vec::new());
-    let again = RankStanding { attempt: attempt(3), ..fresh(1, &Hook::Possible) };
-    let again = RankStanding { incarnation: rejoin_protocol::ids::Incarnation(1), ..again };
+    desk.stands(1, vec![RankStatus { hook: Hook::Possible, ..stands(0, 0, at(0)) }], Vec::new());
+    let again = RankStatus { attempt: attempt(3), ..fresh(1, &Hook::Possible) };
+    let again = RankStatus { incarnation: rejoin_protocol::ids::Incarnation::nth(1), ..again };
     let outputs = desk.stands(2, vec![again], Vec::new());
     assert_eq!(plan(&outputs, 2).unwrap().hooked, Some(true));
     assert_eq!(told(&outputs), None, "it was agreed before");
 }
 
 /// What an agent that knows this of the former life registers with at the next one.
-fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStanding>) -> Vec<Output> {
+fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<Output> {
     let registration = Registration {
-        standing: Standing { generation: view.generation, ranks, held: Vec::new() },
-        terms: view.terms.clone().into_iter().collect(),
+        status: StatusReport { generation: view.generation, ranks, held: Vec::new() },
+        fingerprint: view.fingerprint.clone().into_iter().collect(),
         view: Some(Box::new(view.clone())),
         ..Desk::registration(agent, Vec::new(), Vec::new())
     };
@@ -121,7 +121,7 @@ fn a_tracker_that_comes_back_learns_what_was_agreed_and_refuses_as_its_former_li
     let mut desk = Desk::with(TrackerConfig { epoch: 2, ..config(2) });
     desk.register(2);
     desk.joins_with(2, 1, attempt(1), impossible());
-    let outputs = comes_back(&mut desk, 1, &view, vec![RankStanding { hook: Hook::Possible, ..stands(0, 0, at(3)) }]);
+    let outputs = comes_back(&mut desk, 1, &view, vec![RankStatus { hook: Hook::Possible, ..stands(0, 0, at(3)) }]);
     // An agent of the view that has only looked on is waited for.
     let outputs = if refusal(&outputs, 2).is_some() { outputs } else { desk.pass_alive(1100, &[1, 2]) };
     assert_eq!(refusal(&outputs, 2), Some(Code::Incompatible), "{outputs:?}");

@@ -14,7 +14,7 @@ fn io() -> Option<Error> {
 }
 
 #[test]
-fn a_task_that_ends_leaves_a_vacant_seat_and_everybody_hears_of_it() {
+fn a_task_that_ends_leaves_a_vacant_slot_and_everybody_hears_of_it() {
     let mut desk = Desk::trained_to(3, 2);
     let outputs = desk.leaves(2, 1, 0, io());
     assert!(lost(&outputs)[0].1.contains("the objective threw"));
@@ -57,7 +57,7 @@ fn a_leave_of_an_older_incarnation_changes_nothing() {
 }
 
 #[test]
-fn a_failed_task_is_lost_only_if_its_try_has_the_seat() {
+fn a_failed_task_is_lost_only_if_its_try_has_the_slot() {
     let mut desk = Desk::trained_to(2, 2);
     let gone = |task| Input::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into() };
     assert_eq!(desk.input(gone(4)), []);
@@ -92,7 +92,7 @@ fn deaths_of_different_ranks_do_not_add_up() {
 }
 
 #[test]
-fn a_seat_that_stays_vacant_too_long_ends_the_job_and_tells_who_was_missed() {
+fn a_slot_that_stays_vacant_too_long_ends_the_job_and_tells_who_was_missed() {
     let mut desk = Desk::trained_to(2, 2);
     desk.leaves(1, 0, 0, io());
     assert!(failure(&desk.pass_alive(59_900, &[1, 2])).is_none());
@@ -125,9 +125,9 @@ fn a_training_that_takes_long_is_not_missed() {
 fn down(desk: &mut Desk, from: u32, to: u32) -> Vec<Output> {
     let message = AgentMessage::LinkDown {
         rank: Rank(from),
-        incarnation: Incarnation(0),
+        incarnation: Incarnation::nth(0),
         peer: Rank(to),
-        peer_incarnation: Incarnation(0),
+        peer_incarnation: Incarnation::nth(0),
         reason: "reset".into(),
     };
     desk.says(u64::from(from) + 1, message).to_vec()
@@ -154,7 +154,7 @@ fn a_broken_link_that_was_a_death_is_not_told_as_a_broken_link() {
 }
 
 #[test]
-fn a_link_that_cannot_be_kept_costs_one_end_its_seat() {
+fn a_link_that_cannot_be_kept_costs_one_end_its_slot() {
     let mut desk = Desk::trained_to(3, 2);
     // Ranks 1 and 0 are both troubled, rank 1 with rank 2 as well.
     (0..3).for_each(|_| drop(down(&mut desk, 1, 2)));
@@ -171,7 +171,7 @@ fn something_broken_that_a_current_incarnation_reports_ends_the_job() {
     let mut desk = Desk::trained_to(2, 2);
     let broken = |incarnation| AgentMessage::Broken {
         rank: Rank(1),
-        incarnation: Incarnation(incarnation),
+        incarnation: Incarnation::nth(incarnation),
         error: Error::new(Code::Mismatch, "rank 0 did not repeat itself"),
     };
     assert_eq!(desk.says(2, broken(7)), [], "nobody knows that incarnation");
@@ -193,7 +193,7 @@ fn a_cancelled_job_ends_once() {
 }
 
 #[test]
-fn a_standing_that_does_not_know_a_seated_rank_means_its_task_has_ended() {
+fn a_standing_that_does_not_know_a_join_accepted_rank_means_its_task_has_ended() {
     let mut desk = Desk::trained_to(2, 2);
     desk.leaves(1, 0, 0, io());
     let outputs = desk.stands(2, Vec::new(), vec![checkpoint(2)]);
@@ -219,7 +219,7 @@ fn nobody_is_silent_while_the_tracker_reads_what_somebody_else_has_sent() {
     let mut desk = Desk::trained_to(2, 1);
     let outputs = backlog(&mut desk, 5 * TIMING.lost_after_millis);
     assert_eq!(lost(&outputs), []);
-    desk.input(Input::Heard { link: 2 });
+    desk.input(Input::BytesCame { link: 2 });
     assert_eq!(lost(desk.input(Input::Wake)), []);
     assert_eq!(lost(&desk.pass_alive(TIMING.lost_after_millis / 2, &[1])), []);
 }
@@ -235,7 +235,7 @@ fn who_is_silent_is_lost_however_much_others_say() {
         assert!(due.0 <= desk.now + TIMING.heartbeat_millis, "due at {due:?}, now is {}", desk.now);
         found.extend(lost(&backlog(&mut desk, 50)));
         if desk.tracker.wake_at().is_some_and(|at| at.0 <= desk.now) {
-            desk.input(Input::Heard { link: 1 });
+            desk.input(Input::BytesCame { link: 1 });
             found.extend(lost(desk.input(Input::Wake)));
         }
     }
@@ -248,7 +248,7 @@ fn bytes_that_are_no_whole_message_are_a_sign_of_life() {
     for _ in 0..4 * TIMING.lost_after_millis / TIMING.heartbeat_millis {
         desk.now += TIMING.heartbeat_millis;
         for link in [1, 2] {
-            desk.input(Input::Heard { link });
+            desk.input(Input::BytesCame { link });
         }
         assert_eq!(lost(desk.input(Input::Wake)), []);
     }

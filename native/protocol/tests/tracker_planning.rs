@@ -4,9 +4,10 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Position, Rank, Version};
-use rejoin_protocol::message::{AgentMessage, RankState, Standing, TrackerMessage};
-use rejoin_protocol::tracker::{Input, Output};
+use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version, UNMADE};
+use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage};
+use rejoin_protocol::start::{JobStart, Origin};
+use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use support::*;
 
 fn settled(outputs: &[Output]) -> bool {
@@ -15,25 +16,48 @@ fn settled(outputs: &[Output]) -> bool {
 
 #[test]
 fn a_job_that_is_resumed_starts_from_the_version_that_was_found_whole_and_from_nothing_newer_or_older() {
-    let line = || Input::Resume { branches: vec![Version(0), Version(5), Version(5)], version: Version(5) };
     let of = |lineage, version| Checkpoint { lineage: Lineage(lineage), ..checkpoint(version) };
-    let mut desk = Desk::new(1);
-    desk.input(line());
-    desk.register(1);
-    desk.joins(1, 0, attempt(0));
-    // Newer ones of the earlier run, which were not whole, are not on the line.
-    let held = vec![of(0, 4), of(1, 4), of(1, 5), of(1, 6), of(2, 6)];
-    let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], held);
-    let plan = plan(&outputs, 1).expect("a plan").clone();
-    assert_eq!(plan.newcomers[0].checkpoint, Some(of(1, 5)));
-    assert_eq!(plan.lineage, Lineage(4), "no file of the earlier run has the name of a new one");
+    let origin = Origin { checkpoint: of(1, 5), lineage: Lineage(3) };
+    let begins = |start, held| {
+        let mut desk = Desk::with(TrackerConfig { start, ..config(1) });
+        desk.register(1);
+        desk.joins(1, 0, attempt(0));
+        desk.stands(1, vec![stands(0, 0, RankState::Fresh)], held)
+    };
+    for (start, from) in [(JobStart::Durable(origin), "durable store"), (JobStart::HandedOver(origin), "are handed")] {
+        // Newer ones of the earlier run, which were not whole, are not on the line.
+        let outputs = begins(start, vec![of(0, 4), of(1, 4), of(1, 5), of(1, 6), of(2, 6)]);
+        let plan = plan(&outputs, 1).expect("a plan").clone();
+        assert_eq!(plan.newcomers[0].checkpoint, Some(of(1, 5)));
+        assert_eq!(plan.lineage, Lineage(4), "no checkpoint of the earlier run has the name of a new one");
+        // Not from nothing, and not from other bytes of that name.
+        for held in [vec![], vec![Checkpoint { digest: 7, ..of(1, 5) }]] {
+            let error = failure(&begins(start, held)).expect("no start").clone();
+            assert_eq!(error.code, Code::Unrecoverable);
+            let expected = format!("begin with version 5 (round 5, digest {:032x})", of(1, 5).digest);
+            assert!(error.message.contains(&expected) && error.message.contains(from), "{error}");
+        }
+    }
+}
 
-    let mut desk = Desk::new(1);
-    desk.input(line());
-    desk.register(1);
-    desk.joins(1, 0, attempt(0));
-    let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
-    assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::Unrecoverable), "not from nothing");
+#[test]
+fn a_job_does_not_begin_with_what_no_earlier_one_can_have_left() {
+    let good = Origin { checkpoint: checkpoint(5), lineage: Lineage(1) };
+    let with = |checkpoint| Origin { checkpoint, ..good };
+    for origin in [
+        Origin { lineage: Lineage(0), ..good },
+        Origin { lineage: Lineage(u32::MAX), ..good },
+        with(checkpoint(0)),
+        with(Checkpoint { owner: Some(Rank(0)), ..checkpoint(5) }),
+        with(Checkpoint { length: UNMADE, ..checkpoint(5) }),
+    ] {
+        let config = TrackerConfig { start: JobStart::HandedOver(origin), ..config(1) };
+        assert_eq!(
+            Tracker::new(config, Millis(0)).err().map(|error| error.code),
+            Some(Code::BadArgument),
+            "{origin:?}"
+        );
+    }
 }
 
 #[test]
@@ -63,8 +87,8 @@ fn an_answer_to_an_older_view_does_not_count() {
     desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
     let ranks = vec![stands(1, 0, at(3))];
     let held = vec![checkpoint(3)];
-    let standing = Standing { generation: old, ranks: ranks.clone(), held: held.clone() };
-    assert_eq!(desk.says(2, AgentMessage::Standing(standing)), []);
+    let status = StatusReport { generation: old, ranks: ranks.clone(), held: held.clone() };
+    assert_eq!(desk.says(2, AgentMessage::StatusReport(status)), []);
     assert!(plan(&desk.stands(2, ranks, held), 2).is_some());
 }
 
@@ -84,13 +108,14 @@ fn a_newcomer_is_told_where_the_lowest_living_rank_is_and_who_holds_it() {
     let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
     let plan = plan(&outputs, 1).unwrap();
     let newcomer = &plan.newcomers[0];
-    assert_eq!((newcomer.rank, newcomer.incarnation, newcomer.version), (Rank(0), Incarnation(1), Version(3)));
+    assert_eq!((newcomer.rank, newcomer.incarnation, newcomer.version), (Rank(0), Incarnation::nth(1), Version(3)));
     assert_eq!(newcomer.checkpoint, Some(checkpoint(3)));
     assert_eq!(plan.holders.iter().map(|agent| agent.0).collect::<Vec<_>>(), [2, 3]);
     assert_eq!(plan.table.len(), 3);
     assert!(!settled(&outputs), "rank 0 is behind where it died");
-    let told = events(&outputs).into_iter().any(|event| matches!(event, Event::PlanMade { version: Version(3), .. }));
-    assert!(told);
+    let reported =
+        events(&outputs).into_iter().any(|event| matches!(event, Event::PlanMade { version: Version(3), .. }));
+    assert!(reported);
 }
 
 #[test]
@@ -164,7 +189,7 @@ fn the_own_state_of_a_rank_comes_with_its_plan() {
     for rank in 0..2u32 {
         let at = Position { lineage: Lineage(0), version: Version(3) };
         let bytes = vec![rank as u8 + 40];
-        let message = AgentMessage::Local { rank: Rank(rank), incarnation: Incarnation(0), at, bytes };
+        let message = AgentMessage::Local { rank: Rank(rank), incarnation: Incarnation::nth(0), at, bytes };
         desk.says(u64::from(rank) + 1, message);
     }
     desk.leaves(1, 0, 0, None);
@@ -257,15 +282,16 @@ fn different_checkpoints_under_one_name_end_the_job() {
 }
 
 #[test]
-fn a_seat_says_whether_it_can_be_linked_with() {
+fn a_slot_says_whether_it_can_be_linked_with() {
     let mut desk = rejoining();
     let outputs = desk.register(4);
-    let planned: Vec<bool> = views(&outputs, 4)[0].seats.iter().map(|seat| seat.planned).collect();
+    let planned: Vec<bool> = views(&outputs, 4)[0].slots.iter().map(|slot| slot.planned).collect();
     assert_eq!(planned, [false, true, true]);
     assert!(views(&outputs, 4)[0].generation > Generation { epoch: 1, number: 0 });
 }
 
-/// Rank 1's executor was reported gone and lives on; its rank was started again on agent 3. Nobody has answered the view.
+/// Rank 1's executor was reported gone and lives on; its rank was started again on agent 3. Nobody
+/// has answered the view.
 fn declared_lost_and_heard_again() -> (Desk, Vec<Output>) {
     let mut desk = Desk::trained_to(2, 3);
     desk.input(Input::ExecutorGone { executor: "exec-2".into(), reason: "lost".into() });
@@ -281,8 +307,9 @@ fn a_plan_names_no_holder_whose_address_the_view_has_not() {
     let known = views(&outputs, 3).last().map(|view| view.agents.clone()).unwrap();
     let generation = views(&outputs, 3).last().map(|view| view.generation).unwrap();
     assert!(known.iter().any(|at| at.agent.0 == 2), "it counts again, so everybody is told where it is");
-    let mut answers =
-        |link, ranks, held| desk.says(link, AgentMessage::Standing(Standing { generation, ranks, held })).to_vec();
+    let mut answers = |link, ranks, held| {
+        desk.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
+    };
     answers(1, vec![stands(0, 0, at(3))], Vec::new());
     answers(999, Vec::new(), Vec::new());
     answers(2, Vec::new(), vec![checkpoint(3)]);

@@ -2,7 +2,8 @@
 
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Generation, Millis};
-use rejoin_protocol::message::{AgentMessage, Registration, Standing, Timing};
+use rejoin_protocol::message::{AgentMessage, Registration, StatusReport, Timing};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -18,6 +19,7 @@ fn tracker() -> Tracker {
         timing,
         deaths_limit: 4,
         deaths_setting: "deaths".into(),
+        start: JobStart::Fresh,
         faults: Vec::new(),
         wants_result: false,
     };
@@ -28,8 +30,8 @@ fn tracker() -> Tracker {
         host: "host".into(),
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
         pid: 1,
-        standing: Standing { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() },
-        terms: Vec::new(),
+        status: StatusReport { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() },
+        fingerprint: Vec::new(),
         epoch: 0,
         view: None,
         ended: None,

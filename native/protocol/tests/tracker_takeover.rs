@@ -3,8 +3,8 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{AgentId, Generation, Lineage, Rank, Version};
-use rejoin_protocol::message::{AgentMessage, RankStanding, RankState, Registration, Standing, TrackerMessage};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
 use support::takeover::{comes_back, former, second_life};
 use support::*;
@@ -16,9 +16,9 @@ fn when_all_that_lived_are_there_again_a_view_of_the_new_life_goes_out_and_nobod
     let outputs = comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
     assert!(views(&outputs, 1).is_empty(), "rank 1 is waited for");
     let outputs = comes_back(&mut desk, 2, &view, vec![stands(1, 1, at(4))]);
-    let told = views(&outputs, 1)[0];
-    assert_eq!(told.generation, Generation { epoch: 2, number: 1 });
-    assert_eq!(told.alive(Rank(1)).map(|(incarnation, _)| incarnation.0), Some(1));
+    let reported = views(&outputs, 1)[0];
+    assert_eq!(reported.generation, Generation { epoch: 2, number: 1 });
+    assert_eq!(reported.alive(Rank(1)).map(|(incarnation, _)| incarnation.number), Some(1));
     assert!(fenced(&outputs, 1).is_empty() && fenced(&outputs, 2).is_empty() && lost(&outputs).is_empty());
     desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
     let outputs = desk.stands(2, vec![stands(1, 1, at(4))], vec![checkpoint(3)]);
@@ -26,7 +26,7 @@ fn when_all_that_lived_are_there_again_a_view_of_the_new_life_goes_out_and_nobod
 }
 
 #[test]
-fn whoever_does_not_come_back_in_time_is_lost_and_its_next_incarnation_has_a_number_that_nobody_had() {
+fn whoever_does_not_come_back_in_time_is_lost_and_its_next_start_has_the_next_number() {
     let mut desk = second_life(2);
     let view = former(4, &[Some(0), Some(3)], &[]);
     comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
@@ -34,52 +34,81 @@ fn whoever_does_not_come_back_in_time_is_lost_and_its_next_incarnation_has_a_num
     assert_eq!(lost(&outputs).iter().map(|(rank, ..)| *rank).collect::<Vec<_>>(), [1]);
     desk.register(2);
     let outputs = desk.joins(2, 1, attempt(4));
-    let seated = sent(&outputs, 2)
-        .into_iter()
-        .any(|message| matches!(message, TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000));
-    assert!(seated, "{outputs:?}");
+    assert_eq!(slot_of(&outputs, 2), Some(in_life(2, 4)), "{outputs:?}");
     desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
-    let outputs = desk.stands(2, vec![stands(1, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(2, vec![stands(1, in_life(2, 4), RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 2).unwrap().newcomers[0].version, Version(3), "it joins those who live");
 }
 
+fn slot_of(outputs: &[Output], link: u64) -> Option<Incarnation> {
+    sent(outputs, link).into_iter().find_map(|message| match message {
+        TrackerMessage::JoinAccepted { incarnation, .. } => Some(*incarnation),
+        _ => None,
+    })
+}
+
 #[test]
-fn a_seat_that_is_asked_for_meanwhile_is_given_when_the_others_are_known_and_tells_that_its_former_holder_is_gone() {
+fn a_start_of_which_the_next_life_has_not_heard_still_counts_by_the_tries_of_its_task() {
+    let mut desk = second_life(2);
+    // A rank that joined again in its process had more starts than tries.
+    let again = RankStatus { attempt: attempt(0), ..stands(0, 2, at(3)) };
+    // An old view: since then rank 1 was started two times more, and both starts are gone.
+    comes_back(&mut desk, 1, &former(4, &[Some(2), Some(0)], &[]), vec![again]);
+    desk.register(2);
+    let outputs = desk.joins(2, 1, attempt(3));
+    assert_eq!(slot_of(&outputs, 2), Some(in_life(2, 3)));
+    desk.leaves(1, 0, 2, None);
+    let outputs = desk.joins(1, 0, attempt(1));
+    assert_eq!(slot_of(&outputs, 1), Some(in_life(2, 3)));
+}
+
+#[test]
+fn a_start_in_a_later_life_is_newer_than_all_before_it_however_few_starts_that_life_had_heard_of() {
+    let unheard = Incarnation::nth(7);
+    let mut desk = Desk::with(TrackerConfig { epoch: 3, ..config(1) });
+    desk.register(1);
+    desk.joins(1, 0, attempt(0));
+    let first = slot_of(&desk.pass_alive(1100, &[1]), 1).unwrap();
+    assert_eq!(first, in_life(3, 0));
+    assert!(first > unheard && first > in_life(2, 9));
+    assert_eq!((first.to_string(), in_life(3, 8).to_string()), ("0".to_string(), "8".to_string()));
+}
+
+#[test]
+fn a_slot_that_is_asked_for_meanwhile_is_given_when_the_others_are_known_and_tells_that_its_former_holder_is_gone() {
     let mut desk = second_life(2);
     let view = former(4, &[Some(0), Some(0)], &[]);
     desk.register(2);
     let outputs = desk.joins(2, 1, attempt(1));
     assert!(sent(&outputs, 2).is_empty(), "later");
     let outputs = comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
-    assert!(sent(&outputs, 2)
-        .into_iter()
-        .any(|message| { matches!(message, TrackerMessage::Seated { incarnation, .. } if incarnation.0 == 1000) }));
+    assert_eq!(slot_of(&outputs, 2), Some(in_life(2, 1)));
     let gone = lost(&outputs);
     assert_eq!(gone.len(), 1, "{gone:?}");
     assert!(gone[0].0 == 1 && gone[0].1.contains("not there any more when the tracker came back"), "{gone:?}");
 }
 
 #[test]
-fn an_agent_that_has_asked_for_a_seat_and_fell_silent_gets_it_when_it_speaks_again_and_all_know_its_address() {
+fn an_agent_that_has_asked_for_a_slot_and_fell_silent_gets_it_when_it_speaks_again_and_all_know_its_address() {
     let mut desk = second_life(2);
     comes_back(&mut desk, 1, &former(4, &[Some(0), Some(0)], &[]), vec![stands(0, 0, at(3))]);
     desk.register(3);
     desk.joins(3, 1, attempt(1));
     let outputs = desk.pass_alive(1100, &[1]);
-    let seated = |outputs: &[Output]| {
-        sent(outputs, 3).into_iter().any(|message| matches!(message, TrackerMessage::Seated { .. }))
+    let join_accepted = |outputs: &[Output]| {
+        sent(outputs, 3).into_iter().any(|message| matches!(message, TrackerMessage::JoinAccepted { .. }))
     };
-    assert!(!seated(&outputs), "it may be dead: {outputs:?}");
+    assert!(!join_accepted(&outputs), "it may be dead: {outputs:?}");
     assert_eq!(views(&outputs, 1).last().unwrap().alive(Rank(1)), None);
     desk.stands(1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
     let outputs = desk.says(3, AgentMessage::Heartbeat { sequence: 0, ranks: Vec::new() }).to_vec();
-    assert!(seated(&outputs), "{outputs:?}");
+    assert!(join_accepted(&outputs), "{outputs:?}");
     let view = *views(&outputs, 1).last().unwrap();
     assert_eq!(view.alive(Rank(1)).map(|(_, at)| at.agent), Some(AgentId(3)), "whoever lives can make a link to it");
 }
 
 #[test]
-fn a_seat_that_was_asked_for_by_an_agent_that_connects_again_meanwhile_is_given_once() {
+fn a_slot_that_was_asked_for_by_an_agent_that_connects_again_meanwhile_is_given_once() {
     let mut desk = second_life(2);
     comes_back(&mut desk, 1, &former(4, &[Some(0), Some(0)], &[]), vec![stands(0, 0, at(3))]);
     desk.register(3);
@@ -87,8 +116,9 @@ fn a_seat_that_was_asked_for_by_an_agent_that_connects_again_meanwhile_is_given_
     desk.pass_alive(1100, &[1]);
     let again = desk.register_as(4, 3, Vec::new(), Vec::new());
     let outputs = [again, desk.joins(4, 1, attempt(1))].concat();
-    let seated = sent(&outputs, 4).into_iter().filter(|message| matches!(message, TrackerMessage::Seated { .. }));
-    assert_eq!(seated.count(), 1, "{outputs:?}");
+    let join_accepted =
+        sent(&outputs, 4).into_iter().filter(|message| matches!(message, TrackerMessage::JoinAccepted { .. }));
+    assert_eq!(join_accepted.count(), 1, "{outputs:?}");
 }
 
 #[test]
@@ -110,7 +140,7 @@ fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_an
     desk.register(1);
     desk.joins(1, 0, attempt(1));
     desk.pass_alive(1100, &[1]);
-    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(1, vec![stands(0, in_life(2, 1), RankState::Fresh)], Vec::new());
     let error = failure(&outputs).expect("the job is over");
     assert_eq!(error.code, Code::Unrecoverable);
     assert!(error.message.contains("nobody is left who knows"), "{error}");
@@ -126,25 +156,26 @@ fn a_third_life_is_told_that_the_second_one_found_nobody_who_knew_anything() {
     // The second life dies before the agent has answered.
     let mut desk = Desk::with(TrackerConfig { epoch: 3, ..config(1) });
     view.agents.retain(|at| at.agent == AgentId(1));
-    let fresh = || RankStanding { attempt: attempt(1), ..stands(0, 1000, RankState::Fresh) };
-    let standing = Standing { generation: view.generation, ranks: vec![fresh()], held: Vec::new() };
+    let fresh = || RankStatus { attempt: attempt(1), ..stands(0, in_life(2, 1), RankState::Fresh) };
+    let status = StatusReport { generation: view.generation, ranks: vec![fresh()], held: Vec::new() };
     let registration =
-        Registration { standing, view: Some(Box::new(view)), ..Desk::registration(1, Vec::new(), Vec::new()) };
+        Registration { status, view: Some(Box::new(view)), ..Desk::registration(1, Vec::new(), Vec::new()) };
     desk.says(1, AgentMessage::Register(registration));
     let outputs = desk.stands(1, vec![fresh()], Vec::new());
     assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::Unrecoverable), "{outputs:?}");
 }
 
 #[test]
-fn of_two_tries_of_a_rank_that_ask_during_the_takeover_the_newer_one_is_seated_and_the_older_one_told() {
+fn of_two_tries_of_a_rank_that_ask_during_the_takeover_the_newer_one_is_join_accepted_and_the_older_one_told() {
     let mut desk = second_life(1);
     for link in [1, 2] {
         desk.register(link);
         desk.joins(link, 0, attempt(2 - link as u32));
     }
     let outputs = desk.pass_alive(1100, &[1, 2]);
-    let seated = |link| sent(&outputs, link).into_iter().any(|told| matches!(told, TrackerMessage::Seated { .. }));
-    assert!(seated(1) && !seated(2));
+    let join_accepted =
+        |link| sent(&outputs, link).into_iter().any(|told| matches!(told, TrackerMessage::JoinAccepted { .. }));
+    assert!(join_accepted(1) && !join_accepted(2));
     assert_eq!(refusal(&outputs, 2), Some(Code::Fenced));
 }
 
@@ -156,8 +187,8 @@ fn a_rank_that_comes_with_its_first_try_shows_that_nothing_had_begun() {
         desk.joins(link, link as u32 - 1, attempt(link as u32 - 1));
     }
     desk.pass_alive(1100, &[1, 2]);
-    desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
-    let outputs = desk.stands(2, vec![stands(1, 1000, RankState::Fresh)], Vec::new());
+    desk.stands(1, vec![stands(0, in_life(2, 0), RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(2, vec![stands(1, in_life(2, 1), RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 1).expect("the first rendezvous is complete").newcomers[0].version, Version(0));
 }
 
@@ -169,7 +200,7 @@ fn an_agent_that_is_late_for_the_takeover_still_tells_where_the_job_was_and_give
     desk.pass_alive(1100, &[1]);
     comes_back(&mut desk, 2, &former(5, &[Some(1)], &[]), vec![stands(0, 1, at(3))]);
     desk.stands(2, Vec::new(), vec![checkpoint(3)]);
-    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(1, vec![stands(0, in_life(2, 2), RankState::Fresh)], Vec::new());
     assert_eq!(failure(&outputs), None);
     assert_eq!(plan(&outputs, 1).expect("a start from what the late one holds").newcomers[0].version, Version(3));
 }
@@ -180,17 +211,17 @@ fn a_job_that_had_not_begun_begins_under_the_next_life() {
     desk.register(1);
     desk.joins(1, 0, attempt(0));
     desk.pass_alive(1100, &[1]);
-    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(1, vec![stands(0, in_life(2, 0), RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
 }
 
-/// Of a rendezvous that isn't complete nobody has a view: all that the next life hears of are seats.
+/// Of a rendezvous that isn't complete nobody has a view: all that the next life hears of are slots.
 fn sits_and_waits(desk: &mut Desk, link: u64, rank: u32, incarnation: u32) -> Vec<Output> {
     desk.register_as(link, link, vec![stands(rank, incarnation, RankState::Fresh)], Vec::new())
 }
 
 #[test]
-fn ranks_that_all_have_seats_and_were_told_nothing_else_are_started_by_the_next_life() {
+fn ranks_that_all_have_slots_and_were_told_nothing_else_are_started_by_the_next_life() {
     let mut desk = second_life(2);
     sits_and_waits(&mut desk, 1, 0, 0);
     sits_and_waits(&mut desk, 2, 1, 1);
@@ -202,22 +233,23 @@ fn ranks_that_all_have_seats_and_were_told_nothing_else_are_started_by_the_next_
 }
 
 #[test]
-fn a_seat_that_nobody_has_a_view_of_holds_the_terms_that_its_rank_came_with() {
-    let seated = |desk: &mut Desk, link: u64, terms: &str| {
-        let seat = vec![stands(link as u32 - 1, 0, RankState::Fresh)];
-        let registration = Registration { terms: vec![terms.into()], ..Desk::registration(link, seat, Vec::new()) };
+fn a_slot_that_nobody_has_a_view_of_holds_the_terms_that_its_rank_came_with() {
+    let join_accepted = |desk: &mut Desk, link: u64, fingerprint: &str| {
+        let slot = vec![stands(link as u32 - 1, 0, RankState::Fresh)];
+        let registration =
+            Registration { fingerprint: vec![fingerprint.into()], ..Desk::registration(link, slot, Vec::new()) };
         desk.says(link, AgentMessage::Register(registration)).to_vec()
     };
     let mut desk = second_life(2);
-    seated(&mut desk, 1, "other terms");
+    join_accepted(&mut desk, 1, "other terms");
     desk.register(2);
     desk.joins(2, 1, attempt(0));
     let outputs = desk.pass_alive(1100, &[1, 2]);
     assert_eq!(refusal(&outputs, 2), Some(Code::Incompatible));
 
     let mut desk = second_life(2);
-    seated(&mut desk, 1, "terms");
-    let outputs = seated(&mut desk, 2, "other terms");
+    join_accepted(&mut desk, 1, "terms");
+    let outputs = join_accepted(&mut desk, 2, "other terms");
     let error = failure(&outputs).expect("two former lives had admitted what can't go together");
     assert_eq!(error.code, Code::Incompatible);
     assert!(error.message.contains("`terms`") && error.message.contains("`other terms`"), "{error}");
@@ -237,7 +269,7 @@ fn an_agent_that_dies_while_the_others_wait_for_the_first_view_makes_no_plan_wit
 }
 
 #[test]
-fn ranks_that_have_seats_are_started_although_an_older_try_of_one_asks_for_it_meanwhile() {
+fn ranks_that_have_slots_are_started_although_an_older_try_of_one_asks_for_it_meanwhile() {
     let mut desk = second_life(2);
     sits_and_waits(&mut desk, 1, 0, 0);
     sits_and_waits(&mut desk, 2, 1, 1);
@@ -249,7 +281,7 @@ fn ranks_that_have_seats_are_started_although_an_older_try_of_one_asks_for_it_me
 }
 
 #[test]
-fn a_rank_that_has_a_seat_and_was_told_nothing_else_does_not_decide_before_those_who_were_are_awake() {
+fn a_rank_that_has_a_slot_and_was_told_nothing_else_does_not_decide_before_those_who_were_are_awake() {
     let mut desk = second_life(2);
     sits_and_waits(&mut desk, 1, 0, 0);
     desk.pass_alive(3000, &[1]);
@@ -261,7 +293,7 @@ fn a_rank_that_has_a_seat_and_was_told_nothing_else_does_not_decide_before_those
 }
 
 fn finish(rank: u32, digest: u128) -> AgentMessage {
-    let incarnation = rejoin_protocol::ids::Incarnation(0);
+    let incarnation = rejoin_protocol::ids::Incarnation::nth(0);
     AgentMessage::Finish { rank: Rank(rank), incarnation, rounds: 3, digest }
 }
 
@@ -335,7 +367,7 @@ fn a_first_plan_that_reached_none_of_those_it_was_for_has_begun_nothing() {
     view.has_begun = false;
     // An agent without ranks has seen the plan, the rank's own agent has not.
     comes_back(&mut desk, 2, &view, Vec::new());
-    view.seats[0].planned = false;
+    view.slots[0].planned = false;
     comes_back(&mut desk, 1, &view, vec![stands(0, 0, RankState::Fresh)]);
     desk.stands(2, Vec::new(), Vec::new());
     let outputs = desk.stands(1, vec![stands(0, 0, RankState::Fresh)], Vec::new());
@@ -347,37 +379,37 @@ fn a_first_plan_that_one_agent_has_seen_counts_when_the_rank_that_followed_it_is
     let mut desk = second_life(1);
     let mut view = former(4, &[Some(0)], &[]);
     view.has_begun = false;
-    view.seats[0].planned = false;
+    view.slots[0].planned = false;
     comes_back(&mut desk, 3, &view, Vec::new());
-    view.seats[0].planned = true;
+    view.slots[0].planned = true;
     comes_back(&mut desk, 2, &view, Vec::new());
     desk.joins(2, 0, attempt(1));
     desk.pass_alive(1100, &[2, 3]);
     desk.stands(3, Vec::new(), Vec::new());
-    let outputs = desk.stands(2, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(2, vec![stands(0, in_life(2, 1), RankState::Fresh)], Vec::new());
     assert_eq!(failure(&outputs).map(|error| error.code), Some(Code::Unrecoverable), "{outputs:?}");
 }
 
 #[test]
 fn an_agent_with_an_old_view_does_not_decide_before_those_with_newer_ones_are_there() {
     let mut desk = second_life(1);
-    comes_back(&mut desk, 3, &former(2, &[None], &[]), Vec::new());
+    comes_back(&mut desk, 3, &former(2, &[None::<u32>], &[]), Vec::new());
     let outputs = comes_back(&mut desk, 1, &former(4, &[Some(1)], &[]), vec![stands(0, 1, at(3))]);
     assert!(fenced(&outputs, 1).is_empty() && !views(&outputs, 1).is_empty(), "{outputs:?}");
 }
 
 #[test]
-fn a_rank_that_had_asked_for_a_seat_and_was_not_told_asks_again_and_gets_one() {
+fn a_rank_that_had_asked_for_a_slot_and_was_not_told_asks_again_and_gets_one() {
     let mut desk = second_life(1);
     let mut view = former(1, &[Some(0)], &[]);
-    (view.has_begun, view.seats[0].planned) = (false, false);
+    (view.has_begun, view.slots[0].planned) = (false, false);
     comes_back(&mut desk, 1, &view, Vec::new());
     let outputs = desk.joins(1, 0, attempt(0));
     assert!(
-        sent(&outputs, 1).into_iter().any(|message| matches!(message, TrackerMessage::Seated { .. })),
+        sent(&outputs, 1).into_iter().any(|message| matches!(message, TrackerMessage::JoinAccepted { .. })),
         "{outputs:?}"
     );
-    let outputs = desk.stands(1, vec![stands(0, 1000, RankState::Fresh)], Vec::new());
+    let outputs = desk.stands(1, vec![stands(0, in_life(2, 1), RankState::Fresh)], Vec::new());
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
 }
 

@@ -7,9 +7,9 @@ use rejoin_protocol::wire::{decode, encode, Header, Kind, PAYLOAD_LIMIT};
 
 fn header(phase: Phase) -> Header {
     let digest = 0x0807_0605_0403_0201;
-    let attempt = Generation { epoch: 2, number: 0x0c0d };
+    let generation = Generation { epoch: 2, number: 0x0c0d };
     let (lineage, offset, inputs) = (Lineage(3), 0x1122_3344_5566, 0x1817_1615_1413_1211);
-    Header { length: 0x0a0b, kind: Kind::Collective, phase, lineage, offset, digest, attempt, inputs }
+    Header { length: 0x0a0b, kind: Kind::Collective, phase, lineage, offset, digest, generation, inputs }
 }
 
 #[test]

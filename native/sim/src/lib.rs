@@ -1,9 +1,11 @@
-//! A seeded world in virtual time: processes with agents, a tracker, a framework that retries tasks, and a network between
-//! them. It drives the very structs that production drives, strikes them with faults, and checks the promises of
-//! `docs/architecture.md`, each in a file of [`invariants`].
+//! A seeded world in virtual time: processes with agents, a tracker, a framework that retries
+//! tasks, and a network between them. It drives the very structs that production drives, strikes
+//! them with faults, and checks the promises of `docs/architecture.md`, each in a file of
+//! [`invariants`].
 //!
-//! A run has two times: faults on, and faults off. After that everything must heal, or must have ended with an error that
-//! is allowed. The seed alone decides everything: `cargo run -p rejoin-sim -- --seed 17` shows a run again.
+//! A run has two times: faults on, and faults off. After that everything must heal, or must have
+//! ended with an error that is allowed. The seed alone decides everything:
+//! `cargo run -p rejoin-sim -- --seed 17` shows a run again.
 #![forbid(unsafe_code)]
 
 pub mod invariants;

@@ -1,4 +1,5 @@
-//! Runs one seed and tells its story, or many seeds: `rejoin-sim --family hook --seed 17`, `rejoin-sim --family job --seeds 0..1000`.
+//! Runs one seed and tells its story, or many seeds: `rejoin-sim --family hook --seed 17`,
+//! `rejoin-sim --family job --seeds 0..1000`.
 #![forbid(unsafe_code)]
 
 use rejoin_sim::ranks::Defect;

@@ -1,8 +1,10 @@
-//! What a seed stands for: the job, the cluster, and what goes wrong. Each family draws another kind of job, or of trouble.
+//! What a seed stands for: the job, the cluster, and what goes wrong. Each family draws another
+//! kind of job, or of trouble.
 
-use crate::ranks::{checkpoint, Job, Plane, Program, Topology};
+use crate::ranks::{Job, Plane, Program, Topology};
 use fastrand::Rng;
-use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Lineage, Rank, Version};
+use rejoin_protocol::start::JobStart;
 
 /// One thing that goes wrong. Who is struck is drawn when it strikes, among those that can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +54,8 @@ impl Fault {
 /// What kind of job a seed draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// XGBoost's channels: deaths, throws, freezes, broken links, stalls, restarts of the stage, own state, limits, cancels.
+    /// XGBoost's channels: deaths, throws, freezes, broken links, stalls, restarts of the stage,
+    /// own state, limits, cancels.
     Mixed,
     /// Channels, and a rank that doesn't repeat itself after its restart.
     Liar,
@@ -62,7 +65,8 @@ pub enum Family {
     Tracker,
     /// Rejoin's own collectives.
     Job,
-    /// Channels, and beside them collectives where all ranks agree on the hook; everything that goes wrong in the others.
+    /// Channels, and beside them collectives where all ranks agree on the hook; everything that
+    /// goes wrong in the others.
     Hook,
 }
 
@@ -87,15 +91,6 @@ pub struct Executors {
     pub slots: u32,
 }
 
-/// A run that goes on from a durable checkpoint of an earlier one, which every process can read.
-#[derive(Clone, Debug)]
-pub struct Resumed {
-    /** Where the earlier run has branched. */
-    pub branches: Vec<Version>,
-    /** The checkpoint. */
-    pub checkpoint: Checkpoint,
-}
-
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -105,12 +100,13 @@ pub struct Scenario {
     pub executors: Option<Executors>,
     /// Processes end with their tasks, as under `rejoin run`; otherwise they stay, as executors do.
     pub exits: bool,
-    /// Processes share memory with those of their host: draws where each of them is, and whether it can open what others share.
+    /// Processes share memory with those of their host: draws where each of them is, and whether it
+    /// can open what others share.
     pub places: Option<Rng>,
     /// Of so many processes one can't be hooked; 0: none.
     pub hookless: u32,
-    /// What it goes on from.
-    pub resumed: Option<Resumed>,
+    /// What it starts from. What is handed over, the processes have that are there first.
+    pub start: JobStart,
     /// Computing between two calls takes up to this.
     pub compute_millis: u64,
     /// A message takes up to this.
@@ -150,7 +146,7 @@ impl Scenario {
             exits: false,
             places: None,
             hookless: 0,
-            resumed: None,
+            start: JobStart::Fresh,
             compute_millis: 29,
             delay_millis,
             deaths_limit: NO_LIMIT,
@@ -222,8 +218,8 @@ impl Scenario {
         }
     }
 
-    /// The tracker dies once or more, with and without other faults around it. Ranks have no state of their own that only the
-    /// tracker keeps: that dies with it.
+    /// The tracker dies once or more, with and without other faults around it. Ranks have no state
+    /// of their own that only the tracker keeps: that dies with it.
     fn tracker(seed: u64) -> Self {
         let mut this = Scenario::mixed(seed);
         (this.job.locals, this.deaths_limit) = (false, NO_LIMIT);
@@ -247,12 +243,12 @@ impl Scenario {
             program.differs = Some(Rank(rng.u32(0..world)));
         }
         let delay_millis = delay(&mut rng);
-        let (resumed, exits) = (Resumed::draw(&mut rng, &program), rng.bool());
+        let (start, exits) = (start(&mut rng, &program), rng.bool());
         let faults = (0..rng.u32(0..=6)).map(|_| (moment(&mut rng), of_processes(&mut rng))).collect();
         program.by_hosts = rng.bool();
         let places = places(seed);
         let job = Job::new(program, Plane::Collectives, None);
-        Scenario { resumed, exits, places, faults, ..Scenario::calm(job, delay_millis, rng) }
+        Scenario { start, exits, places, faults, ..Scenario::calm(job, delay_millis, rng) }
     }
 
     fn hook(seed: u64) -> Self {
@@ -272,7 +268,7 @@ impl Scenario {
         let mut program = on_channels(&mut rng, program);
         (program.promises, program.by_hosts) = (true, rng.bool());
         let executors = (rng.u32(0..3) == 0).then(|| executors(&mut rng, world));
-        let resumed = Resumed::draw(&mut rng, &program).filter(|_| !lies);
+        let start = Some(start(&mut rng, &program)).filter(|_| !lies).unwrap_or_default();
         if world > 1 && hookless == 0 && !lies && rng.u32(0..20) == 0 {
             program.differs = Some(Rank(rng.u32(0..world))).filter(|_| program.ends_together());
         }
@@ -284,7 +280,7 @@ impl Scenario {
             faults.iter_mut().for_each(|(at, _)| *at = from + rng.u64(0..800));
         }
         let mut job = Job::new(program, Plane::Both, None);
-        (job.in_place, job.locals) = (rng.bool(), resumed.is_none() && rng.u32(0..8) == 0);
+        (job.in_place, job.locals) = (rng.bool(), start == JobStart::Fresh && rng.u32(0..8) == 0);
         if job.locals {
             // What only the tracker keeps dies with it.
             faults.retain(|(_, fault)| !fault.is_a_trackers_death());
@@ -295,7 +291,7 @@ impl Scenario {
             exits: executors.is_none() && rng.bool(),
             places: places(seed),
             hookless,
-            resumed,
+            start,
             compute_millis: rng.u64(2..60),
             deaths_limit: if rng.u32(0..20) == 0 { rng.u32(1..=3) } else { NO_LIMIT },
             faults,
@@ -318,20 +314,19 @@ impl Scenario {
     }
 }
 
-impl Resumed {
-    /// Of every sixth job that has a version to go on from.
-    fn draw(rng: &mut Rng, program: &Program) -> Option<Self> {
-        let most = program.end().0.max(program.versions() - 1);
-        if most < 2 || rng.u32(0..6) > 0 {
-            return None;
-        }
-        let version = Version(rng.u32(1..most));
-        // The earlier run may have gone back before it took the checkpoint, and after it.
-        let (before, after) = (rng.usize(0..2), rng.usize(1..3));
-        let mut branches = vec![Version(0); before];
-        branches.resize(before + after, version);
-        let checkpoint = checkpoint(Lineage(before as u32), version, program.model(version), false);
-        Some(Resumed { branches, checkpoint })
+/// Every sixth job goes on from a version of an earlier one, if it has one to go on from.
+fn start(rng: &mut Rng, program: &Program) -> JobStart {
+    let most = program.end().0.max(program.versions() - 1);
+    if most < 2 || rng.u32(0..6) > 0 {
+        return JobStart::Fresh;
+    }
+    let version = Version(rng.u32(1..most));
+    // The earlier run may have gone back before it took the checkpoint, and after it.
+    let (before, after) = (rng.u32(0..2), rng.u32(1..3));
+    let origin = program.origin(version, Lineage(before), Lineage(before + after));
+    match rng.u32(0..3) {
+        0 => JobStart::HandedOver(origin),
+        _ => JobStart::Durable(origin),
     }
 }
 

@@ -1,5 +1,5 @@
-//! The promises' checks bite: each defect that is built into the driver on purpose is found by so many seeds of its family, and by ten
-//! times as many of jobs that have everything.
+//! The promises' checks bite: each defect that is built into the driver on purpose is found by so
+//! many seeds of its family, and by ten times as many of jobs that have everything.
 
 use rejoin_sim::ranks::Defect;
 use rejoin_sim::{run, Family, Scenario};
@@ -38,22 +38,22 @@ fn an_unfinished_result_that_counts_as_final_is_found() {
 
 #[test]
 fn frames_of_an_old_generation_that_are_taken_are_found() {
-    found(Defect::OldAttempts, Family::Job, 5_000);
+    found(Defect::OldGenerations, Family::Job, 5_000);
 }
 
 #[test]
 fn a_standing_without_freezing_is_found() {
-    found(Defect::NoFreeze, Family::Job, 2_000);
+    found(Defect::NoPause, Family::Job, 2_000);
 }
 
 #[test]
 fn a_tracker_that_comes_back_and_is_not_told_who_has_ended_is_found() {
-    assert_eq!(found(Defect::EndsUntold, Family::Job, 5_000), "Progress");
+    assert_eq!(found(Defect::EndsUnreported, Family::Job, 5_000), "Progress");
 }
 
 #[test]
 fn a_tracker_that_comes_back_and_is_not_told_what_the_run_went_on_from_is_found() {
-    found(Defect::StartUntold, Family::Job, 5_000);
+    found(Defect::StartUnreported, Family::Job, 5_000);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn a_rank_that_does_not_repeat_itself_is_found() {
 fn a_rank_that_does_not_repeat_itself_is_found_by_what_it_has_shown_in_shared_memory() {
     let seeds: Vec<u64> = (0..1500).filter(|seed| Scenario::of(Family::Job, *seed).places.is_some()).collect();
     let found = seeds.iter().filter(|seed| run(Family::Job, **seed, Some(Defect::Forgets), false).is_err()).count();
-    // It is found in 45 of 504 jobs; in 23, by what went over links, if ranks don't note what boards show them.
+    // It is found in 45 of 504 jobs; in 23, by what went over links, if ranks don't note what segments show them.
     assert!(found >= 35, "{found} of {}", seeds.len());
 }
 

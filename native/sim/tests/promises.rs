@@ -97,10 +97,10 @@ fn without_faults_every_job_ends_with_its_model_and_keeps_two_versions() {
 
 #[test]
 fn the_same_seed_is_the_same_run() {
-    let told = |family, seed| run(family, seed, None, false).map(|tally| format!("{tally:?}"));
+    let reported = |family, seed| run(family, seed, None, false).map(|tally| format!("{tally:?}"));
     for (_, family) in Family::ALL {
         for seed in [3, 77, 275, 2591] {
-            assert_eq!(told(family, seed), told(family, seed), "seed {seed}");
+            assert_eq!(reported(family, seed), reported(family, seed), "seed {seed}");
         }
     }
 }

@@ -1,9 +1,10 @@
-//! What has to hold for any bytes that come over a link before it stands, and for any memory that is said to be a board. Run by this
-//! crate's tests, and by fuzz targets through the feature `check`.
+//! What has to hold for any bytes that come over a link before it stands, and for any memory that
+//! is said to be a segment. Run by this crate's tests, and by fuzz targets through the feature
+//! `check`.
 
 use crate::cipher::Cipher;
-use crate::handshake::{Handshake, Step, INPUT_LIMIT};
-use crate::shm::{Invitation, PeerSegment, SegmentError, AREAS, MAGIC, SEALS};
+use crate::handshake::{Handshake, HandshakeStep, INPUT_LIMIT};
+use crate::shm::{PeerSegment, SegmentAddress, SegmentError, MAGIC, SEALS, SLOTS};
 use crate::{Hello, JobId, Keys, LinkError, Purpose, Secret};
 use bytes::BytesMut;
 use rejoin_protocol::ids::AgentId;
@@ -19,7 +20,7 @@ pub type Check = fn(&[u8]);
 
 /// Each decoder's corpus folder, and its check.
 pub const ALL: [(&str, Check); 5] =
-    [("stranger", stranger), ("member", member), ("verdict", verdict), ("sealed", sealed), ("board", board)];
+    [("stranger", stranger), ("member", member), ("verdict", verdict), ("sealed", sealed), ("segment", segment)];
 
 fn keys() -> Keys {
     Keys { job: JobId([7; 16]), secret: Secret::new([9; 32]), encrypt: false }
@@ -29,8 +30,8 @@ fn hello() -> Hello {
     Hello { agent: AgentId(1), purpose: Purpose::Fetch, encrypt: false }
 }
 
-/// Somebody who hasn't the secret says this to both ends, as it is and behind a right preamble: nobody is greeted or admitted, and
-/// nothing grows.
+/// Somebody who hasn't the secret says this to both ends, as it is and behind a right preamble:
+/// nobody is greeted or admitted, and nothing grows.
 ///
 /// # Panics
 /// When that doesn't hold.
@@ -46,7 +47,7 @@ pub fn stranger(bytes: &[u8]) {
             for part in [&bytes[..bytes.len() / 2], &bytes[bytes.len() / 2..]] {
                 input.extend_from_slice(&part[..part.len().min(INPUT_LIMIT - input.len())]);
                 match end.advance(&mut input, &mut out) {
-                    Ok(Step::More) => {}
+                    Ok(HandshakeStep::More) => {}
                     Ok(_) => panic!("a stranger was let in by {bytes:02x?}"),
                     Err(_) => break,
                 }
@@ -67,13 +68,13 @@ pub fn member(payload: &[u8]) {
     let mut initiator = Handshake::say(&keys(), payload, &mut said).expect("a payload of 300 bytes fits a message");
     let mut answer = BytesMut::new();
     match acceptor.advance(&mut said, &mut answer) {
-        Ok(Step::More) => {
+        Ok(HandshakeStep::More) => {
             let hello: Hello = decode(payload).expect("it was read as a Hello");
             let mut proof = BytesMut::new();
             let step = initiator.advance(&mut answer, &mut proof);
-            assert!(matches!(step, Ok(Step::More)), "the acceptor's answer is right");
+            assert!(matches!(step, Ok(HandshakeStep::More)), "the acceptor's answer is right");
             match acceptor.advance(&mut proof, &mut answer) {
-                Ok(Step::Greeted(greeted)) => assert_eq!(greeted, hello),
+                Ok(HandshakeStep::Greeted(greeted)) => assert_eq!(greeted, hello),
                 // A plain link to the tracker.
                 Err(LinkError::Incompatible(_)) => assert!(Hello::must_encrypt(hello.purpose, false) && !hello.encrypt),
                 _ => panic!("a member with {payload:02x?} was neither greeted nor refused"),
@@ -94,8 +95,10 @@ pub fn verdict(payload: &[u8]) {
     let payload = &payload[..payload.len().min(1000)];
     acceptor.tell(payload, &mut said).expect("a payload of 1000 bytes fits a message");
     match initiator.advance(&mut said, &mut BytesMut::new()) {
-        Ok(Step::Admitted(_)) => assert_eq!(decode::<u32>(payload), Ok(0), "this admits nobody"),
-        Ok(Step::Refused(error)) => assert!(decode::<(u32, rejoin_protocol::error::Error)>(payload) == Ok((1, error))),
+        Ok(HandshakeStep::Admitted(_)) => assert_eq!(decode::<u32>(payload), Ok(0), "this admits nobody"),
+        Ok(HandshakeStep::Refused(error)) => {
+            assert!(decode::<(u32, rejoin_protocol::error::Error)>(payload) == Ok((1, error)))
+        }
         Err(LinkError::Incompatible(_)) => {}
         _ => panic!("the verdict {payload:02x?} was neither read nor refused"),
     }
@@ -113,7 +116,8 @@ fn met() -> (Handshake, Handshake) {
     (acceptor, initiator)
 }
 
-/// Somebody who hasn't the keys puts this into an encrypted stream: nothing of it is opened, and what was opened before stays.
+/// Somebody who hasn't the keys puts this into an encrypted stream: nothing of it is opened, and
+/// what was opened before stays.
 ///
 /// # Panics
 /// When that doesn't hold.
@@ -132,34 +136,35 @@ fn ciphers() -> (Cipher, Cipher) {
     let mut said = BytesMut::new();
     let sender: Option<TransportState> = acceptor.admit(&mut said).expect("an initiator waits");
     match initiator.advance(&mut said, &mut BytesMut::new()) {
-        Ok(Step::Admitted(keys)) => (Cipher::new(sender.expect("an initiator waits")), Cipher::new(keys)),
+        Ok(HandshakeStep::Admitted(keys)) => (Cipher::new(sender.expect("an initiator waits")), Cipher::new(keys)),
         _ => panic!("who was admitted is admitted"),
     }
 }
 
-/// Memory that is said to be a board: 24 bytes of its header, 16 of the invitation (nonce, length of an area), and how long it is, in
-/// units of 512 bytes. It is opened if it is what the invitation says, and refused otherwise.
+/// Memory that is said to be a segment: 24 bytes of its header, 16 of the segment address (nonce, length
+/// of a slot), and how long it is, in units of 512 bytes. It is opened if it is what the
+/// segment address says, and refused otherwise.
 ///
 /// # Panics
 /// When that doesn't hold.
-pub fn board(bytes: &[u8]) {
+pub fn segment(bytes: &[u8]) {
     let Some((words, rest)) = bytes.split_first_chunk::<40>() else { return };
     let word = |at: usize| u64::from_ne_bytes(std::array::from_fn(|byte| words[8 * at + byte]));
-    // The first number stands on the board as it is in memory, and is given as its difference to the right one.
+    // The first number stands on the segment as it is in memory, and is given as its difference to the right one.
     let header = [word(0) ^ MAGIC, word(1), word(2)];
-    let (nonce, area_bytes) = (word(3), word(4));
+    let (nonce, slot_bytes) = (word(3), word(4));
     let length = 512 * rest.first().map_or(0, |units| u64::from(*units));
-    let opened = open(header, length, nonce, area_bytes);
-    let page = AREAS as u64;
-    let fits = area_bytes > 0 && area_bytes % page == 0 && area_bytes < 1 << 30 && length == page + 2 * area_bytes;
-    let is_right = fits && header == [MAGIC, nonce, area_bytes];
-    assert_eq!(opened.is_some(), is_right, "{header:x?}, {length} bytes, invitation {nonce:x} with {area_bytes}");
-    assert!(opened.is_none_or(|opened| opened.area_bytes() as u64 == area_bytes));
+    let opened = open(header, length, nonce, slot_bytes);
+    let page = SLOTS as u64;
+    let fits = slot_bytes > 0 && slot_bytes % page == 0 && slot_bytes < 1 << 30 && length == page + 2 * slot_bytes;
+    let is_right = fits && header == [MAGIC, nonce, slot_bytes];
+    assert_eq!(opened.is_some(), is_right, "{header:x?}, {length} bytes, segment_address {nonce:x} with {slot_bytes}");
+    assert!(opened.is_none_or(|opened| opened.slot_bytes() as u64 == slot_bytes));
 }
 
 /// Opens sealed memory of this length that begins with this header.
-fn open(header: [u64; 3], length: u64, nonce: u64, area_bytes: u64) -> Option<PeerSegment> {
-    open_sealed(SEALS, header, length, nonce, area_bytes).ok()
+fn open(header: [u64; 3], length: u64, nonce: u64, slot_bytes: u64) -> Option<PeerSegment> {
+    open_sealed(SEALS, header, length, nonce, slot_bytes).ok()
 }
 
 fn open_sealed(
@@ -167,7 +172,7 @@ fn open_sealed(
     header: [u64; 3],
     length: u64,
     nonce: u64,
-    area_bytes: u64,
+    slot_bytes: u64,
 ) -> Result<PeerSegment, SegmentError> {
     let made = memfd_create("checked", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
     let file = File::from(made.expect("memory can be made"));
@@ -176,7 +181,7 @@ fn open_sealed(
     file.write_all_at(&header[..header.len().min(length as usize)], 0).expect("it is that long");
     fcntl_add_seals(&file, seals).expect("it can be sealed");
     let (process, descriptor) = (std::process::id(), file.as_raw_fd());
-    PeerSegment::open(&Invitation { process, descriptor, nonce, area_bytes })
+    PeerSegment::open(&SegmentAddress { process, descriptor, nonce, slot_bytes })
 }
 
 #[cfg(test)]
@@ -207,7 +212,9 @@ mod tests {
         }
 
         #[test]
-        fn what_has_the_length_of_a_message_and_is_none_is_refused(length in 0u16..700, rest in vec(any::<u8>(), 0..700)) {
+        fn what_has_the_length_of_a_message_and_is_none_is_refused(
+            length in 0u16..700, rest in vec(any::<u8>(), 0..700),
+        ) {
             let bytes = [&length.to_le_bytes()[..], &rest].concat();
             stranger(&bytes);
             sealed(&bytes);
@@ -229,31 +236,31 @@ mod tests {
         }
 
         #[test]
-        fn only_memory_that_is_what_its_invitation_says_is_opened(
+        fn only_memory_that_is_what_its_segment_address_says_is_opened(
             magic in prop_oneof![Just(0), any::<u64>()], nonce: u64, other in prop_oneof![Just(0), any::<u64>()],
             pages in 0u64..6, told in prop_oneof![(0u64..6).prop_map(|pages| 4096 * pages), 0u64..20_000, any::<u64>()],
             units in prop_oneof![Just(24u8), Just(40), any::<u8>()],
         ) {
-            for (there, area) in [(4096 * pages, 4096 * pages), (told, told), (told, 4096 * pages)] {
-                let words = [magic, nonce, there, nonce ^ other, area];
-                board(&[&words.map(u64::to_ne_bytes).concat()[..], &[units]].concat());
+            for (there, slot) in [(4096 * pages, 4096 * pages), (told, told), (told, 4096 * pages)] {
+                let words = [magic, nonce, there, nonce ^ other, slot];
+                segment(&[&words.map(u64::to_ne_bytes).concat()[..], &[units]].concat());
             }
         }
 
         #[test]
-        fn an_invitation_comes_back_as_it_was(process: u32, descriptor: i32, nonce: u64, area_bytes: u64) {
-            let invitation = Invitation { process, descriptor, nonce, area_bytes };
-            prop_assert_eq!(decode(&encode(&invitation)), Ok(invitation));
+        fn an_segment_address_comes_back_as_it_was(process: u32, descriptor: i32, nonce: u64, slot_bytes: u64) {
+            let segment_address = SegmentAddress { process, descriptor, nonce, slot_bytes };
+            prop_assert_eq!(decode(&encode(&segment_address)), Ok(segment_address));
         }
     }
 
     #[test]
-    fn a_board_is_opened_by_its_right_invitation() {
+    fn a_segment_is_opened_by_its_right_segment_address() {
         assert!(open([MAGIC, 7, 8192], 4096 + 2 * 8192, 7, 8192).is_some());
-        board(&[[0, 7, 4096, 7, 4096].map(u64::to_ne_bytes).concat(), vec![24]].concat());
+        segment(&[[0, 7, 4096, 7, 4096].map(u64::to_ne_bytes).concat(), vec![24]].concat());
     }
     #[test]
-    fn a_board_that_its_owner_could_shorten_or_others_could_write_is_not_opened() {
+    fn a_segment_that_its_owner_could_shorten_or_others_could_write_is_not_opened() {
         let open = |seals| open_sealed(seals, [MAGIC, 7, 4096], 3 * 4096, 7, 4096);
         assert!(open(SEALS).is_ok(), "all else is right");
         for missing in SEALS.iter() {

@@ -27,13 +27,14 @@ pub enum Arrival {
     Stranger {
         /** Where it came from. */
         address: SocketAddr,
-        /** What was seen. */
+        /** What was seen, in words. */
         reason: String,
     },
 }
 
-/// The one way into a process: whoever comes waits here until it has proven the job's secret, under the rules of [`Admission`]. But for
-/// a few, those who wait don't take the last quarter of the descriptors that the process may have.
+/// The one way into a process: whoever comes waits here until it has proven the job's secret, under
+/// the rules of [`Admission`]. But for a few, those who wait don't take the last quarter of the
+/// descriptors that the process may have.
 pub struct Entrance {
     listener: Listener,
     keys: Keys,
@@ -84,11 +85,12 @@ impl Entrance {
         self.arrivals.pop_front()
     }
 
-    /// Lets in who is there, not all at once if there are many ([`Entrance::patience`]). Their tokens are taken from `next`.
+    /// Lets in who is there, not all at once if there are many ([`Entrance::next_timeout`]). Their
+    /// tokens are taken from `next`.
     ///
     /// # Errors
-    /// Nobody can be let in now, for lack of descriptors for instance. No event comes for those who are there: call it again a
-    /// little later, not at once.
+    /// Nobody can be let in now, for lack of descriptors for instance. No event comes for those who
+    /// are there: call it again a little later, not at once.
     pub fn accept(&mut self, registry: &Registry, next: &mut usize) -> io::Result<()> {
         let plenty = plenty();
         for _ in 0..TURN {
@@ -131,7 +133,7 @@ impl Entrance {
         let received = link.receive();
         let failed = match received {
             Ok(Received::Pending) => {
-                if link.is_heard() {
+                if link.has_spoken() {
                     self.rules.spoke(token.0 as u64);
                 }
                 match link.flush() {
@@ -164,7 +166,7 @@ impl Entrance {
     }
 
     /// How long nothing has to be done here unless an event comes.
-    pub fn patience(&self) -> Option<Duration> {
+    pub fn next_timeout(&self) -> Option<Duration> {
         if self.has_more {
             return Some(Duration::ZERO);
         }
@@ -184,9 +186,9 @@ impl Entrance {
     /// Unless it has said meanwhile what it had to say, with a reset: nothing is kept for it, here or in the kernel.
     fn send_away(&mut self, number: u64, why: &str) {
         let token = Token(number as usize);
-        let had_spoken = self.waiting.get(&token).is_some_and(Link::is_heard);
+        let had_spoken = self.waiting.get(&token).is_some_and(Link::has_spoken);
         self.serve(token);
-        if self.waiting.get(&token).is_none_or(|link| link.is_heard() != had_spoken) {
+        if self.waiting.get(&token).is_none_or(|link| link.has_spoken() != had_spoken) {
             return;
         }
         if let Some(link) = self.take(token) {

@@ -33,7 +33,7 @@ enum Verdict {
 }
 
 /// Where a handshake has come to.
-pub(crate) enum Step {
+pub(crate) enum HandshakeStep {
     /// More bytes are needed.
     More,
     /// Acceptor: the initiator has proven itself and waits for [`Handshake::admit`] or [`Handshake::refuse`].
@@ -86,26 +86,26 @@ impl Handshake {
     }
 
     /// Acceptor: whether the first message has come and was right.
-    pub(crate) fn is_heard(&self) -> bool {
+    pub(crate) fn has_spoken(&self) -> bool {
         matches!(self.state, State::Confirm(..) | State::Deciding(_))
     }
 
     /// Goes on as far as `input` allows.
     ///
     /// After an error `out` may hold something that the other end should still be told.
-    pub(crate) fn advance(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<Step, LinkError> {
+    pub(crate) fn advance(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<HandshakeStep, LinkError> {
         if !self.greeted {
             if !self.check_preamble(input, out)? {
-                return Ok(Step::More);
+                return Ok(HandshakeStep::More);
             }
             self.greeted = true;
         }
         loop {
             if matches!(self.state, State::Deciding(_) | State::Over) {
-                return Ok(Step::More);
+                return Ok(HandshakeStep::More);
             }
             let limit = if matches!(self.state, State::Verdict(_)) { VERDICT_LIMIT } else { MESSAGE_LIMIT };
-            let Some(message) = whole_message(input, limit)? else { return Ok(Step::More) };
+            let Some(message) = whole_message(input, limit)? else { return Ok(HandshakeStep::More) };
             let mut clear = [0; VERDICT_LIMIT];
             match std::mem::replace(&mut self.state, State::Over) {
                 State::Reply(mut noise) => {
@@ -129,16 +129,16 @@ impl Handshake {
                         self.refuse(error.clone(), out)?;
                         return Err(LinkError::Incompatible(error));
                     }
-                    return Ok(Step::Greeted(hello));
+                    return Ok(HandshakeStep::Greeted(hello));
                 }
                 State::Verdict(mut keys) => {
                     let length = keys.read_message(&message, &mut clear).map_err(|cause| reply_not_ours(&cause))?;
                     return match wire::decode(&clear[..length]).map_err(LinkError::Incompatible)? {
-                        Verdict::Admitted => Ok(Step::Admitted(keys)),
-                        Verdict::Refused(error) => Ok(Step::Refused(error)),
+                        Verdict::Admitted => Ok(HandshakeStep::Admitted(keys)),
+                        Verdict::Refused(error) => Ok(HandshakeStep::Refused(error)),
                     };
                 }
-                State::Deciding(_) | State::Over => return Ok(Step::More),
+                State::Deciding(_) | State::Over => return Ok(HandshakeStep::More),
             }
         }
     }
@@ -189,8 +189,8 @@ impl Handshake {
             return Err(LinkError::Incompatible(Error::new(
                 Code::Incompatible,
                 format!(
-                    "expected wire version {WIRE_VERSION}, saw {version}: the two sides have other versions of Rejoin (jars on \
-                     driver and executors; launcher and library); use one everywhere"
+                    "expected wire version {WIRE_VERSION}, saw {version}: the two sides have other versions of Rejoin \
+                     (jars on driver and executors; launcher and library); use one everywhere"
                 ),
             )));
         }
@@ -265,8 +265,8 @@ fn not_fresh(cause: &snow::Error) -> LinkError {
 
 fn reply_not_ours(cause: &snow::Error) -> LinkError {
     LinkError::Stranger(format!(
-        "expected the acceptor's proof of this job's secret, saw one that doesn't fit ({cause}): something else answers \
-         at this address"
+        "expected the acceptor's proof of this job's secret, saw one that doesn't fit ({cause}): something else \
+         answers at this address"
     ))
 }
 
@@ -278,8 +278,8 @@ fn plain_not_wanted(hello: &Hello) -> Error {
     Error::new(
         Code::Incompatible,
         format!(
-            "agent {} asked for a link without encryption, but this end demands encryption: encryption must be set alike \
-             everywhere",
+            "agent {} asked for a link without encryption, but this end demands encryption: encryption must be set \
+             alike everywhere",
             hello.agent
         ),
     )

@@ -11,8 +11,8 @@ use std::io::{self, IoSliceMut, Read};
 /// Bytes that a buffer has room for when it is made anew. Frames are parts of such buffers, not copies.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A frame that is as short is read at once with its header, even when payloads are read to where they belong: a copy costs less
-/// than a second system call.
+/// A frame that is as short is read at once with its header, even when payloads are read to where
+/// they belong: a copy costs less than a second system call.
 const SHORT_BYTES: usize = 4 << 10;
 
 /// The least room that is worth a read.
@@ -77,8 +77,9 @@ impl Input {
         }
     }
 
-    /// What is there of the next frame's payload, with a header for just that: of a `Data` frame each part is one of its
-    /// own, so a long frame needn't be there as a whole before its first bytes can be used. `None` when nothing is.
+    /// What is there of the next frame's payload, with a header for just that: of a `Data` frame
+    /// each part is one of its own, so a long frame needn't be there as a whole before its first
+    /// bytes can be used. `None` when nothing is.
     pub(crate) fn part(&mut self) -> Result<Option<(Header, Bytes)>, LinkError> {
         match self.header()? {
             Some(mut header) if header.kind == Kind::Data && self.clear.len() < header.length as usize => {
@@ -101,8 +102,9 @@ impl Input {
         }
     }
 
-    /// Brings bytes of the payload of [`Input::header`] into `room`: those that lie here, and then, without encryption, what one
-    /// read gives straight into it. How many; none when none are there now.
+    /// Brings bytes of the payload of [`Input::header`] into `room`: those that lie here, and then,
+    /// without encryption, what one read gives straight into it. How many; none when none are there
+    /// now.
     pub(crate) fn payload(
         &mut self,
         room: &mut [u8],
@@ -271,7 +273,7 @@ mod tests {
             lineage: Lineage(1),
             offset,
             digest: 7,
-            attempt: Default::default(),
+            generation: Default::default(),
             inputs: 0,
         }
     }

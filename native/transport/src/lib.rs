@@ -26,6 +26,7 @@
 //! messages of at most 65535 bytes, each with its length before it.
 #![deny(unsafe_code)]
 
+mod backoff;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
 mod cipher;
@@ -40,6 +41,7 @@ mod output;
 mod secret;
 pub mod shm;
 
+pub use backoff::{Backoff, Pause};
 pub use entrance::{Arrival, Entrance};
 pub use hello::{Hello, Purpose};
 pub use link::{Flushed, Link, Received};

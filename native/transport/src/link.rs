@@ -1,7 +1,7 @@
 //! One connection between two processes of a job.
 
 use crate::cipher::Cipher;
-use crate::handshake::{Handshake, Step, INPUT_LIMIT};
+use crate::handshake::{Handshake, HandshakeStep, INPUT_LIMIT};
 use crate::input::{self, Filled, Input};
 use crate::output::{self, Output};
 use crate::{Hello, Keys, LinkError, Purpose};
@@ -72,8 +72,9 @@ struct Shaking {
 /// unread. Memory: a link holds at most one long frame and one buffer of 256 KiB that isn't read, and what was sent and
 /// not flushed ([`Link::queued_bytes`]).
 ///
-/// Every error is final, but for one: when [`Link::flush`] fails with [`LinkError::Io`], the other end's last words may
-/// have arrived, and [`Link::receive`] still gives them before it fails too. How long a handshake may take is for the driver to watch ([`Link::is_established`]).
+/// Every error is final, but for one: when [`Link::flush`] fails with [`LinkError::Io`], the other
+/// end's last words may have arrived, and [`Link::receive`] still gives them before it fails too.
+/// How long a handshake may take is for the driver to watch ([`Link::is_established`]).
 pub struct Link {
     socket: TcpStream,
     peer: SocketAddr,
@@ -101,7 +102,8 @@ impl Link {
         let socket = TcpStream::connect(address)?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
         if hello.purpose == Purpose::Tracker {
-            // A heartbeat can't overtake what the kernel has: so it takes no more of a long result than the network is short of.
+            // A heartbeat can't overtake what the kernel has: so it takes no more of a long result
+            // than the network is short of.
             SockRef::from(&socket).set_tcp_notsent_lowat(UNSENT_BYTES)?;
         }
         Link::new(socket, address, Some(hello), output, handshake, Stage::Connecting)
@@ -158,11 +160,11 @@ impl Link {
         matches!(self.stage, Stage::Open(..)) && !self.unwritable
     }
 
-    /// Acceptor: whether the initiator has said a first message that only a process of the job could have made. It may be a
-    /// recording of one until [`Received::Hello`].
-    pub fn is_heard(&self) -> bool {
+    /// Acceptor: whether the initiator has said a first message that only a process of the job
+    /// could have made. It may be a recording of one until [`Received::Hello`].
+    pub fn has_spoken(&self) -> bool {
         match &self.stage {
-            Stage::Shaking(shaking) | Stage::Deciding(shaking) => shaking.handshake.is_heard(),
+            Stage::Shaking(shaking) | Stage::Deciding(shaking) => shaking.handshake.has_spoken(),
             _ => false,
         }
     }
@@ -223,9 +225,10 @@ impl Link {
         self.read_until(Input::part)
     }
 
-    /// Brings bytes of the payload of the header that [`Link::next_header`] gave into `room`; how many, or 0 when none are there
-    /// now. Without encryption they aren't copied on the way. When the payload has come whole, the next header may come; a
-    /// payload without bytes has to be skipped ([`Link::skip_payload`]).
+    /// Brings bytes of the payload of the header that [`Link::next_header`] gave into `room`; how
+    /// many, or 0 when none are there now. Without encryption they aren't copied on the way. When
+    /// the payload has come whole, the next header may come; a payload without bytes has to be
+    /// skipped ([`Link::skip_payload`]).
     ///
     /// # Errors
     /// The link is over; see [`LinkError`].
@@ -245,7 +248,8 @@ impl Link {
         result
     }
 
-    /// Drops the rest of the payload of the header that [`Link::next_header`] gave, as far as it has come. Whether that was all.
+    /// Drops the rest of the payload of the header that [`Link::next_header`] gave, as far as it
+    /// has come. Whether that was all.
     ///
     /// # Errors
     /// The link is over; see [`LinkError`].
@@ -309,10 +313,11 @@ impl Link {
         }
     }
 
-    /// Begins a frame whose payload is these parts, one after the other, behind all that is queued. Returns how many bytes of
-    /// the payload are gone: those that the kernel took at once, and nothing was copied, or all of them, when they had to be
-    /// encrypted or queued. The others are owed ([`Link::owed`]): they have to follow by [`Link::send_rest`], before anything
-    /// else is sent. `header.length` is set here.
+    /// Begins a frame whose payload is these parts, one after the other, behind all that is queued.
+    /// Returns how many bytes of the payload are gone: those that the kernel took at once, and
+    /// nothing was copied, or all of them, when they had to be encrypted or queued. The others are
+    /// owed ([`Link::owed`]): they have to follow by [`Link::send_rest`], before anything else is
+    /// sent. `header.length` is set here.
     ///
     /// # Errors
     /// As [`Link::flush`].
@@ -328,8 +333,8 @@ impl Link {
         self.took(sent)
     }
 
-    /// Goes on with the frame of which bytes are owed; `parts` are the next ones, not more than are owed. Returns how many the
-    /// kernel took.
+    /// Goes on with the frame of which bytes are owed; `parts` are the next ones, not more than are
+    /// owed. Returns how many the kernel took.
     ///
     /// # Errors
     /// As [`Link::flush`].
@@ -428,25 +433,25 @@ impl Link {
             // After a failed step too: the other end is told our version. A failure to send shows in the reading.
             let sent = self.output.flush_wire(&socket);
             match step? {
-                Step::More => {
+                HandshakeStep::More => {
                     if let Err(error) = sent {
                         return Err(in_handshake(error));
                     }
                 }
-                Step::Greeted(hello) => {
+                HandshakeStep::Greeted(hello) => {
                     self.hello = Some(hello);
                     if let Stage::Shaking(shaking) = std::mem::replace(&mut self.stage, Stage::Over) {
                         self.stage = Stage::Deciding(shaking);
                     }
                     return Ok(Received::Hello(hello));
                 }
-                Step::Admitted(keys) => {
+                HandshakeStep::Admitted(keys) => {
                     if let Stage::Shaking(shaking) = std::mem::replace(&mut self.stage, Stage::Over) {
                         self.open(shaking.input, keys);
                     }
                     return Ok(Received::Established);
                 }
-                Step::Refused(error) => {
+                HandshakeStep::Refused(error) => {
                     self.stage = Stage::Over;
                     return Ok(Received::Refused(error));
                 }

@@ -8,8 +8,8 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Connections that the kernel holds until they are accepted; it may be set to hold fewer. Whoever comes when there is no room comes
-/// again a second later.
+/// Connections that the kernel holds until they are accepted; it may be set to hold fewer. Whoever
+/// comes when there is no room comes again a second later.
 const BACKLOG: i32 = 4096;
 
 /// The ports that may be listened on, both ends included; 0 to 0 lets the operating system choose.

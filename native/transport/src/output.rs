@@ -55,8 +55,9 @@ impl Output {
         self.wire.is_empty() && self.frames.is_empty() && self.owed == 0
     }
 
-    /// Begins a frame and gives to the kernel what it takes, straight from the parts of the payload, when nothing waits before
-    /// it. How many bytes of the payload have gone; the others are owed.
+    /// Begins a frame and gives to the kernel what it takes, straight from the parts of the
+    /// payload, when nothing waits before it. How many bytes of the payload have gone; the others
+    /// are owed.
     pub(crate) fn send_parts(&mut self, socket: &SockRef<'_>, header: &Header, parts: &[&[u8]]) -> io::Result<usize> {
         let header = header.encode();
         let gone = send_all(socket, &header, parts)?;

@@ -35,8 +35,8 @@ impl Owner {
 
     /// One turn, as long as its owner may wait.
     fn turn(&mut self, at_most: Duration) {
-        let patience = self.entrance.patience().map_or(at_most, |patience| patience.min(at_most));
-        self.poll.poll(&mut self.events, Some(patience)).expect("the poll works");
+        let next_timeout = self.entrance.next_timeout().map_or(at_most, |next_timeout| next_timeout.min(at_most));
+        self.poll.poll(&mut self.events, Some(next_timeout)).expect("the poll works");
         for token in self.events.iter().map(|event| event.token()).collect::<Vec<_>>() {
             self.entrance.serve(token);
         }
@@ -92,7 +92,8 @@ fn a_crowd_leaves_descriptors_and_whoever_has_said_the_right_thing_stays() {
     let mut owner = Owner::new();
     let all = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: Some(FILES), ..all }).expect("less is always allowed");
-    // Both ends are in this process: a crowd of so many takes all but what has to be left, and then what strangers have.
+    // Both ends are in this process: a crowd of so many takes all but what has to be left, and then
+    // what strangers have.
     let mut early = Link::connect(owner.entrance.address(), &keys(), hello(false)).expect("loopback is reachable");
     until("it has said its first message", || {
         assert!(step(&mut early).is_none());

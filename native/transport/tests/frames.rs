@@ -3,7 +3,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{bytes, ends, establish, established, flush, header, hello, keys, step, until, Relay, Way};
+use common::{bytes, ends, establish, established, flush, header, hello, keys, step, until, Direction, Relay};
 use mio::{Events, Interest, Poll, Token};
 use proptest::prelude::*;
 use rejoin_protocol::error::{Code, Error};
@@ -406,7 +406,7 @@ fn no_byte_of_an_encrypted_frame_can_be_changed_unnoticed() {
     for place in 0..2 + HEADER_BYTES + 10 + 16 {
         let (mut initiator, mut relay, mut acceptor) = Relay::between(&strict, &strict, hello(true));
         establish(&mut initiator, &mut acceptor, || relay.pass(4096));
-        relay.change = Some((Way::ToAcceptor, relay.from_initiator.len() + place));
+        relay.change = Some((Direction::ToAcceptor, relay.from_initiator.len() + place));
         let end = relay.from_initiator.len() + 2 + HEADER_BYTES + 10 + 16;
         initiator.send(header(0), Bytes::from_static(b"0123456789"));
         flush(&mut initiator);

@@ -123,7 +123,7 @@ fn an_acceptor_that_demands_encryption_refuses_a_plain_link_with_the_reason() {
 #[test]
 fn connecting_to_a_port_without_a_listener_fails_with_the_address() {
     let address = listener().address();
-    let mut link = Link::connect(address, &keys(), hello(false)).expect("the attempt starts");
+    let mut link = Link::connect(address, &keys(), hello(false)).expect("the generation starts");
     let error = until("an error", || match link.receive() {
         Ok(Received::Pending) => None,
         Ok(other) => panic!("{other:?}"),

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{accept, connect, ends, hello, keys, listener, outcomes, step, until, Outcome, Relay, Way};
+use common::{accept, connect, ends, hello, keys, listener, outcomes, step, until, Direction, Outcome, Relay};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::wire::WIRE_VERSION;
 use rejoin_transport::{JobId, Keys, Link, LinkError, Received, Secret};
@@ -155,7 +155,8 @@ fn an_initiator_is_not_fooled_by_its_own_words_nor_by_a_recorded_acceptor() {
 fn no_byte_of_a_handshake_can_be_changed_unnoticed() {
     let (mut initiator, mut relay, mut acceptor) = Relay::between(&keys(), &keys(), hello(false));
     common::establish(&mut initiator, &mut acceptor, || relay.pass(4096));
-    let lengths = [(Way::ToAcceptor, relay.from_initiator.len()), (Way::ToInitiator, relay.from_acceptor.len())];
+    let lengths =
+        [(Direction::ToAcceptor, relay.from_initiator.len()), (Direction::ToInitiator, relay.from_acceptor.len())];
     drop((initiator, relay, acceptor));
 
     for (way, length) in lengths {
@@ -167,13 +168,13 @@ fn no_byte_of_a_handshake_can_be_changed_unnoticed() {
 }
 
 /// What the end makes of a handshake that hears a changed byte.
-fn outcome_with_change(way: Way, place: usize, length: usize) -> Outcome {
+fn outcome_with_change(way: Direction, place: usize, length: usize) -> Outcome {
     let (initiator, mut relay, acceptor) = Relay::between(&keys(), &keys(), hello(false));
     relay.change = Some((way, place));
     let mut relay = Some(relay);
     let (mut hearer, mut other) = match way {
-        Way::ToAcceptor => (acceptor, Some(initiator)),
-        Way::ToInitiator => (initiator, Some(acceptor)),
+        Direction::ToAcceptor => (acceptor, Some(initiator)),
+        Direction::ToInitiator => (initiator, Some(acceptor)),
     };
     until("the end of a changed handshake", || {
         if let Some(Outcome::Failed(_)) = other.as_mut().and_then(step) {
@@ -181,7 +182,7 @@ fn outcome_with_change(way: Way, place: usize, length: usize) -> Outcome {
         }
         let passed = relay.as_mut().map_or(0, |relay| {
             relay.pass(4096);
-            if way == Way::ToAcceptor {
+            if way == Direction::ToAcceptor {
                 relay.from_initiator.len()
             } else {
                 relay.from_acceptor.len()

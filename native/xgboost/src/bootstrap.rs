@@ -2,15 +2,15 @@
 //!
 //! The dialogue (source: `src/collective/comm.cc` of XGBoost):
 //!
-//! 1. The worker gets the world's size and the next rank's address. It connects there (to us) and accepts one connection
-//!    from the previous rank (from us).
+//! 1. The worker gets the world's size and the next rank's address. It connects there (to us) and
+//!    accepts one connection from the previous rank (from us).
 //! 2. Over these two run two ring allgathers, of host names and of ports. The worker sends its slots to the next rank
 //!    and reads everybody's from the previous one; both can be answered without any other rank.
 //! 3. Channels: of each pair the lower rank connects and says its number. From 3.3 on the two ring sockets stay as the
 //!    channels to these neighbours; with two ranks only the one that the lower rank opened.
 
 use crate::dialogue;
-use crate::gate::Gate;
+use crate::gate::{loopback, Gate};
 use crate::kernel;
 use crate::sources::{Source, Sources};
 use crate::topology::{neighbours, next, previous, WireVariant};
@@ -20,14 +20,14 @@ use mio::{Interest, Token};
 use rejoin_protocol::ids::Rank;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Instant;
 
 /// Bytes of a slot in the allgather of host names.
 const HOST_SLOT: usize = 64;
 
 /// Bytes of a slot in the allgather of ports.
-const PORT_SLOT: usize = 4;
+const PORT_BYTES: usize = 4;
 
 /// One socket on its way: bytes that have to go out, bytes that have to come in, then it is ready.
 #[derive(Debug)]
@@ -141,7 +141,7 @@ impl Bootstrap {
         if world > 1 {
             // Slot k describes rank k + 1, and slots travel from the previous rank in descending order.
             let described = (0..world).map(|step| Rank((rank.0 + world - step) % world));
-            let mut slots = Vec::with_capacity(world as usize * (HOST_SLOT + PORT_SLOT));
+            let mut slots = Vec::with_capacity(world as usize * (HOST_SLOT + PORT_BYTES));
             for _ in 0..world {
                 let host = b"127.0.0.1";
                 slots.extend_from_slice(host);
@@ -228,7 +228,7 @@ impl Bootstrap {
                     kernel::reset(stream);
                     continue;
                 }
-                let expected = if for_ring { self.world as usize * (HOST_SLOT + PORT_SLOT) } else { 4 };
+                let expected = if for_ring { self.world as usize * (HOST_SLOT + PORT_BYTES) } else { 4 };
                 let loose = loose(self.rank, stream, true, Vec::new(), expected, sources)?;
                 if for_ring {
                     self.ring_next = Some(loose);
@@ -285,7 +285,7 @@ impl Bootstrap {
             kernel::reset(loose.stream);
         }
         // Connecting to a listener of this host doesn't wait; if nobody listens any more there is nobody to free.
-        if let Ok(stream) = std::net::TcpStream::connect_timeout(&loopback(worker_port), ABANDON_PATIENCE) {
+        if let Ok(stream) = std::net::TcpStream::connect_timeout(&loopback(worker_port), ABANDON_LIMIT) {
             drop(stream);
         }
     }
@@ -298,12 +298,7 @@ impl Bootstrap {
 }
 
 /// How long the connection that frees a worker from `accept` may take.
-const ABANDON_PATIENCE: std::time::Duration = std::time::Duration::from_millis(100);
-
-/// An address of this host that only this host reaches.
-pub(crate) fn loopback(port: u16) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
-}
+const ABANDON_LIMIT: std::time::Duration = std::time::Duration::from_millis(100);
 
 fn dial(rank: Rank, port: u16, outbox: Vec<u8>, sources: &mut Sources) -> io::Result<Loose> {
     loose(rank, TcpStream::connect(loopback(port))?, false, outbox, 0, sources)

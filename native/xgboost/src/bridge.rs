@@ -1,15 +1,16 @@
 //! The bridge as its callers see it: the agent's data plane, and the calls of the trainer's thread.
 
+use crate::bridge_config::BridgeConfig;
+use crate::bridged_rank::Goal;
 use crate::engine::{self, run, Engine};
 use crate::phase_log::Budget;
-use crate::seat::Goal;
 use crate::shared::{Command, Member, Shared};
 use crate::sources::WAKER;
 use crate::topology::WireVariant;
 use crossbeam::channel::{bounded, unbounded, Sender};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
-use rejoin_agent::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+use rejoin_agent::{AgentReports, DataPlane, MemberId, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::FaultRule;
@@ -17,40 +18,7 @@ use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
-
-/// How a bridge is set up.
-#[derive(Clone, Debug)]
-pub struct BridgeConfig {
-    /// Directory for logs that don't fit into memory. Must exist and be writable when it comes to that.
-    pub spill_dir: PathBuf,
-    /// Most bytes of logs in memory, over all ranks of the agent.
-    pub log_memory_bytes: u64,
-    /// Most bytes of logs on disk.
-    pub log_disk_bytes: u64,
-    /// XGBoost's `dmlc_timeout`: how long a worker waits for its peers within a collective. Must exceed the longest
-    /// restart; that a rank is missing for too long is noticed by the tracker, not by XGBoost. At most 24 days.
-    pub worker_timeout: Duration,
-    /// How long a phase's last bytes may take to come out of the worker's sockets.
-    pub drain_timeout: Duration,
-    /// How long a worker that is being freed is left alone before its connections are reset.
-    pub free_delay: Duration,
-}
-
-impl Default for BridgeConfig {
-    fn default() -> Self {
-        BridgeConfig {
-            spill_dir: std::env::temp_dir(),
-            log_memory_bytes: 256 << 20,
-            log_disk_bytes: 16 << 30,
-            worker_timeout: Duration::from_secs(7 * 24 * 3600),
-            drain_timeout: Duration::from_secs(60),
-            free_delay: Duration::from_millis(300),
-        }
-    }
-}
 
 /// Plays XGBoost's tracker and peers for all workers of one agent.
 ///
@@ -90,9 +58,9 @@ impl Bridge {
         Ok(Arc::new(Bridge { shared, commands, waker, engine: for_callers }))
     }
 
-    /// Opens XGBoost's way in for a worker and enters boot. Returns the arguments of its communicator: address and port of
-    /// "its tracker", its task id (a secret), time-out in seconds and number of tries. XGBoost wants port, time-out and
-    /// tries as integers.
+    /// Opens XGBoost's way in for a worker and enters boot. Returns the arguments of its
+    /// communicator: address and port of "its tracker", its task id (a secret), time-out in seconds
+    /// and number of tries. XGBoost wants port, time-out and tries as integers.
     ///
     /// # Errors
     /// `BadState` when the incarnation wasn't started, or has its way in already; the reason for which it was freed.
@@ -118,8 +86,9 @@ impl Bridge {
         self.wait((rank, incarnation), Goal::Enter(phase, mark)).map(drop)
     }
 
-    /// How many bytes the worker has sent in its phase, to all its peers together. Waits until every byte that it wrote is
-    /// counted, so an incarnation that repeats the phase counts the same. The worker must make no XGBoost calls meanwhile.
+    /// How many bytes the worker has sent in its phase, to all its peers together. Waits until
+    /// every byte that it wrote is counted, so an incarnation that repeats the phase counts the
+    /// same. The worker must make no XGBoost calls meanwhile.
     ///
     /// # Errors
     /// As [`enter`](Self::enter), but for `Mismatch`: peers may be ahead.
@@ -138,8 +107,8 @@ impl Bridge {
     fn wait(&self, member: Member, goal: Goal) -> Result<u64, Error> {
         let (reply, answer) = bounded(1);
         let command = Command::Wait { member, goal, reply };
-        // Usually all is at rest, and the answer is there at once; to wake the bridge's thread for it costs milliseconds where all cores
-        // train (docs/performance.md).
+        // Usually all is at rest, and the answer is there at once; to wake the bridge's thread for
+        // it costs milliseconds where all cores train (docs/performance.md).
         match self.engine.upgrade() {
             Some(engine) => {
                 let waits = engine::with(&engine, &self.waker, |engine| engine.obey_here(command));
@@ -155,11 +124,11 @@ impl Bridge {
         answer.recv().unwrap_or_else(|_| Err(self.gone(member)))
     }
 
-    /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for its peers, until a newer
-    /// incarnation is seated or the agent is over.
+    /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for
+    /// its peers, until a newer incarnation is seated or the agent is over.
     pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
-        if let Some(routed) = self.shared.routed.lock().get(&(rank, incarnation)) {
-            routed.retire();
+        if let Some(served_ranks) = self.shared.served_ranks.lock().get(&(rank, incarnation)) {
+            served_ranks.retire();
         }
         self.command(Command::Retire((rank, incarnation)));
     }
@@ -171,8 +140,8 @@ impl Bridge {
     }
 
     /// What its logs use, and may use; others may share it.
-    pub(crate) fn room(&self) -> Arc<rejoin_agent::logs::Budget> {
-        self.shared.budget.room.clone()
+    pub(crate) fn log_budget(&self) -> Arc<rejoin_agent::logs::Budget> {
+        self.shared.budget.limits.clone()
     }
 
     /// Moves logs to disk, as far as there are more than there may be in memory.
@@ -181,7 +150,7 @@ impl Bridge {
     }
 
     fn command(&self, command: Command) {
-        tell(&self.commands, &self.waker, command);
+        send_command(&self.commands, &self.waker, command);
     }
 
     fn gone(&self, (rank, incarnation): Member) -> Error {
@@ -191,7 +160,7 @@ impl Bridge {
 }
 
 /// Asks the thread for something.
-pub(crate) fn tell(commands: &Sender<Command>, waker: &Waker, command: Command) {
+pub(crate) fn send_command(commands: &Sender<Command>, waker: &Waker, command: Command) {
     // A closed channel means that the thread is over; waiting callers learn it from their closed reply.
     if commands.send(command).is_ok() {
         wake(waker);
@@ -225,8 +194,8 @@ impl DataPlane for Bridge {
         *self.shared.reports.lock() = Some(agent);
     }
 
-    fn seated(&self, rank: Rank, incarnation: Incarnation) {
-        self.command(Command::Seated((rank, incarnation)));
+    fn join_accepted(&self, rank: Rank, incarnation: Incarnation) {
+        self.command(Command::JoinAccepted((rank, incarnation)));
     }
 
     fn lanes(&self, _: bool) -> &'static [Lane] {
@@ -241,7 +210,7 @@ impl DataPlane for Bridge {
         self.command(Command::Start { member: (rank, incarnation), world, lineage, version });
     }
 
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>) {
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>) {
         self.command(Command::Peers { member: (rank, incarnation), peers });
     }
 
@@ -283,8 +252,9 @@ impl DataPlane for Bridge {
 
     fn usage(&self) -> PlaneUsage {
         let (log_bytes, log_bytes_peak, spilled_bytes) = self.shared.budget.used();
-        // Logs here are pieces of what came, and no memory of theirs is kept; collectives with the same budget keep theirs.
-        PlaneUsage { log_bytes, idle_bytes: self.shared.budget.room.idle(), log_bytes_peak, spilled_bytes }
+        // Logs here are pieces of what came, and no memory of theirs is kept; collectives with the
+        // same budget keep theirs.
+        PlaneUsage { log_bytes, idle_bytes: self.shared.budget.limits.idle(), log_bytes_peak, spilled_bytes }
     }
 
     fn close(&self) {

@@ -1,10 +1,10 @@
-//! One worker's channel to one peer: the books, the log, the worker's socket and the way to the peer.
+//! One worker's channel to one peer: the books, the log, the worker's socket and the link to the peer.
 
 use crate::phase_log::{Budget, PhaseLog};
 use crate::worker_socket::{Taken, WorkerSocket};
 use bytes::Bytes;
 use mio::Token;
-use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, Receipt, Step};
+use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, Receipt, SenderStep};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_protocol::wire::{self, Header, Kind};
@@ -48,17 +48,7 @@ pub(crate) struct Moved {
     pub(crate) more: bool,
 }
 
-/// The way to the peer.
-pub(crate) enum Road {
-    /// None at the moment.
-    None,
-    /// The peer's worker is in this process too, in this incarnation.
-    Local(Incarnation),
-    /// A link to the agent of this incarnation of the peer.
-    Link(Box<PeerLink>),
-}
-
-/// A link, and what is known of its readiness.
+/// A link to the agent of an incarnation of the peer, and what is known of its readiness.
 pub(crate) struct PeerLink {
     pub(crate) link: Link,
     pub(crate) token: Token,
@@ -68,7 +58,7 @@ pub(crate) struct PeerLink {
     /// The other end is closing: no event comes for what is still to be read.
     closing: bool,
     /// The peer has told what it has.
-    heard: bool,
+    has_receipt: bool,
     /// The next frame is for a phase that the worker has not entered.
     parked: bool,
 }
@@ -76,8 +66,8 @@ pub(crate) struct PeerLink {
 impl PeerLink {
     pub(crate) fn new(link: Link, token: Token, incarnation: Incarnation) -> Self {
         let (readable, writable) = (true, true);
-        let (closing, heard, parked) = Default::default();
-        PeerLink { link, token, incarnation, readable, writable, closing, heard, parked }
+        let (closing, has_receipt, parked) = Default::default();
+        PeerLink { link, token, incarnation, readable, writable, closing, has_receipt, parked }
     }
 
     pub(crate) fn ready(&mut self, readable: bool, writable: bool, closing: bool) {
@@ -105,7 +95,7 @@ impl PeerLink {
 
 /// Where an incarnation trains.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct StartPoint {
     pub(crate) lineage: Lineage,
     pub(crate) start: Version,
 }
@@ -113,19 +103,20 @@ pub(crate) struct Place {
 /// See the module's documentation.
 pub(crate) struct Channel {
     pub(crate) peer: Rank,
-    place: Place,
+    place: StartPoint,
     pub(crate) outgoing: Outgoing,
     pub(crate) incoming: Incoming,
     logs: BTreeMap<Phase, (PhaseLog, u64)>,
     budget: Arc<Budget>,
     pub(crate) worker: Option<WorkerSocket>,
-    pub(crate) road: Road,
+    /// None at the moment, or the one that stands.
+    pub(crate) link: Option<Box<PeerLink>>,
     /// Whether it stands in the list of channels that have something to do.
     pub(crate) queued: bool,
 }
 
 impl Channel {
-    pub(crate) fn new(peer: Rank, place: Place, budget: Arc<Budget>) -> Self {
+    pub(crate) fn new(peer: Rank, place: StartPoint, budget: Arc<Budget>) -> Self {
         Channel {
             peer,
             place,
@@ -134,7 +125,7 @@ impl Channel {
             logs: BTreeMap::new(),
             budget,
             worker: None,
-            road: Road::None,
+            link: None,
             queued: false,
         }
     }
@@ -149,7 +140,7 @@ impl Channel {
         if let Some(worker) = self.worker.as_mut().filter(|_| was_boot) {
             worker.fresh_buffer();
         }
-        if let Road::Link(peer) = &mut self.road {
+        if let Some(peer) = &mut self.link {
             peer.parked = false;
         }
         Ok(())
@@ -178,22 +169,18 @@ impl Channel {
         let receipt = Bytes::from(wire::encode(&self.incoming.receipt()));
         peer.link.send(self.header(Kind::Receipt, Phase::Boot, 0), receipt);
         self.outgoing.unlinked();
-        self.road = Road::Link(Box::new(peer));
+        self.link = Some(Box::new(peer));
     }
 
-    /// The way to the peer is gone.
-    pub(crate) fn unlinked(&mut self) -> Road {
+    /// The link to the peer, if there was one, is none of this channel's any more.
+    pub(crate) fn unlinked(&mut self) -> Option<Box<PeerLink>> {
         self.outgoing.unlinked();
-        std::mem::replace(&mut self.road, Road::None)
+        self.link.take()
     }
 
     /// Whether the peer has told what it has.
     pub(crate) fn is_acquainted(&self) -> bool {
-        match &self.road {
-            Road::None => false,
-            Road::Local(_) => true,
-            Road::Link(peer) => peer.heard,
-        }
+        self.link.as_ref().is_some_and(|peer| peer.has_receipt)
     }
 
     /// Reads what the worker wrote, at most `allowance` bytes, into the log.
@@ -204,7 +191,7 @@ impl Channel {
         let allowance = allowance.min(TURN_BYTES);
         let mut left = 0;
         while left < allowance {
-            match worker.read((allowance - left) as usize, &self.budget.chunks) {
+            match worker.read((allowance - left) as usize, &self.budget.read_buffers) {
                 Taken::Bytes(bytes) => {
                     left += bytes.len() as u64;
                     self.outgoing.produced(bytes.len() as u64);
@@ -231,11 +218,11 @@ impl Channel {
 
     fn send(&mut self, moved: &mut Moved) -> Result<(), Trouble> {
         while let Some(step) = self.outgoing.next(FRAME_BYTES) {
-            if let Step::Compare { phase, from, to } = step {
+            if let SenderStep::Compare { phase, from, to } = step {
                 self.compare(step, phase, from, to)?;
                 continue;
             }
-            let Road::Link(peer) = &mut self.road else { return Ok(()) };
+            let Some(peer) = &mut self.link else { return Ok(()) };
             if peer.link.queued_bytes() >= QUEUE_BYTES {
                 peer.flush()?;
                 if peer.link.queued_bytes() >= QUEUE_BYTES {
@@ -244,18 +231,15 @@ impl Channel {
             }
             let (header, payload, done) = self.frame(step)?;
             moved.sent += if header.kind == Kind::Data { payload.len() as u64 } else { 0 };
-            let Road::Link(peer) = &mut self.road else { return Ok(()) };
+            let Some(peer) = &mut self.link else { return Ok(()) };
             peer.link.send(header, payload);
             self.outgoing.done(done);
         }
-        match &mut self.road {
-            Road::Link(peer) => peer.flush(),
-            _ => Ok(()),
-        }
+        self.link.as_mut().map_or(Ok(()), |peer| peer.flush())
     }
 
     fn receive(&mut self, moved: &mut Moved) -> Result<(), Trouble> {
-        let Road::Link(peer) = &mut self.road else { return Ok(()) };
+        let Some(peer) = &mut self.link else { return Ok(()) };
         let broken = |cause: rejoin_transport::LinkError| Trouble::Link(cause.to_string());
         if let Some(worker) = &mut self.worker {
             worker.flush();
@@ -274,7 +258,7 @@ impl Channel {
                 peer.readable = false;
                 break;
             };
-            if peer.heard {
+            if peer.has_receipt {
                 if self.incoming.due(&header).map_err(Trouble::Incoming)? == Due::Later {
                     peer.parked = true;
                     break;
@@ -287,10 +271,10 @@ impl Channel {
                 peer.readable = false;
                 break;
             };
-            if !peer.heard {
+            if !peer.has_receipt {
                 let receipt = receipt(&header, &payload).map_err(Trouble::Link)?;
                 self.outgoing.receipt(&receipt).map_err(Trouble::Outgoing)?;
-                peer.heard = true;
+                peer.has_receipt = true;
                 continue;
             }
             taken += payload.len() as u64;
@@ -299,68 +283,39 @@ impl Channel {
         Ok(())
     }
 
-    /// Compares and hands over what can be handed over to the peer's channel in this process.
-    pub(crate) fn hand_over(&mut self, peer: &mut Channel, moved: &mut Moved) -> Result<(), Trouble> {
-        if let Some(worker) = &mut peer.worker {
-            worker.flush();
-        }
-        while let Some(step) = self.outgoing.next(FRAME_BYTES) {
-            if let Step::Compare { phase, from, to } = step {
-                self.compare(step, phase, from, to)?;
-                continue;
-            }
-            let header = self.header_of(step);
-            if peer.incoming.due(&header).map_err(Trouble::Incoming)? == Due::Later {
-                return Ok(());
-            }
-            if header.kind == Kind::Data && !peer.worker.as_ref().is_some_and(WorkerSocket::is_free) {
-                return Ok(());
-            }
-            let (header, payload, done) = self.frame(step)?;
-            let bytes = accept(&mut peer.incoming, peer.worker.as_mut(), &header, payload)?;
-            moved.sent += bytes;
-            self.outgoing.done(done);
-        }
-        Ok(())
-    }
-
-    /// The peer's channel in this process tells what it has; from now on bytes are handed over.
-    pub(crate) fn join(&mut self, peer: &Channel, incarnation: Incarnation) -> Result<(), Trouble> {
-        self.road = Road::Local(incarnation);
-        self.outgoing.receipt(&peer.incoming.receipt()).map_err(Trouble::Outgoing)
-    }
-
-    fn compare(&mut self, step: Step, phase: Phase, from: u64, to: u64) -> Result<(), Trouble> {
+    fn compare(&mut self, step: SenderStep, phase: Phase, from: u64, to: u64) -> Result<(), Trouble> {
         let bytes = self.log(phase)?.range(from, to).map_err(unreadable)?;
         self.outgoing.compared(step, &bytes).map_err(Trouble::Outgoing)
     }
 
     /// The frame of a step, and the step as far as the frame carries it.
-    fn frame(&self, step: Step) -> Result<(Header, Bytes, Step), Trouble> {
+    fn frame(&self, step: SenderStep) -> Result<(Header, Bytes, SenderStep), Trouble> {
         let header = self.header_of(step);
         Ok(match step {
-            Step::Bytes { phase, from, to } => {
+            SenderStep::Bytes { phase, from, to } => {
                 let bytes = self.log(phase)?.piece(from, to).map_err(unreadable)?;
-                let done = Step::Bytes { phase, from, to: from + bytes.len() as u64 };
+                let done = SenderStep::Bytes { phase, from, to: from + bytes.len() as u64 };
                 (header, bytes, done)
             }
-            Step::Start { mark, .. } => (header, wire::encode(&mark).into(), step),
-            Step::End { .. } | Step::Compare { .. } => (header, Bytes::new(), step),
+            SenderStep::Start { mark, .. } => (header, wire::encode(&mark).into(), step),
+            SenderStep::End { .. } | SenderStep::Compare { .. } => (header, Bytes::new(), step),
         })
     }
 
-    fn header_of(&self, step: Step) -> Header {
+    fn header_of(&self, step: SenderStep) -> Header {
         match step {
-            Step::Start { phase, .. } => self.header(Kind::PhaseStart, phase, 0),
-            Step::End { phase, length } => self.header(Kind::PhaseEnd, phase, length),
-            Step::Bytes { phase, from, .. } | Step::Compare { phase, from, .. } => self.header(Kind::Data, phase, from),
+            SenderStep::Start { phase, .. } => self.header(Kind::PhaseStart, phase, 0),
+            SenderStep::End { phase, length } => self.header(Kind::PhaseEnd, phase, length),
+            SenderStep::Bytes { phase, from, .. } | SenderStep::Compare { phase, from, .. } => {
+                self.header(Kind::Data, phase, from)
+            }
         }
     }
 
     fn header(&self, kind: Kind, phase: Phase, offset: u64) -> Header {
         let digest = self.logs.get(&phase).map_or(0, |(_, digest)| *digest);
         let lineage = self.place.lineage;
-        Header { length: 0, kind, phase, lineage, offset, digest, attempt: Default::default(), inputs: 0 }
+        Header { length: 0, kind, phase, lineage, offset, digest, generation: Default::default(), inputs: 0 }
     }
 
     fn log(&self, phase: Phase) -> Result<&PhaseLog, Trouble> {

@@ -11,11 +11,11 @@ const MAGIC: i32 = 0xff99;
 const TEXT_LIMIT: usize = 1 << 20;
 
 /// Most of an error report or a message that is kept for a log line.
-const TOLD_LIMIT: usize = 2000;
+const PRINTED_LIMIT: usize = 2000;
 
 /// One thing that a worker said.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum WorkerMessage {
     /// Who it is: the token that it was given as its task id.
     Hello {
         /// The token.
@@ -67,7 +67,7 @@ impl Dialogue {
     }
 
     /// The next thing said; `None` until more comes in. An error in words means that this is no worker.
-    pub(crate) fn next(&mut self) -> Result<Option<Heard>, String> {
+    pub(crate) fn next(&mut self) -> Result<Option<WorkerMessage>, String> {
         if self.stage == Stage::Magic {
             let Some(head) = self.bytes.first_chunk::<4>() else { return Ok(None) };
             let magic = i32::from_le_bytes(*head);
@@ -84,17 +84,17 @@ impl Dialogue {
         if self.stage == Stage::Hello {
             self.stage = Stage::Command;
             let task_id = text["task_id"].as_str().ok_or("expected a task_id in the greeting")?.to_owned();
-            return Ok(Some(Heard::Hello { task_id }));
+            return Ok(Some(WorkerMessage::Hello { task_id }));
         }
         self.stage = Stage::Over;
         match text["cmd"].as_i64() {
             Some(1) => {
                 let port = text["port"].as_u64().and_then(|p| u16::try_from(p).ok()).filter(|p| *p > 0);
-                Ok(Some(Heard::Start { port: port.ok_or("expected the port of the worker's listener")? }))
+                Ok(Some(WorkerMessage::Start { port: port.ok_or("expected the port of the worker's listener")? }))
             }
-            Some(2) => Ok(Some(Heard::Shutdown)),
-            Some(3) => Ok(Some(Heard::Error { message: told(&text["msg"]) })),
-            Some(4) => Ok(Some(Heard::Print { message: told(&text["msg"]) })),
+            Some(2) => Ok(Some(WorkerMessage::Shutdown)),
+            Some(3) => Ok(Some(WorkerMessage::Error { message: printable(&text["msg"]) })),
+            Some(4) => Ok(Some(WorkerMessage::Print { message: printable(&text["msg"]) })),
             _ => Err(format!("expected a command from 1 to 4, saw {}", text["cmd"])),
         }
     }
@@ -130,9 +130,9 @@ fn framed(value: &Value) -> Vec<u8> {
     bytes
 }
 
-fn told(value: &Value) -> String {
+fn printable(value: &Value) -> String {
     let text = value.as_str().unwrap_or("");
-    text.chars().take(TOLD_LIMIT).collect()
+    text.chars().take(PRINTED_LIMIT).collect()
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
         bytes
     }
 
-    fn heard(bytes: &[u8], step: usize) -> Result<Vec<Heard>, String> {
+    fn heard(bytes: &[u8], step: usize) -> Result<Vec<WorkerMessage>, String> {
         let mut dialogue = Dialogue::new();
         let mut all = Vec::new();
         for piece in bytes.chunks(step) {
@@ -169,7 +169,7 @@ mod tests {
             json!({"world_size": -1, "rank": -1, "task_id": "secret"}),
             json!({"cmd": 1, "port": 4711, "error_port": 1}),
         ]);
-        let want = [Heard::Hello { task_id: "secret".into() }, Heard::Start { port: 4711 }];
+        let want = [WorkerMessage::Hello { task_id: "secret".into() }, WorkerMessage::Start { port: 4711 }];
         for step in [1, 2, 3, 5, 1000] {
             assert_eq!(heard(&bytes, step).unwrap(), want, "in pieces of {step}");
         }
@@ -179,9 +179,9 @@ mod tests {
     fn the_other_commands_are_understood() {
         let hello = json!({"world_size": 2, "rank": 0, "task_id": "t"});
         let last = |command: Value| heard(&said(&[hello.clone(), command]), 7).unwrap().pop().unwrap();
-        assert_eq!(last(json!({"cmd": 2})), Heard::Shutdown);
-        assert_eq!(last(json!({"cmd": 3, "msg": "bad", "code": 5})), Heard::Error { message: "bad".into() });
-        assert_eq!(last(json!({"cmd": 4, "msg": "[0] rmse"})), Heard::Print { message: "[0] rmse".into() });
+        assert_eq!(last(json!({"cmd": 2})), WorkerMessage::Shutdown);
+        assert_eq!(last(json!({"cmd": 3, "msg": "bad", "code": 5})), WorkerMessage::Error { message: "bad".into() });
+        assert_eq!(last(json!({"cmd": 4, "msg": "[0] rmse"})), WorkerMessage::Print { message: "[0] rmse".into() });
     }
 
     #[test]
@@ -223,7 +223,8 @@ mod tests {
     proptest! {
         #[test]
         fn anything_said_is_heard_or_refused_however_it_arrives(
-            bytes in vec(any::<u8>(), 0..200), texts in vec("\\PC{0,40}", 0..3), command: i64, port: u64, at: usize, byte: u8,
+            bytes in vec(any::<u8>(), 0..200), texts in vec("\\PC{0,40}", 0..3), command: i64, port: u64, at: usize,
+            byte: u8,
         ) {
             any_pieces(&bytes);
             any_pieces(&[&magic()[..], &bytes].concat());

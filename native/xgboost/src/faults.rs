@@ -8,7 +8,7 @@ use std::collections::HashSet;
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     rules: Vec<FaultRule>,
-    struck: HashSet<u32>,
+    fired: HashSet<u32>,
 }
 
 impl Watch {
@@ -34,7 +34,7 @@ impl Watch {
         phase: Phase,
         left: u64,
     ) -> Option<FaultRule> {
-        self.strike(
+        self.inject(
             rank,
             incarnation,
             |moment| matches!(moment, Moment::Bytes { phase: p, bytes } if p == phase && bytes <= left),
@@ -43,21 +43,17 @@ impl Watch {
 
     /// The rule that is due when the first replayed byte comes; it is used up.
     pub(crate) fn due_replaying(&mut self, rank: Rank, incarnation: Incarnation) -> Option<FaultRule> {
-        self.strike(rank, incarnation, |moment| moment == Moment::Replaying)
+        self.inject(rank, incarnation, |moment| moment == Moment::Replaying)
     }
 
-    fn strike(&mut self, rank: Rank, incarnation: Incarnation, is_due: impl Fn(Moment) -> bool) -> Option<FaultRule> {
+    fn inject(&mut self, rank: Rank, incarnation: Incarnation, is_due: impl Fn(Moment) -> bool) -> Option<FaultRule> {
         let rule = self.waiting(rank, incarnation).find(|rule| is_due(rule.moment))?.clone();
-        self.struck.insert(rule.id);
+        self.fired.insert(rule.id);
         Some(rule)
     }
 
     fn waiting(&self, rank: Rank, incarnation: Incarnation) -> impl Iterator<Item = &FaultRule> {
-        self.rules.iter().filter(move |rule| {
-            rule.rank == rank
-                && rule.incarnation.is_none_or(|wanted| wanted == incarnation)
-                && !self.struck.contains(&rule.id)
-        })
+        self.rules.iter().filter(move |rule| rule.is_for(rank, incarnation) && !self.fired.contains(&rule.id))
     }
 }
 
@@ -68,7 +64,7 @@ mod tests {
     use rejoin_protocol::ids::Version;
 
     fn rule(id: u32, incarnation: Option<u32>, moment: Moment) -> FaultRule {
-        FaultRule { id, rank: Rank(1), incarnation: incarnation.map(Incarnation), moment, action: Action::Kill }
+        FaultRule { id, rank: Rank(1), incarnation, moment, action: Action::Kill }
     }
 
     #[test]
@@ -76,21 +72,21 @@ mod tests {
         let phase = Phase::Version(Version(2));
         let mut watch = Watch::default();
         watch.replace(vec![rule(7, Some(0), Moment::Bytes { phase, bytes: 1000 })]);
-        assert_eq!(watch.allowance(Rank(1), Incarnation(0), phase, 400), 600);
-        assert_eq!(watch.allowance(Rank(1), Incarnation(1), phase, 400), u64::MAX);
-        assert_eq!(watch.allowance(Rank(0), Incarnation(0), phase, 400), u64::MAX);
-        assert_eq!(watch.allowance(Rank(1), Incarnation(0), Phase::Boot, 400), u64::MAX);
-        assert_eq!(watch.due_after(Rank(1), Incarnation(0), phase, 999), None);
-        assert_eq!(watch.due_after(Rank(1), Incarnation(0), phase, 1000).map(|r| r.id), Some(7));
-        assert_eq!(watch.due_after(Rank(1), Incarnation(0), phase, 1000), None);
-        assert_eq!(watch.allowance(Rank(1), Incarnation(0), phase, 0), u64::MAX);
+        assert_eq!(watch.allowance(Rank(1), Incarnation::nth(0), phase, 400), 600);
+        assert_eq!(watch.allowance(Rank(1), Incarnation::nth(1), phase, 400), u64::MAX);
+        assert_eq!(watch.allowance(Rank(0), Incarnation::nth(0), phase, 400), u64::MAX);
+        assert_eq!(watch.allowance(Rank(1), Incarnation::nth(0), Phase::Boot, 400), u64::MAX);
+        assert_eq!(watch.due_after(Rank(1), Incarnation::nth(0), phase, 999), None);
+        assert_eq!(watch.due_after(Rank(1), Incarnation::nth(0), phase, 1000).map(|r| r.id), Some(7));
+        assert_eq!(watch.due_after(Rank(1), Incarnation::nth(0), phase, 1000), None);
+        assert_eq!(watch.allowance(Rank(1), Incarnation::nth(0), phase, 0), u64::MAX);
     }
 
     #[test]
     fn a_rule_for_any_incarnation_waits_for_the_first_replayed_byte() {
         let mut watch = Watch::default();
         watch.replace(vec![rule(1, None, Moment::Replaying)]);
-        assert_eq!(watch.due_replaying(Rank(1), Incarnation(2)).map(|r| r.id), Some(1));
-        assert_eq!(watch.due_replaying(Rank(1), Incarnation(3)), None);
+        assert_eq!(watch.due_replaying(Rank(1), Incarnation::nth(2)).map(|r| r.id), Some(1));
+        assert_eq!(watch.due_replaying(Rank(1), Incarnation::nth(3)), None);
     }
 }

@@ -1,19 +1,24 @@
 //! A listener on loopback for this process's own worker, at which every process of the host can knock.
 
-use crate::bootstrap::loopback;
 use crate::kernel::{self, OwnConnections};
 use crate::sources::{Source, Sources};
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Token};
 use std::io::{self, ErrorKind};
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 /// Most connections that are looked at in one turn.
 const TURN: usize = 16;
 
-/// After strangers nobody is looked at for so long: who connects in a loop costs a few turns in a hundred, not the training.
+/// After strangers nobody is looked at for so long: who connects in a loop costs a few turns in a
+/// hundred, not the training.
 const PAUSE: Duration = Duration::from_millis(10);
+
+/// An address of this host that only this host reaches.
+pub(crate) fn loopback(port: u16) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port))
+}
 
 /// Who has knocked.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
-//! Workers whose collectives are served by the hook: the engine's are behind it, and the bridge is the way out when they fail.
+//! Workers whose collectives are served by the hook: the engine's are behind it, and the bridge is
+//! the way out when they fail.
 
-use crate::bridge::{tell, Bridge};
-use crate::hook::{Collectives, Routed, Served};
+use crate::bridge::{send_command, Bridge};
+use crate::hook::{Collectives, Served, ServedRank};
 use crate::shared::{Command, Member};
 use crossbeam::channel::{bounded, Sender};
 use mio::Waker;
@@ -12,21 +13,22 @@ use rejoin_protocol::ids::{Incarnation, Rank};
 use std::sync::Arc;
 
 impl Bridge {
-    /// From now on the collectives of the calling thread are served by these instead of going over the channels; what XGBoost
-    /// sends without its collectives' functions still does. To be called by the thread that will open XGBoost's communicator
-    /// and train, before it does; all ranks of a job do it, or none ([`crate::hook::install`] says whether it can be done).
+    /// From now on the collectives of the calling thread are served by these instead of going over
+    /// the channels; what XGBoost sends without its collectives' functions still does. To be called
+    /// by the thread that will open XGBoost's communicator and train, before it does; all ranks of
+    /// a job do it, or none ([`crate::hook::install`] says whether it can be done).
     pub fn hook(&self, rank: Rank, incarnation: Incarnation, world: u32, operations: Arc<Operations>) {
         let member = (rank, incarnation);
         let (commands, waker) = (self.commands.clone(), self.waker.clone());
         let behind = Behind { operations, member, commands, waker };
-        let routed = Routed::new(rank, world, Arc::new(behind));
-        routed.begin();
-        self.shared.routed.lock().insert(member, routed);
+        let served_rank = ServedRank::new(rank, world, Arc::new(behind));
+        served_rank.begin();
+        self.shared.served_ranks.lock().insert(member, served_rank);
     }
 
     /// How much was served by the hook; `None` if this incarnation isn't hooked.
     pub fn hooked(&self, rank: Rank, incarnation: Incarnation) -> Option<Served> {
-        self.shared.routed.lock().get(&(rank, incarnation)).map(|routed| routed.served())
+        self.shared.served_ranks.lock().get(&(rank, incarnation)).map(|served_rank| served_rank.served())
     }
 }
 
@@ -57,7 +59,7 @@ impl Collectives for Behind {
 
     fn give_up(&self, error: Error) {
         let (reply, answer) = bounded(1);
-        tell(&self.commands, &self.waker, Command::GiveUp { member: self.member, error, reply });
+        send_command(&self.commands, &self.waker, Command::GiveUp { member: self.member, error, reply });
         // Without an answer the thread is over, and has reset the connections before.
         let _ = answer.recv();
     }

@@ -88,8 +88,9 @@ fn question(fd: RawFd, request: libc::Ioctl) -> io::Result<u64> {
     Ok(answer.max(0) as u64)
 }
 
-/// Sends an acknowledgement that is being held back: the other end's count of unacknowledged bytes becomes exact, and an
-/// end that waits for it (XGBoost's bootstrap sends small pieces without TCP_NODELAY) goes on 40 ms earlier.
+/// Sends an acknowledgement that is being held back: the other end's count of unacknowledged bytes
+/// becomes exact, and an end that waits for it (XGBoost's bootstrap sends small pieces without
+/// TCP_NODELAY) goes on 40 ms earlier.
 pub(crate) fn acknowledge(stream: &TcpStream) {
     // A failure means that the connection is gone, which the next read tells.
     #[cfg(target_os = "linux")]

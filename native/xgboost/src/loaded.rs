@@ -1,5 +1,5 @@
-//! The libraries that are loaded into this process, as the loader describes them (glibc's `dl_iterate_phdr`), and what the
-//! hook does with them.
+//! The libraries that are loaded into this process, as the loader describes them (glibc's
+//! `dl_iterate_phdr`), and what the hook does with them.
 
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io;

@@ -1,6 +1,6 @@
 //! The bytes that a worker wrote on one channel in one phase, kept for who has to hear them again.
 
-use crate::chunks::Chunks;
+use crate::read_buffers::ReadBuffers;
 use bytes::{Bytes, BytesMut};
 use rejoin_agent::logs::{self, LogLimits};
 use rejoin_protocol::error::Error;
@@ -29,31 +29,32 @@ const IDLE_BYTES: u64 = 64 << 20;
 /// What all logs of an agent may use, and buffers that are used again.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    pub(crate) room: Arc<logs::Budget>,
-    pub(crate) chunks: Chunks,
+    pub(crate) limits: Arc<logs::Budget>,
+    pub(crate) read_buffers: ReadBuffers,
 }
 
 impl Budget {
     /// Nothing used yet. Limits are in bytes.
     pub(crate) fn new(folder: PathBuf, memory_bytes: u64, disk_bytes: u64) -> Self {
-        let chunks = Chunks::new(IDLE_BYTES.min(memory_bytes / 4));
+        let read_buffers = ReadBuffers::new(IDLE_BYTES.min(memory_bytes / 4));
         let limits = LogLimits { memory_bytes, disk_bytes, folder };
-        Budget { room: Arc::new(logs::Budget::new(limits, SETTINGS)), chunks }
+        Budget { limits: Arc::new(logs::Budget::new(limits, SETTINGS)), read_buffers }
     }
 
     /// Bytes in memory, the most they ever were, bytes on disk.
     pub(crate) fn used(&self) -> (u64, u64, u64) {
-        self.room.used()
+        self.limits.used()
     }
 
     /// How many bytes have to leave the memory, with some more so that it doesn't come to this at every piece.
     pub(crate) fn excess(&self) -> u64 {
-        self.room.excess()
+        self.limits.excess()
     }
 }
 
-/// The log of one phase of one directed channel, with random access. Its oldest bytes may lie in an unlinked file, at the
-/// same offset as in the phase; the rest are the very buffers that the worker's socket was read into.
+/// The log of one phase of one directed channel, with random access. Its oldest bytes may lie in an
+/// unlinked file, at the same offset as in the phase; the rest are the very buffers that the
+/// worker's socket was read into.
 #[derive(Debug)]
 pub(crate) struct PhaseLog {
     budget: Arc<Budget>,
@@ -71,7 +72,7 @@ impl PhaseLog {
 
     /// The worker wrote these bytes next.
     pub(crate) fn append(&mut self, bytes: Bytes) {
-        self.budget.room.take_memory(bytes.len() as u64 + PIECE_COST);
+        self.budget.limits.take_memory(bytes.len() as u64 + PIECE_COST);
         let at = self.length;
         self.length += bytes.len() as u64;
         self.pieces.push_back((at, bytes));
@@ -147,17 +148,17 @@ impl PhaseLog {
         while moved < wanted {
             let Some((at, bytes)) = self.pieces.front() else { break };
             let length = bytes.len() as u64;
-            self.budget.room.take_disk(length)?;
+            self.budget.limits.take_disk(length)?;
             if self.file.is_none() {
-                self.file = Some(self.budget.room.file()?);
+                self.file = Some(self.budget.limits.file()?);
             }
             let written = self.file.as_ref().map_or(Ok(()), |file| file.write_all_at(bytes, *at));
             if let Err(cause) = written {
-                self.budget.room.give_disk(length);
-                return Err(self.budget.room.not_written(length, &cause));
+                self.budget.limits.give_disk(length);
+                return Err(self.budget.limits.not_written(length, &cause));
             }
             self.pieces.pop_front();
-            self.budget.room.give_memory(length + PIECE_COST);
+            self.budget.limits.give_memory(length + PIECE_COST);
             self.on_disk += length;
             moved += length;
         }
@@ -168,9 +169,9 @@ impl PhaseLog {
 impl Drop for PhaseLog {
     fn drop(&mut self) {
         let memory = self.in_memory() + PIECE_COST * self.pieces.len() as u64;
-        self.budget.room.give_memory(memory);
-        self.budget.room.give_disk(self.on_disk);
-        self.budget.chunks.give_back(self.pieces.drain(..).map(|(_, bytes)| bytes));
+        self.budget.limits.give_memory(memory);
+        self.budget.limits.give_disk(self.on_disk);
+        self.budget.read_buffers.give_back(self.pieces.drain(..).map(|(_, bytes)| bytes));
     }
 }
 

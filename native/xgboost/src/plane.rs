@@ -1,25 +1,27 @@
-//! What carries the bytes of an agent whose ranks train with XGBoost: the bridge, and beside it, in a job that has agreed on the hook,
-//! the engine's collectives.
+//! What carries the bytes of an agent whose ranks train with XGBoost: the bridge, and beside it, in
+//! a job that has agreed on the hook, the engine's collectives.
 //!
-//! Both have the same phases. A rank enters a version in its collectives first: where nothing of a version went over the channels,
-//! it is they who show that all ranks have entered it. What a rank that comes back is given again, each of the two brings by itself.
+//! Both have the same phases. A rank enters a version in its collectives first: where nothing of a
+//! version went over the channels, it is they who show that all ranks have entered it. What a rank
+//! that comes back is given again, each of the two brings by itself.
 
-use crate::bridge::{Bridge, BridgeConfig};
+use crate::bridge::Bridge;
+use crate::bridge_config::BridgeConfig;
 use crate::hook;
 use crate::topology::WireVariant;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_agent::collective::{CollectivePlane, Operations};
 use rejoin_agent::logs::Logged;
-use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage};
+use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, MemberId, PlaneUsage, Taken};
 use rejoin_protocol::channel::PhaseMark;
-use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
+use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, ObservedInput, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, Start};
-use rejoin_protocol::ids::{Attempt, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_transport::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -39,9 +41,10 @@ pub enum HookUse {
 
 /// The data plane of an agent whose ranks train with XGBoost, and the calls of their trainers' threads.
 ///
-/// A trainer's thread calls [`join`](Self::join), then [`communicator`](Self::communicator) before XGBoost's `Communicator.init`,
-/// [`enter`](Self::enter) at each boundary of versions, [`ends`](Self::ends) after the last one, and [`retire`](Self::retire) when its
-/// task ends in whatever way.
+/// A trainer's thread calls [`join`](Self::join), then [`communicator`](Self::communicator) before
+/// XGBoost's `Communicator.init`, [`take`](Self::take) at each boundary of versions,
+/// [`ends`](Self::ends) after the last one, and [`retire`](Self::retire) when its task ends in
+/// whatever way.
 pub struct Plane {
     bridge: Arc<Bridge>,
     collectives: Arc<CollectivePlane>,
@@ -64,7 +67,7 @@ struct Hooked {
 #[derive(Default)]
 struct Rules {
     all: Vec<FaultRule>,
-    struck: BTreeSet<u32>,
+    fired: BTreeSet<u32>,
 }
 
 impl Plane {
@@ -76,12 +79,12 @@ impl Plane {
         let at_most = config.worker_timeout;
         let bridge = Bridge::start(config)?;
         let relieved = Arc::downgrade(&bridge);
-        let relief = move || {
+        let on_pressure = move || {
             if let Some(bridge) = relieved.upgrade() {
                 bridge.make_room();
             }
         };
-        let collectives = Arc::new(CollectivePlane::sharing(bridge.room(), Some(Box::new(relief))));
+        let collectives = Arc::new(CollectivePlane::sharing(bridge.log_budget(), Some(Box::new(on_pressure))));
         Ok(Arc::new_cyclic(|own| Plane {
             bridge,
             collectives,
@@ -106,8 +109,9 @@ impl Plane {
         }
     }
 
-    /// [`Agent::join`] of the agent that has this plane; it also says whether XGBoost's collectives can be taken over in this process,
-    /// for which XGBoost has to be loaded, and makes ready for it where the job agrees ([`Start::hooked`]).
+    /// [`Agent::join`] of the agent that has this plane; it also says whether XGBoost's collectives
+    /// can be taken over in this process, for which XGBoost has to be loaded, and makes ready for
+    /// it where the job agrees ([`Start::hooked`]).
     ///
     /// # Errors
     /// As [`Agent::join_offering`].
@@ -121,8 +125,8 @@ impl Plane {
     ) -> Result<Joined, Error> {
         let hook = self.can();
         let memory = if hook == Hook::Possible { self.collectives.offer(rank) } else { None };
-        let board = memory.as_ref().map(|memory| memory.invitation());
-        let joined = agent.join_offering(rank, attempt, terms, Offer { board, hook }, at_most)?;
+        let segment = memory.as_ref().map(|memory| memory.segment_address());
+        let joined = agent.join_offering(rank, attempt, terms, Offer { segment, hook }, at_most)?;
         if let Joined::Start { start: Start { incarnation, hooked: true, .. }, world, .. } = &joined {
             let member = MemberId { rank, incarnation: *incarnation };
             match Operations::open(&self.collectives, member, memory, TRAINER, self.at_most) {
@@ -140,8 +144,9 @@ impl Plane {
         Ok(joined)
     }
 
-    /// Opens XGBoost's way in for a worker, whose thread this is, and enters boot ([`Bridge::communicator`]). From now on, if the job
-    /// has agreed on it, this thread's collectives are the engine's.
+    /// Opens XGBoost's way in for a worker, whose thread this is, and enters boot
+    /// ([`Bridge::communicator`]). From now on, if the job has agreed on it, this thread's
+    /// collectives are the engine's.
     ///
     /// # Errors
     /// As [`Bridge::communicator`]; `Incompatible` when an XGBoost was loaded meanwhile that can't be hooked.
@@ -167,19 +172,30 @@ impl Plane {
         Ok(arguments)
     }
 
-    /// Ends the worker's phase and enters the next one, in the engine's collectives as well as in the bridge.
+    /// Takes what the worker has at a boundary, and enters the version that it begins, in the
+    /// engine's collectives as well as in the bridge ([`Agent::take`]).
     ///
     /// # Errors
-    /// As [`Operations::enter`] and [`Bridge::enter`]. After an error the incarnation is of no more use.
-    pub fn enter(&self, rank: Rank, incarnation: Incarnation, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
-        if let (Phase::Version(version), Some(Hooked { operations, .. })) = (phase, self.hooked(rank, incarnation)) {
-            operations.enter(version, mark.round)?;
+    /// Why the member's calls end; as [`Agent::take`], [`Operations::enter`] and [`Bridge::enter`].
+    /// After an error the incarnation is of no more use.
+    pub fn take(&self, agent: &Agent, member: MemberId, taken: Taken) -> Result<(), Error> {
+        if let Some(failure) = agent.failure(member) {
+            return Err(failure);
         }
-        self.bridge.enter(rank, incarnation, phase, mark)
+        let (MemberId { rank, incarnation }, Checkpoint { version, round, digest, .. }) = (member, taken.checkpoint);
+        agent.take(member, taken, |entered| {
+            if let Some(Hooked { operations, .. }) = self.hooked(rank, incarnation) {
+                operations.enter(version, round)?;
+            }
+            let mark = PhaseMark { round, checkpoint: digest };
+            self.bridge.enter(rank, incarnation, Phase::Version(version), mark)?;
+            entered();
+            Ok(())
+        })
     }
 
-    /// The worker begins this round, within a version: what a rank that was started again computes twice is counted by rounds
-    /// ([`Event::CaughtUp`]).
+    /// The worker begins this round, within a version: what a rank that was started again computes
+    /// twice is counted by rounds ([`Event::CaughtUp`]).
     ///
     /// # Errors
     /// As [`Bridge::begin_round`].
@@ -193,8 +209,9 @@ impl Plane {
         }
     }
 
-    /// Bytes that the worker's phase has added to the logs for this rank alone: what it has sent ([`Bridge::sent`]), and short results of
-    /// hooked calls. An incarnation that repeats the phase counts the same.
+    /// Bytes that the worker's phase has added to the logs for this rank alone: what it has sent
+    /// ([`Bridge::sent`]), and short results of hooked calls. An incarnation that repeats the phase
+    /// counts the same.
     ///
     /// # Errors
     /// As [`Bridge::sent`].
@@ -203,13 +220,14 @@ impl Plane {
         Ok(self.bridge.sent(rank, incarnation)? + results)
     }
 
-    /// Bytes of the results of hooked calls in this phase of which the process's logs keep one copy for all its ranks. An incarnation that
-    /// repeats the phase counts the same.
+    /// Bytes of the results of hooked calls in this phase of which the process's logs keep one copy
+    /// for all its ranks. An incarnation that repeats the phase counts the same.
     pub fn logged_together(&self, rank: Rank, incarnation: Incarnation) -> u64 {
         self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.log_bytes().together)
     }
 
-    /// The worker has made its last collective: whoever waits for another one of it is told so. What it has stays for others.
+    /// The worker has made its last collective: whoever waits for another one of it is told so.
+    /// What it has stays for others.
     ///
     /// # Errors
     /// As [`Operations::end`].
@@ -237,10 +255,10 @@ impl Plane {
     }
 
     /// Rules that haven't struck yet go to both sides.
-    fn tell_rules(&self) {
+    fn update_rules(&self) {
         let rules = {
             let rules = self.rules.lock();
-            let left = rules.all.iter().filter(|rule| !rules.struck.contains(&rule.id));
+            let left = rules.all.iter().filter(|rule| !rules.fired.contains(&rule.id));
             left.cloned().collect::<Vec<_>>()
         };
         self.bridge.faults(rules.clone());
@@ -263,9 +281,9 @@ impl DataPlane for Plane {
         }
     }
 
-    fn seated(&self, rank: Rank, incarnation: Incarnation) {
-        self.collectives.seated(rank, incarnation);
-        self.bridge.seated(rank, incarnation);
+    fn join_accepted(&self, rank: Rank, incarnation: Incarnation) {
+        self.collectives.join_accepted(rank, incarnation);
+        self.bridge.join_accepted(rank, incarnation);
         self.forget(rank, |older| older < incarnation);
     }
 
@@ -276,7 +294,7 @@ impl DataPlane for Plane {
         self.bridge.start(rank, world, start);
     }
 
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>) {
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>) {
         self.collectives.peers(rank, incarnation, peers.clone());
         self.bridge.peers(rank, incarnation, peers);
     }
@@ -307,12 +325,12 @@ impl DataPlane for Plane {
         self.bridge.hold(rank, incarnation).max(self.collectives.hold(rank, incarnation))
     }
 
-    fn freeze(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
-        self.collectives.freeze(rank, incarnation, generation)
+    fn pause(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
+        self.collectives.pause(rank, incarnation, generation)
     }
 
-    fn heard(&self, rank: Rank, incarnation: Incarnation) -> Vec<Heard> {
-        self.collectives.heard(rank, incarnation)
+    fn observed(&self, rank: Rank, incarnation: Incarnation) -> Vec<ObservedInput> {
+        self.collectives.observed(rank, incarnation)
     }
 
     fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {
@@ -327,12 +345,19 @@ impl DataPlane for Plane {
         self.collectives.fetched(rank, incarnation, fetch, seqno, entry);
     }
 
-    fn signature(&self, rank: Rank, place: &Place) -> Option<Signature> {
+    fn signature(&self, rank: Rank, place: &CollectiveId) -> Option<Signature> {
         self.collectives.signature(rank, place)
     }
 
-    fn told(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: &Place, call: Option<Signature>) {
-        self.collectives.told(rank, incarnation, peer, place, call);
+    fn peer_call(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        place: &CollectiveId,
+        call: Option<Signature>,
+    ) {
+        self.collectives.peer_call(rank, incarnation, peer, place, call);
     }
 
     fn release(&self, rank: Rank, incarnation: Incarnation) {
@@ -342,7 +367,7 @@ impl DataPlane for Plane {
 
     fn faults(&self, rules: Vec<FaultRule>) {
         self.rules.lock().all = rules;
-        self.tell_rules();
+        self.update_rules();
     }
 
     fn usage(&self) -> PlaneUsage {
@@ -401,7 +426,7 @@ impl AgentReports for Reports {
         self.agent.fetch(rank, incarnation, fetch);
     }
 
-    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: Place) {
+    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: CollectiveId) {
         self.agent.ask(rank, incarnation, peer, place);
     }
 
@@ -409,23 +434,23 @@ impl AgentReports for Reports {
         self.agent.broken(rank, incarnation, error);
     }
 
-    fn happened(&self, event: Event) {
+    fn report_event(&self, event: Event) {
         if let (Event::CaughtUp { rank, incarnation, .. }, true) = (&event, self.is_bridge) {
             // Of a hooked rank the channels carry too little to know it by; its collectives tell it.
             if self.plane.upgrade().is_some_and(|plane| plane.hooked(*rank, *incarnation).is_some()) {
                 return;
             }
         }
-        self.agent.happened(event);
+        self.agent.report_event(event);
     }
 
-    fn strike(&self, rule: FaultRule) {
+    fn inject(&self, rule: FaultRule) {
         if let Some(plane) = self.plane.upgrade() {
-            if !plane.rules.lock().struck.insert(rule.id) {
+            if !plane.rules.lock().fired.insert(rule.id) {
                 return;
             }
-            plane.tell_rules();
+            plane.update_rules();
         }
-        self.agent.strike(rule);
+        self.agent.inject(rule);
     }
 }

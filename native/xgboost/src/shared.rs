@@ -1,11 +1,11 @@
 //! What the bridge's thread and its callers both see.
 
-use crate::hook::Routed;
+use crate::bridged_rank::Goal;
+use crate::hook::ServedRank;
 use crate::phase_log::Budget;
-use crate::seat::Goal;
 use crossbeam::channel::{Receiver, Sender};
 use parking_lot::Mutex;
-use rejoin_agent::{AgentReports, PlanePeer};
+use rejoin_agent::{AgentReports, MemberId};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
@@ -20,7 +20,7 @@ pub(crate) type Member = (Rank, Incarnation);
 
 /// What is asked of the bridge's thread.
 pub(crate) enum Command {
-    Seated(Member),
+    JoinAccepted(Member),
     Start {
         member: Member,
         world: u32,
@@ -29,7 +29,7 @@ pub(crate) enum Command {
     },
     Peers {
         member: Member,
-        peers: Vec<PlanePeer>,
+        peers: Vec<MemberId>,
     },
     Link {
         member: Member,
@@ -41,7 +41,8 @@ pub(crate) enum Command {
         member: Member,
         error: Error,
     },
-    /// As `Free`, by the worker's own thread, which waits for nothing of XGBoost's. Answered when its connections are reset.
+    /// As `Free`, by the worker's own thread, which waits for nothing of XGBoost's. Answered when
+    /// its connections are reset.
     GiveUp {
         member: Member,
         error: Error,
@@ -84,15 +85,15 @@ pub(crate) struct Shared {
     /// Locked while a phase is entered, so that a hold comes either before or after it.
     pub(crate) holds: Mutex<HashMap<Member, Hold>>,
     /// Incarnations whose worker's collectives are served by the hook.
-    pub(crate) routed: Mutex<HashMap<Member, Arc<Routed>>>,
+    pub(crate) served_ranks: Mutex<HashMap<Member, Arc<ServedRank>>>,
     /// Ranks that the thread serves, so that they can be told if it dies.
     pub(crate) members: Mutex<Vec<Member>>,
 }
 
 impl Shared {
     pub(crate) fn new(budget: Arc<Budget>) -> Self {
-        let (reports, failures, holds, routed, members) = Default::default();
-        Shared { budget, reports, failures, holds, routed, members }
+        let (reports, failures, holds, served_ranks, members) = Default::default();
+        Shared { budget, reports, failures, holds, served_ranks, members }
     }
 
     /// The agent, as long as there is one.

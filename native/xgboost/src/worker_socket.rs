@@ -1,7 +1,7 @@
 //! Our end of one channel of a local worker: the worker takes it for its peer.
 
-use crate::chunks::Chunks;
 use crate::kernel::{self, OwnConnections};
+use crate::read_buffers::ReadBuffers;
 use bytes::{Buf, Bytes, BytesMut};
 use mio::net::TcpStream;
 use mio::Token;
@@ -93,8 +93,8 @@ impl WorkerSocket {
         self.pending.is_empty() && !self.ended
     }
 
-    /// Reads at most `limit` bytes, `limit` > 0, into a buffer of `chunks`.
-    pub(crate) fn read(&mut self, limit: usize, chunks: &Chunks) -> Taken {
+    /// Reads at most `limit` bytes, `limit` > 0, into a buffer of `read_buffers`.
+    pub(crate) fn read(&mut self, limit: usize, read_buffers: &ReadBuffers) -> Taken {
         if self.ended {
             return Taken::Ended;
         }
@@ -102,7 +102,7 @@ impl WorkerSocket {
             return Taken::Blocked;
         }
         if self.buffer.capacity() - self.buffer.len() < LEAST_ROOM {
-            self.buffer = chunks.take();
+            self.buffer = read_buffers.take();
         }
         let room = (self.buffer.capacity() - self.buffer.len()).min(limit);
         loop {
@@ -194,7 +194,7 @@ impl WorkerSocket {
         let mut on_its_way = 0;
         if OwnConnections::known() {
             let Some(file) = self.worker_end(own)? else { return Ok(Rest::Gone) };
-            on_its_way = self.unheard(file)?;
+            on_its_way = self.unread_by_worker(file)?;
         }
         let waiting = kernel::unread(kernel::descriptor(&self.stream))?;
         self.readable |= on_its_way > 0 || waiting > 0;
@@ -203,13 +203,13 @@ impl WorkerSocket {
 
     /// Bytes that the worker wrote and that our end has not got.
     #[cfg(target_os = "linux")]
-    fn unheard(&mut self, worker: RawFd) -> io::Result<u64> {
+    fn unread_by_worker(&mut self, worker: RawFd) -> io::Result<u64> {
         kernel::acknowledge(&self.stream);
         kernel::unacknowledged(worker)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn unheard(&mut self, _worker: RawFd) -> io::Result<u64> {
+    fn unread_by_worker(&mut self, _worker: RawFd) -> io::Result<u64> {
         Ok(0)
     }
 

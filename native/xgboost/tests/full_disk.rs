@@ -1,5 +1,6 @@
-//! Logs on a disk that is really full: a small file system of its own where this program may mount one, else a limit that the
-//! system sets for the length of files. Both give the error of a full disk in the very call that writes.
+//! Logs on a disk that is really full: a small file system of its own where this program may mount
+//! one, else a limit that the system sets for the length of files. Both give the error of a full
+//! disk in the very call that writes.
 
 mod common;
 
@@ -67,7 +68,7 @@ fn a_disk_that_is_really_full_ends_the_job_with_an_error_that_names_it_and_nobod
         assert!(error.message.contains(part), "{part:?} is missing: {error}");
     }
     for rank in [0, 1] {
-        world.agents[0].bridge.free(Rank(rank), Incarnation(0), error.clone());
+        world.agents[0].bridge.free(Rank(rank), Incarnation::nth(0), error.clone());
     }
     handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }

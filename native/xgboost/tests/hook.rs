@@ -1,5 +1,5 @@
-//! The hook in real XGBoost libraries: what it gives is what XGBoost's own collective gives, byte by byte, and whoever isn't a
-//! rank of ours doesn't notice it.
+//! The hook in real XGBoost libraries: what it gives is what XGBoost's own collective gives, byte
+//! by byte, and whoever isn't a rank of ours doesn't notice it.
 
 mod common;
 #[allow(clippy::duplicate_mod)]
@@ -9,7 +9,7 @@ mod hooked;
 mod ranks;
 
 use hooked::in_own_process;
-use hooked::job::{hooked, stock, Member, Way};
+use hooked::job::{hooked, stock, Member, Transport};
 use hooked::library::{has_context, Collective, Ended, RELEASES};
 use rejoin_xgboost::WireVariant;
 
@@ -26,9 +26,9 @@ const ELEMENTS: [(i32, usize); 10] = [(1, 4), (2, 8), (4, 1), (5, 2), (6, 4), (7
 /// Its codes of operators, of which the last three are none of floats.
 const OPERATORS: [i32; 6] = [0, 1, 2, 3, 4, 5];
 
-/// Bytes that differ from rank to rank. With `strange`, floats are everything there is: numbers too small, zeros of both signs,
-/// infinities, NaNs with payloads. But nowhere do two ranks have a NaN: where they meet, it is the processor's business which
-/// one remains.
+/// Bytes that differ from rank to rank. With `strange`, floats are everything there is: numbers too
+/// small, zeros of both signs, infinities, NaNs with payloads. But nowhere do two ranks have a NaN:
+/// where they meet, it is the processor's business which one remains.
 fn data(rank: u32, seed: u32, count: usize, (kind, size): (i32, usize), strange: bool) -> Vec<u8> {
     let mut state = (u64::from(rank) << 32 | u64::from(seed)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut random = || {
@@ -172,15 +172,16 @@ with_each_release! {
             let before = if world == 2 { "untouched" } else { "hooked, but not ours" };
             let theirs = stock(&collective, world, |rank| (all_calls(&collective, rank, world), refused(&collective)));
             let (theirs, their_refusals): (Vec<Given>, Vec<_>) = theirs.into_iter().unzip();
-            for (together, way) in [(world, Way::Memory), (1, Way::Memory), (1, Way::Links)] {
-                let ours = hooked(&collective, variant(release), world, together, way, |member| {
+            for (together, transport) in [(world, Transport::Memory), (1, Transport::Memory), (1, Transport::Links)] {
+                let ours = hooked(&collective, variant(release), world, together, transport, |member| {
                     let given = all_calls(&collective, member.rank, world);
                     let wanted = given.results.iter().filter(|(_, ended, _)| *ended == Ended::Success).count();
                     assert_eq!(member.served().calls, wanted as u64, "rank {}", member.rank);
                     (given, refused(&collective))
                 });
                 let (ours, refusals): (Vec<Given>, Vec<_>) = ours.into_iter().unzip();
-                same(&ours, &theirs, &format!("{release} with {world} ranks, {together} together, through {way:?}, against {before}"));
+                same(&ours, &theirs, &format!("{release} with {world} ranks, {together} together, through \
+                                               {transport:?}, against {before}"));
                 assert_eq!(refusals, their_refusals);
             }
         }
@@ -194,7 +195,7 @@ fn a_stock_communicator_beside_ours_is_untouched() {
         let expected = stock(&collective, 3, |rank| all_calls(&collective, rank, 3));
         std::thread::scope(|scope| {
             let beside = scope.spawn(|| stock(&collective, 3, |rank| all_calls(&collective, rank, 3)));
-            let ours = hooked(&collective, WireVariant::From33, 2, 2, Way::Memory, |member: &Member<'_>| {
+            let ours = hooked(&collective, WireVariant::From33, 2, 2, Transport::Memory, |member: &Member<'_>| {
                 let given = all_calls(&collective, member.rank, 2);
                 let wanted = given.results.iter().filter(|(_, ended, _)| *ended == Ended::Success).count();
                 assert_eq!(member.served().calls, wanted as u64);

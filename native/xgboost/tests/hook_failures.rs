@@ -1,4 +1,5 @@
-//! Hooked calls that can't be finished: XGBoost is given an error, never bytes that aren't the result, and never waits for ever.
+//! Hooked calls that can't be finished: XGBoost is given an error, never bytes that aren't the
+//! result, and never waits for ever.
 
 #[allow(clippy::duplicate_mod)]
 mod common;
@@ -9,7 +10,7 @@ mod hooked;
 mod ranks;
 
 use hooked::in_own_process;
-use hooked::job::{hooked as job, Member, Way};
+use hooked::job::{hooked as job, Member, Transport};
 use hooked::library::{has_context, Collective, Ended, RELEASES};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
@@ -38,18 +39,19 @@ impl Member<'_> {
     /// Enters the first version: from here on XGBoost's socket calls are served in place.
     fn enter_version(&self) {
         let (phase, mark) = (Phase::Version(Version(0)), PhaseMark { round: 0, checkpoint: 0 });
-        self.bridge.enter(Rank(self.rank), Incarnation(0), phase, mark).expect("everything is at rest");
+        self.bridge.enter(Rank(self.rank), Incarnation::nth(0), phase, mark).expect("everything is at rest");
         self.operations.enter(Version(0), 0).expect("boot is over");
     }
 
     fn failure(&self) -> Error {
-        self.bridge.failure(Rank(self.rank), Incarnation(0)).expect("the rank has failed")
+        self.bridge.failure(Rank(self.rank), Incarnation::nth(0)).expect("the rank has failed")
     }
 }
 
 /// After a failure the same process can train again.
 fn trains_again(collective: &Collective, variant: WireVariant) {
-    let sums = job(collective, variant, 2, 2, Way::Memory, |member| sum(collective, member.rank as f32 + 0.25, 3));
+    let sums =
+        job(collective, variant, 2, 2, Transport::Memory, |member| sum(collective, member.rank as f32 + 0.25, 3));
     assert_eq!(sums, [(Ended::Success, vec![1.5; 3]), (Ended::Success, vec![1.5; 3])]);
 }
 
@@ -59,8 +61,8 @@ fn ranks_that_make_different_calls_are_told_which_and_get_no_result() {
     for release in RELEASES {
         in_own_process(test, release, || {
             let collective = Collective::load(release);
-            for (together, way) in [(3, Way::Memory), (1, Way::Links)] {
-                let failures = job(&collective, variant(release), 3, together, way, |member| {
+            for (together, transport) in [(3, Transport::Memory), (1, Transport::Links)] {
+                let failures = job(&collective, variant(release), 3, together, transport, |member| {
                     assert_eq!(sum(&collective, 1.0, 10), (Ended::Success, vec![3.0; 10]));
                     // One rank has other data: more bins, say.
                     let count = if member.rank == 1 { 300 } else { 200 };
@@ -90,9 +92,9 @@ fn a_rank_whose_task_was_killed_is_freed_from_a_hooked_call() {
             let collective = Collective::load(release);
             for turn in 0..20 {
                 let in_version = turn % 2 == 1;
-                let way = if turn % 4 < 2 { Way::Memory } else { Way::Links };
+                let transport = if turn % 4 < 2 { Transport::Memory } else { Transport::Links };
                 let about_to_call = Barrier::new(2);
-                let outcomes = job(&collective, variant(release), 2, 2, way, |member| {
+                let outcomes = job(&collective, variant(release), 2, 2, transport, |member| {
                     assert_eq!(sum(&collective, 1.0, 10).0, Ended::Success);
                     if in_version {
                         member.enter_version();

@@ -17,9 +17,9 @@ use std::path::Path;
 /// What the hook says of this library, which it must leave as it is: it trains as ever.
 fn refusal(library: &Path, has_context: bool) -> String {
     let collective = Collective::open(library, has_context);
-    let before = collective.slots();
+    let before = collective.entries();
     let reason = hook::install().expect_err("the library isn't as expected");
-    assert_eq!(collective.slots(), before, "{reason}");
+    assert_eq!(collective.entries(), before, "{reason}");
     assert!(!reason.contains('\n') && reason.contains(library.to_str().expect("UTF-8")), "{reason}");
     // It says the same again.
     assert_eq!(hook::install(), Err(reason.clone()));
@@ -52,8 +52,8 @@ fn a_library_whose_table_has_another_name_is_refused() {
 }
 
 #[test]
-fn a_library_in_which_a_function_of_a_slot_has_another_name_is_refused() {
-    let test = "a_library_in_which_a_function_of_a_slot_has_another_name_is_refused";
+fn a_library_in_which_a_function_of_a_entry_has_another_name_is_refused() {
+    let test = "a_library_in_which_a_function_of_a_entry_has_another_name_is_refused";
     for release in RELEASES {
         // The names of all four begin so: the function's own, behind its length.
         for (start, word) in
@@ -62,7 +62,7 @@ fn a_library_in_which_a_function_of_a_slot_has_another_name_is_refused() {
             let name = format!("_ZN7xgboost10collective4Coll{start}");
             renamed(test, release, &name, word, |reason| {
                 assert!(reason.contains("is an unknown version of XGBoost"), "{reason}");
-                assert!(reason.contains("slot 5 holds") && reason.contains("slot 8 holds"), "{reason}");
+                assert!(reason.contains("entry 5 holds") && reason.contains("entry 8 holds"), "{reason}");
             });
         }
     }
@@ -80,32 +80,32 @@ fn a_library_whose_functions_have_another_parameter_is_refused() {
 }
 
 #[test]
-fn a_library_with_two_slots_exchanged_is_refused() {
-    let test = "a_library_with_two_slots_exchanged_is_refused";
+fn a_library_with_two_entries_exchanged_is_refused() {
+    let test = "a_library_with_two_entries_exchanged_is_refused";
     for release in RELEASES {
         in_own_process(test, release, || {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let copy = copies::copy(&file(release), folder.path(), |bytes| copies::exchange_slots(bytes, 6, 7));
+            let copy = copies::copy(&file(release), folder.path(), |bytes| copies::exchange_entries(bytes, 6, 7));
             let collective = Collective::open(&copy, has_context(release));
-            let before = collective.slots();
+            let before = collective.entries();
             let reason = hook::install().expect_err("Broadcast and Allgather are exchanged");
-            assert_eq!(collective.slots(), before, "{reason}");
+            assert_eq!(collective.entries(), before, "{reason}");
             assert!(reason.contains("doesn't hold the expected ones in the expected order"), "{reason}");
-            assert!(reason.contains("slot 6 holds _ZN7xgboost10collective4Coll9Allgather"), "{reason}");
+            assert!(reason.contains("entry 6 holds _ZN7xgboost10collective4Coll9Allgather"), "{reason}");
         });
     }
 }
 
 #[test]
-fn slots_that_others_have_replaced_are_left_to_them() {
-    let test = "slots_that_others_have_replaced_are_left_to_them";
+fn entries_that_others_have_replaced_are_left_to_them() {
+    let test = "entries_that_others_have_replaced_are_left_to_them";
     for release in RELEASES {
         in_own_process(test, release, || {
             let collective = Collective::load(release);
-            collective.replace_slot(0, libc::abs as *const () as usize);
-            let before = collective.slots();
+            collective.replace_entry(0, libc::abs as *const () as usize);
+            let before = collective.entries();
             let reason = hook::install().expect_err("somebody was there before");
-            assert_eq!(collective.slots(), before, "{reason}");
+            assert_eq!(collective.entries(), before, "{reason}");
             assert!(reason.contains("were replaced by") && reason.contains("libc"), "{reason}");
         });
     }
@@ -125,10 +125,10 @@ fn one_unknown_library_keeps_the_hook_out_of_a_known_one() {
         assert!(compile.status().expect("a C compiler").success());
         // SAFETY: it has no initialisers.
         let _other = unsafe { libloading::Library::new(&probe) }.expect("it loads");
-        let before = known.slots();
+        let before = known.entries();
         let reason = hook::install().expect_err("one of the two is unknown");
         assert!(reason.contains("libxgboost_other.so doesn't export"), "{reason}");
-        assert_eq!(known.slots(), before);
+        assert_eq!(known.entries(), before);
     });
 }
 
@@ -145,13 +145,13 @@ fn a_known_library_is_hooked_once_and_stays_loaded() {
     for release in RELEASES {
         in_own_process("a_known_library_is_hooked_once_and_stays_loaded", release, || {
             let collective = Collective::load(release);
-            let before = collective.slots();
+            let before = collective.entries();
             hook::install().expect("it is known");
-            let hooked = collective.slots();
+            let hooked = collective.entries();
             assert!(before.iter().zip(&hooked).all(|(before, hooked)| before != hooked), "{before:x?} {hooked:x?}");
             assert!(!collective.is_writable(), "the table is read-only again");
             hook::install().expect("it is hooked");
-            assert_eq!(collective.slots(), hooked);
+            assert_eq!(collective.entries(), hooked);
             let table = collective.table();
             drop(collective);
             assert!(is_mapped(table), "the library was unloaded");

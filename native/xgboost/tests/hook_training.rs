@@ -9,7 +9,7 @@ mod hooked;
 mod ranks;
 
 use hooked::in_own_process;
-use hooked::job::{hooked as job, stock, Way};
+use hooked::job::{hooked as job, stock, Transport};
 use hooked::library::{has_context, Collective, RELEASES};
 use hooked::xgboost::Xgboost;
 use rejoin_protocol::channel::PhaseMark;
@@ -72,15 +72,20 @@ fn a_hooked_training_gives_the_stock_model() {
                 let collective = Collective::load(release);
                 let xgboost = &collective.xgboost;
                 let variant = if has_context(release) { WireVariant::From33 } else { WireVariant::Until32 };
-                for (world, together, way) in [(2, 2, Way::Memory), (4, 2, Way::Memory), (3, 1, Way::Links)] {
+                for (world, together, transport) in
+                    [(2, 2, Transport::Memory), (4, 2, Transport::Memory), (3, 1, Transport::Links)]
+                {
                     let expected = stock(&collective, world, |rank| train(xgboost, rank, parameters, |_| {}));
                     assert!(expected.iter().all(|model| *model == expected[0]), "stock ranks agree");
-                    let models = job(&collective, variant, world, together, way, |member| {
+                    let models = job(&collective, variant, world, together, transport, |member| {
                         let mut last = 0;
                         let model = train(xgboost, member.rank, parameters, |round| {
                             let mark = PhaseMark { round, checkpoint: round.into() };
                             let phase = Phase::Version(Version(round));
-                            member.bridge.enter(Rank(member.rank), Incarnation(0), phase, mark).expect("a boundary");
+                            member
+                                .bridge
+                                .enter(Rank(member.rank), Incarnation::nth(0), phase, mark)
+                                .expect("a boundary");
                             member.operations.enter(Version(round), round).expect("a boundary");
                             let calls = member.served().calls;
                             assert!(round == 0 || calls > last, "round {round} made no call through the hook");
@@ -92,7 +97,7 @@ fn a_hooked_training_gives_the_stock_model() {
                     for (rank, model) in models.iter().enumerate() {
                         assert!(
                             *model == expected[0],
-                            "{release} {name} {way:?}: rank {rank} of {world} has another model"
+                            "{release} {name} {transport:?}: rank {rank} of {world} has another model"
                         );
                     }
                 }

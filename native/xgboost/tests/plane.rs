@@ -1,6 +1,6 @@
-//! Real trainings with a real XGBoost, through agents and a tracker: with the hook, through the bridge, by XGBoost's own tracker, with
-//! and without deaths, the model is the same, byte for byte. What XGBoost sends beside its collectives' functions goes over the
-//! channels of the same job.
+//! Real trainings with a real XGBoost, through agents and a tracker: with the hook, through the
+//! bridge, by XGBoost's own tracker, with and without deaths, the model is the same, byte for byte.
+//! What XGBoost sends beside its collectives' functions goes over the channels of the same job.
 
 mod common;
 #[allow(clippy::duplicate_mod)]
@@ -14,13 +14,12 @@ use hooked::library::{file, has_context, RELEASES};
 use hooked::xgboost::Xgboost;
 use hooked::{copies, in_own_process};
 use ranks::{attempt, Ranks, LIMIT};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Told};
-use rejoin_protocol::channel::PhaseMark;
+use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Taken, TrackerNotice};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{Phase, Rank, Version};
 use rejoin_xgboost::{BridgeConfig, HookUse, Plane, WireVariant};
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +56,8 @@ fn data(rank: u32) -> (Vec<f32>, Vec<f32>) {
     (features, labels)
 }
 
-/// Boot, and the rounds from `start` on, each of which `boundary` is told of before it begins; at last the end. A version is a round.
+/// Boot, and the rounds from `start` on, each of which `boundary` is told of before it begins; at
+/// last the end. A version is a round.
 fn train(
     xgboost: &Xgboost,
     recipe: Recipe,
@@ -154,13 +154,8 @@ impl Process {
         let boundary = |round: u32, model: &[u8]| {
             let model = Bytes::copy_from_slice(model);
             let taken = checkpoint(start.lineage, Version(round), round, &model, round == ROUNDS);
-            let mark = PhaseMark { round, checkpoint: taken.digest };
-            let entered = self.agent.store(member, taken, model);
-            let entered =
-                entered.and_then(|()| self.plane.enter(rank, incarnation, Phase::Version(Version(round)), mark));
-            entered.map_err(|error| error.to_string())?;
-            self.agent.entered(member, taken, None);
-            Ok(())
+            let taken = Taken::new(taken, model);
+            self.plane.take(&self.agent, member, taken).map_err(|error| error.to_string())
         };
         // It fails for a rank that is struck as soon as it has entered boot.
         let begun = xgboost.init(&arguments);
@@ -201,7 +196,7 @@ fn job(
     let rules = deaths.iter().enumerate().map(|(id, (rank, incarnation, moment))| FaultRule {
         id: id as u32,
         rank: Rank(*rank),
-        incarnation: Some(Incarnation(*incarnation)),
+        incarnation: Some(*incarnation),
         moment: *moment,
         action: Action::Throw,
     });
@@ -229,7 +224,7 @@ fn job(
     assert!(models.iter().all(|model| *model == models[0]), "ranks disagree");
     ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
     while let Ok(Some(told)) = ranks.tracker.poll(Duration::ZERO) {
-        if let Told::Event(event) = told {
+        if let TrackerNotice::Event(event) = told {
             ranks.seen.lock().push(event);
         }
     }
@@ -240,11 +235,11 @@ fn job(
 }
 
 fn agreed(seen: &[Event]) -> (bool, String) {
-    let told = seen.iter().find_map(|event| match event {
+    let reported = seen.iter().find_map(|event| match event {
         Event::HookAgreed { hooked, reason } => Some((*hooked, reason.clone())),
         _ => None,
     });
-    told.expect("the way is told")
+    reported.expect("the way is told")
 }
 
 fn version(version: u32) -> Phase {
@@ -390,7 +385,7 @@ fn one_rank_that_must_not_keeps_all_on_the_bridge_and_one_that_comes_later_is_re
 fn a_library_that_is_not_as_expected_is_left_alone_and_trains_through_the_bridge_to_the_stock_model() {
     let test = "a_library_that_is_not_as_expected_is_left_alone_and_trains_through_the_bridge_to_the_stock_model";
     type Change = fn(&mut Vec<u8>);
-    // What is changed is nothing that a training calls: names, and two slots of gathering.
+    // What is changed is nothing that a training calls: names, and two entries of gathering.
     let changes: [(&str, Change, &str); 3] = [
         ("table", |bytes| copies::rename(bytes, "_ZTVN7xgboost10collective4CollE", "Coll"), "doesn't export the table"),
         (
@@ -398,7 +393,11 @@ fn a_library_that_is_not_as_expected_is_left_alone_and_trains_through_the_bridge
             |bytes| copies::rename(bytes, "_ZN7xgboost10collective4Coll9AllreduceE", "Allreduce"),
             "is an unknown version of XGBoost",
         ),
-        ("slots", |bytes| copies::exchange_slots(bytes, 7, 8), "slot 7 holds _ZN7xgboost10collective4Coll10AllgatherV"),
+        (
+            "entries",
+            |bytes| copies::exchange_entries(bytes, 7, 8),
+            "entry 7 holds _ZN7xgboost10collective4Coll10AllgatherV",
+        ),
     ];
     for release in RELEASES {
         for (name, change, expected) in changes {

@@ -44,8 +44,9 @@ fn changed(homes: &[usize], spoil: Spoil) -> Error {
 
 #[test]
 fn one_changed_byte_of_a_restarted_worker_is_found_wherever_it_is() {
-    // Rank 1 dies when it has done step 6, so rank 0 has done step 5: all that rank 1 said before is there to be compared.
-    // What was still on its way nobody has seen, and nobody can tell when it changes.
+    // Rank 1 dies when it has done step 6, so rank 0 has done step 5: all that rank 1 said before
+    // is there to be compared. What was still on its way nobody has seen, and nobody can tell when
+    // it changes.
     for homes in [[0, 0], [0, 1]] {
         for (phase, step, name) in
             [(Phase::Boot, 1, "boot"), (version(3), 0, "version 3"), (version(3), 5, "version 3")]
@@ -89,7 +90,7 @@ fn bytes_that_the_worker_was_given_and_has_not_read_are_a_mismatch() {
     let world = World::new(&[0, 0]);
     let shape = Shape::new(VARIANT);
     let workers = [0, 1].map(|rank| {
-        let arguments = world.agent(rank).bridge.communicator(Rank(rank), Incarnation(0), VARIANT).unwrap();
+        let arguments = world.agent(rank).bridge.communicator(Rank(rank), Incarnation::nth(0), VARIANT).unwrap();
         std::thread::spawn(move || Worker::init(arguments, VARIANT).unwrap())
     });
     let [mut first, second] =
@@ -97,7 +98,8 @@ fn bytes_that_the_worker_was_given_and_has_not_read_are_a_mismatch() {
     first.channels.get_mut(&1).unwrap().write_all(b"too much").unwrap();
     // It is at the other worker's socket once it can be seen there.
     until("the bytes' arrival", || (second.channels[&0].peek(&mut [0; 8]).unwrap() == 8).then_some(()));
-    let error = world.agent(1).bridge.enter(Rank(1), Incarnation(0), version(0), shape.mark(version(0))).unwrap_err();
+    let error =
+        world.agent(1).bridge.enter(Rank(1), Incarnation::nth(0), version(0), shape.mark(version(0))).unwrap_err();
     assert_eq!(error.code, Code::Mismatch);
     assert!(error.message.contains("rank 0 sent rank 1 at least 8 bytes more in boot"), "{error}");
     assert_eq!(world.agents[0].notes.broken(), error);
@@ -108,14 +110,14 @@ fn phases_out_of_order_and_unknown_members_are_refused() {
     let world = World::new(&[0]);
     let bridge = &world.agents[0].bridge;
     let mark = PhaseMark { round: 0, checkpoint: 0 };
-    let unknown = bridge.communicator(Rank(0), Incarnation(5), VARIANT).unwrap_err();
+    let unknown = bridge.communicator(Rank(0), Incarnation::nth(5), VARIANT).unwrap_err();
     assert_eq!(unknown.code, Code::BadState, "{unknown}");
-    assert_eq!(bridge.enter(Rank(3), Incarnation(0), version(0), mark).unwrap_err().code, Code::BadState);
-    bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
-    assert_eq!(bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap_err().code, Code::BadState);
+    assert_eq!(bridge.enter(Rank(3), Incarnation::nth(0), version(0), mark).unwrap_err().code, Code::BadState);
+    bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
+    assert_eq!(bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap_err().code, Code::BadState);
     let two = World::new(&[0, 1]);
-    two.agents[0].bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
-    let unconnected = two.agents[0].bridge.enter(Rank(0), Incarnation(0), version(0), mark).unwrap_err();
+    two.agents[0].bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
+    let unconnected = two.agents[0].bridge.enter(Rank(0), Incarnation::nth(0), version(0), mark).unwrap_err();
     assert!(unconnected.message.contains("no connections"), "{unconnected}");
 }
 
@@ -132,11 +134,11 @@ fn a_worker_that_waits_for_a_missing_peer_is_freed() {
         // Rank 1 never comes; the worker sits in its first exchange.
         let bridge = &world.agents[0].bridge;
         until("the worker's first bytes", || (bridge.usage().log_bytes > 0).then_some(()));
-        bridge.free(Rank(0), Incarnation(0), lost());
+        bridge.free(Rank(0), Incarnation::nth(0), lost());
         let end = join(handle);
         assert!(matches!(end, End::Failed(_)), "{end:?}");
-        assert_eq!(bridge.failure(Rank(0), Incarnation(0)), Some(lost()));
-        assert_eq!(bridge.communicator(Rank(0), Incarnation(0), variant), Err(lost()));
+        assert_eq!(bridge.failure(Rank(0), Incarnation::nth(0)), Some(lost()));
+        assert_eq!(bridge.communicator(Rank(0), Incarnation::nth(0), variant), Err(lost()));
     }
 }
 
@@ -179,10 +181,10 @@ fn has_ended(stream: &mut TcpStream) -> bool {
 fn a_worker_that_sits_in_accept_during_init_is_freed() {
     let world = World::new(&[0, 1]);
     let bridge = &world.agents[0].bridge;
-    let arguments = bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
+    let arguments = bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
     let (to_tracker, ring, listener) = within("half of an init", move || half_init(&arguments, |_| ()));
     let previous = accepted("the connection from the previous rank", &listener);
-    bridge.free(Rank(0), Incarnation(0), lost());
+    bridge.free(Rank(0), Incarnation::nth(0), lost());
     // It sits in another accept; the agent knocks there, and all its connections end.
     let knock = accepted("the agent's knock", &listener);
     for (what, mut stream) in [("the knock", knock), ("the tracker's connection", to_tracker), ("the ring", ring)] {
@@ -195,11 +197,11 @@ fn a_worker_that_sits_in_accept_during_init_is_freed() {
 fn a_worker_whose_rank_was_freed_before_it_asked_is_turned_away() {
     let world = World::new(&[0, 1]);
     let bridge = &world.agents[0].bridge;
-    let arguments = bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
-    bridge.free(Rank(0), Incarnation(0), lost());
+    let arguments = bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
+    bridge.free(Rank(0), Incarnation::nth(0), lost());
     // Commands are obeyed in their order: once this one is refused, the rank is freed.
     let phase = Phase::Version(Version(0));
-    let refused = bridge.enter(Rank(0), Incarnation(0), phase, PhaseMark { round: 0, checkpoint: 0 });
+    let refused = bridge.enter(Rank(0), Incarnation::nth(0), phase, PhaseMark { round: 0, checkpoint: 0 });
     assert_eq!(refused.unwrap_err().code, lost().code);
     assert!(within("the worker's refusal", || Worker::init(arguments, VARIANT).is_err()));
 }
@@ -212,15 +214,15 @@ fn a_call_that_waits_at_a_boundary_ends_when_its_rank_is_freed() {
     let moment = Moment::Bytes { phase: Phase::Boot, bytes: 0 };
     let rule = FaultRule { id: 1, rank: Rank(1), incarnation: None, moment, action: Action::Kill };
     bridge.faults(vec![rule]);
-    bridge.communicator(Rank(1), Incarnation(0), VARIANT).unwrap();
+    bridge.communicator(Rank(1), Incarnation::nth(0), VARIANT).unwrap();
     let waiting = bridge.clone();
     let mark = PhaseMark { round: 0, checkpoint: 0 };
-    let enter = move || waiting.enter(Rank(1), Incarnation(0), version(0), mark);
+    let enter = move || waiting.enter(Rank(1), Incarnation::nth(0), version(0), mark);
     let mut calls = vec![std::thread::spawn(enter.clone()), std::thread::spawn(enter)];
     // One of them waits, and the other one is told so.
     let refused = until("the other call's end", || calls.iter().position(|call| call.is_finished()));
     assert_eq!(calls.remove(refused).join().unwrap().unwrap_err().code, Code::BadState);
-    bridge.free(Rank(1), Incarnation(0), lost());
+    bridge.free(Rank(1), Incarnation::nth(0), lost());
     let waited = calls.remove(0);
     until("the call's end", || waited.is_finished().then_some(()));
     assert_eq!(waited.join().unwrap(), Err(lost()));
@@ -236,7 +238,7 @@ fn closing_the_bridge_frees_workers_and_ends_calls() {
     bridge.close();
     assert!(matches!(join(handle), End::Failed(_)));
     let mark = PhaseMark { round: 0, checkpoint: 0 };
-    assert_eq!(bridge.enter(Rank(0), Incarnation(0), version(0), mark).unwrap_err().code, Code::BadState);
+    assert_eq!(bridge.enter(Rank(0), Incarnation::nth(0), version(0), mark).unwrap_err().code, Code::BadState);
     until("the logs' end", || (bridge.usage().log_bytes == 0).then_some(()));
 }
 
@@ -272,7 +274,7 @@ fn when_memory_and_disk_are_full_the_job_ends_with_words() {
     assert_eq!(error.code, Code::OutOfSpace);
     assert!(error.message.contains("60000") && error.message.contains("50000"), "{error}");
     for rank in [0, 1] {
-        world.agents[0].bridge.free(Rank(rank), Incarnation(0), error.clone());
+        world.agents[0].bridge.free(Rank(rank), Incarnation::nth(0), error.clone());
     }
     handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }
@@ -285,7 +287,7 @@ fn a_spill_directory_that_does_not_exist_is_named() {
     let error = world.agents[0].notes.broken();
     assert!(error.code == Code::OutOfSpace && error.message.contains("/does/not/exist"), "{error}");
     for rank in [0, 1] {
-        world.agents[0].bridge.free(Rank(rank), Incarnation(0), error.clone());
+        world.agents[0].bridge.free(Rank(rank), Incarnation::nth(0), error.clone());
     }
     handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }
@@ -293,7 +295,7 @@ fn a_spill_directory_that_does_not_exist_is_named() {
 #[test]
 fn a_wrong_task_id_is_refused() {
     let world = World::new(&[0, 1]);
-    let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
+    let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
     let is_refused = within("the stranger's refusal", move || {
         has_ended(&mut tracker(&arguments, "0123456789abcdef0123456789abcdef").unwrap())
     });
@@ -303,7 +305,7 @@ fn a_wrong_task_id_is_refused() {
 
 fn refusal(world: &World, part: &str) {
     world.agents[0].notes.wait("a refusal", |report| match report {
-        Report::Happened(Event::StrangerRefused { reason, .. }) if reason.contains(part) => Some(()),
+        Report::Event(Event::StrangerRefused { reason, .. }) if reason.contains(part) => Some(()),
         _ => None,
     });
 }
@@ -312,7 +314,7 @@ fn refusal(world: &World, part: &str) {
 #[cfg(target_os = "linux")]
 fn another_process_on_the_loopback_port_is_refused() {
     let world = World::new(&[0, 1]);
-    let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation(0), VARIANT).unwrap();
+    let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
     let knock = |port: String| {
         // All that another process can read there is the end; the tracker would greet it.
         let script = "exec 3<>/dev/tcp/127.0.0.1/$0 && cat <&3";
@@ -357,7 +359,7 @@ impl Drop for Knocking {
 fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_on() {
     let world = World::new(&[0, 0]);
     let bridge = &world.agents[0].bridge;
-    let given = [0, 1].map(|rank| bridge.communicator(Rank(rank), Incarnation(0), VARIANT).unwrap());
+    let given = [0, 1].map(|rank| bridge.communicator(Rank(rank), Incarnation::nth(0), VARIANT).unwrap());
     let crowd = given.each_ref().map(|arguments| Knocking::at(&argument(arguments, "dmlc_tracker_port")));
     refusal(&world, "doesn't come from this process");
     // Connecting and the end, while they knock.
@@ -365,7 +367,7 @@ fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_o
     workers.into_iter().for_each(|worker| worker.join().unwrap().shutdown().unwrap());
     drop(crowd);
     let refusals = world.agents[0].notes.all();
-    let is_refusal = |report: &&Report| matches!(report, Report::Happened(Event::StrangerRefused { .. }));
+    let is_refusal = |report: &&Report| matches!(report, Report::Event(Event::StrangerRefused { .. }));
     assert_eq!(refusals.iter().filter(is_refusal).count(), 1);
 }
 
@@ -373,17 +375,17 @@ fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_o
 fn a_hold_keeps_logs_until_it_is_released() {
     let world = World::new(&[0, 0]);
     let bridge = &world.agents[0].bridge;
-    assert_eq!(bridge.hold(Rank(0), Incarnation(0)), Version(0));
+    assert_eq!(bridge.hold(Rank(0), Incarnation::nth(0)), Version(0));
     let shape = Shape { versions: 8, ..Shape::new(VARIANT) };
     let handles = [0, 1].map(|rank| {
         let (bridge, shape) = (bridge.clone(), shape.clone());
-        std::thread::spawn(move || train(&bridge, rank, Incarnation(0), 0, &shape, None, |_| {}))
+        std::thread::spawn(move || train(&bridge, rank, Incarnation::nth(0), 0, &shape, None, |_| {}))
     });
     handles.into_iter().for_each(|handle| assert!(matches!(join(handle), End::Done)));
-    assert_eq!(bridge.hold(Rank(0), Incarnation(0)), Version(0));
-    assert_eq!(bridge.hold(Rank(1), Incarnation(0)), Version(7));
+    assert_eq!(bridge.hold(Rank(0), Incarnation::nth(0)), Version(0));
+    assert_eq!(bridge.hold(Rank(1), Incarnation::nth(0)), Version(7));
     let before = bridge.usage().log_bytes;
-    bridge.release(Rank(0), Incarnation(0));
+    bridge.release(Rank(0), Incarnation::nth(0));
     until("the logs' end", || (bridge.usage().log_bytes < before / 2).then_some(()));
-    until("the news", || (bridge.hold(Rank(0), Incarnation(0)) == Version(7)).then_some(()));
+    until("the news", || (bridge.hold(Rank(0), Incarnation::nth(0)) == Version(7)).then_some(()));
 }

@@ -92,7 +92,7 @@ fn with_a_death(homes: &[usize], rank: u32, death: Death, variant: WireVariant, 
     all_done(others);
     let notes = &world.agents[agent].notes;
     let (replayed, rounds) = notes.wait("the end of catching up", |report| match report {
-        Report::Happened(Event::CaughtUp { replayed_in, rounds_again, .. }) => Some((*replayed_in, *rounds_again)),
+        Report::Event(Event::CaughtUp { replayed_in, rounds_again, .. }) => Some((*replayed_in, *rounds_again)),
         _ => None,
     });
     assert!(replayed > 0);

@@ -4,10 +4,11 @@
 //! rejoin run -n 4 --restart -- target/release/kmeans
 //! ```
 //!
-//! Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed, and the digest is the same.
+//! Kill any rank at any moment: it comes back, gets the last centers and the sums that it missed,
+//! and the digest is the same.
 #![allow(missing_docs)]
 
-use rejoin_agent::collective::{Boot, Communicator, Limits, Options};
+use rejoin_agent::collective::{Boot, Communicator, Folding, Input, Limits, Options};
 use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
@@ -20,7 +21,10 @@ const ITERATIONS: u32 = 25;
 /// A sum over all ranks that is made once in the life of the job: who restarts is handed the recorded one.
 fn sum_at_the_start(ranks: &mut Communicator, values: &mut [f64]) -> Result<(), Error> {
     let options = Options { boot: Boot::BySite, ..Options::default() };
-    ranks.allreduce_bytes(bytemuck::cast_slice_mut(values), Element::F64, Reduction::Sum, &options)
+    let sum = Folding::known(Element::F64, Reduction::Sum)?;
+    let bytes: &mut [u8] = bytemuck::cast_slice_mut(values);
+    bytes.copy_from_slice(&ranks.allreduce_bytes(Input::Ready(bytes), &sum, &options)?);
+    Ok(())
 }
 
 /// Gives every column mean 0 and deviation 1, over the rows of all ranks.

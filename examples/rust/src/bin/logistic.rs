@@ -4,8 +4,8 @@
 //! rejoin run -n 4 --restart -- target/release/logistic
 //! ```
 //!
-//! Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the same, which is the other
-//! languages', too.
+//! Kill any rank at any moment: it comes back at the last iteration's state, and the digest is the
+//! same, which is the other languages', too.
 #![allow(missing_docs)]
 
 use rejoin_agent::collective::{Communicator, Limits};
@@ -60,8 +60,8 @@ fn plus(one: &[f64], factor: f64, other: &[f64]) -> Vec<f64> {
     one.iter().zip(other).map(|(x, y)| x + factor * y).collect()
 }
 
-/// e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have the same bits in all languages, and
-/// what their libraries make of exp and log hasn't.
+/// e^-x and log(1 + e^-x) for an x from 0 on, by sums, products and quotients alone: these have the
+/// same bits in all languages, and what their libraries make of exp and log hasn't.
 fn decay(x: f64) -> (f64, f64) {
     let small = x.min(40.0) / 64.0; // beyond 40 nothing of it is left
     let mut power = 1.0;

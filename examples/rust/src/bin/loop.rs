@@ -1,4 +1,4 @@
-//! The guide's loop: the mean of everybody's rows by gradient descent.
+//! The guide's loop: the mean of all ranks' rows by gradient descent.
 #![allow(missing_docs)]
 
 use rejoin_agent::collective::Limits;

@@ -7,14 +7,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 
 /// Who is told the lines.
-pub type TellCall = dyn Fn(&str) + Send + Sync;
+pub type CallSink = dyn Fn(&str) + Send + Sync;
 
 /// The log of one rank's calls, or nothing.
 #[derive(Clone, Default)]
-pub(super) struct CallLog(Option<Arc<TellCall>>);
+pub(super) struct CallLog(Option<Arc<CallSink>>);
 
 impl CallLog {
-    pub(super) fn new(tell: Option<Arc<TellCall>>) -> Self {
+    pub(super) fn new(tell: Option<Arc<CallSink>>) -> Self {
         CallLog(tell)
     }
 
@@ -46,9 +46,9 @@ impl CallLog {
         }
     }
 
-    fn line(&self, member: MemberId, phase: Phase, place: impl Display, what: impl Display) {
+    fn line(&self, member: MemberId, phase: Phase, collective_id: impl Display, what: impl Display) {
         if let Some(tell) = &self.0 {
-            tell(&format!("rank {}.{} | {phase} | {place} | {what}", member.rank, member.incarnation));
+            tell(&format!("rank {}.{} | {phase} | {collective_id} | {what}", member.rank, member.incarnation));
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Moves the bytes of one collective under one attempt, on the caller's thread.
+//! Moves the bytes of one collective under one generation, on the caller's thread.
 
-use super::lines::{Lines, Trouble};
-use super::seat::Seat;
-use super::way::Tools;
+use super::local_rank::LocalRank;
+use super::peer_links::{PeerLinks, Trouble};
+use super::transport::CallContext;
 use mio::{Events, Poll};
-use rejoin_collectives::{Buffers, FoldError, Reducer, Schedule, StepMachine};
+use rejoin_collectives::{Buffers, FoldError, LinkMachine, Reducer, Schedule};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::Rank;
 use std::time::{Duration, Instant};
@@ -13,12 +13,8 @@ use std::time::{Duration, Instant};
 const FRAME_BYTES: usize = 256 << 10;
 /// Most parts of one frame.
 const PARTS: usize = 16;
-/// Looks for bytes so many times, giving its core to whoever wants it between two looks, before the thread sleeps: ranks that
-/// talk to each other often share a core, where spinning keeps the other one from going on, and a core that sleeps takes long
-/// to be woken (docs/collectives.md, "How to wait").
-const LOOKS: u32 = 300;
 /// Longest sleep: links that broke are told of again after it.
-const NAP: Duration = Duration::from_secs(1);
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// How a stretch of an exchange ended.
 pub(super) enum Went {
@@ -34,17 +30,18 @@ pub(super) enum Went {
     Fold(FoldError),
     /// A fault rule's moment: so many bytes have been sent.
     Sent,
-    /// This rank's part of the result is whole, which others read when they see what it does next: it goes on without it.
+    /// This rank's part of the result is whole, which others read when they see what it does next:
+    /// it goes on without it.
     Part,
     /// It can't go on.
     Failed(Error),
 }
 
-/// One collective under one attempt. Holds no bytes of the caller.
+/// One collective under one generation. Holds no bytes of the caller.
 pub(super) struct Exchange {
-    machine: StepMachine,
+    machine: LinkMachine,
     peers: Vec<usize>,
-    /// Which of them nobody is under this attempt: what is for them counts as gone.
+    /// Which of them nobody is under this generation: what is for them counts as gone.
     vacant: Vec<usize>,
     /// Bytes handed to the lines.
     pub(super) sent: u64,
@@ -56,7 +53,7 @@ impl Exchange {
     pub(super) fn new(schedule: &Schedule, vacant: &[Rank]) -> Self {
         let vacant = vacant.iter().map(|rank| rank.0 as usize).collect();
         Exchange {
-            machine: StepMachine::new(schedule),
+            machine: LinkMachine::new(schedule),
             peers: schedule.peers().collect(),
             vacant,
             sent: 0,
@@ -70,42 +67,42 @@ impl Exchange {
         schedule: &Schedule,
         buffers: &mut Buffers<'_>,
         reducer: &Reducer<'_>,
-        tools: &mut Tools<'_>,
+        context: &mut CallContext<'_>,
     ) -> Went {
-        let Tools { lines, memory, seat, poll, notes, seen, deadline } = tools;
-        let (seat, seen, deadline) = (*seat, *seen, *deadline);
-        let mut idle = 0;
+        let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, deadline } = context;
+        let (local_rank, seen, deadline) = (*local_rank, *seen, *deadline);
         loop {
-            let arrivals = seat.arrivals();
-            match self.step(schedule, buffers, reducer, lines, seat) {
-                Ok(Step::Done) => return Went::Done,
-                Ok(Step::Progress) => idle = 0,
-                Ok(Step::Nothing) => idle += 1,
-                Ok(Step::Stop) => return Went::Sent,
+            let step = match self.step(schedule, buffers, reducer, peer_links, local_rank) {
+                Ok(step) => step,
                 Err(went) => return went,
+            };
+            if !matches!(step, ExchangeStep::Nothing) {
+                backoff.over(Instant::now);
             }
-            if seat.changes() != seen {
-                return Went::Changed;
-            }
-            if idle < LOOKS {
-                if idle > 0 {
-                    std::thread::yield_now();
-                }
-                continue;
+            match step {
+                ExchangeStep::Done => return Went::Done,
+                ExchangeStep::Stop => return Went::Sent,
+                _ if local_rank.changes() != seen => return Went::Changed,
+                ExchangeStep::Progress => continue,
+                // A look is a system call for each rank: none of them costs nothing.
+                ExchangeStep::Nothing if backoff.pause(0) => continue,
+                ExchangeStep::Nothing => {}
             }
             let now = Instant::now();
             if now >= deadline {
                 return Went::Late;
             }
-            if lines.has_to_tell(now) {
+            if peer_links.has_to_report(now) {
                 return Went::Changed;
             }
-            if let Some((peer, place)) = lines.expected().and_then(|expected| memory.contradicts(&expected)) {
-                return Went::Trouble(Trouble::Mismatch(peer, place));
+            if let Some((peer, collective_id)) =
+                peer_links.expected().and_then(|expected| memory.contradicts(&expected))
+            {
+                return Went::Trouble(Trouble::Mismatch(peer, collective_id));
             }
-            notes.waiting(|| self.awaited(schedule).first().map(|(peer, _)| *peer));
-            sleep(seat, poll, deadline - now, || seat.changes() != seen || seat.arrivals() != arrivals);
-            notes.exchanging();
+            rank_profile.waiting(|| self.awaited(schedule).first().map(|(peer, _)| *peer));
+            sleep(local_rank, poll, deadline - now, || local_rank.changes() != seen);
+            rank_profile.exchanging();
         }
     }
 
@@ -115,18 +112,18 @@ impl Exchange {
         schedule: &Schedule,
         buffers: &mut Buffers<'_>,
         reducer: &Reducer<'_>,
-        lines: &mut Lines,
-        seat: &Seat,
-    ) -> Result<Step, Went> {
+        peer_links: &mut PeerLinks,
+        local_rank: &LocalRank,
+    ) -> Result<ExchangeStep, Went> {
         let mut progress = false;
         if self.stop_at == Some(0) {
             self.stop_at = None;
-            return Ok(Step::Stop);
+            return Ok(ExchangeStep::Stop);
         }
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             while let Some(extent) = self.machine.wanted(schedule, peer) {
-                let count = lines.receive(peer, seat, buffers.bytes_mut(extent)).map_err(Went::Trouble)?;
+                let count = peer_links.receive(peer, local_rank, buffers.bytes_mut(extent)).map_err(Went::Trouble)?;
                 if count == 0 {
                     break;
                 }
@@ -143,7 +140,8 @@ impl Exchange {
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             if self.vacant.contains(&peer) {
-                // Whoever has what he needs goes on without the dead. Who comes next finds the result in the others' logs.
+                // Whoever has what he needs goes on without the dead. Who comes next finds the
+                // result in the others' logs.
                 let bytes = self.machine.sendable(schedule, peer).map(|extent| extent.length).sum();
                 self.machine.sent(schedule, peer, bytes);
                 progress |= bytes > 0;
@@ -151,26 +149,26 @@ impl Exchange {
             }
             loop {
                 // The next frame goes straight from the buffers when nothing waits before it.
-                if !lines.flush(peer) {
+                if !peer_links.flush(peer) {
                     all_gone = false;
                     break;
                 }
                 let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
-                if lines.queued(peer).is_none() {
+                if peer_links.queued(peer).is_none() {
                     break;
                 }
-                let owed = lines.owed(peer);
+                let owed = peer_links.owed(peer);
                 let bytes = self.payload(schedule, buffers, peer, owed, &mut parts);
                 if bytes == 0 {
                     break;
                 }
-                let gone = lines.send_parts(peer, &parts);
+                let gone = peer_links.send_parts(peer, &parts);
                 self.machine.sent(schedule, peer, gone);
                 self.sent += gone as u64;
                 progress |= gone > 0;
                 if self.stop_at.is_some_and(|stop| self.sent >= stop) {
                     self.stop_at = None;
-                    return Ok(Step::Stop);
+                    return Ok(ExchangeStep::Stop);
                 }
                 if gone < bytes {
                     all_gone = false;
@@ -179,13 +177,13 @@ impl Exchange {
             }
         }
         if all_gone && self.machine.is_finished() {
-            return Ok(Step::Done);
+            return Ok(ExchangeStep::Done);
         }
-        Ok(if progress { Step::Progress } else { Step::Nothing })
+        Ok(if progress { ExchangeStep::Progress } else { ExchangeStep::Nothing })
     }
 
-    /// The parts of the next frame for a peer, or of those that are owed of the one that was begun, and how many bytes they are in
-    /// all.
+    /// The parts of the next frame for a peer, or of those that are owed of the one that was begun,
+    /// and how many bytes they are in all.
     fn payload<'b>(
         &self,
         schedule: &Schedule,
@@ -215,18 +213,18 @@ impl Exchange {
     }
 }
 
-enum Step {
+enum ExchangeStep {
     Done,
     Progress,
     Nothing,
     Stop,
 }
 
-/// Sleeps until a link has something, the seat wakes this thread, or the time is over.
-pub(super) fn sleep(seat: &Seat, poll: &mut Poll, at_most: Duration, is_due: impl Fn() -> bool) {
-    seat.sleep(is_due, || {
+/// Sleeps until a link has something, the local rank wakes this thread, or the time is over.
+pub(super) fn sleep(local_rank: &LocalRank, poll: &mut Poll, at_most: Duration, is_due: impl Fn() -> bool) {
+    local_rank.sleep(is_due, || {
         let mut events = Events::with_capacity(64);
         // An interrupted or failed poll only makes the caller look again, and a deadline ends that.
-        let _ = poll.poll(&mut events, Some(at_most.min(NAP)));
+        let _ = poll.poll(&mut events, Some(at_most.min(LONGEST_SLEEP)));
     });
 }

@@ -8,8 +8,8 @@ use std::fmt;
 /// Largest element of a caller's own, in bytes.
 const ELEMENT_LIMIT: usize = 1 << 30;
 
-/// Folds elements. Its name and its elements' size take part in the comparison of calls: ranks that fold differently get a
-/// `Mismatch`, as far as the names tell.
+/// Folds elements. Its name and its elements' size take part in the comparison of calls: ranks that
+/// fold differently get a `Mismatch`, as far as the names tell.
 pub struct Folding<'f> {
     pub(super) element: Cow<'static, str>,
     reduction: Cow<'static, str>,
@@ -29,8 +29,8 @@ impl<'f> Folding<'f> {
         Ok(Folding { element: element.name().into(), reduction: name, known: Some(reduction), reducer })
     }
 
-    /// A known reduction as XGBoost's own collective has it ([`Reducer::of_xgboost`]), of `count` elements in a world of so many
-    /// ranks. To be used in ring order.
+    /// A known reduction as XGBoost's own collective has it ([`Reducer::of_xgboost`]), of `count`
+    /// elements in a world of so many ranks. To be used in ring order.
     ///
     /// # Errors
     /// `BadArgument` for a reduction that the element doesn't have.
@@ -40,10 +40,12 @@ impl<'f> Folding<'f> {
         Ok(Folding { reducer, ..Folding::known(element, reduction)? })
     }
 
-    /// The caller's own function over elements of `element_bytes` bytes: `fold(accumulator, other)` puts accumulator ∘ other
-    /// into the accumulator, for one or more elements at a time (both slices have the same length, without alignment). It is
-    /// called from left to right in the order of the ranks, for each element at one rank only, and has to give the same bytes
-    /// whenever it is given the same: then it need be neither commutative nor associative. `name` is the same at all ranks.
+    /// The caller's own function over elements of `element_bytes` bytes: `fold(accumulator, other)`
+    /// puts accumulator ∘ other into the accumulator, for one or more elements at a time (both
+    /// slices have the same length, without alignment). It is called from left to right in the
+    /// order of the ranks, for each element at one rank only, and has to give the same bytes
+    /// whenever it is given the same: then it need be neither commutative nor associative. `name`
+    /// is the same at all ranks.
     ///
     /// An error of the function ends the job with `TrainingFailed`: it would fail again.
     ///
@@ -63,9 +65,10 @@ impl<'f> Folding<'f> {
         })
     }
 
-    /// The caller's own function over serialized objects of at most `limit` bytes each: `fold(accumulator, other)` replaces
-    /// the accumulator's bytes, which may become longer or shorter. Otherwise as [`Folding::custom`]; an object that becomes
-    /// longer than the limit is an error of the function.
+    /// The caller's own function over serialized objects of at most `limit` bytes each:
+    /// `fold(accumulator, other)` replaces the accumulator's bytes, which may become longer or
+    /// shorter. Otherwise as [`Folding::custom`]; an object that becomes longer than the limit is
+    /// an error of the function.
     ///
     /// # Errors
     /// `BadArgument` for a limit of more than 1 GiB.

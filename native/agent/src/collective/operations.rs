@@ -1,16 +1,16 @@
-//! One rank's collectives under a trainer that counts its versions itself: it says when a phase ends, and takes and keeps its own
-//! checkpoints.
+//! One rank's collectives under a trainer that counts its versions itself: it says when a phase
+//! ends, and takes and keeps its own checkpoints.
 
 use super::call_log::CallLog;
 use super::calls::{count, moving, plain, Calls, Choices, Input};
 use super::folding::Folding;
 use super::memory::Memory;
-use super::notes::Notes;
 use super::plane::CollectivePlane;
+use super::rank_profile::RankProfile;
 use super::results::ENTRY_COST;
 use super::shape::Shape;
 use crate::agent::MemberId;
-use crate::logs::Commons;
+use crate::logs::ResultCache;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_collectives::{Element, Order, Reducer, Reduction};
@@ -25,16 +25,17 @@ use twox_hash::XxHash3_64;
 
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
 ///
-/// It begins in boot: results of boot are kept for the life of the job, and are found again by how often was called before. All
-/// ranks, and all incarnations of a rank, make the same calls in the same order in boot and in each version. Elements are folded in
-/// XGBoost's ring order.
+/// It begins in boot: results of boot are kept for the life of the job, and are found again by how
+/// often was called before. All ranks, and all incarnations of a rank, make the same calls in the
+/// same order in boot and in each version. Elements are folded in XGBoost's ring order.
 ///
-/// All incarnations of a rank give the same to the same calls. One that doesn't is told so with `Mismatch` in the call in which it
-/// shows, at the latest in the first whose result nobody has: others have then used what its former life gave, and nothing of
-/// what it gives now.
+/// All incarnations of a rank give the same to the same calls. One that doesn't is told so with
+/// `Mismatch` in the call in which it shows, at the latest in the first whose result nobody has:
+/// others have then used what its former life gave, and nothing of what it gives now.
 ///
-/// Every call either gives all ranks the same result or fails. A call that fails leaves the caller's buffers as they were, and
-/// further calls are refused with `BadState`: the rank has to be started again, as its next incarnation.
+/// Every call either gives all ranks the same result or fails. A call that fails leaves the
+/// caller's buffers as they were, and further calls are refused with `BadState`: the rank has to be
+/// started again, as its next incarnation.
 pub struct Operations {
     trainer: Arc<str>,
     inner: Mutex<Inner>,
@@ -53,7 +54,7 @@ impl LogBytes {
     fn add(&mut self, result: &Bytes) {
         let length = result.len() as u64;
         self.each += ENTRY_COST;
-        *if Commons::takes(result) { &mut self.together } else { &mut self.each } += length;
+        *if ResultCache::takes(result) { &mut self.together } else { &mut self.each } += length;
     }
 }
 
@@ -64,11 +65,11 @@ struct Inner {
     /// Of the results of this phase.
     log_bytes: LogBytes,
     /// How a restarted rank catches up, until it is told.
-    story: Option<Story>,
+    catch_up: Option<CatchUp>,
 }
 
 /// What is counted for [`Event::CaughtUp`].
-struct Story {
+struct CatchUp {
     since: Instant,
     replayed_bytes: u64,
     rounds: Option<Rounds>,
@@ -86,8 +87,9 @@ struct Rounds {
 }
 
 impl Operations {
-    /// The collectives of an incarnation that was started, with the memory that it offered in its join. `trainer` is who calls, for errors; the same at all ranks. A call, and
-    /// with it the wait for a lost rank to come back, may take at most so long.
+    /// The collectives of an incarnation that was started, with the memory that it offered in its
+    /// join. `trainer` is who calls, for errors; the same at all ranks. A call, and with it the
+    /// wait for a lost rank to come back, may take at most so long.
     ///
     /// # Errors
     /// `Fenced` when the incarnation isn't there (any more), `BadState` when somebody has its collectives already.
@@ -98,26 +100,28 @@ impl Operations {
         trainer: &str,
         at_most: Duration,
     ) -> Result<Operations, Error> {
-        let Some(seat) = plane.seat(member) else {
+        let Some(local_rank) = plane.local_rank(member) else {
             let MemberId { rank, incarnation } = member;
             let text =
                 format!("rank {rank} incarnation {incarnation} has no collectives here; it wasn't started, or is over");
             return Err(Error::new(Code::Fenced, text));
         };
         let memory = Memory::new(member, offered);
-        let choices = Choices { at_most, notes: Notes::new(false), log: CallLog::default(), repeats: true };
-        let calls = Calls::new(plane.clone(), seat, memory, choices)?;
-        let story = Story { since: Instant::now(), replayed_bytes: 0, rounds: None };
-        let story = (member.incarnation.0 > 0).then_some(story);
-        let inner = Inner { calls, boot: Some(0), log_bytes: LogBytes::default(), story };
+        let choices =
+            Choices { at_most, rank_profile: RankProfile::new(false), log: CallLog::default(), repeats: true };
+        let calls = Calls::new(plane.clone(), local_rank, memory, choices)?;
+        let catch_up = CatchUp { since: Instant::now(), replayed_bytes: 0, rounds: None };
+        let catch_up = (member.incarnation.number > 0).then_some(catch_up);
+        let inner = Inner { calls, boot: Some(0), log_bytes: LogBytes::default(), catch_up };
         Ok(Operations { trainer: trainer.into(), inner: Mutex::new(inner) })
     }
 
     /// Every element becomes the reduction of all ranks' elements at its place, with XGBoost's operators.
     ///
     /// # Errors
-    /// `BadArgument` when the bytes aren't whole elements, or the element doesn't have the reduction; `Mismatch` when ranks make
-    /// different calls, or this one doesn't repeat itself; `TimedOut` after the limit; `Fenced`; the job's own error.
+    /// `BadArgument` when the bytes aren't whole elements, or the element doesn't have the
+    /// reduction; `Mismatch` when ranks make different calls, or this one doesn't repeat itself;
+    /// `TimedOut` after the limit; `Fenced`; the job's own error.
     pub fn allreduce(&self, element: Element, reduction: Reduction, data: &mut [u8]) -> Result<(), Error> {
         let (count, order) = (count(data.len(), element)?, Order::Ring);
         let mut inner = self.inner.lock();
@@ -182,7 +186,8 @@ impl Operations {
     /// All ranks get what each has, in rank order; `sizes` says how many bytes each has, the same at all ranks.
     ///
     /// # Errors
-    /// As [`Operations::allreduce`], `Mismatch` for other sizes too; `BadArgument` when the sizes aren't those of all ranks, of `own` and of `received`.
+    /// As [`Operations::allreduce`], `Mismatch` for other sizes too; `BadArgument` when the sizes
+    /// aren't those of all ranks, of `own` and of `received`.
     pub fn allgather_v(&self, own: &[u8], sizes: &[u64], received: &mut [u8]) -> Result<(), Error> {
         let mut inner = self.inner.lock();
         let (rank, world) = (inner.calls.rank().0 as usize, inner.calls.world() as usize);
@@ -192,8 +197,8 @@ impl Operations {
             return Err(Error::new(
                 Code::BadArgument,
                 format!(
-                    "rank {rank} of {world} was to gather {} bytes of its own as one of {sizes:?} into {} bytes; expected \
-                     a size for each rank, its own among them, and room for all",
+                    "rank {rank} of {world} was to gather {} bytes of its own as one of {sizes:?} into {} bytes; \
+                     expected a size for each rank, its own among them, and room for all",
                     own.len(),
                     received.len()
                 ),
@@ -207,12 +212,13 @@ impl Operations {
         Ok(())
     }
 
-    /// Ends the phase: after boot the version begins that this incarnation was started at, and after a version the next one, whose
-    /// first round is this. A barrier is made where no collective of the version has shown that all ranks have entered it.
+    /// Ends the phase: after boot the version begins that this incarnation was started at, and
+    /// after a version the next one, whose first round is this. A barrier is made where no
+    /// collective of the version has shown that all ranks have entered it.
     ///
     /// # Errors
-    /// `Mismatch` when this incarnation has made fewer collectives of the version than were made before; `BadState` for another
-    /// version; otherwise as [`Operations::allreduce`].
+    /// `Mismatch` when this incarnation has made fewer collectives of the version than were made
+    /// before; `BadState` for another version; otherwise as [`Operations::allreduce`].
     pub fn enter(&self, version: Version, round: u32) -> Result<(), Error> {
         let mut inner = self.inner.lock();
         inner.calls.usable()?;
@@ -242,11 +248,12 @@ impl Operations {
     /// The trainer begins this round, within a version.
     pub fn begin_round(&self, round: u32) {
         let mut inner = self.inner.lock();
-        let calls = inner.calls.seat.lock().participant.seqno();
+        let calls = inner.calls.local_rank.lock().participant.seqno();
         inner.begins(round, calls);
     }
 
-    /// This rank makes no more calls. Whoever waits for one of them is told so. Its results stay for those who need them.
+    /// This rank makes no more calls. Whoever waits for one of them is told so. Its results stay
+    /// for those who need them.
     ///
     /// # Errors
     /// As [`Operations::enter`].
@@ -257,7 +264,8 @@ impl Operations {
         ended.map_err(|error| inner.calls.fails(error))
     }
 
-    /// What the results that this phase has had so far take of the logs. An incarnation that repeats the phase counts the same.
+    /// What the results that this phase has had so far take of the logs. An incarnation that
+    /// repeats the phase counts the same.
     pub fn log_bytes(&self) -> LogBytes {
         self.inner.lock().log_bytes
     }
@@ -274,12 +282,12 @@ impl Operations {
 /// What is compared of the sizes of parts: all of them, of which only the first are told where there are many.
 fn parts(sizes: &[u64]) -> String {
     const TOLD: usize = 16;
-    let told: Vec<String> = sizes.iter().take(TOLD).map(u64::to_string).collect();
-    let told = told.join(" + ");
+    let reported: Vec<String> = sizes.iter().take(TOLD).map(u64::to_string).collect();
+    let reported = reported.join(" + ");
     if sizes.len() <= TOLD {
-        return told;
+        return reported;
     }
-    format!("{told} + ..., digest {:016x}", XxHash3_64::oneshot(bytemuck::cast_slice(sizes)))
+    format!("{reported} + ..., digest {:016x}", XxHash3_64::oneshot(bytemuck::cast_slice(sizes)))
 }
 
 impl Inner {
@@ -298,8 +306,8 @@ impl Inner {
         });
         let result = self.calls.run(call, key, shape, reducer, Input::Ready(input))?;
         self.log_bytes.add(&result);
-        match &mut self.story {
-            Some(story) if !self.calls.has_run => story.replayed_bytes += result.len() as u64,
+        match &mut self.catch_up {
+            Some(catch_up) if !self.calls.has_run => catch_up.replayed_bytes += result.len() as u64,
             Some(_) => self.has_caught_up(),
             None => {}
         }
@@ -312,23 +320,23 @@ impl Inner {
     }
 
     fn begins(&mut self, now: u32, calls_before: u32) {
-        if let Some(story) = &mut self.story {
-            let first = story.rounds.map_or(now, |rounds| rounds.first);
-            story.rounds = Some(Rounds { first, now, calls_before });
+        if let Some(catch_up) = &mut self.catch_up {
+            let first = catch_up.rounds.map_or(now, |rounds| rounds.first);
+            catch_up.rounds = Some(Rounds { first, now, calls_before });
         }
     }
 
     /// Nobody had the result of the last call before.
     fn has_caught_up(&mut self) {
-        let Some(Story { since, replayed_bytes, rounds }) = self.story.take() else { return };
-        let MemberId { rank, incarnation } = self.calls.seat.member;
-        let calls = self.calls.seat.lock().participant.seqno();
+        let Some(CatchUp { since, replayed_bytes, rounds }) = self.catch_up.take() else { return };
+        let MemberId { rank, incarnation } = self.calls.local_rank.member;
+        let calls = self.calls.local_rank.lock().participant.seqno();
         // Of its present round nothing was computed before if the call that is over, its first one, is new.
         let again = |Rounds { first, now, calls_before }: Rounds| {
             now.saturating_sub(first) + u32::from(calls > calls_before + 1)
         };
         if let Some(agent) = self.calls.plane.agent() {
-            agent.happened(Event::CaughtUp {
+            agent.report_event(Event::CaughtUp {
                 rank,
                 incarnation,
                 replayed_in: replayed_bytes,

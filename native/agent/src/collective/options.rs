@@ -91,5 +91,6 @@ macro_rules! typed {
     };
 }
 
-typed!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64, f32 => F32, f64 => F64);
+typed!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u32 => U32, u64 => U64);
+typed!(f32 => F32, f64 => F64);
 typed!(half::f16 => F16, half::bf16 => Bf16);

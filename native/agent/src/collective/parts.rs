@@ -1,14 +1,20 @@
-//! A result that the threads of one process write together: each its own part, into one memory, so that nobody copies another one's.
+//! A result that the threads of one process write together: each its own part, into one memory, so
+//! that nobody copies another one's.
+//!
+//! It is a third way for bytes within a process, beside shared memory and links, for what it gives:
+//! 9 to 11 % of a training with large results (docs/performance.md, "Training through the hook":
+//! depth 10 as 4 and 8 threads 0.99 of stock's time without it, 0.90 and 0.88 with it), and half of
+//! the time of an allreduce of 1 MB.
 
-use crate::logs::Shelf;
+use crate::logs::BufferPool;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
-use rejoin_protocol::collective::Place;
+use rejoin_protocol::collective::CollectiveId;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Generation;
 use std::sync::{Arc, Weak};
 
-/// One result under one attempt. It is gone with the last rank that takes part.
+/// One result under one generation. It is gone with the last rank that takes part.
 #[derive(Debug)]
 pub(super) struct Parts {
     state: Mutex<State>,
@@ -34,27 +40,29 @@ enum Part {
 /// The results that are being written.
 #[derive(Debug, Default)]
 pub(super) struct Writing {
-    under_way: Mutex<Vec<(Generation, Place, Weak<Parts>)>>,
+    under_way: Mutex<Vec<(Generation, CollectiveId, Weak<Parts>)>>,
 }
 
 impl Writing {
-    /// The result of the collective at this place under this attempt, whose ranks write parts of these lengths. `None` when another
-    /// rank has begun it with other lengths: its call is another one, which is about to be found out.
+    /// The result of the collective at this place under this generation, whose ranks write parts of
+    /// these lengths. `None` when another rank has begun it with other lengths: its call is another
+    /// one, which is about to be found out.
     pub(super) fn of(
         &self,
-        attempt: Generation,
-        place: Place,
+        generation: Generation,
+        collective_id: CollectiveId,
         lengths: Vec<usize>,
-        shelf: &Shelf,
+        pool: &BufferPool,
     ) -> Option<Arc<Parts>> {
         let mut under_way = self.under_way.lock();
         under_way.retain(|(_, _, parts)| parts.strong_count() > 0);
-        let is_it = |entry: &&(Generation, Place, Weak<Parts>)| (entry.0, entry.1) == (attempt, place);
+        let is_it =
+            |entry: &&(Generation, CollectiveId, Weak<Parts>)| (entry.0, entry.1) == (generation, collective_id);
         if let Some(there) = under_way.iter().find(is_it).and_then(|(_, _, parts)| parts.upgrade()) {
             return there.has(&lengths).then_some(there);
         }
-        let parts = Arc::new(Parts::new(shelf.take(lengths.iter().sum()), lengths));
-        under_way.push((attempt, place, Arc::downgrade(&parts)));
+        let parts = Arc::new(Parts::new(pool.take(lengths.iter().sum()), lengths));
+        under_way.push((generation, collective_id, Arc::downgrade(&parts)));
         Some(parts)
     }
 }
@@ -126,31 +134,31 @@ mod tests {
     use crate::logs::{Budget, LogLimits};
     use rejoin_protocol::ids::{Lineage, Phase, Version};
 
-    fn shelf() -> Shelf {
-        Shelf::new(Arc::new(Budget::new(LogLimits::default(), "the test's")))
+    fn pool() -> BufferPool {
+        BufferPool::new(Arc::new(Budget::new(LogLimits::default(), "the test's")))
     }
 
-    fn place(seqno: u32) -> Place {
-        Place { lineage: Lineage(1), phase: Phase::Version(Version(0)), seqno }
+    fn collective_id(seqno: u32) -> CollectiveId {
+        CollectiveId { lineage: Lineage(1), phase: Phase::Version(Version(0)), seqno }
     }
 
-    fn attempt(number: u32) -> Generation {
+    fn generation(number: u32) -> Generation {
         Generation { epoch: 1, number }
     }
 
     #[test]
     fn parts_that_are_written_by_different_threads_are_one_memory_without_a_copy() {
-        let (writing, shelf) = (Writing::default(), shelf());
+        let (writing, pool) = (Writing::default(), pool());
         let lengths = vec![5000, 0, 3000, 2000];
-        let parts = writing.of(attempt(1), place(0), lengths.clone(), &shelf).unwrap();
+        let parts = writing.of(generation(1), collective_id(0), lengths.clone(), &pool).unwrap();
         let first = parts.take(0).unwrap();
         let start = first.as_ptr();
         parts.give(0, first);
         std::thread::scope(|scope| {
             for rank in 1..4 {
-                let (writing, shelf, lengths) = (&writing, &shelf, lengths.clone());
+                let (writing, pool, lengths) = (&writing, &pool, lengths.clone());
                 scope.spawn(move || {
-                    let parts = writing.of(attempt(1), place(0), lengths, shelf).unwrap();
+                    let parts = writing.of(generation(1), collective_id(0), lengths, pool).unwrap();
                     let mut part = parts.take(rank).unwrap();
                     part.fill(rank as u8);
                     parts.give(rank, part);
@@ -162,28 +170,28 @@ mod tests {
         assert!(whole[5000..8000].iter().all(|byte| *byte == 2) && whole[8000..].iter().all(|byte| *byte == 3));
         assert_eq!(parts.whole().unwrap().as_ptr(), start, "all get the same");
         drop(parts);
-        shelf.keep(whole);
-        assert_eq!(shelf.take(10_000).as_ptr(), start, "its memory is used again as a whole");
+        pool.keep(whole);
+        assert_eq!(pool.take(10_000).as_ptr(), start, "its memory is used again as a whole");
     }
 
     #[test]
     fn each_attempt_has_its_own_and_what_was_abandoned_is_free() {
-        let (writing, shelf) = (Writing::default(), shelf());
-        let old = writing.of(attempt(1), place(0), vec![5000, 5000], &shelf).unwrap();
+        let (writing, pool) = (Writing::default(), pool());
+        let old = writing.of(generation(1), collective_id(0), vec![5000, 5000], &pool).unwrap();
         let taken = old.take(0).unwrap();
-        let new = writing.of(attempt(2), place(0), vec![5000, 5000], &shelf).unwrap();
+        let new = writing.of(generation(2), collective_id(0), vec![5000, 5000], &pool).unwrap();
         assert!(!Arc::ptr_eq(&old, &new));
         assert_ne!(new.take(0).unwrap().as_ptr(), taken.as_ptr());
         drop((old, new, taken));
-        assert!(writing.of(attempt(3), place(0), vec![5000, 5000], &shelf).is_some());
+        assert!(writing.of(generation(3), collective_id(0), vec![5000, 5000], &pool).is_some());
         assert_eq!(writing.under_way.lock().len(), 1);
     }
 
     #[test]
     fn another_calls_lengths_find_nothing_and_missing_parts_are_an_error() {
-        let (writing, shelf) = (Writing::default(), shelf());
-        let parts = writing.of(attempt(1), place(0), vec![5000, 5000], &shelf).unwrap();
-        assert!(writing.of(attempt(1), place(0), vec![5000, 6000], &shelf).is_none());
+        let (writing, pool) = (Writing::default(), pool());
+        let parts = writing.of(generation(1), collective_id(0), vec![5000, 5000], &pool).unwrap();
+        assert!(writing.of(generation(1), collective_id(0), vec![5000, 6000], &pool).is_none());
         let part = parts.take(0).unwrap();
         assert_eq!(parts.take(0).unwrap_err().code, Code::Internal);
         parts.give(0, part);

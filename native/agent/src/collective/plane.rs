@@ -1,15 +1,16 @@
-//! The collectives' side of an agent: what the control thread tells is brought to the seats, and seats' results are served.
+//! The collectives' side of an agent: what the control thread tells is brought to the local ranks,
+//! and local ranks' results are served.
 
-use super::memory::AREA_BYTES;
+use super::local_rank::{LocalRank, LocalRankState};
+use super::memory::SLOT_BYTES;
 use super::parts::{Parts, Writing};
-use super::seat::{Seat, State};
 use crate::agent::MemberId;
-use crate::logs::{Budget, Commons, Logged, Shelf};
-use crate::plane::{AgentReports, DataPlane, PlanePeer, PlaneUsage};
+use crate::logs::{Budget, BufferPool, Logged, ResultCache};
+use crate::plane::{AgentReports, DataPlane, PlaneUsage};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::collective::frame::Expected;
-use rejoin_protocol::collective::{self, Entry, Extent, Fetch, Heard, Place, Signature};
+use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, ObservedInput, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::host::Start;
@@ -22,7 +23,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 /// The collectives of all ranks of one process: the agent's plane, or a part of it.
 pub struct CollectivePlane {
-    seats: Mutex<BTreeMap<MemberId, Arc<Seat>>>,
+    local_ranks: Mutex<BTreeMap<MemberId, Arc<LocalRank>>>,
     agent: OnceLock<Arc<dyn AgentReports>>,
     rules: Mutex<Vec<FaultRule>>,
     has_rules: AtomicBool,
@@ -31,19 +32,19 @@ pub struct CollectivePlane {
     /// What the logs of all ranks may use.
     budget: Arc<Budget>,
     /// Memory for results that waits to be used again.
-    pub(super) shelf: Arc<Shelf>,
+    pub(super) pool: Arc<BufferPool>,
     /// The longer results in memory, which the ranks' logs share.
-    commons: Commons,
+    result_cache: ResultCache,
     /// Results that ranks of this process write together.
     writing: Writing,
     /// Has others who keep logs under this budget make room.
-    relief: Option<Box<Relief>>,
+    on_pressure: Option<Box<PressureCallback>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
 }
 
 /// Asks somebody else to make room in the budget that is shared with him. Returns at once.
-pub type Relief = dyn Fn() + Send + Sync;
+pub type PressureCallback = dyn Fn() + Send + Sync;
 
 impl CollectivePlane {
     /// Whose logs have this budget to themselves.
@@ -51,28 +52,28 @@ impl CollectivePlane {
         CollectivePlane::sharing(Arc::new(budget), None)
     }
 
-    /// Whose logs share a budget with other ones. `relief` asks those to make room.
-    pub fn sharing(budget: Arc<Budget>, relief: Option<Box<Relief>>) -> Self {
-        let shelf = Arc::new(Shelf::new(budget.clone()));
+    /// Whose logs share a budget with other ones. `on_pressure` asks those to make room.
+    pub fn sharing(budget: Arc<Budget>, on_pressure: Option<Box<PressureCallback>>) -> Self {
+        let pool = Arc::new(BufferPool::new(budget.clone()));
         CollectivePlane {
-            commons: Commons::new(budget.clone(), shelf.clone()),
-            shelf,
+            result_cache: ResultCache::new(budget.clone(), pool.clone()),
+            pool,
             writing: Writing::default(),
-            seats: Mutex::default(),
+            local_ranks: Mutex::default(),
             agent: OnceLock::new(),
             rules: Mutex::default(),
             has_rules: AtomicBool::new(false),
             segments: Mutex::default(),
             budget,
-            relief,
+            on_pressure,
             spilling: Mutex::new(()),
         }
     }
 
-    /// Memory that a rank that is about to join shares with others of its host: its join tells them where it is. `None` when there
-    /// is none to be had: then all go over links.
+    /// Memory that a rank that is about to join shares with others of its host: its join tells them
+    /// where it is. `None` when there is none to be had: then all go over links.
     pub fn offer(&self, rank: Rank) -> Option<Arc<Segment>> {
-        match Segment::new(AREA_BYTES) {
+        match Segment::new(SLOT_BYTES) {
             Ok(segment) => Some(self.share(segment)),
             Err(error) => {
                 log::warn!("rank {rank} shares no memory with others: {error}");
@@ -82,72 +83,75 @@ impl CollectivePlane {
     }
 
     /// A result as a log of this process keeps it, and its bytes there.
-    pub(super) fn logged(&self, attempt: Generation, place: Place, result: Bytes) -> (Logged, Bytes) {
-        self.commons.keep(attempt, place, result)
+    pub(super) fn logged(&self, generation: Generation, collective_id: CollectiveId, result: Bytes) -> (Logged, Bytes) {
+        self.result_cache.keep(generation, collective_id, result)
     }
 
-    /// The result of a collective whose ranks are all in this process, each of whom writes a part of so many bytes. `None` for one that
-    /// another rank has begun otherwise.
+    /// The result of a collective whose ranks are all in this process, each of whom writes a part
+    /// of so many bytes. `None` for one that another rank has begun otherwise.
     pub(super) fn parts(&self, expected: &Expected, lengths: Vec<usize>) -> Option<Arc<Parts>> {
-        self.writing.of(expected.attempt, expected.place, lengths, &self.shelf)
+        self.writing.of(expected.generation, expected.collective_id, lengths, &self.pool)
     }
 
-    /// Brings the oldest results in memory to disk while the logs use more than they may: those of this rank first. Called by
-    /// ranks' own threads in their calls, never by the control thread, whose heartbeats must not wait for a disk.
+    /// Brings the oldest results in memory to disk while the logs use more than they may: those of
+    /// this rank first. Called by ranks' own threads in their calls, never by the control thread,
+    /// whose heartbeats must not wait for a disk.
     ///
     /// # Errors
     /// `OutOfSpace` when the disk or a limit doesn't allow it. All results are as they were.
-    pub(super) fn make_room(&self, own: &Arc<Seat>) -> Result<(), Error> {
-        self.shelf.make_room();
+    pub(super) fn make_room(&self, own: &Arc<LocalRank>) -> Result<(), Error> {
+        self.pool.make_room();
         if self.budget.excess() == 0 {
             return Ok(());
         }
         let _one = self.spilling.lock();
         let mut others = self.everybody();
-        others.retain(|seat| seat.member != own.member);
-        for seat in std::iter::once(own).chain(&others) {
+        others.retain(|local_rank| local_rank.member != own.member);
+        for local_rank in std::iter::once(own).chain(&others) {
             loop {
                 let excess = self.budget.excess();
                 if excess == 0 {
                     return Ok(());
                 }
                 let oldest = {
-                    let mut state = seat.lock();
-                    state.results.tell();
+                    let mut state = local_rank.lock();
+                    state.results.report();
                     state.oldest(excess)
                 };
                 if oldest.is_empty() {
                     break;
                 }
                 for (phase, seqno, bytes) in oldest {
-                    let file = seat.lock().results.file(phase)?;
+                    let file = local_rank.lock().results.file(phase)?;
                     // Written without the lock, which the control thread needs too.
                     let there = file.append(&bytes)?;
-                    for holder in std::iter::once(own).chain(&others).filter(|holder| holder.lineage == seat.lineage) {
+                    for holder in
+                        std::iter::once(own).chain(&others).filter(|holder| holder.lineage == local_rank.lineage)
+                    {
                         holder.lock().spilled(phase, seqno, &bytes, &there);
                     }
-                    self.shelf.keep(bytes);
+                    self.pool.keep(bytes);
                 }
             }
         }
-        // What is left is too much for the books alone, or it is none of these logs': another one's under this budget, or a result that a
-        // rank is about to log, which makes room itself then.
+        // What is left is too much for the books alone, or it is none of these logs': another one's
+        // under this budget, or a result that a rank is about to log, which makes room itself then.
         if self.budget.excess() > 0 && self.books() > self.budget.memory_limit() {
-            return Err(self.budget.books_alone());
+            return Err(self.budget.overhead_alone());
         }
-        if let (true, Some(relief)) = (self.budget.excess() > 0, &self.relief) {
-            relief();
+        if let (true, Some(on_pressure)) = (self.budget.excess() > 0, &self.on_pressure) {
+            on_pressure();
         }
         Ok(())
     }
 
     /// Bytes of memory that the ranks' logs take, without the results that they keep together.
     fn books(&self) -> u64 {
-        self.everybody().iter().map(|seat| seat.lock().results.memory()).sum()
+        self.everybody().iter().map(|local_rank| local_rank.lock().results.memory()).sum()
     }
 
-    pub(super) fn seat(&self, member: MemberId) -> Option<Arc<Seat>> {
-        self.seats.lock().get(&member).cloned()
+    pub(super) fn local_rank(&self, member: MemberId) -> Option<Arc<LocalRank>> {
+        self.local_ranks.lock().get(&member).cloned()
     }
 
     /// A rank of this process is going to share this.
@@ -155,7 +159,7 @@ impl CollectivePlane {
         let segment = Arc::new(segment);
         let mut segments = self.segments.lock();
         segments.retain(|_, segment| segment.strong_count() > 0);
-        segments.insert(segment.invitation().nonce, Arc::downgrade(&segment));
+        segments.insert(segment.segment_address().nonce, Arc::downgrade(&segment));
         segment
     }
 
@@ -164,7 +168,7 @@ impl CollectivePlane {
         self.segments.lock().get(&nonce)?.upgrade()
     }
 
-    /// The agent; none before it has attached itself, which it does before it seats anybody.
+    /// The agent; none before it has attached itself, which it does before it local ranks anybody.
     pub(super) fn agent(&self) -> Option<&dyn AgentReports> {
         self.agent.get().map(|agent| &**agent)
     }
@@ -175,22 +179,19 @@ impl CollectivePlane {
             return None;
         }
         let mut rules = self.rules.lock();
-        let found = rules.iter().position(|rule| {
-            let incarnation = rule.incarnation.is_none_or(|wanted| wanted == member.incarnation);
-            rule.rank == member.rank && incarnation && is_now(&rule.moment)
-        })?;
+        let found =
+            rules.iter().position(|rule| rule.is_for(member.rank, member.incarnation) && is_now(&rule.moment))?;
         Some(rules.remove(found))
     }
 
-    /// The lowest number of sent bytes that a rule waits for in a collective, before which `left` bytes were sent in its phase.
+    /// The lowest number of sent bytes that a rule waits for in a collective, before which `left`
+    /// bytes were sent in its phase.
     pub(super) fn awaited_byte(&self, member: MemberId, phase: Phase, seqno: u32, left: u64) -> Option<u64> {
         if !self.has_rules.load(Ordering::Relaxed) {
             return None;
         }
         let rules = self.rules.lock();
-        let mine = rules.iter().filter(|rule| {
-            rule.rank == member.rank && rule.incarnation.is_none_or(|wanted| wanted == member.incarnation)
-        });
+        let mine = rules.iter().filter(|rule| rule.is_for(member.rank, member.incarnation));
         mine.filter_map(|rule| match rule.moment {
             Moment::Sent { phase: p, seqno: s, bytes } if (p, s) == (phase, seqno) => Some(bytes),
             Moment::Bytes { phase: p, bytes } if p == phase => Some(bytes.saturating_sub(left)),
@@ -199,15 +200,15 @@ impl CollectivePlane {
         .min()
     }
 
-    fn everybody(&self) -> Vec<Arc<Seat>> {
-        self.seats.lock().values().cloned().collect()
+    fn everybody(&self) -> Vec<Arc<LocalRank>> {
+        self.local_ranks.lock().values().cloned().collect()
     }
 
-    /// Changes a seat, and does what its participant wants then. What other ranks of this process hold is taken from them
-    /// at once.
-    fn change<T>(&self, seat: &Seat, how: impl FnOnce(&mut State) -> T) -> T {
+    /// Changes a local rank, and does what its participant wants then. What other ranks of this
+    /// process hold is taken from them at once.
+    fn change<T>(&self, local_rank: &LocalRank, how: impl FnOnce(&mut LocalRankState) -> T) -> T {
         let (answer, mut fetches, mut changed) = {
-            let mut state = seat.lock();
+            let mut state = local_rank.lock();
             let answer = how(&mut state);
             let (fetches, changed) = state.drain();
             (answer, fetches, changed)
@@ -215,7 +216,7 @@ impl CollectivePlane {
         while let Some(mut fetch) = fetches.pop() {
             let here = self.results(fetch.lineage, fetch.phase, fetch.from, fetch.to);
             {
-                let mut state = seat.lock();
+                let mut state = local_rank.lock();
                 for entry in here {
                     if state.fetched(&fetch, fetch.from, entry).is_err() {
                         break; // another one than the next: nothing is lost, it is fetched from elsewhere
@@ -227,11 +228,11 @@ impl CollectivePlane {
                 changed |= also;
             }
             if let (true, Some(agent)) = (fetch.from < fetch.to, self.agent()) {
-                agent.fetch(seat.member.rank, seat.member.incarnation, fetch);
+                agent.fetch(local_rank.member.rank, local_rank.member.incarnation, fetch);
             }
         }
         if changed {
-            seat.changed();
+            local_rank.changed();
         }
         answer
     }
@@ -243,21 +244,21 @@ impl DataPlane for CollectivePlane {
         let _ = self.agent.set(agent);
     }
 
-    fn seated(&self, rank: Rank, incarnation: Incarnation) {
+    fn join_accepted(&self, rank: Rank, incarnation: Incarnation) {
         let error = Error::new(
             Code::Fenced,
             format!("rank {rank} has a newer incarnation, {incarnation}, in this process; retry nothing here"),
         );
         let mut older = Vec::new();
-        self.seats.lock().retain(|member, seat| {
+        self.local_ranks.lock().retain(|member, local_rank| {
             let stays = member.rank != rank || member.incarnation >= incarnation;
             if !stays {
-                older.push(seat.clone());
+                older.push(local_rank.clone());
             }
             stays
         });
-        for seat in older {
-            seat.fail(error.clone());
+        for local_rank in older {
+            local_rank.fail(error.clone());
         }
     }
 
@@ -268,62 +269,59 @@ impl DataPlane for CollectivePlane {
     fn start(&self, rank: Rank, world: u32, start: &Start) {
         let Start { incarnation, lineage, version, .. } = *start;
         let member = MemberId { rank, incarnation };
-        match Seat::new(member, world, lineage, version, self.budget.clone()) {
-            Ok(seat) => drop(self.seats.lock().insert(member, Arc::new(seat))),
-            // The rank finds no seat after its join, which is told to it then; its peers see it leave.
+        match LocalRank::new(member, world, lineage, version, self.budget.clone()) {
+            Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
+            // The rank finds no local rank after its join, which is told to it then; its peers see it leave.
             Err(error) => log::error!("{error}"),
         }
     }
 
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<PlanePeer>) {
-        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
-            seat.lock().peers = peers;
-        }
-        // Others of this process may have waited for this one to be there.
-        for seat in self.everybody() {
-            seat.changed();
+    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>) {
+        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+            local_rank.lock().peers = peers;
+            local_rank.changed();
         }
     }
 
     fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, _: Lane, link: Link) {
-        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
-            seat.lock().mail.push((peer, theirs, link));
-            seat.changed();
+        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+            local_rank.lock().mail.push((peer, theirs, link));
+            local_rank.changed();
         }
     }
 
     fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
         let member = MemberId { rank, incarnation };
-        let gone = self.seats.lock().remove(&member);
-        if let Some(seat) = gone {
-            seat.fail(error);
+        let gone = self.local_ranks.lock().remove(&member);
+        if let Some(local_rank) = gone {
+            local_rank.fail(error);
         }
     }
 
     fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
-        let seat = self.seat(MemberId { rank, incarnation });
-        seat.and_then(|seat| seat.lock().participant.log().oldest()).unwrap_or_default()
+        let local_rank = self.local_rank(MemberId { rank, incarnation });
+        local_rank.and_then(|local_rank| local_rank.lock().participant.log().oldest()).unwrap_or_default()
     }
 
-    fn freeze(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
-        let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return Vec::new() };
-        self.change(&seat, |state| state.participant.freeze(generation))
+    fn pause(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
+        let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) else { return Vec::new() };
+        self.change(&local_rank, |state| state.participant.pause(generation))
     }
 
-    fn heard(&self, rank: Rank, incarnation: Incarnation) -> Vec<Heard> {
-        let seat = self.seat(MemberId { rank, incarnation });
-        seat.map_or(Vec::new(), |seat| seat.lock().participant.heard())
+    fn observed(&self, rank: Rank, incarnation: Incarnation) -> Vec<ObservedInput> {
+        let local_rank = self.local_rank(MemberId { rank, incarnation });
+        local_rank.map_or(Vec::new(), |local_rank| local_rank.lock().participant.observed())
     }
 
     fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {
-        let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
-        self.change(&seat, |state| state.participant.plan(plan));
+        let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) else { return };
+        self.change(&local_rank, |state| state.participant.plan(plan));
     }
 
     fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>> {
         let mut best: Vec<Entry<Logged>> = Vec::new();
-        for seat in self.everybody().into_iter().filter(|seat| seat.lineage == lineage) {
-            let state = seat.lock();
+        for local_rank in self.everybody().into_iter().filter(|local_rank| local_rank.lineage == lineage) {
+            let state = local_rank.lock();
             let log = state.participant.log();
             if log.finished(phase).min(to) > from + best.len() as u32 {
                 best = (from..to).map_while(|seqno| log.entry(phase, seqno).cloned()).collect();
@@ -333,34 +331,41 @@ impl DataPlane for CollectivePlane {
     }
 
     fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
-        let Some(seat) = self.seat(MemberId { rank, incarnation }) else { return };
+        let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) else { return };
         let Entry { signature, key, result } = entry;
-        let place = Place { lineage: fetch.lineage, phase: fetch.phase, seqno };
-        let entry = Entry { signature, key, result: self.logged(fetch.generation, place, result).0 };
-        let taken = self.change(&seat, |state| state.fetched(fetch, seqno, entry));
+        let collective_id = CollectiveId { lineage: fetch.lineage, phase: fetch.phase, seqno };
+        let entry = Entry { signature, key, result: self.logged(fetch.generation, collective_id, result).0 };
+        let taken = self.change(&local_rank, |state| state.fetched(fetch, seqno, entry));
         if let Err(error) = taken {
-            seat.fail(error);
+            local_rank.fail(error);
         }
     }
 
-    fn signature(&self, rank: Rank, place: &Place) -> Option<Signature> {
-        let seats = self.everybody();
+    fn signature(&self, rank: Rank, collective_id: &CollectiveId) -> Option<Signature> {
+        let local_ranks = self.everybody();
         // The newest incarnation is the last one.
-        let seat = seats.iter().rev().find(|seat| seat.member.rank == rank)?;
-        let state = seat.lock();
-        state.participant.signature(place)
+        let local_rank = local_ranks.iter().rev().find(|local_rank| local_rank.member.rank == rank)?;
+        let state = local_rank.lock();
+        state.participant.signature(collective_id)
     }
 
-    fn told(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: &Place, call: Option<Signature>) {
-        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
-            seat.lock().told = Some((peer, *place, call));
-            seat.changed();
+    fn peer_call(
+        &self,
+        rank: Rank,
+        incarnation: Incarnation,
+        peer: Rank,
+        collective_id: &CollectiveId,
+        call: Option<Signature>,
+    ) {
+        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+            local_rank.lock().peer_call = Some((peer, *collective_id, call));
+            local_rank.changed();
         }
     }
 
     fn release(&self, rank: Rank, incarnation: Incarnation) {
-        if let Some(seat) = self.seat(MemberId { rank, incarnation }) {
-            self.change(&seat, |state| state.participant.release());
+        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+            self.change(&local_rank, |state| state.participant.release());
         }
     }
 
@@ -393,9 +398,9 @@ impl DataPlane for CollectivePlane {
     }
 
     fn close(&self) {
-        let seats = std::mem::take(&mut *self.seats.lock());
-        for seat in seats.into_values() {
-            seat.fail(Error::new(Code::BadState, "the agent of this process is over"));
+        let local_ranks = std::mem::take(&mut *self.local_ranks.lock());
+        for local_rank in local_ranks.into_values() {
+            local_rank.fail(Error::new(Code::BadState, "the agent of this process is over"));
         }
     }
 }

@@ -1,12 +1,12 @@
 //! The agent of a process whose ranks make collectives.
 
-use super::call_log::{CallLog, TellCall};
+use super::call_log::{CallLog, CallSink};
 use super::calls::{Calls, Choices};
-use super::communicator::{Communicator, Seating};
+use super::communicator::{Communicator, JoinArguments};
 use super::memory::Memory;
-use super::notes::Notes;
 use super::options::{Language, Limits};
 use super::plane::CollectivePlane;
+use super::rank_profile::RankProfile;
 use crate::agent::{Agent, AgentConfig, Joined, MemberId};
 use crate::durable::Durable;
 use crate::launched;
@@ -26,14 +26,15 @@ const LOG_SETTINGS: &str =
 /// What a process may choose.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Durable checkpoints: rank 0's model is written every so many versions, and should all processes have died at once, the
-    /// newest one that is whole is what they start from.
+    /// Durable checkpoints: rank 0's model is written every so many versions, and should all
+    /// processes have died at once, the newest one that is whole is what they start from.
     pub durable: Option<Durable>,
     /// What the results that a rank that comes back is given again may use of memory and disk.
     pub logs: LogLimits,
-    /// How many other processes hold each rank's own model ([`Communicator::checkpoint_with_own`]), on other hosts where there are
-    /// any: so many less one may die together with the rank, at the same moment. At least 1; where there are fewer others, each
-    /// of them holds one. The same at all ranks of a job.
+    /// How many other processes hold each rank's own model ([`Communicator::checkpoint_with_own`]),
+    /// on other hosts where there are any: so many less one may die together with the rank, at the
+    /// same moment. At least 1; where there are fewer others, each of them holds one. The same at
+    /// all ranks of a job.
     pub own_copies: u32,
 }
 
@@ -85,21 +86,23 @@ impl Process {
 
     /// The same process, whose ranks tell the tracker how they spend their time from their next join on
     /// ([`rejoin_protocol::event::Event::Spent`]). It costs two looks at the clock for each call.
-    pub fn telling_details(self, details: bool) -> Process {
+    pub fn with_details(self, details: bool) -> Process {
         Process { details, ..self }
     }
 
-    /// The same process, whose ranks tell each of their calls as one line from their next join on, before anything of it is
-    /// sent: `rank 3.0 | version 2 | collective 5 | allreduce(100 f32, sum) at train.rs:12`, with the rank's incarnation after
-    /// the point. All behind the first bar is the same at all ranks up to the place where they begin to differ. Called on the
-    /// thread that makes the call.
-    pub fn telling_calls(self, tell: Arc<TellCall>) -> Process {
+    /// The same process, whose ranks tell each of their calls as one line from their next join on,
+    /// before anything of it is sent:
+    /// `rank 3.0 | version 2 | collective 5 | allreduce(100 f32, sum) at train.rs:12`, with the
+    /// rank's incarnation after the point. All behind the first bar is the same at all ranks up to
+    /// the place where they begin to differ. Called on the thread that makes the call.
+    pub fn logging_calls(self, tell: Arc<CallSink>) -> Process {
         Process { calls: CallLog::new(Some(tell)), ..self }
     }
 
-    /// The same process, whose ranks share memory with those of the same host from their next join on, or don't. They do if
-    /// neither this nor the variable [`launched::SHARED_MEMORY`] says anything else. Collectives go through shared memory where
-    /// all ranks are on one host and all share it, and over links otherwise; results and errors are the same.
+    /// The same process, whose ranks share memory with those of the same host from their next join
+    /// on, or don't. They do if neither this nor the variable [`launched::SHARED_MEMORY`] says
+    /// anything else. Collectives go through shared memory where all ranks are on one host and all
+    /// share it, and over links otherwise; results and errors are the same.
     pub fn sharing_memory(self, shares_memory: bool) -> Process {
         Process { shares_memory, ..self }
     }
@@ -118,13 +121,14 @@ impl Process {
         &self.agent
     }
 
-    /// Takes a rank's seat, and waits until it can start: at the first rendezvous until all ranks are there, later until the
-    /// checkpoint that it starts from is here. `given` says what this incarnation assumes and has to be equal everywhere.
+    /// Takes a rank's local rank, and waits until it can start: at the first rendezvous until all ranks
+    /// are there, later until the checkpoint that it starts from is here. `given` says what this
+    /// incarnation assumes and has to be equal everywhere.
     ///
     /// `Ok(None)`: the job has reached its end already.
     ///
     /// # Errors
-    /// As [`Agent::join`]. The rank has no seat then.
+    /// As [`Agent::join`]. The rank has no local rank then.
     pub fn join(
         &self,
         rank: Rank,
@@ -133,42 +137,49 @@ impl Process {
         limits: Limits,
     ) -> Result<Option<Communicator>, Error> {
         let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
-        let board = segment.as_ref().map(|segment| segment.invitation());
-        let offer = Offer { board, ..Offer::default() };
+        let segment_address = segment.as_ref().map(|segment| segment.segment_address());
+        let offer = Offer { segment: segment_address, ..Offer::default() };
         // A rank that wanted another number of copies would be given less than it relies on.
-        let terms = format!("collectives 1; own_copies {}; {given}", self.own_copies);
-        let joined = self.agent.join_offering(rank, attempt, terms, offer, limits.join)?;
+        let fingerprint = format!("collectives 1; own_copies {}; {given}", self.own_copies);
+        let joined = self.agent.join_offering(rank, attempt, fingerprint, offer, limits.join)?;
         let (start, bytes) = match joined {
             Joined::Over { .. } => return Ok(None),
             Joined::Start { start, bytes, world } => {
-                self.tell_fewer_copies(rank, world);
+                self.warn_of_fewer_copies(rank, world);
                 (start, bytes)
             }
         };
         // A model may have no bytes.
         let bytes = bytes.or_else(|| start.checkpoint.map(|_| Bytes::new()));
         let member = MemberId { rank, incarnation: start.incarnation };
-        let Some(seat) = self.plane.seat(member) else {
+        let Some(local_rank) = self.plane.local_rank(member) else {
             let error = self.agent.failure(member).unwrap_or_else(|| {
-                Error::new(Code::Io, format!("rank {rank} was started, but its seat could not be made in this process"))
+                Error::new(
+                    Code::Io,
+                    format!("rank {rank} was started, but its local_rank could not be made in this process"),
+                )
             });
             self.agent.leave(member, Some(error.clone()));
             return Err(error);
         };
-        let choices =
-            Choices { at_most: limits.call, notes: Notes::new(self.details), log: self.calls.clone(), repeats: false };
-        let calls = Calls::new(self.plane.clone(), seat, Memory::new(member, segment), choices)?;
-        let seating = Seating { process: self.clone(), attempt, terms: given.to_string() };
-        Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, (limits, seating))))
+        let choices = Choices {
+            at_most: limits.call,
+            rank_profile: RankProfile::new(self.details),
+            log: self.calls.clone(),
+            repeats: false,
+        };
+        let calls = Calls::new(self.plane.clone(), local_rank, Memory::new(member, segment), choices)?;
+        let join_arguments = JoinArguments { process: self.clone(), attempt, terms: given.to_string() };
+        Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, (limits, join_arguments))))
     }
 
     /// More copies than there can ever be: whoever chose that relies on something else than there is.
-    fn tell_fewer_copies(&self, rank: Rank, world: u32) {
+    fn warn_of_fewer_copies(&self, rank: Rank, world: u32) {
         let (asked, others) = (self.own_copies, world.saturating_sub(1));
         if asked > others && asked != OWN_COPIES {
             log::warn!(
-                "rank {rank}: {asked} copies of each rank's own model were asked for (own_copies), but there are {others} \
-                 other ranks: each of them holds one"
+                "rank {rank}: {asked} copies of each rank's own model were asked for (own_copies), but there are \
+                 {others} other ranks: each of them holds one"
             );
         }
     }

@@ -19,32 +19,32 @@ const STEP: u64 = 64 << 10;
 pub(super) struct Results {
     budget: Arc<Budget>,
     memory: u64,
-    /// How much of it the budget knows. Ranks of one process would disturb each other if each small call changed a number that
-    /// all of them read.
-    told: u64,
+    /// How much of it the budget knows. Ranks of one process would disturb each other if each small
+    /// call changed a number that all of them read.
+    reported: u64,
     /// A file for each phase, so that the disk is free again as the phases are dropped. The results in it keep it.
     files: Vec<(Phase, Weak<SpillFile>)>,
 }
 
 impl Results {
     pub(super) fn new(budget: Arc<Budget>) -> Self {
-        Results { budget, memory: 0, told: 0, files: Vec::new() }
+        Results { budget, memory: 0, reported: 0, files: Vec::new() }
     }
 
-    /// Bytes of memory that a result in the log takes of this rank's account. One that the process's ranks keep together has one of its
-    /// own.
+    /// Bytes of memory that a result in the log takes of this rank's account. One that the
+    /// process's ranks keep together has one of its own.
     pub(super) fn cost(&self, result: &Logged) -> u64 {
         match result {
             Logged::Memory(bytes) => ENTRY_COST + bytes.len() as u64,
-            Logged::Common(_) | Logged::Spilled(_) => ENTRY_COST,
+            Logged::Cached(_) | Logged::Spilled(_) => ENTRY_COST,
         }
     }
 
     /// A result of this cost is in the log from now on.
     pub(super) fn added(&mut self, cost: u64) {
         self.memory += cost;
-        if self.memory - self.told.min(self.memory) >= self.step() {
-            self.tell();
+        if self.memory - self.reported.min(self.memory) >= self.step() {
+            self.report();
         }
     }
 
@@ -57,8 +57,8 @@ impl Results {
     /// So many bytes of the log aren't in memory any more.
     pub(super) fn left_memory(&mut self, bytes: u64) {
         self.memory -= bytes;
-        if self.told - self.memory.min(self.told) >= self.step() {
-            self.tell();
+        if self.reported - self.memory.min(self.reported) >= self.step() {
+            self.report();
         }
     }
 
@@ -68,12 +68,12 @@ impl Results {
     }
 
     /// Makes the budget know all that is in the log.
-    pub(super) fn tell(&mut self) {
-        match self.memory > self.told {
-            true => self.budget.take_memory(self.memory - self.told),
-            false => self.budget.give_memory(self.told - self.memory),
+    pub(super) fn report(&mut self) {
+        match self.memory > self.reported {
+            true => self.budget.take_memory(self.memory - self.reported),
+            false => self.budget.give_memory(self.reported - self.memory),
         }
-        self.told = self.memory;
+        self.reported = self.memory;
     }
 
     /// Bytes that the budget may be wrong by: much less than what leaves the memory when it is full.
@@ -104,7 +104,7 @@ impl Results {
 
 impl Drop for Results {
     fn drop(&mut self) {
-        self.budget.give_memory(self.told);
+        self.budget.give_memory(self.reported);
     }
 }
 
@@ -125,7 +125,7 @@ mod tests {
             assert_eq!(results.memory(), 5000 * count);
             assert!(results.memory().abs_diff(budget.used().0) < STEP);
         }
-        results.tell();
+        results.report();
         drop(results);
         assert_eq!(budget.used().0, 0, "what it has taken it gives back");
     }

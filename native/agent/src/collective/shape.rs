@@ -2,7 +2,7 @@
 
 use rejoin_collectives::choice::{Choice, LOOPBACK, NETWORK};
 use rejoin_collectives::shared::{self, SharedCall};
-use rejoin_collectives::{schedules, Order, Schedule, Seat};
+use rejoin_collectives::{schedules, Order, Schedule, WorldRank};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -44,26 +44,26 @@ impl Shape {
         }
     }
 
-    /// What it is on boards with areas of this length; `None` when they are too small for one element.
-    pub(super) fn shared(&self, seat: Seat, area_bytes: usize) -> Option<shared::Shape> {
+    /// What it is on segments with slots of this length; `None` when they are too small for one element.
+    pub(super) fn shared(&self, me: WorldRank, slot_bytes: usize) -> Option<shared::Shape> {
         let (call, element_bytes, once) = match self {
             Shape::Allreduce { count, element_bytes, order, once } => {
                 (SharedCall::Allreduce { count: *count, order: *order }, *element_bytes, *once)
             }
             Shape::Broadcast { bytes, root } => (SharedCall::Broadcast { root: *root, bytes: *bytes }, 1, false),
             Shape::Allgather { part_bytes } => {
-                (SharedCall::Allgather { part_bytes: vec![*part_bytes; seat.world] }, 1, false)
+                (SharedCall::Allgather { part_bytes: vec![*part_bytes; me.world] }, 1, false)
             }
             Shape::Parts { part_bytes } => (SharedCall::Allgather { part_bytes: part_bytes.clone() }, 1, false),
             Shape::Barrier => (SharedCall::Barrier, 1, false),
         };
-        shared::Shape::new(seat, call, element_bytes, area_bytes, once)
+        shared::Shape::new(me, call, element_bytes, slot_bytes, once)
     }
 }
 
 /// The newest schedules of one rank.
 pub(super) struct Shapes {
-    seat: Seat,
+    me: WorldRank,
     choice: &'static Choice,
     /// The host of each rank, as the plan numbers them.
     hosts: Vec<usize>,
@@ -72,10 +72,11 @@ pub(super) struct Shapes {
 
 impl Shapes {
     pub(super) fn new(rank: usize, world: usize) -> Self {
-        Shapes { seat: Seat::new(rank, world), choice: &LOOPBACK, hosts: vec![0; world], kept: VecDeque::new() }
+        Shapes { me: WorldRank::new(rank, world), choice: &LOOPBACK, hosts: vec![0; world], kept: VecDeque::new() }
     }
 
-    /// From now on algorithms are chosen for ranks on these hosts, which have numbers. All ranks must say the same in an attempt.
+    /// From now on algorithms are chosen for ranks on these hosts, which have numbers. All ranks
+    /// must say the same in a generation.
     pub(super) fn on_hosts(&mut self, hosts: &[usize]) {
         if self.hosts != hosts {
             self.hosts = hosts.to_vec();
@@ -85,8 +86,8 @@ impl Shapes {
     }
 
     /// Whose they are.
-    pub(super) fn seat(&self) -> Seat {
-        self.seat
+    pub(super) fn world_rank(&self) -> WorldRank {
+        self.me
     }
 
     /// The schedule of a shape.
@@ -103,26 +104,26 @@ impl Shapes {
     }
 
     fn make(&self, shape: &Shape) -> Schedule {
-        let (seat, world, choice) = (self.seat, self.seat.world, self.choice);
+        let (me, world, choice) = (self.me, self.me.world, self.choice);
         match shape {
             Shape::Allreduce { count, element_bytes, order, once } => {
                 let (count, size, order) = (*count, *element_bytes, *order);
                 match choice.allreduce(&self.hosts, count * size, *once) {
-                    Some(algorithm) => schedules::allreduce(seat, count, size, order, algorithm),
-                    None => schedules::allreduce_by_hosts(seat, &self.hosts, count, size, order),
+                    Some(algorithm) => schedules::allreduce(me, count, size, order, algorithm),
+                    None => schedules::allreduce_by_hosts(me, &self.hosts, count, size, order),
                 }
             }
             Shape::Broadcast { bytes, root } => {
-                schedules::broadcast(seat, *bytes, *root, choice.broadcast.algorithm(world, *bytes))
+                schedules::broadcast(me, *bytes, *root, choice.broadcast.algorithm(world, *bytes))
             }
             Shape::Allgather { part_bytes } => {
-                schedules::allgather(seat, *part_bytes, choice.allgather.algorithm(world, part_bytes * world))
+                schedules::allgather(me, *part_bytes, choice.allgather.algorithm(world, part_bytes * world))
             }
             Shape::Parts { part_bytes } => {
                 let algorithm = choice.allgather.algorithm(world, part_bytes.iter().sum());
-                schedules::allgather_parts(seat, part_bytes, algorithm)
+                schedules::allgather_parts(me, part_bytes, algorithm)
             }
-            Shape::Barrier => schedules::barrier(seat, choice.barrier.algorithm(world, 0)),
+            Shape::Barrier => schedules::barrier(me, choice.barrier.algorithm(world, 0)),
         }
     }
 }

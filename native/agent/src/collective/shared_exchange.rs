@@ -1,32 +1,33 @@
-//! Moves the bytes of one collective through shared memory under one attempt, on the caller's thread.
+//! Moves the bytes of one collective through shared memory under one generation, on the caller's thread.
 
 use super::exchange::{sleep, Went};
-use super::lines::{Lines, Trouble};
+use super::local_rank::LocalRank;
 use super::memory::Entered;
-use super::naps::Naps;
-use super::seat::Seat;
-use super::way::Tools;
-use rejoin_collectives::shared::{self, Boards, SharedError, SharedMachine, COMMON_BYTES};
+use super::peer_links::{PeerLinks, Trouble};
+use super::poll_interval::PollInterval;
+use super::transport::CallContext;
+use rejoin_collectives::shared::{self, Segments, SharedError, SharedMachine, COMMON_BYTES};
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Rank};
 use rejoin_transport::shm::Group;
+use rejoin_transport::Backoff;
 use std::time::Instant;
 
-const _: () = assert!(COMMON_BYTES == sharing::COMMON_BYTES, "what boards compare is what identities have in common");
+const _: () = assert!(COMMON_BYTES == sharing::COMMON_BYTES, "what segments compare is what identities have in common");
 
-/// One collective under one attempt.
+/// One collective under one generation.
 pub(super) struct SharedExchange {
     machine: SharedMachine,
     expected: Expected,
     result_bytes: usize,
     stop_at: Option<u64>,
-    /// Others have gone on to a later attempt: nothing that is read counts any more.
+    /// Others have gone on to a later generation: nothing that is read counts any more.
     is_over: bool,
     /// What others have shown of their inputs, once it is done.
-    heard: Vec<(Rank, u64)>,
+    observed: Vec<(Rank, u64)>,
 }
 
 impl SharedExchange {
@@ -35,11 +36,11 @@ impl SharedExchange {
         let mut machine =
             SharedMachine::new(shape, sharing::identity(&expected), entered.base).after(entered.uncompared);
         machine.stop_at(stop_at);
-        SharedExchange { machine, expected, result_bytes, stop_at, is_over: false, heard: Vec::new() }
+        SharedExchange { machine, expected, result_bytes, stop_at, is_over: false, observed: Vec::new() }
     }
 
-    pub(super) fn attempt(&self) -> Generation {
-        self.expected.attempt
+    pub(super) fn generation(&self) -> Generation {
+        self.expected.generation
     }
 
     pub(super) fn result_bytes(&self) -> usize {
@@ -51,14 +52,14 @@ impl SharedExchange {
     }
 
     /// What others have shown of their inputs; nothing before it is done, and where nobody promises anything.
-    pub(super) fn heard(&self) -> &[(Rank, u64)] {
-        &self.heard
+    pub(super) fn observed(&self) -> &[(Rank, u64)] {
+        &self.observed
     }
 
     /// Who is waited for, and what is known of them.
-    pub(super) fn awaited(&self, entered: &Entered, lines: &Lines) -> Vec<String> {
+    pub(super) fn awaited(&self, entered: &Entered, peer_links: &PeerLinks) -> Vec<String> {
         let awaited = self.machine.awaited(&entered.group).into_iter();
-        awaited.map(|peer| format!("rank {peer} (through shared memory; {})", lines.describe(peer))).collect()
+        awaited.map(|peer| format!("rank {peer} (through shared memory; {})", peer_links.describe(peer))).collect()
     }
 
     /// Goes on until it is done or something else has to be done first.
@@ -67,62 +68,67 @@ impl SharedExchange {
         input: &[u8],
         result: &mut [u8],
         reducer: &Reducer<'_>,
-        tools: &mut Tools<'_>,
+        context: &mut CallContext<'_>,
     ) -> Went {
         if self.stop_at.take() == Some(0) {
             self.machine.stop_at(None);
             return Went::Sent;
         }
-        let Tools { lines, memory, seat, poll, notes, seen, deadline } = tools;
-        let (seat, seen, deadline) = (*seat, *seen, *deadline);
-        let Some(entered) = memory.entered(self.expected.attempt) else {
-            return Went::Failed(Error::new(Code::Internal, "a collective is under way on boards that were given up"));
+        let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, deadline } = context;
+        let (local_rank, seen, deadline) = (*local_rank, *seen, *deadline);
+        let Some(entered) = memory.entered(self.expected.generation) else {
+            return Went::Failed(Error::new(
+                Code::Internal,
+                "a collective is under way on segments that were given up",
+            ));
         };
-        let mut naps = Naps::default();
+        let mut poll_interval = PollInterval::default();
         loop {
             if !self.is_over {
-                if let Some(went) = self.look(entered, &mut naps, input, result, reducer) {
+                if let Some(went) = self.look(entered, backoff, &mut poll_interval, input, result, reducer) {
                     return went;
                 }
             }
-            if seat.changes() != seen {
+            if local_rank.changes() != seen {
                 return Went::Changed;
             }
-            if !self.is_over && !entered.patience.is_long() {
-                entered.patience.pause();
+            if !self.is_over && backoff.pause(entered.spins) {
                 continue;
             }
             let now = Instant::now();
             if now >= deadline {
                 return Went::Late;
             }
-            if let Some(trouble) = self.ended(entered, naps.looks_at_links().then_some(&mut **lines), seat) {
+            if let Some(trouble) =
+                self.ended(entered, poll_interval.looks_at_links().then_some(&mut **peer_links), local_rank)
+            {
                 return Went::Trouble(trouble);
             }
-            if lines.has_to_tell(now) {
+            if peer_links.has_to_report(now) {
                 return Went::Changed;
             }
             let left = deadline - now;
             match self.rest(&entered.group) {
                 Rest::Nothing => {}
-                Rest::UntilPosted(peer, beat) => {
-                    notes.waiting(|| Some(peer));
-                    entered.group.sleep(peer, beat, left.min(naps.next()));
+                Rest::UntilPublished(peer, step) => {
+                    rank_profile.waiting(|| Some(peer));
+                    entered.group.sleep(peer, step, left.min(poll_interval.next()));
                 }
                 Rest::UntilChanged => {
-                    notes.waiting(|| None);
-                    sleep(seat, poll, left, || seat.changes() != seen);
+                    rank_profile.waiting(|| None);
+                    sleep(local_rank, poll, left, || local_rank.changes() != seen);
                 }
             }
-            notes.exchanging();
+            rank_profile.exchanging();
         }
     }
 
-    /// Goes on as far as the boards allow; `None`: others have to post first.
+    /// Goes on as far as the segments allow; `None`: others have to publish first.
     fn look(
         &mut self,
         entered: &mut Entered,
-        naps: &mut Naps,
+        backoff: &mut Backoff,
+        poll_interval: &mut PollInterval,
         input: &[u8],
         result: &mut [u8],
         reducer: &Reducer<'_>,
@@ -130,18 +136,19 @@ impl SharedExchange {
         let before = self.machine.progress();
         let advanced = self.machine.advance(&mut entered.group, input, result, reducer);
         if let (Ok(true), true) = (&advanced, self.expected.inputs != 0) {
-            let (group, last) = (&entered.group, self.machine.last_beat());
-            let shown = self.machine.givers().filter_map(|peer| Some((Rank(peer as u32), shown(group, peer, last)?)));
-            self.heard = shown.collect();
+            let (group, last) = (&entered.group, self.machine.last_step());
+            let shown =
+                self.machine.givers().filter_map(|peer| Some((Rank(peer as u32), observed_in(group, peer, last)?)));
+            self.observed = shown.collect();
         }
         match advanced {
             Ok(false) => {}
-            // Whatever was read, or seen to be wrong, may be of a later attempt.
+            // Whatever was read, or seen to be wrong, may be of a later generation.
             _ if !entered.group.is_current() => self.is_over = true,
             Ok(true) => {
-                entered.patience.reset();
-                if self.machine.last_beat() > entered.base {
-                    entered.base = self.machine.last_beat();
+                backoff.over(Instant::now);
+                if self.machine.last_step() > entered.base {
+                    entered.base = self.machine.last_step();
                     entered.uncompared = self.machine.uncompared();
                 }
                 return Some(Went::Done);
@@ -149,10 +156,12 @@ impl SharedExchange {
             Err(SharedError::Fold(error)) => return Some(Went::Fold(error)),
             Err(SharedError::Mismatch { rank, theirs }) => {
                 return Some(match sharing::judge(&theirs, &self.expected) {
-                    Ok(Verdict::Mismatch(place)) => Went::Trouble(Trouble::Mismatch(Rank(rank as u32), place)),
+                    Ok(Verdict::Mismatch(collective_id)) => {
+                        Went::Trouble(Trouble::Mismatch(Rank(rank as u32), collective_id))
+                    }
                     seen => Went::Failed(Error::new(
                         Code::Internal,
-                        format!("{:?} was expected on rank {rank}'s board, seen {seen:?}", self.expected),
+                        format!("{:?} was expected on rank {rank}'s segment, seen {seen:?}", self.expected),
                     )),
                 });
             }
@@ -164,8 +173,8 @@ impl SharedExchange {
             return Some(Went::Part);
         }
         if self.machine.progress() > before {
-            entered.patience.reset();
-            naps.begin_again();
+            backoff.over(Instant::now);
+            poll_interval.begin_again();
         }
         None
     }
@@ -174,51 +183,61 @@ impl SharedExchange {
     fn rest(&self, group: &Group) -> Rest {
         match self.machine.waits_for(group) {
             _ if self.is_over => Rest::UntilChanged,
-            Some((peer, beat)) => Rest::UntilPosted(peer, beat),
-            // The last one has posted since it was looked for: nobody will tell of that again.
+            Some((peer, step)) => Rest::UntilPublished(peer, step),
+            // The last one has published since it was looked for: nobody will tell of that again.
             None => Rest::Nothing,
         }
     }
 
-    /// Whether somebody who is waited for makes no more calls. It is told on the board and, to whoever is not yet in this
-    /// attempt, over the link, which shows as well that the other one is gone.
-    fn ended(&self, entered: &Entered, mut lines: Option<&mut Lines>, seat: &Seat) -> Option<Trouble> {
+    /// Whether somebody who is waited for makes no more calls. It is told on the segment and, to
+    /// whoever is not yet in this generation, over the link, which shows as well that the other one
+    /// is gone.
+    fn ended(
+        &self,
+        entered: &Entered,
+        mut peer_links: Option<&mut PeerLinks>,
+        local_rank: &LocalRank,
+    ) -> Option<Trouble> {
         for peer in self.machine.awaited(&entered.group) {
-            let told = unless_posted(&self.machine, &entered.group, peer, || {
-                let place = entered.group.last_words(peer).and_then(|words| sharing::place(&words).ok());
-                place.map(|place| Trouble::Mismatch(Rank(peer as u32), place))
+            let reported = unless_published(&self.machine, &entered.group, peer, || {
+                let collective_id =
+                    entered.group.last_words(peer).and_then(|words| sharing::collective_id(&words).ok());
+                collective_id.map(|collective_id| Trouble::Mismatch(Rank(peer as u32), collective_id))
             });
-            let told = told.or_else(|| {
-                let lines = lines.as_mut()?;
-                unless_posted(&self.machine, &entered.group, peer, || lines.look(peer, seat).map(drop).err())
+            let reported = reported.or_else(|| {
+                let peer_links = peer_links.as_mut()?;
+                unless_published(&self.machine, &entered.group, peer, || {
+                    peer_links.look(peer, local_rank).map(drop).err()
+                })
             });
-            if told.is_some() {
-                return told;
+            if reported.is_some() {
+                return reported;
             }
         }
         None
     }
 }
 
-/// How a rank waits that has no more patience.
+/// How a rank sleeps.
 #[derive(Debug, PartialEq, Eq)]
 enum Rest {
     /// It doesn't: it can go on.
     Nothing,
-    /// For this rank's post of this beat.
-    UntilPosted(usize, u64),
-    /// For a later attempt.
+    /// For this rank's publish of this step.
+    UntilPublished(usize, u64),
+    /// For a later generation.
     UntilChanged,
 }
 
-/// What a rank shows of its inputs in the area of a beat.
-fn shown(group: &Group, peer: usize, beat: u64) -> Option<u64> {
-    sharing::inputs(group.area(peer, beat).first_chunk()?).ok()
+/// What a rank shows of its inputs in the slot of a step.
+fn observed_in(group: &Group, peer: usize, step: u64) -> Option<u64> {
+    sharing::inputs(group.slot(peer, step).first_chunk()?).ok()
 }
 
-/// What a rank that is waited for has told with its end. Before it ended it may have posted, meanwhile, all that it was waited for: that
-/// is seen by now, and then its end is of no concern here.
-fn unless_posted<T>(
+/// What a rank that is waited for has told with its end. Before it ended it may have published,
+/// meanwhile, all that it was waited for: that is seen by now, and then its end is of no concern
+/// here.
+fn unless_published<T>(
     machine: &SharedMachine,
     group: &Group,
     peer: usize,
@@ -230,11 +249,11 @@ fn unless_posted<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rejoin_collectives::shared::{first_beat, Shape, SharedCall};
-    use rejoin_collectives::{Element, Order, Reduction, Seat};
-    use rejoin_protocol::collective::Place;
+    use rejoin_collectives::shared::{first_step, Shape, SharedCall};
+    use rejoin_collectives::{Element, Order, Reduction, WorldRank};
+    use rejoin_protocol::collective::CollectiveId;
     use rejoin_protocol::ids::{Lineage, Phase};
-    use rejoin_transport::shm::{Patience, PeerSegment, Segment};
+    use rejoin_transport::shm::{PeerSegment, Segment};
     use std::sync::Arc;
 
     /// Two ranks of one host, and a barrier of each.
@@ -243,63 +262,71 @@ mod tests {
         let peers: Vec<PeerSegment> = segments.iter().cloned().map(PeerSegment::Here).collect();
         [0, 1].map(|rank| {
             let group = Group::enter(rank, segments[rank].clone(), peers.clone(), 1);
-            let shape = Shape::new(Seat::new(rank, 2), SharedCall::Barrier, 1, 4096, false).unwrap();
-            let attempt = Generation { epoch: 1, number: 1 };
-            let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
+            let shape = Shape::new(WorldRank::new(rank, 2), SharedCall::Barrier, 1, 4096, false).unwrap();
+            let generation = Generation { epoch: 1, number: 1 };
+            let collective_id = CollectiveId { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
             let exchange = SharedExchange {
-                machine: SharedMachine::new(shape, [1; 64], first_beat(1)),
-                expected: Expected { attempt, place, digest: 0, inputs: 0 },
+                machine: SharedMachine::new(shape, [1; 64], first_step(1)),
+                expected: Expected { generation, collective_id, digest: 0, inputs: 0 },
                 result_bytes: 0,
                 stop_at: None,
                 is_over: false,
-                heard: Vec::new(),
+                observed: Vec::new(),
             };
             (group, exchange)
         })
     }
 
     #[test]
-    fn a_rank_whose_peer_has_posted_while_it_was_looked_for_does_not_go_to_sleep() {
+    fn a_rank_whose_peer_has_published_while_it_was_looked_for_does_not_go_to_sleep() {
         let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
         let [(mut own, mut waiting), (mut its, mut other)] = barriers();
         assert_eq!(waiting.machine.advance(&mut own, &[], &mut [], &reducer), Ok(false));
-        assert_eq!(waiting.rest(&own), Rest::UntilPosted(1, first_beat(1) + 1));
+        assert_eq!(waiting.rest(&own), Rest::UntilPublished(1, first_step(1) + 1));
         assert_eq!(other.machine.advance(&mut its, &[], &mut [], &reducer), Ok(true));
         assert_eq!(waiting.rest(&own), Rest::Nothing);
         waiting.is_over = true;
-        assert_eq!(waiting.rest(&own), Rest::UntilChanged, "what was posted is of a later attempt");
+        assert_eq!(waiting.rest(&own), Rest::UntilChanged, "what was published is of a later generation");
     }
 
-    /// A call of both ranks of one host, with what rank 0 finds when it has been frozen since it entered attempt 1: rank 1 has posted
-    /// its part there, and `meanwhile` happens before rank 0 wakes.
+    /// A call of both ranks of one host, with what rank 0 finds when it has been frozen since it
+    /// entered generation 1: rank 1 has published its part there, and `meanwhile` happens before
+    /// rank 0 wakes.
     fn wakes(identity: [u8; 64], meanwhile: impl FnOnce(&mut Group, [Arc<Segment>; 2])) -> (Option<Went>, bool) {
         let segments = [0, 1].map(|_| Arc::new(Segment::new(4096).unwrap()));
         let peers: Vec<PeerSegment> = segments.iter().cloned().map(PeerSegment::Here).collect();
         let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
         let call = |rank| {
             let allreduce = SharedCall::Allreduce { count: 8, order: Order::Rank };
-            Shape::new(Seat::new(rank, 2), allreduce, 1, 4096, false).unwrap()
+            Shape::new(WorldRank::new(rank, 2), allreduce, 1, 4096, false).unwrap()
         };
         let mut entered = Entered {
             group: Group::enter(0, segments[0].clone(), peers.clone(), 1),
-            base: first_beat(1),
+            base: first_step(1),
             uncompared: None,
-            patience: Patience::new(2),
+            spins: 0,
         };
         let mut group = Group::enter(1, segments[1].clone(), peers, 1);
-        let mut other = SharedMachine::new(call(1), identity, first_beat(1));
+        let mut other = SharedMachine::new(call(1), identity, first_step(1));
         assert_eq!(other.advance(&mut group, &[1; 8], &mut [0; 8], &reducer), Ok(false));
-        let place = Place { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
+        let collective_id = CollectiveId { lineage: Lineage(0), phase: Phase::Boot, seqno: 0 };
         let mut exchange = SharedExchange {
-            machine: SharedMachine::new(call(0), [1; 64], first_beat(1)),
-            expected: Expected { attempt: Generation { epoch: 1, number: 1 }, place, digest: 0, inputs: 0 },
+            machine: SharedMachine::new(call(0), [1; 64], first_step(1)),
+            expected: Expected { generation: Generation { epoch: 1, number: 1 }, collective_id, digest: 0, inputs: 0 },
             result_bytes: 8,
             stop_at: None,
             is_over: false,
-            heard: Vec::new(),
+            observed: Vec::new(),
         };
         meanwhile(&mut group, segments);
-        let went = exchange.look(&mut entered, &mut Naps::default(), &[2; 8], &mut [0; 8], &reducer);
+        let went = exchange.look(
+            &mut entered,
+            &mut Backoff::default(),
+            &mut PollInterval::default(),
+            &[2; 8],
+            &mut [0; 8],
+            &reducer,
+        );
         (went, exchange.is_over)
     }
 
@@ -307,29 +334,29 @@ mod tests {
     fn a_rank_that_wakes_when_others_are_in_a_later_attempt_throws_away_what_it_has_read() {
         assert!(matches!(wakes([1; 64], |_, _| {}), (Some(Went::Done), false)), "nothing has happened meanwhile");
         let goes_on = |group: &mut Group, segments: [Arc<Segment>; 2]| {
-            // Its board's memory is written again, and rank 0 can't tell that by the beats.
-            group.own_area(first_beat(1) + 1)[64..72].copy_from_slice(&[77; 8]);
+            // Its segment's memory is written again, and rank 0 can't tell that by the steps.
+            group.own_slot(first_step(1) + 1)[64..72].copy_from_slice(&[77; 8]);
             let peers = segments.iter().cloned().map(PeerSegment::Here).collect();
             *group = Group::enter(1, segments[1].clone(), peers, 2);
         };
         let (went, is_over) = wakes([1; 64], goes_on);
         assert!(went.is_none() && is_over, "a result that nobody else has");
         let (went, is_over) = wakes([2; 64], goes_on);
-        assert!(went.is_none() && is_over, "another call, of a later attempt, contradicts nobody");
+        assert!(went.is_none() && is_over, "another call, of a later generation, contradicts nobody");
     }
 
     #[test]
-    fn a_rank_that_posts_and_ends_while_it_is_looked_at_has_made_the_call() {
+    fn a_rank_that_publishes_and_ends_while_it_is_looked_at_has_made_the_call() {
         let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
         let [(mut own, mut waiting), (mut its, mut other)] = barriers();
         let (waiting, other) = (&mut waiting.machine, &mut other.machine);
         assert_eq!(waiting.advance(&mut own, &[], &mut [], &reducer), Ok(false));
-        assert_eq!(unless_posted(waiting, &own, 1, || Some("its end")), Some("its end"));
+        assert_eq!(unless_published(waiting, &own, 1, || Some("its end")), Some("its end"));
         let ends = || {
             assert_eq!(other.advance(&mut its, &[], &mut [], &reducer), Ok(true));
             Some("its end")
         };
-        assert_eq!(unless_posted(waiting, &own, 1, ends), None);
+        assert_eq!(unless_published(waiting, &own, 1, ends), None);
         assert_eq!(waiting.advance(&mut own, &[], &mut [], &reducer), Ok(true));
     }
 }

@@ -44,13 +44,14 @@ impl Control {
         }
     }
 
-    /// Whether this process has no descriptors left. Told once, until there are some again: nobody but its owner can help.
+    /// Whether this process has no descriptors left. Told once, until there are some again: nobody
+    /// but its owner can help.
     pub(super) fn has_run_out(&mut self, cause: &std::io::Error) -> bool {
         let has_run_out = matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         if has_run_out && !std::mem::replace(&mut self.is_starved, true) {
             log::error!(
-                "{} no connection can be accepted or made: {cause}. Who needs one with this process waits until it has closed \
-                 files, or its limit (ulimit -n) is raised",
+                "{} no connection can be accepted or made: {cause}. Who needs one with this process waits until it \
+                 has closed files, or its limit (ulimit -n) is raised",
                 self.shared.prefix()
             );
         }
@@ -107,7 +108,8 @@ impl Control {
         self.unfinished.insert(token);
     }
 
-    /// Writes a little and reads a little: so many bytes. `None` when nothing more can be done before an event comes, or ever.
+    /// Writes a little and reads a little: so many bytes. `None` when nothing more can be done
+    /// before an event comes, or ever.
     fn step(&mut self, token: Token) -> Option<usize> {
         let connection = self.connections.get_mut(&token)?;
         let written = match &mut connection.role {
@@ -125,7 +127,8 @@ impl Control {
         }
     }
 
-    /// Reads a frame or a part of one: so many bytes. `None` when there is nothing to be read, or the connection is of no more use.
+    /// Reads a frame or a part of one: so many bytes. `None` when there is nothing to be read, or
+    /// the connection is of no more use.
     fn read(&mut self, token: Token) -> Option<usize> {
         let connection = self.connections.get_mut(&token)?;
         if connection.established {
@@ -189,7 +192,7 @@ impl Control {
                 let (member, number) = (*member, *number);
                 match self.gatherings.get_mut(&member) {
                     Some(gathering) => {
-                        let progress = gathering.told(number, header.kind, payload, Instant::now());
+                        let progress = gathering.message(number, header.kind, payload, Instant::now());
                         self.gathered(token, member, progress);
                     }
                     None => drop(self.remove(token)),
@@ -215,14 +218,14 @@ impl Control {
         self.strangers += 1;
         if self.strangers == 1 {
             log::warn!("{} turned away {address}: {reason} (further ones are only counted)", self.shared.prefix());
-            self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
+            self.handle(Some(Input::Event(Event::StrangerRefused { address, reason })));
         }
     }
 
     /// One who knows the secret, but is too late: each is told.
     fn outdated(&mut self, address: String, reason: String) {
         log::warn!("{} turned away {address}: {reason}", self.shared.prefix());
-        self.handle(Some(Input::Happened(Event::StrangerRefused { address, reason })));
+        self.handle(Some(Input::Event(Event::StrangerRefused { address, reason })));
     }
 
     /// An authenticated agent says what it wants.
@@ -313,23 +316,23 @@ impl Control {
     pub(super) fn connection_deadlines(&mut self, now: Instant) {
         for connection in self.connections.values_mut() {
             if let Role::Serving(serve) = &mut connection.role {
-                serve.tell_coming(&mut connection.link, now);
+                serve.announce(&mut connection.link, now);
                 // A link that has failed is found so when its end is read.
                 let _ = connection.link.flush();
             }
         }
-        let silent = |heard: Instant, limit: Duration| {
-            (now > heard + limit).then(|| format!("silent for {} s", limit.as_secs()))
+        let silent = |last_heard: Instant, limit: Duration| {
+            (now > last_heard + limit).then(|| format!("silent for {} s", limit.as_secs()))
         };
         let late = |connection: &Connection| match &connection.role {
             Role::Fetching(member, number) => {
                 let heard = self.gatherings.get(member)?.heard(*number)?;
-                let limit = fetch::PART_PATIENCE;
+                let limit = fetch::PART_LIMIT;
                 (now > heard + limit).then(|| format!("brought no whole part within {} s", limit.as_secs()))
             }
-            Role::Copying(copy) => silent(copy.heard, fetch::PATIENCE),
-            Role::Results(results) => silent(results.heard, fetch::PATIENCE),
-            Role::Asking(_) => silent(connection.began, fetch::PATIENCE),
+            Role::Copying(copy) => silent(copy.last_heard, fetch::WAIT_LIMIT),
+            Role::Results(results) => silent(results.last_heard, fetch::WAIT_LIMIT),
+            Role::Asking(_) => silent(connection.began, fetch::WAIT_LIMIT),
             _ => None,
         };
         let unproven = |connection: &Connection| {

@@ -27,7 +27,10 @@ impl Control {
         let known = self.gatherings.get_mut(&member);
         match known.and_then(|gathering| gathering.go_on(&checkpoint, holders.clone())) {
             Some(gone) => {
-                let is_gone = |role: &Role| matches!(role, Role::Fetching(whose, number) if *whose == member && gone.contains(number));
+                let is_gone = |role: &Role| match role {
+                    Role::Fetching(whose, number) => *whose == member && gone.contains(number),
+                    _ => false,
+                };
                 self.drop_connections(is_gone);
             }
             None => {

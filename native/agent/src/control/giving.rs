@@ -1,4 +1,5 @@
-//! Checkpoints that go from here to others: those that newcomers ask for, and ranks' own models that others are to hold.
+//! Checkpoints that go from here to others: those that newcomers ask for, and ranks' own models
+//! that others are to hold.
 
 use super::{Command, Connection, Control, Role};
 use crate::copies::{Copy, Said};
@@ -36,8 +37,8 @@ impl Control {
         match (said, checkpoint.owner) {
             (Said::Differs, Some(rank)) => {
                 let text = format!(
-                    "rank {rank}'s own model of version {} has other bytes than it had before (digest {:032x} now); training \
-                     is not deterministic",
+                    "rank {rank}'s own model of version {} has other bytes than it had before (digest {:032x} now); \
+                     training is not deterministic",
                     checkpoint.version, checkpoint.digest
                 );
                 let incarnation = self.members.get(&rank).and_then(|member| member.incarnation).unwrap_or_default();

@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn a_result_is_handed_over_in_parts_and_the_report_of_the_end_comes_last_and_once() {
-        let (rank, incarnation) = (Rank(0), Incarnation(3));
+        let (rank, incarnation) = (Rank(0), Incarnation::nth(3));
         let finish = AgentMessage::Finish { rank, incarnation, rounds: 7, digest: 1 };
         for length in [0, 1, RESULT_PART_LIMIT, 2 * RESULT_PART_LIMIT + 1] {
             let result: Bytes = (0..length).map(|place| (place ^ place >> 9) as u8).collect();

@@ -1,7 +1,8 @@
 //! The control thread of an agent: tracker link, heartbeats, listener, fetches, and the making of data links.
 //!
-//! It drives [`Host`] and does what that asks for. It never calls into the JVM and never moves bulk data in one go, so
-//! that a heartbeat is never late because of somebody's work: in each turn every connection moves at most [`TURN_BYTES`].
+//! It drives [`Host`] and does what that asks for. It never calls into the JVM and never moves bulk
+//! data in one go, so that a heartbeat is never late because of somebody's work: in each turn every
+//! connection moves at most [`TURN_BYTES`].
 
 mod connections;
 mod data_links;
@@ -21,11 +22,11 @@ pub(crate) use shared::{Command, Shared};
 
 use crate::agent::{AgentConfig, Joined, MemberId};
 use crate::copies::Copy;
-use crate::durable::Place;
+use crate::durable::CheckpointFile;
 use crate::fetch::{Gathering, Serve};
+use crate::inject::Rules;
 use crate::links::DataLinks;
 use crate::plane::DataPlane;
-use crate::strike::Rules;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use crossbeam::channel::Receiver;
@@ -52,7 +53,8 @@ const USAGE: Duration = Duration::from_secs(2);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How often is looked whether there are descriptors again: no event tells.
 const LOOK_FOR_DESCRIPTORS: Duration = Duration::from_millis(100);
-/// What one connection may move before everybody else has had a turn: half a millisecond, while a fast sender's model takes seconds.
+/// What one connection may move before everybody else has had a turn: half a millisecond, while a
+/// fast sender's model takes seconds.
 const TURN_BYTES: usize = 2 << 20;
 
 /// What a connection other than the tracker's is for.
@@ -84,7 +86,7 @@ struct MemberState {
     incarnation: Option<Incarnation>,
     joining: Option<Waiting<Joined>>,
     /// The seat that this attempt was given.
-    seated: Option<Incarnation>,
+    join_accepted: Option<Incarnation>,
     /// The join was given up before there was a seat: it is given back when it comes.
     cancelled: Option<Error>,
     finishing: Option<Waiting<u128>>,
@@ -139,7 +141,7 @@ impl Control {
         config: &AgentConfig,
         keys: Keys,
         plane: Arc<dyn DataPlane>,
-        durable: Vec<(Checkpoint, Place)>,
+        durable: Vec<(Checkpoint, CheckpointFile)>,
         own_copies: u32,
     ) -> Result<(Control, Arc<Shared>), Error> {
         let io = |what: &'static str| {
@@ -260,7 +262,7 @@ impl Control {
         let room = (!self.results_paused.is_empty()).then_some(results::LOOK_FOR_ROOM);
         let starved = self.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
-        [host, connect, link, again, room, starved, hurry, self.entrance.patience()]
+        [host, connect, link, again, room, starved, hurry, self.entrance.next_timeout()]
             .into_iter()
             .flatten()
             .min()
@@ -301,7 +303,7 @@ impl Control {
     fn report_usage(&mut self) {
         self.usage_next = Instant::now() + USAGE;
         let usage = self.plane.usage();
-        self.handle(Some(Input::Happened(Event::Usage {
+        self.handle(Some(Input::Event(Event::Usage {
             agent: self.agent,
             log_bytes: usage.log_bytes + usage.idle_bytes,
             spilled_bytes: usage.spilled_bytes,

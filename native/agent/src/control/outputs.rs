@@ -3,9 +3,8 @@
 use super::handing::Handing;
 use super::{Command, Control, MemberState};
 use crate::agent::{Joined, MemberId};
+use crate::inject;
 use crate::links::Broke;
-use crate::plane::PlanePeer;
-use crate::strike;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
@@ -20,7 +19,9 @@ impl Control {
     /// A command of a task's thread or of the plane.
     pub(super) fn obey(&mut self, command: Command) {
         match command {
-            Command::Join { rank, attempt, terms, offer, wait } => self.join(rank, attempt, terms, offer, wait),
+            Command::Join { rank, attempt, fingerprint, offer, wait } => {
+                self.join(rank, attempt, fingerprint, offer, wait)
+            }
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
             Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
                 self.moment(rank, incarnation, Moment::Checkpointing { version: checkpoint.version });
@@ -68,16 +69,17 @@ impl Control {
             }
             Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
             Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
-            Command::Holding { member: MemberId { rank, incarnation }, oldest, results, heard } => {
-                self.handle(Some(Input::Holding { rank, incarnation, oldest, results, heard }));
+            Command::Holding { member: MemberId { rank, incarnation }, oldest, results, observed } => {
+                self.handle(Some(Input::Holding { rank, incarnation, oldest, results, observed }));
             }
             Command::LeaveTracker { reason } => self.tracker_down(reason),
             Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
             Command::CopyFailed { checkpoint, agent } => self.handle(Some(Input::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
             Command::Durable(checkpoint) => self.handle(Some(Input::Durable(checkpoint))),
-            Command::Happened(event) => self.handle(Some(Input::Happened(event))),
-            Command::Strike(rule) => self.strike(rule),
+            Command::Kept(checkpoint) => self.handle(Some(Input::Kept(checkpoint))),
+            Command::Event(event) => self.handle(Some(Input::Event(event))),
+            Command::Strike(rule) => self.inject(rule),
             Command::Close => self.over = Some("closed by its owner".into()),
         }
     }
@@ -113,7 +115,7 @@ impl Control {
         })
     }
 
-    fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, offer: Offer, wait: Waiting<Joined>) {
+    fn join(&mut self, rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer, wait: Waiting<Joined>) {
         if let Some(older) = self.members.get_mut(&rank).and_then(|member| member.joining.take()) {
             older.answer(Err(Error::new(
                 Code::Fenced,
@@ -126,7 +128,7 @@ impl Control {
             incarnation,
             joining: Some(wait),
             cancelled: None,
-            seated: None,
+            join_accepted: None,
             finishing: None,
             copying: None,
             result: None,
@@ -140,7 +142,7 @@ impl Control {
                 copying.answer(Err(error));
             }
         }
-        self.handle(Some(Input::Join { rank, attempt, terms, offer }));
+        self.handle(Some(Input::Join { rank, attempt, fingerprint, offer }));
     }
 
     /// The task doesn't want its seat any more. Nothing happens when its join has returned.
@@ -149,12 +151,13 @@ impl Control {
         let Some(wait) = member.joining.take() else { return };
         member.cancelled = Some(error.clone());
         wait.answer(Err(error));
-        if let Some(incarnation) = member.seated {
+        if let Some(incarnation) = member.join_accepted {
             self.give_back(rank, incarnation);
         }
     }
 
-    /// Leaves the seat of a join that was given up. Through the queue, because the host may be in the middle of telling.
+    /// Leaves the seat of a join that was given up. Through the queue, because the host may be in
+    /// the middle of telling.
     fn give_back(&mut self, rank: Rank, incarnation: Incarnation) {
         let failure = self.members.get(&rank).and_then(|member| member.cancelled.clone());
         self.shared.command(Command::Leave { member: MemberId { rank, incarnation }, failure });
@@ -177,7 +180,7 @@ impl Control {
             Output::ConnectTracker => self.want_tracker(),
             Output::LeaveTracker { reason } => self.shared.command(Command::LeaveTracker { reason }),
             Output::Send(message) => self.send(message),
-            Output::Seated { rank, attempt, incarnation } => self.seated(rank, attempt, incarnation),
+            Output::JoinAccepted { rank, attempt, incarnation } => self.join_accepted(rank, attempt, incarnation),
             Output::Fetch { rank, incarnation, checkpoint, holders } => {
                 self.gather(MemberId { rank, incarnation }, checkpoint, holders);
             }
@@ -187,12 +190,12 @@ impl Control {
             Output::Links { rank, incarnation, lineage, peers } => self.peers(rank, incarnation, lineage, &peers),
             Output::Plan { rank, incarnation, plan } => self.plane.plan(rank, incarnation, plan),
             Output::Hold { rank, incarnation, generation } => {
-                let results = self.plane.freeze(rank, incarnation, generation);
-                let heard = self.plane.heard(rank, incarnation);
+                let results = self.plane.pause(rank, incarnation, generation);
+                let observed = self.plane.observed(rank, incarnation);
                 let oldest = self.plane.hold(rank, incarnation);
                 // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
                 let member = MemberId { rank, incarnation };
-                self.shared.command(Command::Holding { member, oldest, results, heard });
+                self.shared.command(Command::Holding { member, oldest, results, observed });
             }
             Output::Release { rank, incarnation } => self.plane.release(rank, incarnation),
             Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
@@ -204,9 +207,8 @@ impl Control {
             }
             Output::Close { reason } => self.over = Some(reason),
         }
-        let view = self.host.view().map(|view| (view.generation, view.vacant()));
-        if let Some((generation, vacant)) = view {
-            self.shared.view_is(generation, vacant);
+        if let Some(view) = self.host.view() {
+            self.shared.view_is(view.generation, view.world(), view.vacant());
         }
         self.shared.result_is_wanted(self.host.wants_result());
     }
@@ -229,23 +231,23 @@ impl Control {
         member.result.as_ref()
     }
 
-    fn seated(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
+    fn join_accepted(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
         if let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) {
             member.incarnation = Some(incarnation);
-            member.seated = Some(incarnation);
+            member.join_accepted = Some(incarnation);
             if member.cancelled.is_some() {
                 self.give_back(rank, incarnation);
             }
         }
         self.shared.forget_failures(rank, incarnation);
-        self.plane.seated(rank, incarnation);
+        self.plane.join_accepted(rank, incarnation);
         log::info!("{} attempt {attempt} has the seat as incarnation {incarnation}", self.shared.prefix_of(rank));
         self.moment(rank, incarnation, Moment::Joined);
     }
 
     fn start(&mut self, rank: Rank, attempt: Attempt, start: Start) {
         let incarnation = start.incarnation;
-        if incarnation.0 > 0 {
+        if incarnation.number > 0 {
             self.moment(rank, incarnation, Moment::Restored);
         }
         let world = self.host.view().map(|view| view.world()).unwrap_or_default();
@@ -270,16 +272,9 @@ impl Control {
     fn peers(&mut self, rank: Rank, incarnation: Incarnation, lineage: Lineage, peers: &[Peer]) {
         let member = MemberId { rank, incarnation };
         let hooked = self.host.view().is_some_and(|view| view.hooked == Some(true));
-        self.links.want(member, lineage, peers, self.plane.lanes(hooked), self.agent, Instant::now());
-        let planes = peers
-            .iter()
-            .map(|peer| PlanePeer {
-                rank: peer.rank,
-                incarnation: peer.incarnation,
-                local: peer.at.agent == self.agent,
-            })
-            .collect();
-        self.plane.peers(rank, incarnation, planes);
+        self.links.want(member, lineage, peers, self.plane.lanes(hooked), Instant::now());
+        let living = peers.iter().map(|peer| MemberId { rank: peer.rank, incarnation: peer.incarnation });
+        self.plane.peers(rank, incarnation, living.collect());
         self.make_due_links(Instant::now());
     }
 
@@ -342,7 +337,7 @@ impl Control {
     /// A moment that fault rules may wait for.
     pub(super) fn moment(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) {
         let Some(rule) = self.rules.due(rank, incarnation, moment) else { return };
-        self.strike(rule.clone());
+        self.inject(rule.clone());
         match rule.action {
             Action::Throw => {
                 let error = Error::new(Code::Io, format!("fault rule {} struck rank {rank}", rule.id));
@@ -351,15 +346,17 @@ impl Control {
             }
             // It is this thread's moment: heartbeats stop too, as in a process that gets no processor.
             Action::Delay { millis } => std::thread::sleep(Duration::from_millis(u64::from(millis))),
-            Action::Kill | Action::Stop | Action::CutLink { .. } | Action::Tell => {}
+            Action::Kill | Action::Stop | Action::CutLink { .. } | Action::Notify => {}
         }
     }
 
-    fn strike(&mut self, rule: FaultRule) {
+    fn inject(&mut self, rule: FaultRule) {
         let incarnation = self.members.get(&rule.rank).and_then(|member| member.incarnation).unwrap_or_default();
         log::warn!("{} fault rule {} strikes: {:?}", self.shared.prefix_of(rule.rank), rule.id, rule.action);
-        self.handle(Some(Input::Happened(Event::FaultFired { id: rule.id, rank: rule.rank, incarnation })));
+        let fired = Event::FaultFired { id: rule.id, rank: rule.rank, incarnation };
+        inject::tell(&fired);
+        self.handle(Some(Input::Event(fired)));
         self.flush_tracker_fully();
-        strike::strike(rule.action);
+        inject::inject(rule.action);
     }
 }

@@ -6,7 +6,7 @@ use crate::fetch::{Reply, Request};
 use crate::plane::DataPlane;
 use crate::store::digest;
 use bytes::Bytes;
-use rejoin_protocol::collective::{self, BootKey, Entry, Place, Signature};
+use rejoin_protocol::collective::{self, BootKey, CollectiveId, Entry, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Rank};
 use rejoin_protocol::view::AgentAddress;
@@ -29,7 +29,7 @@ pub(super) struct ResultsFetch {
     holder: Option<(AgentAddress, u32)>,
     next: u32,
     coming: Option<Coming>,
-    pub(super) heard: Instant,
+    pub(super) last_heard: Instant,
 }
 
 /// A result of which not all bytes are here.
@@ -44,12 +44,12 @@ struct Coming {
 impl ResultsFetch {
     fn new(member: MemberId, fetch: collective::Fetch) -> Self {
         let (holders, next) = (fetch.holders.clone().into(), fetch.from);
-        ResultsFetch { member, fetch, holders, holder: None, next, coming: None, heard: Instant::now() }
+        ResultsFetch { member, fetch, holders, holder: None, next, coming: None, last_heard: Instant::now() }
     }
 
     fn next_holder(&mut self, own: AgentId) -> Option<AgentAddress> {
         self.coming = None;
-        self.heard = Instant::now();
+        self.last_heard = Instant::now();
         let next = self.next;
         // What this process holds was taken from it before anybody was asked.
         self.holders.retain(|(at, count)| *count > next && at.agent != own);
@@ -78,7 +78,7 @@ impl ResultsFetch {
         plane: &dyn DataPlane,
         now: Instant,
     ) -> Result<bool, String> {
-        self.heard = now;
+        self.last_heard = now;
         match (header.kind, self.coming.as_mut()) {
             (Kind::Control, None) => match wire::decode::<Reply>(payload) {
                 Ok(Reply::Result { seqno, signature, key, length, digest }) if seqno == self.next => {
@@ -119,7 +119,7 @@ impl ResultsFetch {
 pub(super) struct Question {
     member: MemberId,
     peer: Rank,
-    place: Place,
+    place: CollectiveId,
 }
 
 impl Question {
@@ -132,11 +132,11 @@ impl Question {
             Ok(Reply::Call(call)) => call,
             _ => None,
         };
-        plane.told(self.member.rank, self.member.incarnation, self.peer, &self.place, call);
+        plane.peer_call(self.member.rank, self.member.incarnation, self.peer, &self.place, call);
     }
 
     pub(super) fn unanswered(&self, plane: &dyn DataPlane) {
-        plane.told(self.member.rank, self.member.incarnation, self.peer, &self.place, None);
+        plane.peer_call(self.member.rank, self.member.incarnation, self.peer, &self.place, None);
     }
 }
 
@@ -175,15 +175,16 @@ impl Control {
         }
     }
 
-    /// While the logs here use more memory than they may, nothing more is read of results that were asked for: the holder's
-    /// side of the link fills, and it waits. The ranks' threads make room in their calls.
+    /// While the logs here use more memory than they may, nothing more is read of results that were
+    /// asked for: the holder's side of the link fills, and it waits. The ranks' threads make room
+    /// in their calls.
     pub(super) fn go_on_after_pause(&mut self, now: Instant) {
         let is_full = self.plane.is_full();
         for token in std::mem::take(&mut self.results_paused) {
             match self.connections.get_mut(&token).map(|connection| &mut connection.role) {
                 Some(Role::Results(results)) if is_full => {
                     // It isn't the holder that is silent.
-                    results.heard = now;
+                    results.last_heard = now;
                     self.results_paused.push(token);
                 }
                 Some(_) => self.serve_connection(token),
@@ -200,7 +201,7 @@ impl Control {
     }
 
     /// What has a peer called there?
-    pub(super) fn ask_call(&mut self, member: MemberId, peer: Rank, place: Place) {
+    pub(super) fn ask_call(&mut self, member: MemberId, peer: Rank, place: CollectiveId) {
         let question = Box::new(Question { member, peer, place });
         let address = self.host.view().and_then(|view| Some(view.alive(peer)?.1.address));
         let asked = match address {

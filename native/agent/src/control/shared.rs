@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crossbeam::channel::{unbounded, Receiver, Sender};
 use mio::Waker;
 use parking_lot::Mutex;
-use rejoin_protocol::collective::{self, Extent, Heard};
+use rejoin_protocol::collective::{self, Extent, ObservedInput};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
@@ -26,7 +26,7 @@ pub(crate) enum Command {
     Join {
         rank: Rank,
         attempt: Attempt,
-        terms: String,
+        fingerprint: String,
         offer: Offer,
         wait: Waiting<Joined>,
     },
@@ -85,13 +85,13 @@ pub(crate) enum Command {
     AskCall {
         member: MemberId,
         peer: Rank,
-        place: collective::Place,
+        place: collective::CollectiveId,
     },
     Holding {
         member: MemberId,
         oldest: Version,
         results: Vec<Extent>,
-        heard: Vec<Heard>,
+        observed: Vec<ObservedInput>,
     },
     /// Told by the host, which may be in the middle of telling more.
     LeaveTracker {
@@ -111,7 +111,8 @@ pub(crate) enum Command {
         made: Result<(Checkpoint, Bytes), Error>,
     },
     Durable(Checkpoint),
-    Happened(Event),
+    Kept(Checkpoint),
+    Event(Event),
     Strike(FaultRule),
     Close,
 }
@@ -130,6 +131,7 @@ impl Command {
 
 struct Known {
     generation: Generation,
+    world: u32,
     tracker: String,
     since: Instant,
     vacant: Vec<Rank>,
@@ -153,6 +155,7 @@ impl Shared {
         let (sender, receiver) = unbounded();
         let known = Known {
             generation: Generation::default(),
+            world: 0,
             tracker: "not reached yet".into(),
             since: Instant::now(),
             vacant: Vec::new(),
@@ -212,10 +215,14 @@ impl Shared {
         }
     }
 
-    pub(crate) fn view_is(&self, generation: Generation, vacant: Vec<Rank>) {
+    pub(crate) fn view_is(&self, generation: Generation, world: u32, vacant: Vec<Rank>) {
         let mut known = self.known.lock();
-        known.generation = generation;
-        known.vacant = vacant;
+        (known.generation, known.world, known.vacant) = (generation, world, vacant);
+    }
+
+    /// The number of ranks; 0 before the first view.
+    pub(crate) fn world(&self) -> u32 {
+        self.known.lock().world
     }
 
     pub(crate) fn result_is_wanted(&self, is_wanted: bool) {
@@ -299,7 +306,7 @@ impl AgentReports for Reports {
         self.0.command(Command::FetchResults { member: MemberId { rank, incarnation }, fetch });
     }
 
-    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: collective::Place) {
+    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: collective::CollectiveId) {
         self.0.command(Command::AskCall { member: MemberId { rank, incarnation }, peer, place });
     }
 
@@ -307,11 +314,11 @@ impl AgentReports for Reports {
         self.0.command(Command::Broken { member: MemberId { rank, incarnation }, error });
     }
 
-    fn happened(&self, event: Event) {
-        self.0.command(Command::Happened(event));
+    fn report_event(&self, event: Event) {
+        self.0.command(Command::Event(event));
     }
 
-    fn strike(&self, rule: FaultRule) {
+    fn inject(&self, rule: FaultRule) {
         self.0.command(Command::Strike(rule));
     }
 }

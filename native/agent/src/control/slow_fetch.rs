@@ -1,15 +1,18 @@
-//! A newcomer whose checkpoint comes slowly isn't lost for it, and goes on where it was when its holder dies. A real tracker and
-//! real sockets; the turns of each process are taken here, so that what has to come first does.
+//! A newcomer whose checkpoint comes slowly isn't lost for it, and goes on where it was when its
+//! holder dies. A real tracker and real sockets; the turns of each process are taken here, so that
+//! what has to come first does.
 
 use super::tests::{keys, until, LIMIT, LOCALHOST};
 use super::*;
 use crate::agent::{checkpoint, lazy_checkpoint};
 use crate::plane::NoPlane;
-use crate::{Told, TrackerServer, TrackerServerConfig};
+use crate::store::Model;
+use crate::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use parking_lot::Mutex;
 use rejoin_protocol::host::{Offer, OWN_COPIES};
 use rejoin_protocol::ids::{Lineage, Version};
 use rejoin_protocol::message::Timing;
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerConfig;
 use rejoin_transport::PortRange;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -17,8 +20,8 @@ use std::thread::JoinHandle;
 
 /// One stripe, of which the kernel takes only a part ahead of its reader.
 const MODEL_BYTES: usize = 12 << 20;
-/// Tries of one link after which its peer was given up, when an answer that it isn't ready counted as a failure: eight reports, each
-/// of twelve.
+/// Tries of one link after which its peer was given up, when an answer that it isn't ready counted
+/// as a failure: eight reports, each of twelve.
 const ONCE_FATAL: u32 = 96;
 /// Tries of the other survivor for each part that the sender gives.
 const TRIES_A_PART: u32 = 20;
@@ -64,8 +67,8 @@ impl Process {
 
     fn join(&self, rank: u32, task: u32) -> Waiting<Joined> {
         let (wait, attempt) = (Waiting::new(), Attempt { stage: 0, task });
-        let (terms, offer) = ("terms".to_string(), Offer::default());
-        self.shared.command(Command::Join { rank: Rank(rank), attempt, terms, offer, wait: wait.clone() });
+        let (fingerprint, offer) = ("terms".to_string(), Offer::default());
+        self.shared.command(Command::Join { rank: Rank(rank), attempt, fingerprint, offer, wait: wait.clone() });
         wait
     }
 
@@ -148,6 +151,7 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
         timing,
         deaths_limit,
         deaths_setting: setting,
+        start: JobStart::Fresh,
         faults,
         wants_result: false,
     };
@@ -171,15 +175,15 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
         shared.command(Command::Entered { member, checkpoint: begin, local: None });
         let bytes = model.clone();
         match is_lazy {
-            true => shared.store.put_lazy(taken, Arc::new(move || Ok(bytes.clone()))).unwrap(),
-            false => shared.store.put(taken, bytes.into()).unwrap(),
+            true => shared.store.put(taken, Model::Lazy(Arc::new(move || Ok(bytes.clone())))).unwrap(),
+            false => shared.store.put(taken, Bytes::from(bytes)).unwrap(),
         }
         shared.command(Command::Entered { member, checkpoint: taken, local: None });
     }
     let mut seen = Vec::new();
     let mut is_told = |what: &str, wanted: &dyn Fn(&Event) -> bool| {
         until(what, || {
-            if let Some(Told::Event(event)) = tracker.poll(Duration::from_millis(10)).unwrap() {
+            if let Some(TrackerNotice::Event(event)) = tracker.poll(Duration::from_millis(10)).unwrap() {
                 seen.push(event);
             }
             seen.iter().any(wanted).then_some(())
@@ -210,7 +214,7 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
     assert!(!newcomer.has_lost.load(Ordering::SeqCst), "what was here stayed here");
     is_told("rank 2 has its checkpoint", &|event| matches!(event, Event::Restored { .. }));
     let lost = seen.iter().filter(|event| matches!(event, Event::RankLost { rank, .. } if *rank == Rank(2))).count();
-    assert_eq!((lost, incarnation.0), (1, 1), "it was never lost for it: {seen:#?}");
+    assert_eq!((lost, incarnation.number), (1, 1), "it was never lost for it: {seen:#?}");
     let restored = seen.iter().find_map(|event| match event {
         Event::Restored { bytes, source, .. } => Some((*bytes, source.clone())),
         _ => None,

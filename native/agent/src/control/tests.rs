@@ -8,9 +8,9 @@ use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, OWN_COPIES};
 use rejoin_protocol::ids::{Generation, Lane, Lineage, Phase, Version};
 use rejoin_protocol::message::{
-    AgentMessage, Newcomer, Plan, RankStanding, RankState, Timing, TrackerMessage, RESULT_PART_LIMIT,
+    AgentMessage, Newcomer, Plan, RankState, RankStatus, Timing, TrackerMessage, RESULT_PART_LIMIT,
 };
-use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Flushed, Hello, JobId, Listener, PortRange, Purpose, Received, Secret};
 use std::net::{IpAddr, Ipv4Addr};
@@ -58,7 +58,7 @@ fn asked(control: &mut Control, events: &mut Events, model: &[u8]) -> (Checkpoin
     let listener = Listener::bind(LOCALHOST, PortRange::EPHEMERAL, "test").unwrap();
     let checkpoint = checkpoint(Lineage(0), Version(3), 3, model, false);
     let holder = AgentAddress { agent: AgentId(8), host: "localhost".into(), address: listener.address() };
-    let member = MemberId { rank: Rank(0), incarnation: Incarnation(1) };
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(1) };
     let gathering = Gathering::new(member, checkpoint, vec![holder], "localhost", Instant::now());
     control.gatherings.insert(member, gathering);
     control.go_on_gathering(member);
@@ -152,7 +152,7 @@ struct Ending {
     tracker: Link,
 }
 
-const MEMBER: MemberId = MemberId { rank: Rank(0), incarnation: Incarnation(0) };
+const MEMBER: MemberId = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
 
 impl Ending {
     /// The one rank of a job has been started, under a tracker that asks for its result or doesn't.
@@ -169,7 +169,8 @@ impl Ending {
             Timing { heartbeat_millis: 1, lost_after_millis: 60_000, lease_millis: 60_000, members_millis: 60_000 };
         ending.says(TrackerMessage::Registered { epoch: 1, timing, wants_result });
         let (attempt, rank) = (Attempt::default(), Rank(0));
-        let join = Command::Join { rank, attempt, terms: "t".into(), offer: Offer::default(), wait: Waiting::new() };
+        let join =
+            Command::Join { rank, attempt, fingerprint: "t".into(), offer: Offer::default(), wait: Waiting::new() };
         ending.control.obey(join);
         ending.hears(|message| matches!(message, AgentMessage::Join { .. }));
         ending.starts(rank, attempt);
@@ -177,23 +178,24 @@ impl Ending {
     }
 
     fn starts(&mut self, rank: Rank, attempt: Attempt) {
-        let (incarnation, generation) = (Incarnation(0), Generation { epoch: 1, number: 1 });
+        let (incarnation, generation) = (Incarnation::nth(0), Generation { epoch: 1, number: 1 });
         let agent = self.control.agent;
         let address = AgentAddress { agent, host: "localhost".into(), address: self.control.address() };
-        self.says(TrackerMessage::Seated { rank, attempt, incarnation });
+        self.says(TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         self.says(TrackerMessage::View(View {
             generation,
             lineage: Lineage(0),
             branches: Vec::new(),
             has_begun: false,
-            terms: Some("t".into()),
+            fingerprint: Some("t".into()),
             hooked: None,
-            seats: vec![Seat { incarnation: Some(incarnation), state: SeatState::Alive { agent }, planned: false }],
+            slots: vec![ViewSlot { incarnation: Some(incarnation), state: SlotState::Alive { agent }, planned: false }],
             agents: vec![address],
         }));
         let (version, state) = (Version(0), RankState::Fresh);
-        let (results, heard, board, hook) = (Vec::new(), Vec::new(), None, Hook::Unasked);
-        let stands = RankStanding { rank, incarnation, attempt, state, oldest: version, results, heard, board, hook };
+        let (results, observed, segment, hook) = (Vec::new(), Vec::new(), None, Hook::Unasked);
+        let stands =
+            RankStatus { rank, incarnation, attempt, state, oldest: version, results, observed, segment, hook };
         let (checkpoint, own, own_holders, local) = (None, None, Vec::new(), None);
         self.says(TrackerMessage::Plan(Plan {
             generation,
@@ -204,7 +206,7 @@ impl Ending {
             reason: "all are there".into(),
             hooked: None,
         }));
-        self.hears(|message| matches!(message, AgentMessage::Standing(_)));
+        self.hears(|message| matches!(message, AgentMessage::StatusReport(_)));
         until("the rank is started", || {
             self.turn();
             self.control.host.members().iter().any(|member| member.running().is_some()).then_some(())
@@ -222,7 +224,7 @@ impl Ending {
     }
 
     /// The next thing that the tracker hears.
-    fn heard(&mut self) -> AgentMessage {
+    fn observed(&mut self) -> AgentMessage {
         until("the tracker hears something", || {
             self.turn();
             match self.tracker.receive().unwrap() {
@@ -237,7 +239,7 @@ impl Ending {
     }
 
     fn hears(&mut self, wanted: impl Fn(&AgentMessage) -> bool) {
-        while !wanted(&self.heard()) {}
+        while !wanted(&self.observed()) {}
     }
 
     fn finishes(&mut self, result: Bytes) {
@@ -256,7 +258,7 @@ fn heartbeats_go_ahead_of_a_result_that_is_on_its_way() {
         // Never more than a part waits in front of what there is to say.
         let queued = ending.control.tracker_link.as_ref().map_or(0, Link::queued_bytes);
         assert!(queued < 2 * RESULT_PART_LIMIT, "{queued} bytes are queued");
-        match ending.heard() {
+        match ending.observed() {
             AgentMessage::ResultPart { offset, bytes, .. } => {
                 assert_eq!(offset, brought.len() as u64);
                 brought.extend(bytes);
@@ -275,7 +277,7 @@ fn a_result_that_nobody_asks_for_is_not_sent_and_the_end_is_told() {
     let mut ending = Ending::of_one(false);
     ending.finishes(Bytes::from(vec![1; 4 * RESULT_PART_LIMIT]));
     loop {
-        match ending.heard() {
+        match ending.observed() {
             AgentMessage::Finish { digest, .. } => break assert_eq!(digest, 7),
             AgentMessage::ResultPart { offset, .. } => panic!("the part at {offset} was sent"),
             _ => {}

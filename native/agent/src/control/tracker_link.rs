@@ -77,8 +77,8 @@ impl Control {
                 Ok(Received::Refused(error)) => return self.tracker_down(format!("refused: {error}")),
                 Ok(Received::Frame(_, payload)) => match wire::decode::<TrackerMessage>(&payload) {
                     Ok(message) => {
-                        // What a task said before this message arrived counts before it: a standing must never be older
-                        // than the bytes that its rank has sent.
+                        // What a task said before this message arrived counts before it: a status
+                        // report must never be older than the bytes that its rank has sent.
                         self.take_commands();
                         self.handle(Some(Input::Tracker(message)));
                     }

@@ -1,12 +1,13 @@
 //! One durable checkpoint as a file: written whole or not at all, and verified when it is read.
 //!
-//! Layout, little endian: `REJOINCK`, format u32 (2), owner u32 (all bits set: none), job 16 bytes, lineage u32, version u32,
-//! round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of its own beside it, from bit 2 on: the number of ranks that
-//! took it), length u64, digest u128 of the model (xxh3-128; 0 for a model without bytes), checksum u64 of all that stands before it
+//! Layout, little endian: `REJOINCK`, format u32 (2), owner u32 (all bits set: none), job 16 bytes,
+//! lineage u32, version u32, round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of
+//! its own beside it, from bit 2 on: the number of ranks that took it), length u64, digest u128 of
+//! the model (xxh3-128; 0 for a model without bytes), checksum u64 of all that stands before it
 //! (xxh3-64); then the model. Format 1 doesn't tell the number of ranks.
 
 use super::folder::Folder;
-use crate::room;
+use crate::reservation;
 use crate::store::model_digest;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
@@ -128,8 +129,8 @@ pub(super) fn names(folder: &dyn Folder) -> Result<impl Iterator<Item = String>,
     Ok(names.into_iter().filter(|name| name.ends_with(ENDING)))
 }
 
-/// The checkpoints of a job in a folder, by what their headers and lengths say, the newest last; files that don't fit are told
-/// of and left.
+/// The checkpoints of a job in a folder, by what their headers and lengths say, the newest last;
+/// files that don't fit are told of and left.
 ///
 /// # Errors
 /// `Io` when the folder can't be read.
@@ -161,12 +162,13 @@ fn header(folder: &dyn Folder, name: &str) -> Result<(JobId, Checkpoint, u32), E
 /// Reads the model of a checkpoint from the file of this name, and verifies its digest.
 ///
 /// # Errors
-/// `Io` when it can't be read, `OutOfSpace` when there is no memory for it, `Incompatible` when it is another one or was changed.
+/// `Io` when it can't be read, `OutOfSpace` when there is no memory for it, `Incompatible` when it
+/// is another one or was changed.
 pub fn read(folder: &dyn Folder, name: &str, expected: &Checkpoint) -> Result<Bytes, Error> {
     let named = |error: Error| Error::new(error.code, format!("{folder}/{name}: {}", error.message));
     let (_, there, _) = header(folder, name).map_err(named)?;
     let length = usize::try_from(there.length).unwrap_or(usize::MAX);
-    room::is_there(|| format!("{folder}/{name}"), length)?;
+    reservation::check(|| format!("{folder}/{name}"), length)?;
     let mut model = vec![0; length];
     folder
         .read(name, HEADER_BYTES as u64, &mut model)

@@ -1,4 +1,5 @@
-//! Where durable checkpoints lie: a folder of this machine, or what a program brings along (the JVM's file systems, for instance).
+//! Where durable checkpoints lie: a folder of this machine, or what a program brings along (the
+//! JVM's file systems, for instance).
 
 use std::fmt::{self, Debug, Display, Formatter};
 use std::fs::{DirBuilder, File};
@@ -6,8 +7,9 @@ use std::io::{ErrorKind, Read, Result, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A flat folder of files that all processes of a job see. Calls come from several threads. A file is there whole or not at
-/// all; of two processes that write the same name at once one wins, and both mean the same bytes.
+/// A flat folder of files that all processes of a job see. Calls come from several threads. A file
+/// is there whole or not at all; of two processes that write the same name at once one wins, and
+/// both mean the same bytes.
 ///
 /// What fails is told in the error's text, with the file's whole name.
 pub trait Folder: Send + Sync + Debug + Display {
@@ -20,8 +22,9 @@ pub trait Folder: Send + Sync + Debug + Display {
     /// Reads these bytes from a file, from there on.
     fn read(&self, name: &str, from: u64, into: &mut [u8]) -> Result<()>;
 
-    /// Writes these parts, one behind the other, as one file, which outlasts a crash of the machine once this returns. After an
-    /// error nothing of this name is new, and what was there is there still.
+    /// Writes these parts, one behind the other, as one file, which outlasts a crash of the machine
+    /// once this returns. After an error nothing of this name is new, and what was there is there
+    /// still.
     fn write(&self, name: &str, parts: &[&[u8]]) -> Result<()>;
 
     /// Removes a file. It may be gone already.
@@ -33,8 +36,8 @@ pub trait Folder: Send + Sync + Debug + Display {
 pub struct LocalFolder(pub PathBuf);
 
 impl LocalFolder {
-    /// Makes a folder that nobody but this user can look into, with those above it that are not there either. One that is
-    /// there stays as it is: who may look into it was its maker's choice.
+    /// Makes a folder that nobody but this user can look into, with those above it that are not
+    /// there either. One that is there stays as it is: who may look into it was its maker's choice.
     ///
     /// # Errors
     /// When it can't be made.

@@ -38,12 +38,12 @@ impl Durable {
 
 /// Where one checkpoint lies.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CheckpointFile {
     pub(crate) folder: Arc<dyn Folder>,
     pub(crate) name: String,
 }
 
-impl Place {
+impl CheckpointFile {
     /// As [`file::read`].
     pub(crate) fn read(&self, expected: &Checkpoint) -> Result<Bytes, Error> {
         file::read(&*self.folder, &self.name, expected)

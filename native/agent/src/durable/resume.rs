@@ -1,27 +1,21 @@
-//! What a job that is started anew, by hand, can go on from: the newest version of an earlier one of its name that is whole.
+//! What a job that is started anew, by hand, can go on from: the newest version of an earlier one
+//! of its name that is whole.
 
 use super::file::{self, Found};
 use super::Folder;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
+use rejoin_protocol::start::Origin;
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 
-/// For [`rejoin_protocol::tracker::Input::Resume`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resume {
-    /// The line of lineages: its last one is newer than all files, so that none of them is taken for one of the new run.
-    pub branches: Vec<Version>,
-    /// The version to start from.
-    pub version: Version,
-}
-
-/// The newest version in a folder that is whole, for `world` ranks to start from. Its files are read to their ends; what can't be
-/// read is told of and passed over. `None` when there is none.
+/// The newest version in a folder that is whole, for `world` ranks to start from. Its files are
+/// read to their ends; what can't be read is told of and passed over. `None` when there is none.
 ///
 /// # Errors
-/// `Io` when the folder can't be read; `BadArgument` when it was taken by another number of ranks, each with a model of its own.
-pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option<Resume>, Error> {
+/// `Io` when the folder can't be read; `BadArgument` when it was taken by another number of ranks,
+/// each with a model of its own.
+pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option<Origin>, Error> {
     let found = file::list(folder, identity)?;
     let Some(last) = found.iter().map(|found| found.checkpoint.lineage).max() else { return Ok(None) };
     let readable = found.iter().filter(|found| is_readable(folder, found));
@@ -38,21 +32,18 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option
     };
     let is_whole = |found: &&Found| is_there(&found.checkpoint) && is_whole(&found.checkpoint, took(found), is_there);
     let Some(whole) = found.iter().rev().find(is_whole) else { return Ok(None) };
-    let Checkpoint { lineage, version, has_own, .. } = whole.checkpoint;
+    let Checkpoint { version, has_own, .. } = whole.checkpoint;
     if has_own && took(whole) != world {
         return Err(Error::new(
             Code::BadArgument,
             format!(
-                "version {version} in {folder} was taken by {} ranks, each with a model of its own; {world} ranks can't go on \
-                 from it. Start as many as before, or begin anew under another name",
+                "version {version} in {folder} was taken by {} ranks, each with a model of its own; {world} ranks \
+                 can't go on from it. Start as many as before, or begin anew under another name",
                 took(whole)
             ),
         ));
     }
-    let (before, after) = (lineage.0 as usize, last.0 as usize + 1);
-    let mut branches = vec![Version(0); before];
-    branches.resize(after, version);
-    Ok(Some(Resume { branches, version }))
+    Ok(Some(Origin { checkpoint: whole.checkpoint, lineage: Lineage(last.0 + 1) }))
 }
 
 /// How many checkpoints of other jobs are in a folder.
@@ -63,8 +54,8 @@ pub fn others(folder: &dyn Folder, identity: JobId) -> Result<usize, Error> {
     Ok(file::names(folder)?.filter(|name| !name.starts_with(&identity.to_string())).count())
 }
 
-/// Whether a version can be started from: the model that all have is `checkpoint`, and each rank's own is there too, if they
-/// had some.
+/// Whether a version can be started from: the model that all have is `checkpoint`, and each rank's
+/// own is there too, if they had some.
 pub(super) fn is_whole(checkpoint: &Checkpoint, world: u32, is_there: impl Fn(&Checkpoint) -> bool) -> bool {
     let own = |rank| is_there(&Checkpoint { owner: Some(Rank(rank)), ..*checkpoint });
     checkpoint.owner.is_none() && (!checkpoint.has_own || (0..world).all(own))
@@ -111,8 +102,9 @@ mod tests {
         LocalFolder(folder.into())
     }
 
-    fn found(folder: &Path, world: u32) -> Option<Resume> {
-        newest(&at(folder), super::super::identity(NAME), world).unwrap()
+    fn found(folder: &Path, world: u32) -> Option<(u32, u32, u32)> {
+        let origin = newest(&at(folder), super::super::identity(NAME), world).unwrap();
+        origin.map(|Origin { checkpoint, lineage }| (checkpoint.lineage.0, checkpoint.version.0, lineage.0))
     }
 
     #[test]
@@ -121,24 +113,20 @@ mod tests {
         let folder = folder.path();
         assert_eq!(found(folder, 2), None);
         write(folder, 0, 3, None, false);
-        let line = |branches: &[u32], version| {
-            let branches = branches.iter().copied().map(Version).collect();
-            Some(Resume { branches, version: Version(version) })
-        };
-        assert_eq!(found(folder, 2), line(&[3], 3));
+        assert_eq!(found(folder, 2), Some((0, 3, 1)));
         write(folder, 2, 5, None, false);
-        assert_eq!(found(folder, 2), line(&[0, 0, 5], 5));
+        assert_eq!(found(folder, 2), Some((2, 5, 3)));
         // What belongs together counts together.
         write(folder, 3, 6, None, true);
         write(folder, 3, 6, Some(0), false);
-        assert_eq!(found(folder, 2), line(&[0, 0, 5, 5], 5));
+        assert_eq!(found(folder, 2), Some((2, 5, 4)));
         let last = write(folder, 3, 6, Some(1), false);
-        assert_eq!(found(folder, 2), line(&[0, 0, 0, 6], 6));
+        assert_eq!(found(folder, 2), Some((3, 6, 4)));
         // A file that was cut or changed doesn't count.
         let mut bytes = std::fs::read(&last).unwrap();
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&last, bytes).unwrap();
-        assert_eq!(found(folder, 2), line(&[0, 0, 5, 5], 5));
+        assert_eq!(found(folder, 2), Some((2, 5, 4)));
     }
 
     #[test]
@@ -153,7 +141,7 @@ mod tests {
             [6, 7].into_iter().for_each(|version| write(version, None));
             (0..3).for_each(|rank| write(6, Some(rank)));
             (0..2).for_each(|rank| write(7, Some(rank)));
-            assert_eq!(found(folder.path(), 3).map(|resume| resume.version), Some(Version(6)));
+            assert_eq!(found(folder.path(), 3), Some((0, 6, 1)));
             for world in [1, 2, 4] {
                 let error = newest(&at(folder.path()), super::super::identity(NAME), world).unwrap_err();
                 assert_eq!(error.code, Code::BadArgument);

@@ -2,7 +2,7 @@
 
 use super::file::{self, Found};
 use super::resume::is_whole;
-use super::{Durable, Place};
+use super::{CheckpointFile, Durable};
 use crate::agent::MemberId;
 use crate::control::{Command, Shared};
 use crate::store::Kept;
@@ -54,8 +54,9 @@ impl Writer {
         version.0.is_multiple_of(self.every)
     }
 
-    /// Queues a checkpoint; the store may forget it before its turn comes. When older ones are still being written, it waits for them: a disk that is
-    /// slower than the training would otherwise fill the memory.
+    /// Queues a checkpoint; the store may forget it before its turn comes. When older ones are
+    /// still being written, it waits for them: a disk that is slower than the training would
+    /// otherwise fill the memory.
     pub(crate) fn write(&self, member: MemberId, kept: Kept, world: u32) {
         let checkpoint = kept.checkpoint();
         let has_two = checkpoint.has_own || checkpoint.owner.is_some();
@@ -90,7 +91,7 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
     let version = kept.checkpoint().version;
     let written = shared.store.make_kept(kept).and_then(|(made, bytes)| {
         let name = file::write(&*durable.folder, job, &made, world, &bytes)?;
-        Ok((made, Place { folder: durable.folder.clone(), name }))
+        Ok((made, CheckpointFile { folder: durable.folder.clone(), name }))
     });
     match written {
         Ok((made, place)) => {
@@ -98,7 +99,7 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
             shared.command(Command::Durable(made));
             let millis = began.elapsed().as_millis() as u64;
             let event = Event::DurableWritten { rank, incarnation, version, bytes: made.length, millis };
-            shared.command(Command::Happened(event));
+            shared.command(Command::Event(event));
             tidy(durable, job, world);
         }
         Err(error) => {
@@ -108,7 +109,7 @@ fn write(durable: &Durable, job: JobId, shared: &Shared, member: MemberId, kept:
                  restored to a newer one should all processes die",
                 error.message, durable.folder
             );
-            shared.command(Command::Happened(Event::DurableFailed { rank, incarnation, version, reason }));
+            shared.command(Command::Event(Event::DurableFailed { rank, incarnation, version, reason }));
         }
     }
 }

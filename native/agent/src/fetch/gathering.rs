@@ -1,5 +1,6 @@
-//! The asking side of a checkpoint: a pure state machine. A large one comes in stripes from several holders at once, each in parts
-//! that are verified as they come. What is verified stays, whoever of the holders dies.
+//! The asking side of a checkpoint: a pure state machine. A large one comes in stripes from several
+//! holders at once, each in parts that are verified as they come. What is verified stays, whoever
+//! of the holders dies.
 
 use super::{Reply, Request};
 use crate::agent::MemberId;
@@ -49,11 +50,12 @@ struct Stripe {
     range: Range<u64>,
     /// Where its next byte belongs.
     next: u64,
-    /// The part that comes: where it begins, where it ends, and the digest that was told of it. What is before it is verified.
+    /// The part that comes: where it begins, where it ends, and the digest that was told of it.
+    /// What is before it is verified.
     part: Range<u64>,
     part_digest: u64,
     /// When a part of it was verified last, or something said.
-    heard: Instant,
+    last_heard: Instant,
 }
 
 /// What is to be done.
@@ -80,8 +82,8 @@ pub(crate) enum Progress {
 }
 
 impl Gathering {
-    /// `holders` in the order in which they are to be asked. Stripes come only from those that are as near as the first:
-    /// `host` is the newcomer's.
+    /// `holders` in the order in which they are to be asked. Stripes come only from those that are
+    /// as near as the first: `host` is the newcomer's.
     pub(crate) fn new(
         member: MemberId,
         checkpoint: Checkpoint,
@@ -119,9 +121,10 @@ impl Gathering {
         gathering
     }
 
-    /// The same checkpoint is asked for again, of these holders: after a change among the ranks, or when all holders had failed.
-    /// What is here stays, and who is bringing more goes on, unless he holds it no more: those stripes are returned, and their
-    /// links are of no more use. False when it is another checkpoint.
+    /// The same checkpoint is asked for again, of these holders: after a change among the ranks, or
+    /// when all holders had failed. What is here stays, and who is bringing more goes on, unless he
+    /// holds it no more: those stripes are returned, and their links are of no more use. False when
+    /// it is another checkpoint.
     pub(crate) fn go_on(&mut self, checkpoint: &Checkpoint, holders: Vec<AgentAddress>) -> Option<Vec<u32>> {
         if self.asked != *checkpoint {
             return None;
@@ -153,7 +156,7 @@ impl Gathering {
         let number = self.next_number;
         self.next_number += 1;
         let next = range.start;
-        let stripe = Stripe { holder: holder.clone(), range, next, part: next..next, part_digest: 0, heard: now };
+        let stripe = Stripe { holder: holder.clone(), range, next, part: next..next, part_digest: 0, last_heard: now };
         self.stripes.insert(number, stripe);
         Next::Ask(number, holder)
     }
@@ -172,7 +175,7 @@ impl Gathering {
 
     /// When a stripe came on last: a part of it was verified, or its holder said that it is coming.
     pub(crate) fn heard(&self, number: u32) -> Option<Instant> {
-        self.stripes.get(&number).map(|stripe| stripe.heard)
+        self.stripes.get(&number).map(|stripe| stripe.last_heard)
     }
 
     /// The holder of a stripe is of no use: somebody else is asked for what it didn't bring.
@@ -238,7 +241,7 @@ impl Gathering {
             return Progress::Failed(format!("bytes {start} to {end} came with another digest than it told"));
         }
         stripe.part = end..end;
-        stripe.heard = now;
+        stripe.last_heard = now;
         self.have += end - start;
         self.most = self.most.max(self.have);
         if end < stripe.range.end {
@@ -248,9 +251,9 @@ impl Gathering {
     }
 
     /// What a stripe's holder says before its bytes.
-    pub(crate) fn told(&mut self, number: u32, kind: Kind, payload: &[u8], now: Instant) -> Progress {
+    pub(crate) fn message(&mut self, number: u32, kind: Kind, payload: &[u8], now: Instant) -> Progress {
         let Some(stripe) = self.stripes.get_mut(&number) else { return Progress::Wait };
-        stripe.heard = now;
+        stripe.last_heard = now;
         match kind {
             Kind::Control => match wire::decode::<Reply>(payload) {
                 Ok(Reply::Missing) => Progress::Failed("doesn't hold it any more".into()),
@@ -364,7 +367,7 @@ mod tests {
     }
 
     fn gathering(bytes: &[u8], holders: &[AgentAddress]) -> Gathering {
-        let member = MemberId { rank: Rank(1), incarnation: Incarnation(1) };
+        let member = MemberId { rank: Rank(1), incarnation: Incarnation::nth(1) };
         Gathering::new(member, checkpoint(bytes), holders.to_vec(), "here", Instant::now())
     }
 
@@ -514,15 +517,15 @@ mod tests {
         gathering.begin_anew();
         let is = |made: &[u8]| wire::encode(&Reply::Is(checkpoint(made)));
         assert_eq!(asked(&mut gathering), [(0, 1)]);
-        assert!(matches!(gathering.told(0, Kind::Control, &is(&bytes), Instant::now()), Progress::Wait));
+        assert!(matches!(gathering.message(0, Kind::Control, &is(&bytes), Instant::now()), Progress::Wait));
         answer(&mut gathering, 0, &bytes, 600);
         gathering.failed(0, "gone");
         assert_eq!(asked(&mut gathering), [(1, 2)]);
         assert!(matches!(gathering.request(1), Some(Request::Checkpoint { from: 600, .. })));
-        assert!(matches!(gathering.told(1, Kind::Control, &is(&others), Instant::now()), Progress::Brought));
+        assert!(matches!(gathering.message(1, Kind::Control, &is(&others), Instant::now()), Progress::Brought));
         assert_eq!(asked(&mut gathering), [(2, 2)]);
         assert!(matches!(gathering.request(2), Some(Request::Checkpoint { from: 0, .. })));
-        assert!(matches!(gathering.told(2, Kind::Control, &is(&others), Instant::now()), Progress::Wait));
+        assert!(matches!(gathering.message(2, Kind::Control, &is(&others), Instant::now()), Progress::Wait));
         assert!(matches!(answer(&mut gathering, 2, &others, u64::MAX), Progress::Done(whole) if whole == others));
         assert_eq!(gathering.source(AgentId(9)), "there (127.0.0.1:2)");
     }

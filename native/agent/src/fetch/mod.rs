@@ -1,5 +1,5 @@
-//! Bringing a checkpoint from its holders to a newcomer, over links of their own ([`gathering`]); and the answering side of all
-//! fetches ([`serving`]).
+//! Bringing a checkpoint from its holders to a newcomer, over links of their own ([`gathering`]);
+//! and the answering side of all fetches ([`serving`]).
 //!
 //! The newcomer's agent asks with a [`Request`]; the holder answers with [`Reply`]s and with `Bulk` frames in order.
 //! Both sides run on the control thread in small steps, so that heartbeats are never held up.
@@ -10,17 +10,17 @@ mod serving;
 pub(crate) use gathering::{part_digest, Gathering, Next, Progress};
 pub(crate) use serving::Serve;
 
-use rejoin_protocol::collective::{BootKey, Place, Signature};
+use rejoin_protocol::collective::{BootKey, CollectiveId, Signature};
 use rejoin_protocol::ids::{Checkpoint, Lineage, Phase, Rank};
 use rejoin_protocol::message::RESULT_PART_LIMIT;
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Longest silence of a holder before the next one is asked.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
-/// A newcomer's fetch goes on as long as a verified part comes within this time: a part is at most [`SLICE`], so that a slow line
-/// is no silence.
-pub(crate) const PART_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(5);
+/// A newcomer's fetch goes on as long as a verified part comes within this time: a part is at most
+/// [`SLICE`], so that a slow line is no silence.
+pub(crate) const PART_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const SLICE: usize = RESULT_PART_LIMIT;
 pub(crate) const WINDOW: usize = 4 * SLICE;
 
@@ -34,7 +34,7 @@ pub(crate) enum Request {
     /// Results of collectives, `from` to `to` (exclusive), each as a [`Reply::Result`] and its bytes.
     Results { lineage: Lineage, phase: Phase, from: u32, to: u32 },
     /// What a rank has called at a place.
-    Call { rank: Rank, place: Place },
+    Call { rank: Rank, place: CollectiveId },
 }
 
 /// What is answered, but for bytes.

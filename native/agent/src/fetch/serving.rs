@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 pub(crate) struct Serve {
     parts: VecDeque<Part>,
     /// When it was last told that something is coming.
-    told: Option<Instant>,
+    announced: Option<Instant>,
     /// An own model of a rank elsewhere, and its bytes so far.
     keeping: Option<(Checkpoint, Vec<u8>)>,
 }
 
 /// How often that is told.
-const TELL_COMING: Duration = Duration::from_millis(500);
+const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
 
 /// One thing to be sent.
 struct Part {
@@ -74,7 +74,8 @@ impl Serve {
                 let missing = (entries.len() as u64) < u64::from(to.saturating_sub(from));
                 for (seqno, entry) in (from..to).zip(entries) {
                     let Entry { signature, key, result } = entry;
-                    // What waits to be sent belongs to no log: it isn't to be counted as one's for as long as a slow rank takes.
+                    // What waits to be sent belongs to no log: it isn't to be counted as one's for
+                    // as long as a slow rank takes.
                     let result = result.in_memory().cloned().map_or(result, Logged::Memory);
                     // The digest is made when its turn comes: many results at once would hold up the heartbeat.
                     let reply = Reply::Result { seqno, signature, key, length: result.len(), digest: 0 };
@@ -129,22 +130,22 @@ impl Serve {
         if !bytes.is_empty() && digest(&bytes) != checkpoint.digest {
             return Err("the bytes have another digest than told".into());
         }
-        let is_kept = store.put(checkpoint, bytes.into()).is_ok();
+        let is_kept = store.put(checkpoint, Bytes::from(bytes)).is_ok();
         link.send_message(if is_kept { &Reply::Kept } else { &Reply::Differs });
         Ok(is_kept.then_some(checkpoint))
     }
 
     /// Tells the other side now and then that something is coming.
-    pub(crate) fn tell_coming(&mut self, link: &mut Link, now: Instant) {
+    pub(crate) fn announce(&mut self, link: &mut Link, now: Instant) {
         let waits = self.parts.front().is_some_and(|part| part.awaits.is_some());
-        if waits && self.told.is_none_or(|told| now >= told + TELL_COMING) {
-            self.told = Some(now);
+        if waits && self.announced.is_none_or(|announced| now >= announced + ANNOUNCE_EVERY) {
+            self.announced = Some(now);
             link.send_message(&Reply::Coming);
         }
     }
 
-    /// Queues and sends at most a window. True when all of that is gone and more could follow at once; otherwise call again when
-    /// the link is writable.
+    /// Queues and sends at most a window. True when all of that is gone and more could follow at
+    /// once; otherwise call again when the link is writable.
     ///
     /// # Errors
     /// The link's, which is then of no more use.

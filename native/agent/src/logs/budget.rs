@@ -53,8 +53,8 @@ impl Budget {
         self.idle.load(Relaxed)
     }
 
-    /// Whether so many bytes more may wait to be used again: half of the limit may, and together with the logs a quarter more than
-    /// the limit.
+    /// Whether so many bytes more may wait to be used again: half of the limit may, and together
+    /// with the logs a quarter more than the limit.
     pub(crate) fn may_wait(&self, bytes: u64) -> bool {
         self.idle() + bytes <= self.limits.memory_bytes / 2 && !self.is_crowded_by(bytes)
     }
@@ -74,8 +74,8 @@ impl Budget {
         self.limits.memory_bytes
     }
 
-    /// How many bytes have to leave the memory, with some more so that it doesn't come to this at every piece; 0 within the
-    /// limit.
+    /// How many bytes have to leave the memory, with some more so that it doesn't come to this at
+    /// every piece; 0 within the limit.
     pub fn excess(&self) -> u64 {
         let (memory, limit) = (self.memory.load(Relaxed), self.limits.memory_bytes);
         if memory <= limit {
@@ -123,8 +123,8 @@ impl Budget {
             Error::new(
                 Code::OutOfSpace,
                 format!(
-                    "the logs that a restarted rank needs use {memory} bytes of memory and {used} bytes on disk; the limits \
-                     are {memory_bytes} and {disk_bytes}. Raise the limits ({}), or take checkpoints more often",
+                    "the logs that a restarted rank needs use {memory} bytes of memory and {used} bytes on disk; the \
+                     limits are {memory_bytes} and {disk_bytes}. Raise the limits ({}), or take checkpoints more often",
                     self.settings
                 ),
             )
@@ -145,8 +145,8 @@ impl Budget {
             Error::new(
                 Code::OutOfSpace,
                 format!(
-                    "the logs need more than {} bytes of memory, and no file for them can be made in {}: {cause}. Raise the \
-                     memory limit, or give a writable directory ({})",
+                    "the logs need more than {} bytes of memory, and no file for them can be made in {}: {cause}. \
+                     Raise the memory limit, or give a writable directory ({})",
                     self.limits.memory_bytes,
                     self.limits.folder.display(),
                     self.settings
@@ -160,9 +160,9 @@ impl Budget {
         Error::new(
             Code::OutOfSpace,
             format!(
-                "the logs that a restarted rank needs use more than {} bytes of memory, and {length} bytes of them can't be \
-                 written to a file in {}: {cause}. Make room there, give another directory, raise the memory limit ({}), or \
-                 take checkpoints more often",
+                "the logs that a restarted rank needs use more than {} bytes of memory, and {length} bytes of them \
+                 can't be written to a file in {}: {cause}. Make room there, give another directory, raise the memory \
+                 limit ({}), or take checkpoints more often",
                 self.limits.memory_bytes,
                 self.limits.folder.display(),
                 self.settings
@@ -171,12 +171,12 @@ impl Budget {
     }
 
     /// Everything that can be is on disk, and the rest is too much.
-    pub fn books_alone(&self) -> Error {
+    pub fn overhead_alone(&self) -> Error {
         Error::new(
             Code::OutOfSpace,
             format!(
-                "the logs that a restarted rank needs use {} bytes of memory, though all results that are worth it lie on \
-                 disk; the limit is {}. Take checkpoints more often, or raise the limit ({})",
+                "the logs that a restarted rank needs use {} bytes of memory, though all results that are worth it \
+                 lie on disk; the limit is {}. Take checkpoints more often, or raise the limit ({})",
                 self.memory.load(Relaxed),
                 self.limits.memory_bytes,
                 self.settings

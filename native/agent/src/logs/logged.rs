@@ -1,6 +1,6 @@
 //! One result of a collective as it is kept: in memory, or in a file.
 
-use super::{Budget, Common};
+use super::{Budget, CachedResult};
 use crate::store::digest;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
@@ -16,7 +16,7 @@ pub enum Logged {
     /// In memory, of one log alone.
     Memory(Bytes),
     /// In memory, of all logs of the process that have it.
-    Common(Arc<Common>),
+    Cached(Arc<CachedResult>),
     /// In a file.
     Spilled(Arc<Spilled>),
 }
@@ -30,8 +30,8 @@ pub struct Spilled {
     digest: u128,
 }
 
-/// One file, written from its beginning to its end. Results lie in it one behind the other; it is gone when the last of them
-/// is.
+/// One file, written from its beginning to its end. Results lie in it one behind the other; it is
+/// gone when the last of them is.
 #[derive(Debug)]
 pub(crate) struct SpillFile {
     budget: Arc<Budget>,
@@ -51,7 +51,7 @@ impl Logged {
     pub fn len(&self) -> u64 {
         match self {
             Logged::Memory(bytes) => bytes.len() as u64,
-            Logged::Common(common) => common.bytes().len() as u64,
+            Logged::Cached(common) => common.bytes().len() as u64,
             Logged::Spilled(spilled) => spilled.length,
         }
     }
@@ -60,7 +60,7 @@ impl Logged {
     pub fn in_memory(&self) -> Option<&Bytes> {
         match self {
             Logged::Memory(bytes) => Some(bytes),
-            Logged::Common(common) => Some(common.bytes()),
+            Logged::Cached(common) => Some(common.bytes()),
             Logged::Spilled(_) => None,
         }
     }
@@ -69,7 +69,7 @@ impl Logged {
     pub fn digest(&self) -> u128 {
         match self {
             Logged::Memory(bytes) => digest(bytes),
-            Logged::Common(common) => digest(common.bytes()),
+            Logged::Cached(common) => digest(common.bytes()),
             Logged::Spilled(spilled) => spilled.digest,
         }
     }
@@ -81,7 +81,7 @@ impl Logged {
     pub fn part(&self, from: u64, to: u64) -> io::Result<Bytes> {
         match self {
             Logged::Memory(bytes) => Ok(bytes.slice(from as usize..to as usize)),
-            Logged::Common(common) => Ok(common.bytes().slice(from as usize..to as usize)),
+            Logged::Cached(common) => Ok(common.bytes().slice(from as usize..to as usize)),
             Logged::Spilled(spilled) => {
                 let mut bytes = BytesMut::zeroed((to - from) as usize);
                 spilled.file.file.read_exact_at(&mut bytes, spilled.offset + from)?;
@@ -93,8 +93,8 @@ impl Logged {
     /// All of its bytes; those of a file are compared with their digest.
     ///
     /// # Errors
-    /// `Io` when the file can't be read or has other bytes. Other ranks have the result too: the rank's next incarnation gets
-    /// it from them.
+    /// `Io` when the file can't be read or has other bytes. Other ranks have the result too: the
+    /// rank's next incarnation gets it from them.
     pub fn whole(&self) -> Result<Bytes, Error> {
         let failed = |cause: String| {
             let text = format!("a result of {} bytes can't be read back from its file: {cause}", self.len());

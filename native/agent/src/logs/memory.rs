@@ -2,16 +2,18 @@
 
 use bytes::BytesMut;
 
-/// From so many bytes on it is worth to ask for huge pages: below, the memory that was touched before is nearly always there, and of a
-/// huge page (2 MiB on x86_64, and on aarch64 with pages of 4 KiB) much would stay unused.
+/// From so many bytes on it is worth to ask for huge pages: below, the memory that was touched
+/// before is nearly always there, and of a huge page (2 MiB on x86_64, and on aarch64 with pages of
+/// 4 KiB) much would stay unused.
 const LARGE: usize = 4 << 20;
 
 /// From so many bytes on it is worth to ask for all pages at once.
 const SEVERAL_PAGES: usize = 64 << 10;
 
-/// Memory of this length, all zero, which is about to be written. Large ones are in huge pages where the system has some: a level of deep
-/// trees is 50 MB in one call, which are 13,000 page faults otherwise, at every rank. The pages of the others are there at once: two thirds
-/// of the time that a fault for each takes.
+/// Memory of this length, all zero, which is about to be written. Large ones are in huge pages
+/// where the system has some: a level of deep trees is 50 MB in one call, which are 13,000 page
+/// faults otherwise, at every rank. The pages of the others are there at once: two thirds of the
+/// time that a fault for each takes.
 pub(crate) fn zeroed(length: usize) -> BytesMut {
     let mut memory = BytesMut::zeroed(length);
     if length >= LARGE {
@@ -80,11 +82,11 @@ mod tests {
         assert_eq!(advised, !enabled.is_empty(), "the kernel says {enabled:?}");
     }
 
-    /// Whether the kernel has the advice for this address: `hg` among its area's flags.
+    /// Whether the kernel has the advice for this address: `hg` among its slot's flags.
     fn advice(address: usize) -> bool {
-        let areas = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let slots = std::fs::read_to_string("/proc/self/smaps").unwrap();
         let mut is_here = false;
-        for line in areas.lines() {
+        for line in slots.lines() {
             let range = line.split(' ').next().and_then(|range| range.split_once('-'));
             let ends = range.map(|(from, to)| (usize::from_str_radix(from, 16), usize::from_str_radix(to, 16)));
             if let Some((Ok(from), Ok(to))) = ends {
@@ -94,6 +96,6 @@ mod tests {
                 return line.split_whitespace().any(|flag| flag == "hg");
             }
         }
-        panic!("no area has the address {address:#x}");
+        panic!("no slot has the address {address:#x}");
     }
 }

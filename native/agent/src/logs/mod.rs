@@ -1,15 +1,16 @@
-//! What a rank that comes back has to be given again: how much memory and disk it may take, and results that lie on disk.
+//! What a rank that comes back has to be given again: how much memory and disk it may take, and
+//! results that lie on disk.
 
 mod budget;
-mod common;
+mod buffer_pool;
 mod logged;
 mod memory;
-mod shelf;
+mod result_cache;
 
 pub use budget::{Budget, LogLimits};
-pub use common::Common;
 pub use logged::{Logged, Spilled};
+pub use result_cache::CachedResult;
 
-pub(crate) use common::Commons;
+pub(crate) use buffer_pool::BufferPool;
 pub(crate) use logged::SpillFile;
-pub(crate) use shelf::Shelf;
+pub(crate) use result_cache::ResultCache;

@@ -37,18 +37,18 @@ pub struct TrackerServerConfig {
 
 /// What a tracker tells its owner.
 #[derive(Clone, Debug)]
-pub enum Told {
+pub enum TrackerNotice {
     /// A fact.
     Event(Event),
     /// The framework should kill and replace what hosts this rank: it is lost, but may only be frozen.
     Kill {
         /// The rank.
         rank: Rank,
-        /// The framework's try.
+        /// The framework's try: its stage attempt and its task attempt.
         attempt: Attempt,
-        /// Its executor.
+        /// The framework's name of the process.
         executor: String,
-        /// Why.
+        /// The cause in words.
         reason: String,
     },
 }
@@ -65,7 +65,7 @@ pub struct TrackerServer {
     address: SocketAddr,
     facts: Sender<Input>,
     waker: Arc<Waker>,
-    told: Receiver<Told>,
+    notices: Receiver<TrackerNotice>,
     outcome: Arc<Mutex<Outcome>>,
     thread: Mutex<Option<JoinHandle<()>>>,
     closing: Arc<std::sync::atomic::AtomicBool>,
@@ -80,11 +80,11 @@ impl TrackerServer {
     pub fn start(config: TrackerServerConfig) -> Result<TrackerServer, Error> {
         crate::logging::start();
         let (facts, fact_queue) = unbounded();
-        let (teller, told) = unbounded();
+        let (notices_sender, notices) = unbounded();
         let outcome = Arc::new(Mutex::new(Outcome::default()));
         let closing = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let abandoned = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let (mut server, waker) = Server::new(config, fact_queue, teller, outcome.clone(), closing.clone())?;
+        let (mut server, waker) = Server::new(config, fact_queue, notices_sender, outcome.clone(), closing.clone())?;
         server.abandoned = abandoned.clone();
         let address = server.address();
         let thread = std::thread::Builder::new()
@@ -92,7 +92,7 @@ impl TrackerServer {
             .spawn(move || server.run())
             .map_err(|cause| Error::new(Code::Io, format!("the tracker's thread can't be started: {cause}")))?;
         let thread = Mutex::new(Some(thread));
-        Ok(TrackerServer { address, facts, waker: Arc::new(waker), told, outcome, thread, closing, abandoned })
+        Ok(TrackerServer { address, facts, waker: Arc::new(waker), notices, outcome, thread, closing, abandoned })
     }
 
     /// Where agents reach it.
@@ -101,7 +101,7 @@ impl TrackerServer {
     }
 
     /// Tells what the framework knows. After the end it does nothing.
-    pub fn tell(&self, fact: Input) {
+    pub fn notify(&self, fact: Input) {
         let _ = self.facts.send(fact);
         let _ = self.waker.wake();
     }
@@ -110,8 +110,8 @@ impl TrackerServer {
     ///
     /// # Errors
     /// `BadState` after [`TrackerServer::close`], when everything has been told.
-    pub fn poll(&self, at_most: Duration) -> Result<Option<Told>, Error> {
-        match self.told.recv_timeout(at_most) {
+    pub fn poll(&self, at_most: Duration) -> Result<Option<TrackerNotice>, Error> {
+        match self.notices.recv_timeout(at_most) {
             Ok(told) => Ok(Some(told)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(Error::new(Code::BadState, "the tracker is closed")),
@@ -126,13 +126,15 @@ impl TrackerServer {
         self.outcome.lock().result.clone().transpose()
     }
 
-    /// Whether this rank was sent back to an older version and has not joined again: if its task ends then, that is no death.
+    /// Whether this rank was sent back to an older version and has not joined again: if its task
+    /// ends then, that is no death.
     pub fn was_sent_back(&self, rank: Rank) -> bool {
         self.outcome.lock().sent_back.contains(&rank)
     }
 
-    /// Ends the tracker without a word to anybody, as if its process had been killed: the job isn't over. For tests of a
-    /// tracker's death; another one may listen at the same address when this returns.
+    /// Ends the tracker without a word to anybody, as if its process had been killed: the job isn't
+    /// over. For tests of a tracker's death; another one may listen at the same address when this
+    /// returns.
     pub fn abandon(&self) {
         self.abandoned.store(true, std::sync::atomic::Ordering::Release);
         self.close();

@@ -4,7 +4,7 @@
 #[path = "turns.rs"]
 mod turns;
 
-use super::{Outcome, Told, TrackerServerConfig};
+use super::{Outcome, TrackerNotice, TrackerServerConfig};
 use bytes::Bytes;
 use crossbeam::channel::{Receiver, Sender};
 use mio::net::TcpStream;
@@ -53,7 +53,7 @@ pub(super) struct Server {
     entrance: Entrance,
     rules: Tracker,
     facts: Receiver<Input>,
-    teller: Sender<Told>,
+    notices_sender: Sender<TrackerNotice>,
     outcome: Arc<Mutex<Outcome>>,
     closing: Arc<AtomicBool>,
     /// Whether it ends without a word.
@@ -73,7 +73,7 @@ impl Server {
     pub(super) fn new(
         config: TrackerServerConfig,
         facts: Receiver<Input>,
-        teller: Sender<Told>,
+        notices_sender: Sender<TrackerNotice>,
         outcome: Arc<Mutex<Outcome>>,
         closing: Arc<AtomicBool>,
     ) -> Result<(Server, Waker), Error> {
@@ -93,7 +93,7 @@ impl Server {
             entrance,
             rules,
             facts,
-            teller,
+            notices_sender,
             outcome,
             closing,
             abandoned: Arc::new(AtomicBool::new(false)),
@@ -123,7 +123,7 @@ impl Server {
             let wake = self.rules.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
             let unfinished = (!self.unfinished.is_empty()).then_some(Duration::ZERO);
             let at_most = Some(Duration::from_millis(500));
-            let next = [wake, self.entrance.patience(), unfinished, at_most].into_iter().flatten().min();
+            let next = [wake, self.entrance.next_timeout(), unfinished, at_most].into_iter().flatten().min();
             if let Err(cause) = self.poll.poll(&mut events, next) {
                 if cause.kind() != std::io::ErrorKind::Interrupted {
                     let error = Error::new(Code::Io, format!("the tracker's poll failed: {cause}"));
@@ -169,12 +169,12 @@ impl Server {
         self.deadlines();
     }
 
-    /// Silence is judged before anything is read: reading takes time, in which others may say something. Whoever has said something
-    /// by now, read or not, isn't silent.
+    /// Silence is judged before anything is read: reading takes time, in which others may say
+    /// something. Whoever has said something by now, read or not, isn't silent.
     fn wake(&mut self, unread: &BTreeSet<Token>) {
         let now = self.now();
         for token in unread.iter().filter(|token| self.links.contains_key(token)) {
-            self.rules.handle(Input::Heard { link: token.0 as u64 }, now);
+            self.rules.handle(Input::BytesCame { link: token.0 as u64 }, now);
         }
         self.rules.handle(Input::Wake, now);
         self.carry_out();
@@ -206,11 +206,11 @@ impl Server {
                         "[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}",
                         self.job
                     );
-                    let _ = self.teller.send(Told::Kill { rank, attempt, executor, reason });
+                    let _ = self.notices_sender.send(TrackerNotice::Kill { rank, attempt, executor, reason });
                 }
                 Output::Event(event) => {
                     log::debug!("[job {}] {event:?}", self.job);
-                    let _ = self.teller.send(Told::Event(event));
+                    let _ = self.notices_sender.send(TrackerNotice::Event(event));
                 }
                 Output::Over(outcome) => {
                     let outcome = outcome.map(|job| Bytes::from(job.result));
@@ -226,7 +226,7 @@ impl Server {
             TrackerMessage::Fenced { rank, error, .. } if error.code == Code::RolledBack => {
                 self.outcome.lock().sent_back.insert(*rank);
             }
-            TrackerMessage::Seated { rank, .. } => drop(self.outcome.lock().sent_back.remove(rank)),
+            TrackerMessage::JoinAccepted { rank, .. } => drop(self.outcome.lock().sent_back.remove(rank)),
             _ => {}
         }
     }
@@ -258,8 +258,8 @@ impl Server {
             Err(cause) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
                     log::error!(
-                        "[job {}] the tracker can't accept connections: {cause}. Agents wait until it can; if it has no \
-                         descriptors left, close files or raise the limit (ulimit -n) of its process",
+                        "[job {}] the tracker can't accept connections: {cause}. Agents wait until it can; if it has \
+                         no descriptors left, close files or raise the limit (ulimit -n) of its process",
                         self.job
                     );
                 }
@@ -324,7 +324,7 @@ impl Server {
         self.strangers += 1;
         if self.strangers == 1 {
             log::warn!("[job {}] turned away {address}: {reason} (further ones are only counted)", self.job);
-            let _ = self.teller.send(Told::Event(Event::StrangerRefused { address, reason }));
+            let _ = self.notices_sender.send(TrackerNotice::Event(Event::StrangerRefused { address, reason }));
         }
     }
 

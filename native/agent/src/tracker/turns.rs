@@ -2,7 +2,8 @@
 
 use super::*;
 use crossbeam::channel::unbounded;
-use rejoin_protocol::message::{Registration, Standing, Timing, TrackerMessage};
+use rejoin_protocol::message::{Registration, StatusReport, Timing, TrackerMessage};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerConfig;
 use rejoin_transport::{Hello, JobId, PortRange, Secret};
 use std::io::Write;
@@ -21,7 +22,7 @@ fn keys() -> Keys {
 struct Desk {
     server: Server,
     events: Events,
-    told: Receiver<Told>,
+    notices: Receiver<TrackerNotice>,
     began: Instant,
 }
 
@@ -33,16 +34,17 @@ impl Desk {
             timing,
             deaths_limit: 4,
             deaths_setting: "test.maxFailures".into(),
+            start: JobStart::Fresh,
             faults: Vec::new(),
             wants_result: false,
         };
         let Keys { job, secret, encrypt } = keys();
         let (listen, ports) = (LOCALHOST, PortRange::EPHEMERAL);
         let config = TrackerServerConfig { job, secret, encrypt, listen, ports, rules };
-        let ((teller, told), (_, facts)) = (unbounded(), unbounded());
+        let ((notices_sender, notices), (_, facts)) = (unbounded(), unbounded());
         let (outcome, closing) = (Arc::default(), Arc::default());
-        let (server, _) = Server::new(config, facts, teller, outcome, closing).unwrap();
-        Desk { server, events: Events::with_capacity(256), told, began: Instant::now() }
+        let (server, _) = Server::new(config, facts, notices_sender, outcome, closing).unwrap();
+        Desk { server, events: Events::with_capacity(256), notices, began: Instant::now() }
     }
 
     fn turn(&mut self) {
@@ -56,15 +58,15 @@ impl Desk {
         let agent = AgentId(number);
         let hello = Hello { agent, purpose: Purpose::Tracker, encrypt: true };
         let mut link = Link::connect(self.server.address(), &keys(), hello).unwrap();
-        let standing = Standing { generation: Default::default(), ranks: Vec::new(), held: Vec::new() };
+        let status = StatusReport { generation: Default::default(), ranks: Vec::new(), held: Vec::new() };
         let registration = Registration {
             agent,
             executor: format!("executor {number}"),
             host: "localhost".into(),
             address: SocketAddr::new(LOCALHOST, 1),
             pid: 1,
-            standing,
-            terms: Vec::new(),
+            status,
+            fingerprint: Vec::new(),
             epoch: 0,
             view: None,
             ended: None,
@@ -78,8 +80,8 @@ impl Desk {
     }
 
     fn is_lost(&self, seen: &mut Vec<AgentId>, number: u64) -> bool {
-        seen.extend(self.told.try_iter().filter_map(|told| match told {
-            Told::Event(Event::AgentLost { agent, .. }) => Some(agent),
+        seen.extend(self.notices.try_iter().filter_map(|told| match told {
+            TrackerNotice::Event(Event::AgentLost { agent, .. }) => Some(agent),
             _ => None,
         }));
         seen.contains(&AgentId(number))
@@ -97,7 +99,7 @@ fn heard(link: &mut Link) -> Vec<TrackerMessage> {
     }
 }
 
-fn beats(link: &mut Link, count: u64) {
+fn steps(link: &mut Link, count: u64) {
     for sequence in 0..count {
         link.send_message(&AgentMessage::Heartbeat { sequence, ranks: Vec::new() });
     }
@@ -109,8 +111,8 @@ fn of_each_link_so_much_is_read_in_a_turn_and_a_backlog_makes_nobody_else_wait()
     let mut desk = Desk::new(Timing { lost_after_millis: 60_000, ..TIMING });
     let (mut one, mut other) = (desk.agent(1), desk.agent(2));
     let in_a_turn = (TURN_BYTES / MESSAGE_BYTES) as u64;
-    beats(&mut one, 3 * in_a_turn + 1);
-    beats(&mut other, 1);
+    steps(&mut one, 3 * in_a_turn + 1);
+    steps(&mut other, 1);
     let (mut of_one, mut of_other, mut turns) = (0, 0, 0);
     while of_one < 3 * in_a_turn + 1 {
         desk.turn();

@@ -10,9 +10,10 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
-use rejoin_agent::{AgentConfig, Told, TrackerServer, TrackerServerConfig};
+use rejoin_agent::{AgentConfig, TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::{Duration, Instant};
 
@@ -54,6 +55,7 @@ impl Ranks {
             },
             deaths_limit: 20,
             deaths_setting: "test.maxFailures".into(),
+            start: JobStart::Fresh,
             faults,
             wants_result: false,
         };
@@ -132,7 +134,7 @@ impl Ranks {
             return event.clone();
         }
         while Instant::now() < deadline {
-            if let Some(Told::Event(event)) = self.tracker.poll(Duration::from_millis(50)).unwrap() {
+            if let Some(TrackerNotice::Event(event)) = self.tracker.poll(Duration::from_millis(50)).unwrap() {
                 self.seen.lock().push(event.clone());
                 if wanted(&event) {
                     return event;

@@ -1,12 +1,12 @@
 //! A program that computes with every collective, and a harness that lets its ranks die and come back.
 
 use super::{attempt, limits, value, values, Ranks};
-use rejoin_agent::collective::{Boot, Communicator, Options, Process};
+use rejoin_agent::collective::{Boot, Communicator, Folding, Input, Options, Process};
 use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
-use rejoin_agent::protocol::ids::{Incarnation, Rank};
+use rejoin_agent::protocol::ids::Rank;
 use std::time::Duration;
 
 /// Elements of each collective, unless more are asked for.
@@ -46,17 +46,21 @@ fn salted(rank: u32, iteration: u32, count: usize) -> Vec<f64> {
     values
 }
 
-/// The program: two boot collectives, then iterations of (max, 8 broadcasts, sum, allgather, checkpoint). Every result is
-/// checked for its value.
+/// The program: two boot collectives, then iterations of (max, 8 broadcasts, sum, allgather,
+/// checkpoint). Every result is checked for its value.
 fn program(rank: &mut Communicator, count: usize) -> Result<Vec<f64>, Error> {
     let (own, world) = (rank.rank().0, rank.world());
     let (version, bytes) = rank.load()?;
     let mut one = 1f64.to_le_bytes();
     let boot = Options { boot: Boot::BySite, ..Options::default() };
-    rank.allreduce_bytes(&mut one, Element::F64, Reduction::Sum, &boot)?;
+    let sum = Folding::known(Element::F64, Reduction::Sum)?;
+    let all = rank.allreduce_bytes(Input::Ready(&one), &sum, &boot)?;
+    one.copy_from_slice(&all);
     let named = Options { boot: Boot::Named("cuts".into()), ..Options::default() };
     let mut cuts = [own as u8 * u8::from(own == 1); 9];
-    rank.broadcast_bytes(&mut cuts, Element::U8, Rank(1), &named)?;
+    let spread = rank.broadcast_bytes(Input::Ready(&cuts), Element::U8, Rank(1), &named)?;
+    assert_eq!(spread.is_none(), own == 1, "the root has its own already");
+    spread.into_iter().for_each(|root| cuts.copy_from_slice(&root));
     assert_eq!(cuts, [1; 9]);
     let mut model = match bytes {
         Some(bytes) => bytes.chunks_exact(8).map(|part| f64::from_le_bytes(part.try_into().unwrap())).collect(),
@@ -71,28 +75,34 @@ fn program(rank: &mut Communicator, count: usize) -> Result<Vec<f64>, Error> {
             let root = turn % world;
             let mut spread = vec![0.0; count];
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut spread);
-            let options = Options::default();
-            rank.broadcast_bytes_prepared(bytes, Element::F64, Rank(root), &options, &mut |bytes| {
+            let mut fill = |bytes: &mut [u8]| {
                 assert_eq!(own, root, "nobody else has anything to prepare");
                 bytes.copy_from_slice(bytemuck::cast_slice(&salted(root + turn, iteration, count)));
                 Ok(())
-            })?;
+            };
+            let (input, options) = (Input::OnDemand(bytes, &mut fill), Options::default());
+            // Also a root that was not asked for its bytes, since the result was recorded, is given them.
+            let result = rank.broadcast_bytes(input, Element::F64, Rank(root), &options)?.expect("a result");
+            bytes.copy_from_slice(&result);
             assert_eq!(spread, salted(root + turn, iteration, count), "broadcast {turn}");
             roots += spread[23];
         }
         let mut sum = vec![0.0; count];
-        rank.allreduce_prepared(&mut sum, Reduction::Sum, |buffer| {
-            buffer.copy_from_slice(&salted(own, iteration, count))
-        })?;
+        let mut fill = |bytes: &mut [u8]| {
+            bytes.copy_from_slice(bytemuck::cast_slice(&salted(own, iteration, count)));
+            Ok(())
+        };
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut sum);
+        let options = Options::default();
+        let folding = Folding::known(Element::F64, Reduction::Sum)?;
+        let result = rank.allreduce_bytes(Input::OnDemand(bytes, &mut fill), &folding, &options)?;
+        bytes.copy_from_slice(&result);
         let by_hand = |at: usize| (0..world).map(|rank| value(rank, at) * f64::from(iteration + 1)).sum::<f64>();
         assert!((0..count).all(|at| sum[at] == by_hand(at)), "sum");
         let mut gathered = vec![0.0; count * world as usize];
         let mut part = vec![0.0; count];
         let (input, output) = (bytemuck::cast_slice_mut(&mut part), bytemuck::cast_slice_mut(&mut gathered));
-        rank.allgather_bytes_prepared(input, output, Element::F64, &Options::default(), &mut |bytes| {
-            bytes.copy_from_slice(bytemuck::cast_slice(&salted(own, iteration, count)));
-            Ok(())
-        })?;
+        rank.allgather_bytes(Input::OnDemand(input, &mut fill), output, Element::F64, &options)?;
         let all: Vec<f64> = (0..world).flat_map(|rank| salted(rank, iteration, count)).collect();
         assert_eq!(gathered, all, "allgather");
         let fives: f64 = (0..world as usize).map(|rank| gathered[rank * count + 5]).sum();
@@ -122,7 +132,7 @@ impl Survival {
         let rules = deaths.iter().enumerate().map(|(id, (rank, incarnation, moment))| FaultRule {
             id: id as u32,
             rank: Rank(*rank),
-            incarnation: Some(Incarnation(*incarnation)),
+            incarnation: Some(*incarnation),
             moment: *moment,
             action: Action::Throw,
         });
@@ -150,8 +160,8 @@ impl Survival {
         Survival { ranks: Ranks::with_rules(self.ranks.world, self.together, vec![rule]), ..self }
     }
 
-    /// Runs it to its end. Ranks that were struck are started again: in the same process where several live together, else in
-    /// a new one, after the old one has vanished without a word.
+    /// Runs it to its end. Ranks that were struck are started again: in the same process where
+    /// several live together, else in a new one, after the old one has vanished without a word.
     pub fn run(self) -> Outcome {
         let (world, together, count) = (self.ranks.world, self.together, self.count);
         let shared: Vec<Process> =
@@ -186,7 +196,7 @@ impl Survival {
         });
         self.ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
         while let Ok(Some(told)) = self.ranks.tracker.poll(Duration::ZERO) {
-            if let rejoin_agent::Told::Event(event) = told {
+            if let rejoin_agent::TrackerNotice::Event(event) = told {
                 self.ranks.seen.lock().push(event);
             }
         }

@@ -8,13 +8,14 @@ use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
 use rejoin_agent::protocol::host::Start;
-use rejoin_agent::protocol::ids::{Attempt, Incarnation, Lane, Lineage, Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, Link, PortRange, Secret};
 use rejoin_agent::{
-    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, MemberId, PlanePeer, PlaneUsage, Told,
-    TrackerServer, TrackerServerConfig,
+    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, MemberId, PlaneUsage, Taken,
+    TrackerNotice, TrackerServer, TrackerServerConfig,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -57,7 +58,7 @@ impl TestPlane {
 
     /// Waits for a link of these incarnations.
     pub fn linked(&self, rank: u32, incarnation: u32, peer: u32, peer_incarnation: u32) {
-        let wanted = (Incarnation(incarnation), Incarnation(peer_incarnation));
+        let wanted = (Incarnation::nth(incarnation), Incarnation::nth(peer_incarnation));
         self.until(&format!("link {rank}.{incarnation} to {peer}.{peer_incarnation}"), |remembered| {
             remembered.links.get(&(Rank(rank), Rank(peer))).is_some_and(|(own, theirs, _)| (*own, *theirs) == wanted)
         });
@@ -68,7 +69,7 @@ impl TestPlane {
         let mut found = None;
         self.until(&format!("rank {rank} incarnation {incarnation} is freed"), |remembered| {
             let mut freed = remembered.freed.iter();
-            found = freed.find(|(r, i, _)| r.0 == rank && i.0 == incarnation).map(|(_, _, error)| error.clone());
+            found = freed.find(|(r, i, _)| r.0 == rank && i.number == incarnation).map(|(_, _, error)| error.clone());
             found.is_some()
         });
         found.expect("the wait above ends only when it was found")
@@ -81,9 +82,9 @@ impl TestPlane {
         let reports = reports.as_ref().expect("the agent has attached itself before it makes links");
         reports.link_down(
             Rank(rank),
-            Incarnation(incarnation),
+            Incarnation::nth(incarnation),
             Rank(peer),
-            Incarnation(peer_incarnation),
+            Incarnation::nth(peer_incarnation),
             Lane::Channels,
             "cut by the test".into(),
         );
@@ -98,12 +99,12 @@ impl DataPlane for TestPlane {
     fn attach(&self, agent: Arc<dyn AgentReports>) {
         *self.reports.lock() = Some(agent);
     }
-    fn seated(&self, _: Rank, _: Incarnation) {}
+    fn join_accepted(&self, _: Rank, _: Incarnation) {}
     fn lanes(&self, _: bool) -> &'static [Lane] {
         &[Lane::Channels]
     }
     fn start(&self, _: Rank, _: u32, _: &Start) {}
-    fn peers(&self, _: Rank, _: Incarnation, _: Vec<PlanePeer>) {}
+    fn peers(&self, _: Rank, _: Incarnation, _: Vec<MemberId>) {}
     fn link(
         &self,
         rank: Rank,
@@ -163,6 +164,7 @@ impl World {
             timing,
             deaths_limit: 4,
             deaths_setting: "test.maxFailures".into(),
+            start: JobStart::Fresh,
             faults: Vec::new(),
             wants_result: true,
         };
@@ -206,7 +208,7 @@ impl World {
             return event.clone();
         }
         while Instant::now() < deadline {
-            if let Some(Told::Event(event)) = self.tracker.poll(Duration::from_millis(50)).unwrap() {
+            if let Some(TrackerNotice::Event(event)) = self.tracker.poll(Duration::from_millis(50)).unwrap() {
                 self.seen.lock().push(event.clone());
                 if wanted(&event) {
                     return event;
@@ -236,8 +238,15 @@ impl Process {
     pub fn enter(&self, member: MemberId, lineage: Lineage, version: u32, model: &[u8]) {
         let model = Bytes::copy_from_slice(model);
         let checkpoint = checkpoint(lineage, Version(version), version, &model, false);
-        self.agent.store(member, checkpoint, model).unwrap();
-        self.agent.entered(member, checkpoint, None);
+        self.take(member, checkpoint, model);
+    }
+
+    pub fn take(&self, member: MemberId, checkpoint: Checkpoint, model: Bytes) {
+        let entered = |entered: &mut dyn FnMut()| {
+            entered();
+            Ok(())
+        };
+        self.agent.take(member, Taken::new(checkpoint, model), entered).unwrap();
     }
 
     pub fn finish(&self, member: MemberId, model: &[u8], result: Option<&'static [u8]>) -> Result<u128, Error> {

@@ -1,11 +1,12 @@
-//! The engine as a program sees it, recovery on: ranks are processes that `rejoin run` starts. What is told by more than one
-//! process is compared by the machine's monotonic clock.
+//! The engine as a program sees it, recovery on: ranks are processes that `rejoin run` starts. What
+//! is told by more than one process is compared by the machine's monotonic clock.
 
 mod program;
 mod threads;
 
+use crate::measured::Measured;
+use crate::samples::TITLES;
 use crate::table::{sorted, Row, Table};
-use crate::Measured;
 use clap::Args;
 use program::{Job, Task};
 use std::collections::BTreeMap;
@@ -40,8 +41,8 @@ const SIMULATED: (u32, f64) = (1000, 2000.0);
 /// Bytes of the model; more than one memcpy of as many bytes into new memory it must not cost.
 const CHECKPOINTS: &[usize] = &[MEGABYTE, 100 * MEGABYTE];
 
-/// Bytes of the model, whether the process freezes (SIGSTOP) instead of dying, and milliseconds from then to the end of the next collective
-/// at the slowest rank.
+/// Bytes of the model, whether the process freezes (SIGSTOP) instead of dying, and milliseconds
+/// from then to the end of the next collective at the slowest rank.
 const RECOVERIES: &[(usize, bool, f64)] = &[(0, false, 60.0), (100 * MEGABYTE, false, 150.0), (0, true, 2060.0)];
 
 /// Ranks for checkpoints and recoveries.
@@ -55,8 +56,8 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let told = told(world, Task::Rendezvous, &[])?;
-                times.push((told.latest("joined")? - told.latest("came")?) / 1e6);
+                let reported = told(world, Task::Rendezvous, &[])?;
+                times.push((reported.latest("joined")? - reported.latest("came")?) / 1e6);
             }
             table.add(absolute(name, times, bar));
         }
@@ -84,8 +85,8 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let told = told(WORLD, Task::Recovery { bytes, frozen }, &["--restart", "--restarts", "1"])?;
-                times.push((told.latest("went on")? - told.latest("died")?) / 1e6);
+                let reported = told(WORLD, Task::Recovery { bytes, frozen }, &["--restart", "--restarts", "1"])?;
+                times.push((reported.latest("went on")? - reported.latest("died")?) / 1e6);
             }
             table.add(absolute(name, times, bar));
         }
@@ -100,8 +101,8 @@ fn absolute(name: String, times: Vec<f64>, bar: f64) -> Row {
 
 /// The slowest rank counts, beside a memcpy by the same ranks at the same time.
 fn checkpoint(name: String, bytes: usize, repetitions: usize) -> Result<Row, String> {
-    let told = told(WORLD, Task::Checkpoint { bytes, repetitions }, &[])?;
-    let (ours, copies) = (told.slowest("checkpoint")?, told.slowest("memcpy")?);
+    let reported = told(WORLD, Task::Checkpoint { bytes, repetitions }, &[])?;
+    let (ours, copies) = (reported.slowest("checkpoint")?, reported.slowest("memcpy")?);
     let ratios = sorted(ours.iter().zip(&copies).map(|(ours, copy)| ours / copy));
     let millis = |times: Vec<f64>| sorted(times.into_iter().map(|nanos| nanos / 1e6));
     Ok(Row {
@@ -114,10 +115,10 @@ fn checkpoint(name: String, bytes: usize, repetitions: usize) -> Result<Row, Str
 }
 
 /// What the ranks wrote down: for each rank and name its numbers (nanoseconds), in their order.
-struct Told(BTreeMap<(usize, String), Vec<f64>>);
+struct RankFigures(BTreeMap<(usize, String), Vec<f64>>);
 
-impl Told {
-    fn read(folder: &Path, world: usize) -> Result<Told, String> {
+impl RankFigures {
+    fn read(folder: &Path, world: usize) -> Result<RankFigures, String> {
         let mut told: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
         for rank in 0..world {
             let path = folder.join(rank.to_string());
@@ -129,7 +130,7 @@ impl Told {
                 told.entry((rank, name.into())).or_default().push(number);
             }
         }
-        Ok(Told(told))
+        Ok(RankFigures(told))
     }
 
     fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Vec<f64>> {
@@ -149,7 +150,8 @@ impl Told {
     }
 }
 
-/// Runs the ranks of one job to its end, with these settings of `rejoin run`, and reads what they wrote into its folder.
+/// Runs the ranks of one job to its end, with these settings of `rejoin run`, and reads what they
+/// wrote into its folder.
 fn launch<T>(
     world: usize,
     task: Task,
@@ -158,14 +160,14 @@ fn launch<T>(
 ) -> Result<T, String> {
     let folder = std::env::temp_dir().join(format!("rejoin-bench-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    let told = launch_in(&folder, world, task, settings).and_then(|()| read(&folder));
+    let reported = launch_in(&folder, world, task, settings).and_then(|()| read(&folder));
     let _ = std::fs::remove_dir_all(&folder);
-    told
+    reported
 }
 
 /// The same, told in numbers.
-fn told(world: usize, task: Task, settings: &[&str]) -> Result<Told, String> {
-    launch(world, task, settings, |folder| Told::read(folder, world))
+fn told(world: usize, task: Task, settings: &[&str]) -> Result<RankFigures, String> {
+    launch(world, task, settings, |folder| RankFigures::read(folder, world))
 }
 
 /// How an allreduce through the communicator is measured.
@@ -177,32 +179,38 @@ pub struct How {
     /// The result comes into the input's place; otherwise it is read where the log keeps it.
     #[arg(long)]
     in_place: bool,
+    /// Most calls of each size that are made before any is counted; otherwise as many as it takes
+    /// until the memory of results is used for the second time.
+    #[arg(long)]
+    warm_up: Option<usize>,
 }
 
 impl How {
     fn name(&self, threads: bool) -> String {
-        let way = match (self.over_links, threads) {
+        let transport = match (self.over_links, threads) {
             (true, _) => "rejoin",
             (_, true) => "rejoin-threads",
             _ => "rejoin-shared",
         };
-        format!("{way}{}", if self.in_place { "-in-place" } else { "" })
+        format!("{transport}{}", if self.in_place { "-in-place" } else { "" })
     }
 }
 
 /// A line for each size, in the format of the peers' drivers.
 pub fn allreduce(measured: &Measured, how: &How) -> Result<(), String> {
-    println!("peer,n,bytes,reps,median_us,min_us,p99_us,busbw_GBps");
+    println!("{TITLES}");
     for &world in &measured.worlds {
         let (name, sizes, budget_ms) = (how.name(measured.threads), measured.sizes.clone(), measured.budget_ms);
         if measured.threads {
-            let lines = threads::run(world, |ranks| program::allreduce(ranks, &name, &sizes, budget_ms, how.in_place))?;
+            let lines = threads::run(world, |ranks| {
+                program::allreduce(ranks, &name, &sizes, budget_ms, how.in_place, how.warm_up)
+            })?;
             lines.iter().for_each(|line| println!("{line}"));
             continue;
         }
-        let task = Task::Allreduce { name, sizes, budget_ms, in_place: how.in_place };
-        let way: &[&str] = if how.over_links { &["--no-shared-memory"] } else { &[] };
-        let lines = launch(world, task, way, |folder| {
+        let task = Task::Allreduce { name, sizes, budget_ms, in_place: how.in_place, warm_up: how.warm_up };
+        let transport: &[&str] = if how.over_links { &["--no-shared-memory"] } else { &[] };
+        let lines = launch(world, task, transport, |folder| {
             std::fs::read_to_string(folder.join("0")).map_err(|error| format!("rank 0's lines: {error}"))
         });
         print!("{}", lines?);

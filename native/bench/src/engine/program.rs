@@ -24,7 +24,7 @@ pub struct Job {
 #[derive(Serialize, Deserialize)]
 pub enum Task {
     /// Lines of the peers' format, by rank 0.
-    Allreduce { name: String, sizes: Vec<usize>, budget_ms: f64, in_place: bool },
+    Allreduce { name: String, sizes: Vec<usize>, budget_ms: f64, in_place: bool, warm_up: Option<usize> },
     /// Joins and ends.
     Rendezvous,
     /// Takes checkpoints of so many bytes, and copies as many for comparison.
@@ -60,8 +60,8 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // What the recovery goes on with it loads itself.
     ranks.load()?;
     match &job.task {
-        Task::Allreduce { name, sizes, budget_ms, in_place } => {
-            for line in allreduce(ranks, name, sizes, *budget_ms, *in_place)? {
+        Task::Allreduce { name, sizes, budget_ms, in_place, warm_up } => {
+            for line in allreduce(ranks, name, sizes, *budget_ms, *in_place, *warm_up)? {
                 writeln!(told, "{line}")?;
             }
         }
@@ -130,6 +130,8 @@ struct EngineRanks {
     ranks: Communicator,
     /// The result comes into the input's place, which costs a copy, and another one before the call that isn't timed.
     in_place: bool,
+    /// Most calls that aren't counted.
+    most_warm_up: usize,
     last: Option<Shared<f32>>,
     kept: usize,
 }
@@ -150,13 +152,13 @@ impl EngineRanks {
 const MOST_WARM_UP: usize = 3 * VERSION_BYTES / (32 << 10);
 
 /// What a result counts for besides its bytes.
-const RESULT_BOOKS: usize = 1024;
+const RESULT_OVERHEAD: usize = 1024;
 
 impl Allreduce for EngineRanks {
-    /// Until the memory of results is used for the second time, as it is from a training's third version on. That of small ones
-    /// is the allocator's.
+    /// Until the memory of results is used for the second time, as it is from a training's third
+    /// version on. That of small ones is the allocator's.
     fn warm_up(&self, bytes: usize) -> usize {
-        WARM_UP + (3 * VERSION_BYTES / (bytes + RESULT_BOOKS)).min(MOST_WARM_UP)
+        WARM_UP + (3 * VERSION_BYTES / (bytes + RESULT_OVERHEAD)).min(self.most_warm_up)
     }
 
     fn prepare(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
@@ -165,7 +167,7 @@ impl Allreduce for EngineRanks {
         if self.in_place {
             output.copy_from_slice(input);
         }
-        self.took(size_of_val(input) + RESULT_BOOKS).map_err(|error| error.to_string())
+        self.took(size_of_val(input) + RESULT_OVERHEAD).map_err(|error| error.to_string())
     }
 
     fn sum(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
@@ -194,9 +196,11 @@ pub fn allreduce(
     sizes: &[usize],
     budget_ms: f64,
     in_place: bool,
+    warm_up: Option<usize>,
 ) -> Result<Vec<String>, Box<dyn std::error::Error + Send + Sync>> {
     let (rank, world) = (ranks.rank().0 as usize, ranks.world() as usize);
-    let mut engine = EngineRanks { ranks, in_place, last: None, kept: 0 };
+    let most_warm_up = warm_up.unwrap_or(MOST_WARM_UP);
+    let mut engine = EngineRanks { ranks, in_place, most_warm_up, last: None, kept: 0 };
     let mut lines = Vec::new();
     for &bytes in sizes {
         lines.extend(measure(name, rank, world, bytes, budget_ms, &mut engine)?);

@@ -3,6 +3,7 @@
 use rejoin_agent::collective::{Communicator, Limits, Process};
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{AgentConfig, TrackerServer, TrackerServerConfig};
@@ -31,6 +32,7 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
         },
         deaths_limit: 1,
         deaths_setting: "a benchmark's".into(),
+        start: JobStart::Fresh,
         faults: Vec::new(),
         wants_result: false,
     };

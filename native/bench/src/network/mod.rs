@@ -1,21 +1,20 @@
-//! Hosts on one machine: network namespaces, joined by a switch of known bandwidth and delay, in which ours and the peers
-//! run alike. Many kernels have no netem, so the switch is a program: a TUN device in each namespace, and threads that
-//! pass the packets on when they are due.
+//! Hosts on one machine: network namespaces, joined by a switch of known bandwidth and delay, in
+//! which ours and the peers run alike. Many kernels have no netem, so the switch is a program: a
+//! TUN device in each namespace, and threads that pass the packets on when they are due.
 //!
 //! Needs the right to make namespaces (root), and `ip` (Debian: iproute2).
 
 mod calibration;
+mod host;
 mod namespaces;
 mod switch;
 
 use clap::Args;
+pub use host::{Host, HOSTS};
 use namespaces::Namespaces;
 use std::process::Command;
 use std::time::Duration;
-use switch::{Line, Switch};
-
-/// Names the hosts to those who start ranks: `name=address` of each, with commas between.
-pub const HOSTS: &str = "REJOIN_BENCH_HOSTS";
+use switch::{LinkShape, Switch};
 
 /// A network, and what is run in it.
 #[derive(Args)]
@@ -34,41 +33,9 @@ pub struct Network {
     command: Vec<String>,
 }
 
-/// One host, as its user sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Host {
-    /// Of its namespace.
-    pub name: String,
-    /// In the network.
-    pub address: std::net::Ipv4Addr,
-}
-
-impl Host {
-    /// The hosts that the surroundings name; none when there is just this machine.
-    ///
-    /// # Errors
-    /// When they can't be read.
-    pub fn all() -> Result<Vec<Host>, String> {
-        let Ok(text) = std::env::var(HOSTS) else { return Ok(Vec::new()) };
-        let host = |entry: &str| {
-            let (name, address) = entry.split_once('=')?;
-            Some(Host { name: name.into(), address: address.parse().ok()? })
-        };
-        let hosts: Option<Vec<Host>> = text.split(',').map(host).collect();
-        hosts.ok_or_else(|| format!("{HOSTS} is {text:?}; expected name=address,name=address"))
-    }
-
-    /// Runs a program in it.
-    pub fn command(&self, program: &std::path::Path) -> Command {
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec", &self.name]).arg(program);
-        command
-    }
-}
-
 /// Makes the hosts, says how the network really is, runs the command, and takes everything down.
 pub fn run(network: &Network) -> Result<(), String> {
-    let line = Line { megabits: network.megabits, delay: Duration::from_micros(network.delay_micros) };
+    let line = LinkShape { megabits: network.megabits, delay: Duration::from_micros(network.delay_micros) };
     let namespaces = Namespaces::make(network.hosts)?;
     let hosts = namespaces.hosts();
     let switch = Switch::start(&hosts, line)?;

@@ -17,14 +17,14 @@ const BUFFER_BYTES: u64 = 2 << 20;
 
 /// What a host's line is like.
 #[derive(Clone, Copy)]
-pub struct Line {
+pub struct LinkShape {
     /// In each direction.
     pub megabits: u64,
     /// From host to host.
     pub delay: Duration,
 }
 
-impl Line {
+impl LinkShape {
     fn takes(&self, bytes: usize) -> Duration {
         Duration::from_nanos(bytes as u64 * 8 * 1000 / self.megabits.max(1))
     }
@@ -57,7 +57,7 @@ impl Switch {
     ///
     /// # Errors
     /// When a device can't be made.
-    pub fn start(hosts: &[Host], line: Line) -> Result<Switch, String> {
+    pub fn start(hosts: &[Host], line: LinkShape) -> Result<Switch, String> {
         let switch = Switch { dropped: Arc::default() };
         let now = Instant::now();
         let (mut ports, mut ends) = (Vec::new(), Vec::new());
@@ -94,7 +94,7 @@ fn device(host: &Host) -> Result<tun::Device, String> {
     made.join().map_err(|_| "the thread that makes a device panicked".to_string())?
 }
 
-fn take_in(device: &tun::Device, ports: &[Port], line: Line, dropped: &AtomicU64) {
+fn take_in(device: &tun::Device, ports: &[Port], line: LinkShape, dropped: &AtomicU64) {
     let mut buffer = vec![0; usize::from(MTU) + 64];
     let mut busy = Instant::now();
     while let Ok(length) = device.recv(&mut buffer) {
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_gigabit_line_takes_twelve_microseconds_for_1500_bytes() {
-        let line = Line { megabits: 1000, delay: Duration::ZERO };
+        let line = LinkShape { megabits: 1000, delay: Duration::ZERO };
         assert_eq!(line.takes(1500), Duration::from_micros(12));
     }
 }

@@ -1,7 +1,7 @@
 //! Collects the samples, and holds what the tables choose against the fastest of what they don't.
 
 use super::kind::Kind;
-use crate::ranks::Placement;
+use crate::placement::Placement;
 use crate::table::{quantile, sorted, Row, Table};
 use rejoin_collectives::choice::{Choice, LOOPBACK, NETWORK};
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,8 @@ impl Judge {
                 // A String takes whatever is written to it.
                 let _ = writeln!(
                     text,
-                    "{name},{algorithm},{world},{hosts},{placement},{bytes},{count},{median:.1},{low:.1},{high:.1},{mark}"
+                    "{name},{algorithm},{world},{hosts},{placement},{bytes},{count},\
+                     {median:.1},{low:.1},{high:.1},{mark}"
                 );
             }
         }
@@ -98,8 +99,9 @@ impl Judge {
         table
     }
 
-    /// One row: the chosen one, and the fastest of the others as its peer. An algorithm that was left behind has no samples in
-    /// later rounds: as the chosen one it is held against the others' whole.
+    /// One row: the chosen one, and the fastest of the others as its peer. An algorithm that was
+    /// left behind has no samples in later rounds: as the chosen one it is held against the others'
+    /// whole.
     fn judge(
         &self,
         table: &mut Table,

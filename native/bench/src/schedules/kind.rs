@@ -2,7 +2,7 @@
 
 use rejoin_collectives::choice::{share_hosts, Choice, Table};
 use rejoin_collectives::schedules::{self, Allgather, Allreduce, Barrier, Broadcast};
-use rejoin_collectives::{Element, Order, Schedule, Seat};
+use rejoin_collectives::{Element, Order, Schedule, WorldRank};
 use std::fmt::Debug;
 
 /// A collective whose algorithms are compared.
@@ -67,11 +67,12 @@ impl Kind {
         matches!(self, Kind::Allreduce(_)).then_some((chosen, among))
     }
 
-    /// One rank's schedules by an algorithm, to be executed in turn: a broadcast has another root each time, so that no rank
-    /// can run ahead of the others. `bytes` as in [`rejoin_collectives::choice::Line`].
+    /// One rank's schedules by an algorithm, to be executed in turn: a broadcast has another root
+    /// each time, so that no rank can run ahead of the others. `bytes` as in
+    /// [`rejoin_collectives::choice::LinkShape`].
     pub fn schedules(
         self,
-        seat: Seat,
+        me: WorldRank,
         hosts: &[usize],
         bytes: usize,
         algorithm: &str,
@@ -80,25 +81,25 @@ impl Kind {
         let count = (bytes / size).max(1);
         Ok(match self {
             Kind::Allreduce(order) if algorithm == BY_HOSTS => {
-                vec![schedules::allreduce_by_hosts(seat, hosts, count, size, order)]
+                vec![schedules::allreduce_by_hosts(me, hosts, count, size, order)]
             }
             Kind::Allreduce(order) => {
-                vec![schedules::allreduce(seat, count, size, order, find(Allreduce::ALL, algorithm)?)]
+                vec![schedules::allreduce(me, count, size, order, find(Allreduce::ALL, algorithm)?)]
             }
             Kind::Broadcast => {
                 let algorithm = find(Broadcast::ALL, algorithm)?;
-                (0..seat.world).map(|root| schedules::broadcast(seat, count * size, root, algorithm)).collect()
+                (0..me.world).map(|root| schedules::broadcast(me, count * size, root, algorithm)).collect()
             }
             Kind::Allgather => {
-                let part = (count / seat.world).max(1) * size;
-                vec![schedules::allgather(seat, part, find(Allgather::ALL, algorithm)?)]
+                let part = (count / me.world).max(1) * size;
+                vec![schedules::allgather(me, part, find(Allgather::ALL, algorithm)?)]
             }
-            Kind::Barrier => vec![schedules::barrier(seat, find(Barrier::ALL, algorithm)?)],
+            Kind::Barrier => vec![schedules::barrier(me, find(Barrier::ALL, algorithm)?)],
         })
     }
 
-    /// What stands in the result when every rank k gives the float k + 1 everywhere: in part `part` of `world` equal parts, in
-    /// the call whose root is `root`.
+    /// What stands in the result when every rank k gives the float k + 1 everywhere: in part `part`
+    /// of `world` equal parts, in the call whose root is `root`.
     pub fn expected(self, world: usize, root: usize, part: usize) -> f32 {
         match self {
             Kind::Allreduce(_) => (world * (world + 1) / 2) as f32,

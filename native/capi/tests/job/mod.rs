@@ -4,9 +4,10 @@
 use rejoin::*;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{random_u64, JobId, PortRange, Secret};
-use rejoin_agent::{Told, TrackerServer, TrackerServerConfig};
+use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::ffi::{c_char, c_void, CStr, CString};
 use std::ptr::{null, null_mut};
 use std::time::{Duration, Instant};
@@ -96,6 +97,7 @@ impl Job {
             timing,
             deaths_limit: 20,
             deaths_setting: "a setting".into(),
+            start: JobStart::Fresh,
             faults: Vec::new(),
             wants_result: false,
         };
@@ -115,8 +117,8 @@ impl Job {
     pub fn until(&self, what: &str, wanted: impl Fn(&Event) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {
-            let told = self.tracker.poll(Duration::from_millis(50)).expect("the tracker lives");
-            if matches!(&told, Some(Told::Event(event)) if wanted(event)) {
+            let reported = self.tracker.poll(Duration::from_millis(50)).expect("the tracker lives");
+            if matches!(&reported, Some(TrackerNotice::Event(event)) if wanted(event)) {
                 return;
             }
         }

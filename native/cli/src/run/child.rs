@@ -1,7 +1,7 @@
 //! One process of one rank: started, watched, signalled, reaped.
 
 use super::output::{prefix, Sink, Stream};
-use super::Happening;
+use super::LauncherEvent;
 use crossbeam::channel::Sender;
 use rejoin_agent::launched;
 use rejoin_agent::transport::Secret;
@@ -53,12 +53,13 @@ pub struct Child {
 }
 
 impl Child {
-    /// Starts a process for a rank, in a process group of its own. It dies with the launcher. Call it on a thread that lives
-    /// as long as the launcher: the kernel takes the end of that thread for the end of the parent.
+    /// Starts a process for a rank, in a process group of its own. It dies with the launcher. Call
+    /// it on a thread that lives as long as the launcher: the kernel takes the end of that thread
+    /// for the end of the parent.
     ///
     /// # Errors
     /// When the program can't be run.
-    pub fn start(template: &Template, rank: u32, attempt: u32, tell: &Sender<Happening>) -> io::Result<Child> {
+    pub fn start(template: &Template, rank: u32, attempt: u32, tell: &Sender<LauncherEvent>) -> io::Result<Child> {
         let mut command = Command::new(&template.command[0]);
         command.args(&template.command[1..]);
         command.envs(template.environment.iter().map(|(name, value)| (*name, value.as_str())));
@@ -102,7 +103,7 @@ impl Child {
                 }
             }
             // The launcher may be over.
-            let _ = tell.send(Happening::Ended { rank, attempt });
+            let _ = tell.send(LauncherEvent::Ended { rank, attempt });
         });
         Ok(Child { attempt, began, pid, process, readers })
     }

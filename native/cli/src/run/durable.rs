@@ -1,10 +1,10 @@
 //! Durable checkpoints as the launcher sees them: whose they are, and what a run goes on from.
 
 use super::Options;
-use rejoin_agent::durable::resume::{newest, others, Resume};
+use rejoin_agent::durable::resume::{newest, others};
 use rejoin_agent::durable::{file, identity, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::transport::JobId;
 use rustix::fs::{flock, FlockOperation};
 use std::fs::File;
@@ -12,7 +12,8 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Makes the folder that an option names, for this user alone, and gives its whole name, for processes that may go elsewhere; empty where there is none.
+/// Makes the folder that an option names, for this user alone, and gives its whole name, for
+/// processes that may go elsewhere; empty where there is none.
 ///
 /// # Errors
 /// `Io` when it can't be made.
@@ -44,8 +45,8 @@ impl Store {
     /// Looks at the folder. `job` is what files are marked with when the run has no name.
     ///
     /// # Errors
-    /// `BadArgument` when checkpoints of the name are there and nothing is said of them, or another run of it is at work;
-    /// `Io` when the folder can't be used.
+    /// `BadArgument` when checkpoints of the name are there and nothing is said of them, or another
+    /// run of it is at work; `Io` when the folder can't be used.
     pub fn open(options: &Options, job: JobId) -> Result<Option<Store>, Error> {
         let Some(folder) = options.durable.clone().map(LocalFolder) else { return Ok(None) };
         let Some(name) = &options.job else {
@@ -69,8 +70,9 @@ impl Store {
             return Err(Error::new(
                 Code::BadArgument,
                 format!(
-                    "{folder} holds durable checkpoints of job `{name}` up to version {version}; --resume goes on from there, \
-                     another --job or folder begins anew, and so does this one without the files {identity}-*"
+                    "{folder} holds durable checkpoints of job `{name}` up to version {version}; --resume goes on \
+                     from there, another --job or folder begins anew, and so does this one without the files \
+                     {identity}-*"
                 ),
             ));
         }
@@ -83,30 +85,27 @@ impl Store {
         self.identity
     }
 
-    /// What a tracker has to know before anybody comes, if the run goes on from something.
+    /// What a life of the tracker that begins now starts from.
     ///
     /// # Errors
     /// As [`newest`].
-    pub fn start(&self) -> Result<Option<Input>, Error> {
-        if !self.is_resuming {
-            return Ok(None);
-        }
-        let found = newest(&self.folder, self.identity, self.world)?;
-        Ok(found.map(|Resume { branches, version }| Input::Resume { branches, version }))
+    pub fn start(&self) -> Result<JobStart, Error> {
+        let found = if self.is_resuming { newest(&self.folder, self.identity, self.world)? } else { None };
+        Ok(found.map_or(JobStart::Fresh, JobStart::Durable))
     }
 
     /// What a user should know of the folder, a line each.
     ///
     /// # Errors
     /// As [`others`].
-    pub fn remarks(&self, start: Option<&Input>) -> Result<Vec<String>, Error> {
+    pub fn remarks(&self, start: JobStart) -> Result<Vec<String>, Error> {
         let (mut remarks, folder) = (Vec::new(), &self.folder);
         match start {
-            Some(Input::Resume { version, .. }) => remarks.push(format!("goes on from version {version} in {folder}")),
-            _ if self.is_resuming => {
+            JobStart::Fresh if self.is_resuming => {
                 remarks.push(format!("no whole checkpoint of this job is in {folder}: it starts from the beginning"));
             }
-            _ => {}
+            JobStart::Fresh => {}
+            start => remarks.push(format!("goes on from version {} in {folder}", start.version())),
         }
         let count = others(&self.folder, self.identity)?;
         if count > 0 {

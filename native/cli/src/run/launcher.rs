@@ -2,11 +2,12 @@
 
 use super::child::{describe, sealed, Child, Template};
 use super::durable::{made, unusable, Store};
+use super::injections::InjectionReports;
 use super::output::Sink;
 use super::restarts::{Decision, Restarts};
 use super::status::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
 use super::tracker::JobTracker;
-use super::{Happening, Options};
+use super::{LauncherEvent, Options};
 use crate::record::{Fact, Recorder};
 use crate::rules::Aftermath;
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
@@ -15,9 +16,10 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::Input;
 use rejoin_agent::transport::{JobId, Secret};
-use rejoin_agent::Told;
+use rejoin_agent::TrackerNotice;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::io;
@@ -35,7 +37,7 @@ const LAST_LINES: Duration = Duration::from_secs(2);
 /// How often a process is tried again that can't be started for lack of descriptors.
 const SPAWN_AGAIN: Duration = Duration::from_millis(50);
 /// After this time without one start the run is given up.
-const SPAWN_PATIENCE: Duration = Duration::from_secs(10);
+const SPAWN_LIMIT: Duration = Duration::from_secs(10);
 
 enum State {
     Running(Child),
@@ -59,7 +61,9 @@ struct Run<'a> {
     template: Template,
     tracker: JobTracker,
     store: Option<Store>,
-    sender: Sender<Happening>,
+    /// There is one if there are rules.
+    injections: Option<InjectionReports>,
+    sender: Sender<LauncherEvent>,
     recorder: Recorder,
     restarts: Restarts,
     ranks: Vec<State>,
@@ -94,10 +98,15 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let spill = made("--spill", options.spill.as_deref())?;
     let (job, secret) = (JobId::random()?, Secret::random()?);
     let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
+    let has_rules = !options.rules.is_empty();
+    let injections =
+        has_rules.then(|| InjectionReports::open(sender.clone())).transpose().map_err(io("listen for fault rules"))?;
+    let reported_where =
+        injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
     let store = Store::open(options, job)?;
-    let start = store.as_ref().map(Store::start).transpose()?.flatten();
+    let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
     let sink = Sink::default();
-    for remark in store.as_ref().map(|store| store.remarks(start.as_ref())).transpose()?.unwrap_or_default() {
+    for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
         sink.say(&remark);
     }
     let (copies, others) = (options.own_copies, options.world - 1);
@@ -106,10 +115,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             "--own-copies {copies} is more than the {others} others that each rank has: each of them holds one"
         ));
     }
-    let tracker = JobTracker::start(options, job, secret, sender.clone())?;
-    if let Some(start) = start {
-        tracker.tell(start);
-    }
+    let tracker = JobTracker::start(options, (job, secret), start, sender.clone())?;
     let template = Template {
         command: options.command.clone(),
         world: options.world,
@@ -127,6 +133,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             (launched::OWN_COPIES, options.own_copies.to_string()),
             (launched::CALLS, u8::from(options.calls).to_string()),
             (launched::LOG, options.log.clone()),
+            (launched::INJECTED, reported_where.unwrap_or_default()),
         ],
         secret: descriptor,
         sink,
@@ -145,6 +152,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         template,
         tracker,
         store,
+        injections,
         sender,
         recorder,
         restarts: Restarts::new(options.restarts),
@@ -167,12 +175,12 @@ fn has_run_out(cause: &io::Error) -> bool {
     cause.raw_os_error().is_some_and(|code| none_left.contains(&code))
 }
 
-fn watch_signals(sender: Sender<Happening>) -> io::Result<()> {
+fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<()> {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     std::thread::Builder::new().name("signals".into()).spawn(move || {
         for signal in signals.forever() {
-            if sender.send(Happening::Signal(signal)).is_err() {
+            if sender.send(LauncherEvent::Signal(signal)).is_err() {
                 return;
             }
         }
@@ -181,7 +189,7 @@ fn watch_signals(sender: Sender<Happening>) -> io::Result<()> {
 }
 
 impl Run<'_> {
-    fn drive(mut self, receiver: &Receiver<Happening>) -> u8 {
+    fn drive(mut self, receiver: &Receiver<LauncherEvent>) -> u8 {
         if let Some(limit) = self.options.timeout {
             self.after(limit, Due::TimedOut);
         }
@@ -194,15 +202,18 @@ impl Run<'_> {
             let next = self.timers.iter().map(|(at, _)| *at).min();
             let wait = next.map_or(Duration::from_secs(60), |at| at.saturating_duration_since(Instant::now()));
             match receiver.recv_timeout(wait) {
-                Ok(happening) => self.happen(happening),
+                Ok(launcher_event) => self.happen(launcher_event),
                 // The run itself holds a sender, so the channel can't be disconnected.
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
             }
-            self.strike_timers();
+            self.fire_timers();
         }
         self.tracker.close();
-        while let Ok(happening) = receiver.try_recv() {
-            if let Happening::Told(Told::Event(event)) = happening {
+        if let Some(injections) = self.injections.take() {
+            injections.close();
+        }
+        while let Ok(launcher_event) = receiver.try_recv() {
+            if let LauncherEvent::Notice(TrackerNotice::Event(event)) = launcher_event {
                 self.report(event);
             }
         }
@@ -240,7 +251,7 @@ impl Run<'_> {
                 let program = self.template.command[0].to_string_lossy().into_owned();
                 let mut reason = format!("rank {rank}: {program} can't be run: {cause}");
                 if has_run_out(&cause) {
-                    let waited = SPAWN_PATIENCE.as_secs();
+                    let waited = SPAWN_LIMIT.as_secs();
                     reason += &format!(
                         ", for {waited} s; the launcher needs some for each rank: raise its limit (ulimit -n)"
                     );
@@ -256,14 +267,14 @@ impl Run<'_> {
             self.template.sink.say(&format!("rank {rank} can't be started now: {cause}; it is tried again"));
             Instant::now()
         });
-        since.elapsed() < SPAWN_PATIENCE
+        since.elapsed() < SPAWN_LIMIT
     }
 
-    fn happen(&mut self, happening: Happening) {
-        match happening {
-            Happening::Ended { rank, attempt } => self.reap(rank, attempt),
-            Happening::Signal(signal) => self.signalled(signal),
-            Happening::Told(Told::Event(event)) => {
+    fn happen(&mut self, launcher_event: LauncherEvent) {
+        match launcher_event {
+            LauncherEvent::Ended { rank, attempt } => self.reap(rank, attempt),
+            LauncherEvent::Signal(signal) => self.signalled(signal),
+            LauncherEvent::Notice(TrackerNotice::Event(event)) => {
                 let failed = match &event {
                     Event::JobFailed { error } => Some(error.clone()),
                     _ => None,
@@ -276,7 +287,7 @@ impl Run<'_> {
                     None => {}
                 }
             }
-            Happening::Told(Told::Kill { rank, attempt, reason, .. }) => {
+            LauncherEvent::Notice(TrackerNotice::Kill { rank, attempt, reason, .. }) => {
                 if let Some(child) = self.running(rank.0).filter(|child| child.attempt == attempt.task) {
                     child.signal(Signal::KILL);
                     self.say(&format!("rank {rank} is killed: {reason}"));
@@ -361,9 +372,9 @@ impl Run<'_> {
         if !status.success() {
             // The tracker learns it here first: nobody waits for a time-out.
             let executor = launched::executor(rank, attempt);
-            self.tracker.tell(Input::ExecutorGone { executor, reason: format!("its process ended ({how})") });
+            self.tracker.notify(Input::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
-            self.tracker.tell(Input::RankEnded { rank: Rank(rank) });
+            self.tracker.notify(Input::RankEnded { rank: Rank(rank) });
         }
         if self.ending.is_none() {
             self.judge_end(rank, status, &how, lived);
@@ -406,9 +417,9 @@ impl Run<'_> {
         }
     }
 
-    /// A rank that ends well before the job has left the others without it, and would do so again. After the death of a tracker
-    /// nobody can say so: it may have told the end to all, and was the only one that knew. If it had not, the next one names
-    /// who is missing when its time is up.
+    /// A rank that ends well before the job has left the others without it, and would do so again.
+    /// After the death of a tracker nobody can say so: it may have told the end to all, and was the
+    /// only one that knew. If it had not, the next one names who is missing when its time is up.
     fn judge_early_ends(&mut self) {
         if !self.joined || self.is_ended() || self.tracker_died {
             return;
@@ -417,8 +428,8 @@ impl Run<'_> {
             self.ranks.iter().enumerate().filter(|(_, s)| matches!(s, State::Done)).map(|(rank, _)| rank).collect();
         if let Some(rank) = left.first() {
             self.end(Ending::RankFailed(format!(
-                "rank {rank} ended with status 0 before the job's end, which the other ranks wait for; every rank has to \
-                 report its end (finish) before its process ends"
+                "rank {rank} ended with status 0 before the job's end, which the other ranks wait for; every rank has \
+                 to report its end (finish) before its process ends"
             )));
         }
     }
@@ -437,7 +448,8 @@ impl Run<'_> {
         }
     }
 
-    /// The run is over, and this is why; the first reason counts. Whoever still runs is told, then asked, then made to end.
+    /// The run is over, and this is why; the first reason counts. Whoever still runs is told, then
+    /// asked, then made to end.
     fn end(&mut self, ending: Ending) {
         if self.ending.is_some() {
             return;
@@ -447,14 +459,14 @@ impl Run<'_> {
             _ => Code::Unrecoverable,
         };
         if !matches!(ending, Ending::JobFailed(_)) {
-            self.tracker.tell(Input::Cancel { error: Error::new(code, ending.reason()) });
+            self.tracker.notify(Input::Cancel { error: Error::new(code, ending.reason()) });
         }
         self.ending = Some(ending);
         self.after(TERM_AFTER.min(self.options.grace), Due::Terminate);
         self.after(self.options.grace, Due::Kill);
     }
 
-    fn strike_timers(&mut self) {
+    fn fire_timers(&mut self) {
         let now = Instant::now();
         while let Some(index) = self.timers.iter().position(|(at, _)| *at <= now) {
             let (_, due) = self.timers.swap_remove(index);
@@ -462,13 +474,7 @@ impl Run<'_> {
                 Due::Restart { rank, attempt } if self.ending.is_none() => self.start(rank, attempt),
                 Due::Restart { .. } => {}
                 Due::Wake { rank, attempt } => self.wake(rank, attempt),
-                Due::TrackerBack if self.ending.is_none() => match self.tracker.revive() {
-                    Ok(()) => {
-                        self.recorder.fact(None, Fact::TrackerBack);
-                        self.tell_what_was();
-                    }
-                    Err(error) => self.end(Ending::JobFailed(format!("the tracker can't come back: {error}"))),
-                },
+                Due::TrackerBack if self.ending.is_none() => self.revive_tracker(),
                 Due::TrackerBack => {}
                 Due::Terminate => {
                     // A stopped process takes its signal only when it goes on.
@@ -493,16 +499,20 @@ impl Run<'_> {
         }
     }
 
-    /// A tracker that comes back is told who has ended well: the life before it may have told them the end, and they are not
-    /// there any more to say so. And how far the job is by its durable checkpoints, should nobody be left.
-    fn tell_what_was(&self) {
-        match self.store.as_ref().map(Store::start) {
-            Some(Ok(Some(start))) => self.tracker.tell(start),
-            Some(Err(error)) => self.say(&format!("durable checkpoints: {error}")),
-            _ => {}
+    /// A tracker that comes back is told how far the job is by its durable checkpoints, should
+    /// nobody be left; and who has ended well: the life before it may have told them the end, and
+    /// they are not there any more to say so.
+    fn revive_tracker(&mut self) {
+        let start = self.store.as_ref().map_or(Ok(JobStart::Fresh), Store::start).unwrap_or_else(|error| {
+            self.say(&format!("durable checkpoints: {error}"));
+            JobStart::Fresh
+        });
+        if let Err(error) = self.tracker.revive(start) {
+            return self.end(Ending::JobFailed(format!("the tracker can't come back: {error}")));
         }
+        self.recorder.fact(None, Fact::TrackerBack);
         for (rank, _) in self.ranks.iter().enumerate().filter(|(_, state)| matches!(state, State::Done)) {
-            self.tracker.tell(Input::RankEnded { rank: Rank(rank as u32) });
+            self.tracker.notify(Input::RankEnded { rank: Rank(rank as u32) });
         }
     }
 

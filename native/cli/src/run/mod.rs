@@ -2,6 +2,7 @@
 
 mod child;
 mod durable;
+mod injections;
 mod launcher;
 mod output;
 mod restarts;
@@ -9,7 +10,7 @@ pub mod status;
 mod tracker;
 
 use crate::rules::Rule;
-use rejoin_agent::Told;
+use rejoin_agent::TrackerNotice;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -62,7 +63,7 @@ pub struct Options {
 }
 
 /// What the launcher's thread waits for.
-pub enum Happening {
+pub enum LauncherEvent {
     /// A process has ended and waits to be reaped.
     Ended {
         /** Its rank. */
@@ -71,7 +72,7 @@ pub enum Happening {
         attempt: u32,
     },
     /// The tracker told something.
-    Told(Told),
+    Notice(TrackerNotice),
     /// The launcher got this signal.
     Signal(i32),
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A line without an end is passed on in pieces of this many bytes.
 const LINE_LIMIT: u64 = 1 << 20;
 
-/// Where lines go: standard output and standard error of the launcher. Both may be the same terminal, so one lock is for both.
+/// Where lines go: standard output and standard error of the launcher. Both may be the same
+/// terminal, so one lock is for both.
 #[derive(Clone, Default)]
 pub struct Sink {
     /// Whether lines were lost, which is told once.

@@ -1,13 +1,15 @@
 //! The job's tracker in the launcher: started, ended without a word, started again at the same address.
 
-use super::{Happening, Options};
+use super::{LauncherEvent, Options};
 use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::Error;
+use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{Input, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
-use rejoin_agent::{TrackerServer, TrackerServerConfig};
+use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -23,7 +25,7 @@ pub struct JobTracker {
     config: TrackerServerConfig,
     server: Option<(Arc<TrackerServer>, JoinHandle<()>)>,
     address: SocketAddr,
-    tell: Sender<Happening>,
+    tell: Sender<LauncherEvent>,
 }
 
 impl JobTracker {
@@ -31,7 +33,12 @@ impl JobTracker {
     ///
     /// # Errors
     /// When it can't listen.
-    pub fn start(options: &Options, job: JobId, secret: Secret, tell: Sender<Happening>) -> Result<JobTracker, Error> {
+    pub fn start(
+        options: &Options,
+        (job, secret): (JobId, Secret),
+        start: JobStart,
+        tell: Sender<LauncherEvent>,
+    ) -> Result<JobTracker, Error> {
         let millis = |time: Duration| time.as_millis() as u64;
         let lost_after_millis = millis(options.lost_after);
         let rules = TrackerConfig {
@@ -46,6 +53,7 @@ impl JobTracker {
             // The launcher itself counts, since it is the one who starts again.
             deaths_limit: u32::MAX,
             deaths_setting: "--restarts".into(),
+            start,
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
             wants_result: false,
         };
@@ -68,7 +76,9 @@ impl JobTracker {
         let (told, tell) = (server.clone(), self.tell.clone());
         let forwarder = std::thread::spawn(move || {
             while let Ok(next) = told.poll(Duration::from_secs(60)) {
-                if next.is_some_and(|next| tell.send(Happening::Told(next)).is_err()) {
+                // That is heard from the process itself, whether there is a tracker or not.
+                let next = next.filter(|next| !matches!(next, TrackerNotice::Event(Event::FaultFired { .. })));
+                if next.is_some_and(|next| tell.send(LauncherEvent::Notice(next)).is_err()) {
                     return;
                 }
             }
@@ -78,9 +88,9 @@ impl JobTracker {
     }
 
     /// Tells what the launcher knows; nothing if there is no tracker now.
-    pub fn tell(&self, fact: Input) {
+    pub fn notify(&self, fact: Input) {
         if let Some((server, _)) = &self.server {
-            server.tell(fact);
+            server.notify(fact);
         }
     }
 
@@ -104,15 +114,15 @@ impl JobTracker {
         }
     }
 
-    /// Starts it again at its address, in its next life.
+    /// Starts it again at its address, in its next life, which starts from this should nobody be left who knows more.
     ///
     /// # Errors
     /// When it can't listen there.
-    pub fn revive(&mut self) -> Result<(), Error> {
+    pub fn revive(&mut self, start: JobStart) -> Result<(), Error> {
         if self.server.is_some() {
             return Ok(());
         }
-        self.config.rules.epoch += 1;
+        (self.config.rules.epoch, self.config.rules.start) = (self.config.rules.epoch + 1, start);
         self.config.ports = PortRange::new(self.address.port(), self.address.port())?;
         self.serve()
     }

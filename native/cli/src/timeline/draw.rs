@@ -1,8 +1,8 @@
-//! The picture: a lane for each rank, time from left to right. Whatever has a story tells it where the pointer is.
+//! The picture: a row for each rank, time from left to right. Whatever has a story tells it where the pointer is.
 
+use super::rows::{ActivitySpan, Mark, RankActivity, RankRow, RunTimeline};
 use super::scale::{time, Scale};
-use super::story::{Lane, Mark, Spell, State, Story};
-use rejoin_agent::protocol::diary::Stretch;
+use rejoin_agent::protocol::profile::Stretch;
 use svg::node::element::{Circle, Definitions, Group, Line, Path, Pattern, Rectangle, Style, Text, Title};
 use svg::{Document, Node};
 
@@ -10,7 +10,7 @@ const WIDTH: f64 = 1280.0;
 const LEFT: f64 = 92.0;
 const RIGHT: f64 = 28.0;
 const TOP: f64 = 118.0;
-const LANE: f64 = 30.0;
+const ROW: f64 = 30.0;
 const PITCH: f64 = 46.0;
 const BOTTOM: f64 = 46.0;
 /// Ticks are left out where they would run into the one before, and so are their labels.
@@ -34,27 +34,27 @@ text { font-family: 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif; fil
 .legend { font-size: 11px; }";
 
 /// Draws a story.
-pub fn picture(story: &Story) -> Document {
-    let lanes = story.lanes.len() as f64;
-    let height = TOP + lanes * PITCH + BOTTOM;
-    let scale = Scale::new(story.micros, LEFT, WIDTH - LEFT - RIGHT);
-    let floor = TOP + lanes * PITCH - (PITCH - LANE) / 2.0;
+pub fn picture(timeline: &RunTimeline) -> Document {
+    let rows = timeline.rows.len() as f64;
+    let height = TOP + rows * PITCH + BOTTOM;
+    let scale = Scale::new(timeline.micros, LEFT, WIDTH - LEFT - RIGHT);
+    let floor = TOP + rows * PITCH - (PITCH - ROW) / 2.0;
     let mut document = Document::new()
         .set("viewBox", (0.0, 0.0, WIDTH, height))
         .set("width", WIDTH)
         .set("height", height)
         .set("role", "img")
-        .add(Title::new(format!("rejoin: {}", story.command)))
+        .add(Title::new(format!("rejoin: {}", timeline.command)))
         .add(Style::new(STYLE))
         .add(hatches())
         .add(Rectangle::new().set("width", WIDTH).set("height", height).set("fill", "#ffffff"))
-        .add(text(24.0, 32.0, "title", shorten(&story.command, 120)))
-        .add(text(24.0, 52.0, "sub", shorten(&story.summary(), 190)))
+        .add(text(24.0, 32.0, "title", shorten(&timeline.command, 120)))
+        .add(text(24.0, 52.0, "sub", shorten(&timeline.summary(), 190)))
         .add(legend());
     document.append(grid(&scale, floor));
-    document.append(views(story, &scale, floor));
-    for (rank, lane) in story.lanes.iter().enumerate() {
-        document.append(draw_lane(rank, lane, TOP + rank as f64 * PITCH, &scale));
+    document.append(views(timeline, &scale, floor));
+    for (rank, row) in timeline.rows.iter().enumerate() {
+        document.append(draw_row(rank, row, TOP + rank as f64 * PITCH, &scale));
     }
     document
 }
@@ -104,22 +104,22 @@ fn hatches() -> Definitions {
 }
 
 /// What a state is filled with. A rank at work is pale where nothing is known of how it spent its time.
-fn fill(state: State) -> &'static str {
+fn fill(state: RankActivity) -> &'static str {
     match state {
-        State::Starting => "url(#starting)",
-        State::Meeting => "#dfe6e9",
-        State::Fetching => "#6c4ab6",
-        State::Replaying => "#cbb8ec",
-        State::Working => "#b9e0da",
-        State::Finished => "#eceff1",
-        State::Lost => "url(#lost)",
+        RankActivity::Starting => "url(#starting)",
+        RankActivity::Meeting => "#dfe6e9",
+        RankActivity::Fetching => "#6c4ab6",
+        RankActivity::Replaying => "#cbb8ec",
+        RankActivity::Working => "#b9e0da",
+        RankActivity::Finished => "#eceff1",
+        RankActivity::Lost => "url(#lost)",
     }
 }
 
 fn legend() -> Group {
     let mut group = Group::new().set("class", "legend");
-    let states = [State::Starting, State::Meeting, State::Working];
-    let recovery = [State::Lost, State::Fetching, State::Replaying, State::Finished];
+    let states = [RankActivity::Starting, RankActivity::Meeting, RankActivity::Working];
+    let recovery = [RankActivity::Lost, RankActivity::Fetching, RankActivity::Replaying, RankActivity::Finished];
     let mut entries: Vec<(&str, &str)> = states.iter().map(|state| (fill(*state), state.name())).collect();
     entries.extend([(COMPUTING, "computing"), (EXCHANGING, "exchanging"), (WAITING, "waiting for others")]);
     entries.push((HANDED, "handed recorded results"));
@@ -144,17 +144,17 @@ fn grid(scale: &Scale, floor: f64) -> Group {
     group
 }
 
-/// Views as dashed lines, named above the lanes where there is room; and the times without a tracker.
-fn views(story: &Story, scale: &Scale, floor: f64) -> Group {
+/// Views as dashed lines, named above the rows where there is room; and the times without a tracker.
+fn views(timeline: &RunTimeline, scale: &Scale, floor: f64) -> Group {
     let mut group = Group::new();
-    for (from, to) in &story.trackerless {
+    for (from, to) in &timeline.trackerless {
         let (x, width) = (scale.x(*from), scale.x(*to) - scale.x(*from));
         let away = bar(x, TOP - 8.0, width, floor - TOP + 16.0, "url(#trackerless)").set("opacity", 0.8);
         group.append(away.add(Title::new(format!("no tracker for {}", time(to - from)))));
         group.append(text(x + 3.0, floor + 6.0, "view", "no tracker").set("style", "text-anchor: start"));
     }
     let mut free = 0.0;
-    for (at, name, reason) in &story.views {
+    for (at, name, reason) in &timeline.views {
         let x = round(scale.x(*at));
         let line = Line::new().set("x1", x).set("x2", x).set("y1", TOP - 10.0).set("y2", floor + 4.0);
         let line = line.set("stroke", "#b0bec5").set("stroke-width", 0.7).set("stroke-dasharray", "2 3");
@@ -167,49 +167,49 @@ fn views(story: &Story, scale: &Scale, floor: f64) -> Group {
     group
 }
 
-fn draw_lane(rank: usize, lane: &Lane, y: f64, scale: &Scale) -> Group {
+fn draw_row(rank: usize, row: &RankRow, y: f64, scale: &Scale) -> Group {
     let mut group = Group::new();
     group.append(text(LEFT - 14.0, y + 19.0, "rank", format!("rank {rank}")));
-    if lane.deaths() > 0 {
-        let deaths = match lane.deaths() {
+    if row.deaths() > 0 {
+        let deaths = match row.deaths() {
             1 => "died once".into(),
             2 => "died twice".into(),
             more => format!("died {more} times"),
         };
         group.append(text(LEFT - 14.0, y + 31.0, "deaths", deaths));
     }
-    for phase in &lane.phases {
+    for phase in &row.phases {
         let (x, width) = (scale.x(phase.from), scale.x(phase.to) - scale.x(phase.from));
-        let story =
+        let timeline =
             format!("rank {rank}: {} for {} ({})", phase.state.name(), time(phase.to - phase.from), phase.detail);
-        group.append(bar(x, y, width, LANE, fill(phase.state)).add(Title::new(story)));
+        group.append(bar(x, y, width, ROW, fill(phase.state)).add(Title::new(timeline)));
     }
-    for spell in merged(&lane.spells, scale.micros_per_pixel()) {
-        group.append(draw_spell(rank, &spell, y, scale));
+    for span in merged(&row.spans, scale.micros_per_pixel()) {
+        group.append(draw_spell(rank, &span, y, scale));
     }
-    for phase in lane.phases.iter().filter(|phase| phase.state == State::Lost) {
+    for phase in row.phases.iter().filter(|phase| phase.state == RankActivity::Lost) {
         let (x, width) = (scale.x(phase.from), scale.x(phase.to) - scale.x(phase.from));
         if width > 34.0 {
             group.append(text(x + 10.0, y + 19.0, "inside", "lost"));
         }
     }
-    marks(&mut group, lane, y, scale);
+    marks(&mut group, row, y, scale);
     group
 }
 
 /// Stretches too narrow to be seen are added up to what is wide enough.
-fn merged(spells: &[Spell], least: u64) -> Vec<Spell> {
-    let mut merged: Vec<Spell> = Vec::new();
-    for spell in spells {
+fn merged(spans: &[ActivitySpan], least: u64) -> Vec<ActivitySpan> {
+    let mut merged: Vec<ActivitySpan> = Vec::new();
+    for span in spans {
         if let Some(last) = merged.last_mut() {
-            let near = spell.from.saturating_sub(last.to) <= least;
+            let near = span.from.saturating_sub(last.to) <= least;
             if near && last.to - last.from < least {
-                last.to = last.to.max(spell.to);
-                last.stretch = sum(last.stretch, spell.stretch);
+                last.to = last.to.max(span.to);
+                last.stretch = sum(last.stretch, span.stretch);
                 continue;
             }
         }
-        merged.push(spell.clone());
+        merged.push(span.clone());
     }
     merged
 }
@@ -227,9 +227,9 @@ fn sum(one: Stretch, other: Stretch) -> Stretch {
 }
 
 /// A stretch as a pile: what it was spent with takes as much of the height as of the time.
-fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
-    let Stretch { micros, computing_micros, waiting_micros, replaying_micros, waited_for, calls } = spell.stretch;
-    let (x, width) = (scale.x(spell.from), scale.x(spell.to) - scale.x(spell.from));
+fn draw_spell(rank: usize, span: &ActivitySpan, y: f64, scale: &Scale) -> Group {
+    let Stretch { micros, computing_micros, waiting_micros, replaying_micros, waited_for, calls } = span.stretch;
+    let (x, width) = (scale.x(span.from), scale.x(span.to) - scale.x(span.from));
     let whole = micros.max(1);
     let exchanging =
         whole.saturating_sub(computing_micros).saturating_sub(waiting_micros).saturating_sub(replaying_micros);
@@ -241,8 +241,9 @@ fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
     ];
     let whom = waited_for.map_or(String::new(), |peer| format!(", mostly for rank {peer}"));
     let mut group = Group::new().add(Title::new(format!(
-        "rank {rank}, {}: {} in {calls} calls: computing {}, exchanging {}, waiting {}{whom}, handed recorded results {}",
-        spell.place,
+        "rank {rank}, {}: {} in {calls} calls: computing {}, exchanging {}, waiting {}{whom}, handed recorded results \
+         {}",
+        span.place,
         time(micros),
         time(computing_micros),
         time(exchanging),
@@ -251,7 +252,7 @@ fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
     )));
     let mut top = y;
     for (part, color) in pile.into_iter().filter(|(part, _)| *part > 0) {
-        let height = LANE * part as f64 / whole as f64;
+        let height = ROW * part as f64 / whole as f64;
         group.append(bar(x, top, width, height, color));
         top += height;
     }
@@ -264,20 +265,20 @@ fn draw_spell(rank: usize, spell: &Spell, y: f64, scale: &Scale) -> Group {
     group
 }
 
-fn marks(group: &mut Group, lane: &Lane, y: f64, scale: &Scale) {
+fn marks(group: &mut Group, row: &RankRow, y: f64, scale: &Scale) {
     let (mut free, mut labels_free) = (0.0, 0.0);
-    for (at, mark) in &lane.marks {
+    for (at, mark) in &row.marks {
         let x = round(scale.x(*at));
         match mark {
             Mark::Version(version) if x >= free => {
-                let line = Line::new().set("x1", x).set("x2", x).set("y1", y + LANE - 5.0).set("y2", y + LANE + 2.0);
+                let line = Line::new().set("x1", x).set("x2", x).set("y1", y + ROW - 5.0).set("y2", y + ROW + 2.0);
                 group.append(line.set("stroke", "#546e7a").set("stroke-width", 0.8));
                 free = x + TICK_GAP;
                 let label = version.to_string();
                 let half = 3.5 * label.len() as f64;
                 if x - half >= labels_free {
                     labels_free = x + half + 6.0;
-                    group.append(text(x, y + LANE + 10.5, "version", label));
+                    group.append(text(x, y + ROW + 10.5, "version", label));
                 }
             }
             Mark::Version(_) => {}

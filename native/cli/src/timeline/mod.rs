@@ -1,13 +1,13 @@
 //! `rejoin timeline`: a picture of what each rank did when, from an event log.
 
 mod draw;
+mod rows;
 mod scale;
-mod story;
 
 use crate::record::{self, Fact, What, MOST_RANKS};
+use rows::RunTimeline;
 use std::io::Write;
 use std::path::Path;
-use story::Story;
 
 /// Reads a log and writes its picture, an SVG that shows details where the pointer is.
 ///
@@ -23,9 +23,9 @@ pub fn draw(log: &Path, output: Option<&Path>) -> Result<(), String> {
             ));
         }
     }
-    let story = Story::of(&records)
+    let timeline = RunTimeline::of(&records)
         .ok_or_else(|| format!("{} doesn't begin with the start of a run; give the whole log", log.display()))?;
-    let picture = draw::picture(&story);
+    let picture = draw::picture(&timeline);
     match output {
         Some(path) => {
             svg::save(path, &picture).map_err(|cause| format!("{} can't be written: {cause}", path.display()))

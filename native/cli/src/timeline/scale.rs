@@ -69,8 +69,8 @@ mod tests {
 
     #[test]
     fn times_are_told_in_the_unit_that_fits() {
-        let told: Vec<String> = [0, 150, 20_000, 1_500, 1_500_000, 61_000_000].into_iter().map(time).collect();
-        assert_eq!(told, ["0", "150 µs", "20 ms", "1.5 ms", "1.5 s", "61 s"]);
+        let reported: Vec<String> = [0, 150, 20_000, 1_500, 1_500_000, 61_000_000].into_iter().map(time).collect();
+        assert_eq!(reported, ["0", "150 µs", "20 ms", "1.5 ms", "1.5 s", "61 s"]);
     }
 
     #[test]

@@ -17,8 +17,8 @@ fn example(compiler: &str, standard: &str, source: &str) -> (tempfile::TempDir, 
     built(compiler, standard, source, "native/capi/include")
 }
 
-/// Compiles a program with the header of a folder and this build's library, whatever else cargo's own LD_LIBRARY_PATH leads to; the
-/// folder that is returned holds the program.
+/// Compiles a program with the header of a folder and this build's library, whatever else cargo's
+/// own LD_LIBRARY_PATH leads to; the folder that is returned holds the program.
 pub fn built(compiler: &str, standard: &str, source: &str, headers: &str) -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a folder");
     let (program, libraries) = (folder.path().join("program"), libraries().display().to_string());

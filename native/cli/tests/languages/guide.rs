@@ -1,4 +1,5 @@
-//! What the guide "make your own training loop survive" shows is what runs: its programs are taken out of it, and its commands run.
+//! What the guide "make your own training loop survive" shows is what runs: its programs are taken
+//! out of it, and its commands run.
 
 use crate::compiled::{in_rust_built, install};
 use crate::harness::run;
@@ -22,9 +23,9 @@ fn blocks() -> Vec<(String, String)> {
 
 /// Makes `python3` in this folder one that has numpy: the first on the path may have none.
 fn python_into(folder: &Path) {
-    let script = "for python in python3 /usr/bin/python3; do if $python -c 'import numpy' 2>/dev/null; then \
-                  printf '#!/bin/sh\\nexec %s \"$@\"\\n' \"$(command -v $python)\" >python3; chmod +x python3; exit 0; fi; done; \
-                  echo 'expected a Python 3 with numpy; install it: apt-get install python3-numpy' >&2; exit 1";
+    let script = "for python in python3 /usr/bin/python3; do if $python -c 'import numpy' 2>/dev/null; then printf \
+                  '#!/bin/sh\\nexec %s \"$@\"\\n' \"$(command -v $python)\" >python3; chmod +x python3; exit 0; fi; \
+                  done; echo 'expected a Python 3 with numpy; install it: apt-get install python3-numpy' >&2; exit 1";
     std::fs::create_dir_all(folder).expect("a folder");
     let made = Command::new("bash").args(["-eu", "-c", script]).current_dir(folder).status();
     assert!(made.expect("bash is there").success());

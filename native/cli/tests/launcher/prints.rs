@@ -42,9 +42,10 @@ fn a_rank_is_told_who_it_is_and_its_arguments_are_passed_on() {
 
 #[test]
 fn the_secret_comes_through_a_descriptor_and_stands_in_no_environment_and_no_argument() {
-    let script = "secret=$(od -An -v -tx1 /proc/self/fd/$REJOIN_SECRET_FD | tr -d ' \\n'); echo bits\": $secret\"; \
-                  tr '\\0' '\\n' </proc/$$/environ | sed 's/^/given /'; tr '\\0' ' ' </proc/$PPID/cmdline | sed 's/^/launcher /'; \
-                  (echo changed >/proc/self/fd/$REJOIN_SECRET_FD) 2>/dev/null || echo it can not be changed";
+    let script = "secret=$(od -An -v -tx1 /proc/self/fd/$REJOIN_SECRET_FD | tr -d ' \\n'); echo bits\": $secret\"; tr \
+                  '\\0' '\\n' </proc/$$/environ | sed 's/^/given /'; tr '\\0' ' ' </proc/$PPID/cmdline | sed \
+                  's/^/launcher /'; (echo changed >/proc/self/fd/$REJOIN_SECRET_FD) 2>/dev/null || echo it can not be \
+                  changed";
     let ran = run(&["-n", "2", "--", "sh", "-c", script]).ended(0);
     let secret = ran.common("bits: ", 2);
     assert_eq!(secret.len(), 64, "256 bits: {secret}");

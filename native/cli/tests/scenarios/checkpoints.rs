@@ -81,7 +81,8 @@ fn all_die_at_once(extra: &[&str], program: &[&str]) -> (Background, PathBuf) {
         .map(String::from)
         .collect();
     assert_eq!(pids.len(), 4, "{text}");
-    // The tracker is in the launcher: it learns of all deaths before anyone is started again, however busy the machine is.
+    // The tracker is in the launcher: it learns of all deaths before anyone is started again,
+    // however busy the machine is.
     run.signal("STOP");
     let killed = Command::new("kill").arg("-KILL").args(&pids).status().expect("kill is there");
     until("all four have ended", || pids.iter().all(|pid| is_gone(pid)));
@@ -96,8 +97,8 @@ fn is_gone(pid: &str) -> bool {
     stat.is_empty() || stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z'))
 }
 
-/// Four ranks with a model of 26 MB, one of which dies, and whatever else these rules do. For each rank that came back: who it is, and
-/// the addresses of those who gave it parts of the model.
+/// Four ranks with a model of 26 MB, one of which dies, and whatever else these rules do. For each
+/// rank that came back: who it is, and the addresses of those who gave it parts of the model.
 fn restored(rules: &[&str]) -> Vec<(u64, Vec<String>)> {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let (path, scenario) = (log.path().display().to_string(), example("scenario"));
@@ -178,8 +179,8 @@ fn with_one_copy_ranks_die_whose_neighbours_live_and_with_three_copies_three_nei
 #[test]
 fn more_copies_than_there_are_others_are_told_and_no_copies_are_refused() {
     let scenario = example("scenario");
-    let told = run(&["-n", "2", "--own-copies", "4", "--", &scenario, "2", "1000", "own"]).ended(0);
-    told.says("--own-copies 4 is more than the 1 others").says("each of them holds one");
+    let reported = run(&["-n", "2", "--own-copies", "4", "--", &scenario, "2", "1000", "own"]).ended(0);
+    reported.says("--own-copies 4 is more than the 1 others").says("each of them holds one");
     run(&["-n", "2", "--own-copies", "0", "--", &scenario]).ended(2).says("--own-copies");
 }
 
@@ -228,13 +229,14 @@ fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoin
     }
 }
 
-/// What four ranks do of which 1 and 2 die in version 7, so that nobody has rank 1's own model any more: all go back to an older version,
-/// which is durable (the disk may be behind). Rank 0 dies once more after that, which is as often as it may.
+/// What four ranks do of which 1 and 2 die in version 7, so that nobody has rank 1's own model any
+/// more: all go back to an older version, which is durable (the disk may be behind). Rank 0 dies
+/// once more after that, which is as often as it may.
 fn sent_back(program: &[&str]) -> crate::harness::Ran {
     let (durable, met) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
     let (folder, met) = (durable.path().display().to_string(), met.path().display().to_string());
-    // Rank 1's next process ends the one that holds the copy: a rank that outlived its holder would have another copy made. It
-    // joins when that one's next process is there.
+    // Rank 1's next process ends the one that holds the copy: a rank that outlived its holder would
+    // have another copy made. It joins when that one's next process is there.
     let wait = format!(
         "case $REJOIN_RANK.$REJOIN_ATTEMPT in 2.0) echo $$ >{met}/holder;; 2.1) touch {met}/again;; \
          1.1) kill -KILL $(cat {met}/holder); until [ -e {met}/again ]; do sleep 0.01; done;; esac; exec \"$@\""

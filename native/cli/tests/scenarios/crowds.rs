@@ -31,7 +31,8 @@ struct Crowd {
 }
 
 impl Crowd {
-    /// `each` connections at the port of the tracker and at those of all agents that the event log tells of, now and later.
+    /// `each` connections at the port of the tracker and at those of all agents that the event log
+    /// tells of, now and later.
     fn gather(each: usize, manner: Manner, tracker: SocketAddr, log: &Path) -> Crowd {
         let (going, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (told, count, log) = (going.clone(), made.clone(), log.to_path_buf());
@@ -106,14 +107,15 @@ fn stranger(port: u16) -> Option<Socket> {
 
 /// Whether the other end has not closed it.
 fn is_open(socket: &mut Socket) -> bool {
-    matches!(socket.read(&mut [0; 64]), Err(cause) if cause.kind() == ErrorKind::WouldBlock || cause.kind() == ErrorKind::NotConnected)
+    let seen = socket.read(&mut [0; 64]).map_err(|cause| cause.kind());
+    matches!(seen, Err(ErrorKind::WouldBlock | ErrorKind::NotConnected))
 }
 
 /// The agents' processes that an event log tells of.
 fn agents(log: &Path) -> BTreeSet<u32> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
-    let told = text.lines().filter(|line| line.contains("AgentJoined"));
-    told.filter_map(|line| Some(number(line.split_once("\"pid\":")?.1))).collect()
+    let reported = text.lines().filter(|line| line.contains("AgentJoined"));
+    reported.filter_map(|line| Some(number(line.split_once("\"pid\":")?.1))).collect()
 }
 
 fn number(text: &str) -> u32 {
@@ -135,8 +137,8 @@ fn listening(process: u32) -> Vec<u16> {
         .collect()
 }
 
-/// Four ranks of which three die, one after the other. Beside a crowd, if there is one. Gives how long each was away: from its
-/// process's end until it has entered a version.
+/// Four ranks of which three die, one after the other. Beside a crowd, if there is one. Gives how
+/// long each was away: from its process's end until it has entered a version.
 fn away(crowd: Option<(usize, Manner)>, most_files: u64) -> Vec<Duration> {
     let folder = tempfile::tempdir().expect("a folder");
     let (log, go) = (folder.path().join("events.jsonl"), folder.path().join("go"));
@@ -189,30 +191,27 @@ fn middle(mut all: Vec<Duration>) -> Duration {
     all[all.len() / 2]
 }
 
-fn figures(each: usize, manner: Manner, times: u32) {
+/// In `make test-long`, which says REJOIN_TIMES=10: how long ranks are away beside thousands, and
+/// how long with no crowd. The bars are 2 for those that are held and 5 for those that reconnect; a
+/// loaded machine says nothing of them, so that they are printed (`-- --nocapture`) and not
+/// compared.
+fn figures(each: usize, manner: Manner) {
     let undisturbed = middle((0..3).flat_map(|_| away(None, 20_000)).collect());
     let beside = middle((0..3).flat_map(|_| away(Some((each, manner)), 20_000)).collect());
+    let ratio = beside.as_secs_f64() / undisturbed.as_secs_f64();
     println!(
-        "a killed rank is back after {undisturbed:?}; beside {each} connections at each port, {manner:?}: {beside:?}"
+        "a killed rank is back after {undisturbed:?}; beside {each} connections at each port, {manner:?}: {beside:?}, \
+         {ratio:.2}"
     );
-    assert!(beside < undisturbed * times, "{beside:?} is more than {times} times {undisturbed:?}");
-}
-
-#[test]
-#[ignore = "figures: thousands of connections, on a machine that does nothing else"]
-fn thousands_of_held_connections_at_every_port_at_most_double_the_time_that_a_killed_rank_is_away() {
-    figures(2_000, Manner::Held, 2);
-}
-
-#[test]
-#[ignore = "figures: thousands of connections, on a machine that does nothing else"]
-fn thousands_of_connections_made_again_and_again_let_a_killed_rank_come_back_within_five_times_its_time() {
-    figures(2_000, Manner::Reconnecting(5_000), 5);
 }
 
 #[test]
 fn a_crowd_of_strangers_at_every_port_takes_neither_recovery_nor_the_launchers_descriptors() {
     for manner in [Manner::Held, Manner::Reconnecting(1_000)] {
         away(Some((400, manner)), 256);
+    }
+    if std::env::var("REJOIN_TIMES").is_ok() {
+        figures(2_000, Manner::Held);
+        figures(2_000, Manner::Reconnecting(5_000));
     }
 }

@@ -38,11 +38,15 @@ fn ranks_die_while_the_tracker_is_away_and_come_back_after_it() {
     let log = folder.path().join("events.jsonl");
     let (path, program, rule) =
         (log.display().to_string(), example("scenario"), format!("{},do=tracker:400ms", at(1, 1, 3)));
-    let arguments = ["-n", "10", "--restart", "--events", &path, "--kill", &rule, "--", &program, "40"];
+    // The second start of rank 2 comes under the tracker's next life, and the third one too.
+    let second = "rank=2,incarnation=1,at=join,do=kill";
+    let kills = ["--kill", &rule, "--kill", second];
+    let arguments =
+        ["-n", "10", "--restart", "--events", &path, kills[0], kills[1], kills[2], kills[3], "--", &program, "40"];
     let mut run = Background::start(&arguments);
     let events = || std::fs::read_to_string(&log).unwrap_or_default();
     until("the tracker is gone", || events().contains("TrackerKilled"));
-    // A rule could not be reported as fired now, so the deaths come from outside.
+    // Deaths from outside, which no rule tells of.
     for rank in [2, 3] {
         let text = events();
         let started = format!("\"rank\":{rank},");
@@ -57,6 +61,46 @@ fn ranks_die_while_the_tracker_is_away_and_come_back_after_it() {
     assert!(!ended.out.contains("WRONG"), "{}", ended.out);
     assert_eq!(ended.out.matches("starts at version 0").count(), 10, "nobody starts from nothing: {}", ended.out);
     assert_eq!(ended.out.matches("starts at version").count(), 12, "{}", ended.out);
+    let shown = |number: u32| ended.out.matches(&format!(" as incarnation {number}\n")).count();
+    assert_eq!((shown(0), shown(1), shown(2)), (10, 1, 1), "as often as rank 3 and rank 2 were started before");
+    let joined = |rank: u32, number: u32| {
+        let joined = format!("{{\"event\":{{\"RankJoined\":{{\"rank\":{rank},\"incarnation\":{number},");
+        events().contains(&joined[1..])
+    };
+    assert!(joined(2, 1) && joined(2, 2) && joined(3, 1), "{}", events());
+}
+
+#[test]
+fn rules_that_strike_while_the_tracker_is_away_are_told_and_a_process_that_they_stop_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = folder.path().join("events.jsonl").display().to_string();
+    let rules = [
+        format!("{},do=tracker:2s", at(1, 1, 3)),
+        // Nobody gets past a collective that rank 1 is late for.
+        format!("{},do=delay:300ms", at(1, 1, 5)),
+        at(2, 1, 7),
+        format!("{},do=delay:1ms", at(3, 1, 7)),
+        format!("{},do=stop:50ms", at(4, 1, 7)),
+    ];
+    let program = example("scenario");
+    let mut arguments = vec!["-n", "10", "--restart", "--events", &log];
+    rules.iter().for_each(|rule| arguments.extend(["--kill", rule]));
+    arguments.extend(["--", &program]);
+    // How soon the tracker is gone is the machine's affair.
+    for _ in 0..30 {
+        let ran = run_with("5s", &arguments).ended(0);
+        digest(&ran);
+        for rule in &rules {
+            assert_eq!(ran.err.matches(&format!("rule `{rule}` struck rank")).count(), 1, "{}", ran.err);
+        }
+        let events = std::fs::read_to_string(&log).expect("the log is there");
+        let place = |what: &str| events.find(what).unwrap_or_else(|| panic!("{what} is missing in {events}"));
+        let fired = [2, 3, 4].map(|id| place(&format!("{{\"FaultFired\":{{\"id\":{id},")));
+        if fired.iter().all(|fired| (place("TrackerKilled")..place("TrackerBack")).contains(fired)) {
+            return;
+        }
+    }
+    panic!("the tracker was never away in 30 runs when the rules struck");
 }
 
 #[test]

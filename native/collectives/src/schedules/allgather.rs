@@ -2,7 +2,7 @@
 
 use super::pairing;
 use crate::schedule::Source;
-use crate::{Buffer, Extent, Schedule, Seat};
+use crate::{Buffer, Extent, Schedule, WorldRank};
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -24,8 +24,8 @@ impl Allgather {
 }
 
 /// The schedule of an allgather of `part_bytes` bytes from each rank. The result has them in the order of the ranks.
-pub fn allgather(seat: Seat, part_bytes: usize, algorithm: Allgather) -> Schedule {
-    allgather_parts(seat, &vec![part_bytes; seat.world], algorithm)
+pub fn allgather(me: WorldRank, part_bytes: usize, algorithm: Allgather) -> Schedule {
+    allgather_parts(me, &vec![part_bytes; me.world], algorithm)
 }
 
 /// The schedule of an allgather of unequal parts: rank k gives `part_bytes[k]` bytes, and everybody knows how many that
@@ -33,16 +33,16 @@ pub fn allgather(seat: Seat, part_bytes: usize, algorithm: Allgather) -> Schedul
 ///
 /// # Panics
 /// When there isn't one length per rank.
-pub fn allgather_parts(seat: Seat, part_bytes: &[usize], algorithm: Allgather) -> Schedule {
-    assert_eq!(part_bytes.len(), seat.world, "one length per rank");
+pub fn allgather_parts(me: WorldRank, part_bytes: &[usize], algorithm: Allgather) -> Schedule {
+    assert_eq!(part_bytes.len(), me.world, "one length per rank");
     let mut end = 0;
-    let mut landings: Vec<Extent> = Vec::with_capacity(seat.world);
+    let mut landings: Vec<Extent> = Vec::with_capacity(me.world);
     for &bytes in part_bytes {
         landings.push(Extent::new(Buffer::Result, end, bytes));
         end += bytes;
     }
-    let own = core::mem::replace(&mut landings[seat.rank], Extent::new(Buffer::Input, 0, part_bytes[seat.rank]));
-    let mut schedule = Schedule::new(seat, 1, own.length, end);
+    let own = core::mem::replace(&mut landings[me.rank], Extent::new(Buffer::Input, 0, part_bytes[me.rank]));
+    let mut schedule = Schedule::new(me, 1, own.length, end);
     match algorithm {
         Allgather::Exchange => pairing::exchange(&mut schedule, &landings),
         Allgather::Doubling => pairing::doubling(&mut schedule, &landings),

@@ -2,7 +2,7 @@
 
 use super::pairing;
 use crate::schedule::Gate;
-use crate::{Buffer, Extent, Schedule, Seat};
+use crate::{Buffer, Extent, Schedule, WorldRank};
 use alloc::vec::Vec;
 
 /// Ways to do a barrier among n ranks. Messages are single bytes whose value doesn't matter.
@@ -13,7 +13,8 @@ pub enum Barrier {
     Star = 0,
     /// Everybody's token is gathered everywhere, in ⌈log₂ n⌉ steps: n⌈log₂ n⌉ messages.
     Doubling = 1,
-    /// Each tells each: n(n-1) messages, 1 after the other. Least latency where a message takes long and sending one doesn't.
+    /// Each tells each: n(n-1) messages, 1 after the other. Least latency where a message takes
+    /// long and sending one doesn't.
     Exchange = 2,
 }
 
@@ -23,9 +24,9 @@ impl Barrier {
 }
 
 /// The schedule of a barrier: nobody's has a result before everybody has begun. Input and result are empty.
-pub fn barrier(seat: Seat, algorithm: Barrier) -> Schedule {
-    let Seat { rank, world } = seat;
-    let mut schedule = Schedule::new(seat, 1, 0, 0);
+pub fn barrier(me: WorldRank, algorithm: Barrier) -> Schedule {
+    let WorldRank { rank, world } = me;
+    let mut schedule = Schedule::new(me, 1, 0, 0);
     let tokens: Vec<Extent> = (0..world).map(|peer| Extent::new(Buffer::Scratch, peer, 1)).collect();
     schedule.scratch_bytes = world;
     match algorithm {

@@ -1,7 +1,7 @@
 //! Broadcast.
 
 use crate::schedule::{Gate, Source};
-use crate::{Buffer, Extent, Order, Schedule, Seat};
+use crate::{Buffer, Extent, Order, Schedule, WorldRank};
 use alloc::vec;
 
 /// Ways to do a broadcast of S bytes to n ranks.
@@ -12,7 +12,7 @@ pub enum Broadcast {
     Star = 0,
     /// A binomial tree, passing on as bytes come: ⌈log₂ n⌉ steps. A rank sends at most S⌈log₂ n⌉.
     Tree = 1,
-    /// The root gives each rank a segment, which that rank passes on to all others as it comes. Each rank sends and
+    /// The root gives each rank a chunk, which that rank passes on to all others as it comes. Each rank sends and
     /// receives about S: best for large S.
     Scatter = 2,
 }
@@ -27,11 +27,11 @@ impl Broadcast {
 ///
 /// # Panics
 /// When the root isn't within the world.
-pub fn broadcast(seat: Seat, bytes: usize, root: usize, algorithm: Broadcast) -> Schedule {
-    let Seat { rank, world } = seat;
+pub fn broadcast(me: WorldRank, bytes: usize, root: usize, algorithm: Broadcast) -> Schedule {
+    let WorldRank { rank, world } = me;
     assert!(root < world, "root {root} in a world of {world}");
     let is_root = rank == root;
-    let mut schedule = Schedule::new(seat, 1, if is_root { bytes } else { 0 }, bytes);
+    let mut schedule = Schedule::new(me, 1, if is_root { bytes } else { 0 }, bytes);
     let result = Extent::new(Buffer::Result, 0, bytes);
     let input = Extent::new(Buffer::Input, 0, bytes);
     match algorithm {
@@ -50,10 +50,10 @@ pub fn broadcast(seat: Seat, bytes: usize, root: usize, algorithm: Broadcast) ->
     schedule
 }
 
-/// Ranks are counted from the root. Rank k's parent is k without its lowest bit; its children are k plus each lower bit,
-/// the one with the largest subtree first.
+/// Ranks are counted from the root. Rank k's parent is k without its lowest bit; its children are k
+/// plus each lower bit, the one with the largest subtree first.
 fn tree(schedule: &mut Schedule, root: usize, input: Extent, result: Extent) {
-    let Seat { rank, world } = schedule.seat;
+    let WorldRank { rank, world } = schedule.me;
     let place = (rank + world - root) % world;
     let (from, gate, bits) = if place == 0 {
         (input, Gate::Open, world.next_power_of_two().trailing_zeros())
@@ -70,11 +70,11 @@ fn tree(schedule: &mut Schedule, root: usize, input: Extent, result: Extent) {
     }
 }
 
-/// Segment k goes to rank k and from there to the others; the root's own segment goes to all at once.
+/// Chunk k goes to rank k and from there to the others; the root's own chunk goes to all at once.
 fn scatter(schedule: &mut Schedule, root: usize, input: Extent, result: Extent) {
-    let Seat { rank, world } = schedule.seat;
-    let part = |whole: Extent, segment: usize| {
-        let range = Order::Rank.segment(segment, whole.length, world);
+    let WorldRank { rank, world } = schedule.me;
+    let part = |whole: Extent, chunk: usize| {
+        let range = Order::Rank.chunk(chunk, whole.length, world);
         whole.part(range.start, range.len())
     };
     if rank == root {

@@ -7,9 +7,10 @@ mod allreduce;
 mod barrier;
 mod broadcast;
 mod by_hosts;
+mod fold_paths;
+mod folding;
 mod pairing;
 mod reduce_scatter;
-mod routes;
 
 pub use allgather::{allgather, allgather_parts, Allgather};
 pub use allreduce::{allreduce, Allreduce};
@@ -17,26 +18,3 @@ pub use barrier::{barrier, Barrier};
 pub use broadcast::{broadcast, Broadcast};
 pub use by_hosts::allreduce_by_hosts;
 pub use reduce_scatter::reduce_scatter;
-
-use crate::schedule::{ReceiveId, Schedule};
-use crate::Extent;
-
-/// Bytes of all rings of a schedule together: what is received and at once folded should stay in a core's cache.
-const RINGS_BYTES: usize = 1 << 20;
-
-/// Least and most bytes of one ring: shorter ones make too many system calls, longer ones gain nothing more.
-const RING_BYTES: core::ops::RangeInclusive<usize> = 32 << 10..=256 << 10;
-
-/// `length` bytes come from a peer to be folded, through a ring in scratch when they are many; the schedule has `rings`
-/// such rings.
-fn receive_to_fold(schedule: &mut Schedule, peer: usize, length: usize, rings: usize) -> ReceiveId {
-    let ring = (RINGS_BYTES / rings).clamp(*RING_BYTES.start(), *RING_BYTES.end());
-    let ring = ring.next_multiple_of(schedule.element_bytes).min(length);
-    let landing = schedule.room(ring);
-    schedule.receive_around(peer, length, landing)
-}
-
-/// An extent in bytes of a range of elements.
-fn elements(buffer: crate::Buffer, range: core::ops::Range<usize>, element_bytes: usize) -> Extent {
-    Extent::new(buffer, range.start * element_bytes, range.len() * element_bytes)
-}

@@ -11,7 +11,7 @@ pub(crate) type Gather = fn(&mut Schedule, landings: &[Extent]) -> Vec<Option<Re
 
 /// Each sends its part to each.
 pub(crate) fn exchange(schedule: &mut Schedule, landings: &[Extent]) -> Vec<Option<ReceiveId>> {
-    let rank = schedule.seat.rank;
+    let rank = schedule.me.rank;
     let peers = landings.iter().enumerate().filter(|&(peer, _)| peer != rank);
     peers.clone().for_each(|(peer, _)| schedule.send(peer, landings[rank], Gate::Open));
     let mut receives = vec![None; landings.len()];
@@ -19,11 +19,12 @@ pub(crate) fn exchange(schedule: &mut Schedule, landings: &[Extent]) -> Vec<Opti
     receives
 }
 
-/// In step i each has 2^i parts (or all) and gives them to another. With a power of two of ranks the partners exchange
-/// (recursive doubling), else each gives to one and gets from another (Bruck et al., Efficient algorithms for all-to-all
-/// communications in multiport message-passing systems, 1997; without its rotations, since parts may lie anywhere).
+/// In step i each has 2^i parts (or all) and gives them to another. With a power of two of ranks
+/// the partners exchange (recursive doubling), else each gives to one and gets from another (Bruck
+/// et al., Efficient algorithms for all-to-all communications in multiport message-passing systems,
+/// 1997; without its rotations, since parts may lie anywhere).
 pub(crate) fn doubling(schedule: &mut Schedule, landings: &[Extent]) -> Vec<Option<ReceiveId>> {
-    let (rank, world) = (schedule.seat.rank, schedule.seat.world);
+    let (rank, world) = (schedule.me.rank, schedule.me.world);
     let mut receives = vec![None; world];
     let mut distance = 1;
     while distance < world {

@@ -1,22 +1,22 @@
 //! Reduce-scatter.
 
-use super::{elements, receive_to_fold};
+use super::folding::{elements, receive_to_fold};
 use crate::schedule::{Gate, Source};
-use crate::{Buffer, Extent, Order, Schedule, Seat};
+use crate::{Buffer, Extent, Order, Schedule, WorldRank};
 
 /// The schedule of a reduce-scatter of `count` elements of `element_bytes` bytes. The input has `count * element_bytes`
-/// bytes at every rank; the result of rank k is segment k of the order ([`Order::segment`]).
+/// bytes at every rank; the result of rank k is chunk k of the order ([`Order::chunk`]).
 ///
-/// Each rank gets its segment from all and folds it as it comes: n(n-1) messages, 1 after the other; each rank sends and
-/// receives S(n-1)/n, the least possible.
-pub fn reduce_scatter(seat: Seat, count: usize, element_bytes: usize, order: Order) -> Schedule {
-    let Seat { rank, world } = seat;
-    let segment = |rank| order.segment(rank, count, world);
-    let own = segment(rank);
+/// Each rank gets its chunk from all and folds it as it comes: n(n-1) messages, 1 after the
+/// other; each rank sends and receives S(n-1)/n, the least possible.
+pub fn reduce_scatter(me: WorldRank, count: usize, element_bytes: usize, order: Order) -> Schedule {
+    let WorldRank { rank, world } = me;
+    let chunk = |rank| order.chunk(rank, count, world);
+    let own = chunk(rank);
     let result = Extent::new(Buffer::Result, 0, own.len() * element_bytes);
-    let mut schedule = Schedule::new(seat, element_bytes, count * element_bytes, result.length);
+    let mut schedule = Schedule::new(me, element_bytes, count * element_bytes, result.length);
     for peer in (0..world).filter(|&peer| peer != rank) {
-        schedule.send(peer, elements(Buffer::Input, segment(peer), element_bytes), Gate::Open);
+        schedule.send(peer, elements(Buffer::Input, chunk(peer), element_bytes), Gate::Open);
     }
     let sources = order.sources(rank, count, world);
     let sources = sources.map(|source| match source {

@@ -1,9 +1,20 @@
-//! Which bytes a rank writes and reads in which beat.
+//! Which bytes a rank writes and reads in which step.
 
-use super::IDENTITY_BYTES;
-use crate::{Order, Seat};
+use crate::{Order, WorldRank};
 use alloc::vec::Vec;
 use core::ops::Range;
+
+/// Bytes of an [`Identity`]: a cache line.
+pub const IDENTITY_BYTES: usize = 64;
+
+/// The first bytes of an [`Identity`], which are compared. What follows is the rank's own: whoever
+/// reads its slot may look at it.
+pub const COMMON_BYTES: usize = 40;
+
+/// What a rank is doing (generation, position, digest of the call), in its driver's words. All
+/// ranks of a collective must have the same, as far as [`COMMON_BYTES`]; nothing is read from an
+/// slot that bears another one.
+pub type Identity = [u8; IDENTITY_BYTES];
 
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,11 +26,11 @@ pub enum SharedCall {
         /// The order of the fold.
         order: Order,
     },
-    /// `count` elements in the input; the result of rank k is segment k of the order.
+    /// `count` elements in the input; the result of rank k is chunk k of the order.
     ReduceScatter {
         /// Elements of the input.
         count: usize,
-        /// The order of the fold, and the segments.
+        /// The order of the fold, and the chunks.
         order: Order,
     },
     /// The root's input and everybody's result have `bytes` bytes, the others' inputs none.
@@ -38,15 +49,15 @@ pub enum SharedCall {
     Barrier,
 }
 
-/// A call's shape on boards with areas of a certain length.
+/// A call's shape on segments with slots of a certain length.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub(super) call: SharedCall,
-    pub(super) seat: Seat,
+    pub(super) me: WorldRank,
     pub(super) element_bytes: usize,
-    /// Bytes of one rank's slice in a beat; a multiple of the element's size where elements are folded.
+    /// Bytes of one rank's slice in a step; a multiple of the element's size where elements are folded.
     pub(super) slice_bytes: usize,
-    /// How many slices there are of the longest segment or part.
+    /// How many slices there are of the longest chunk or part.
     pub(super) slices: usize,
     /// Whether each rank folds everything by itself.
     pub(super) folds_all: bool,
@@ -54,23 +65,22 @@ pub struct Shape {
     pub(super) in_parts: bool,
 }
 
-/// Up to so many bytes of input everybody folds everything: n times the reading, but one beat only.
+/// Up to so many bytes of input everybody folds everything: n times the reading, but one step only.
 const FOLD_ALL_BYTES: usize = 4 << 10;
 
 impl Shape {
-    /// `area_bytes` is the length of an area. `once`: each element is folded at one rank only (custom reducers).
-    /// `None` when an element is too long for the areas: then the collective must go over links.
-    pub fn new(seat: Seat, call: SharedCall, element_bytes: usize, area_bytes: usize, once: bool) -> Option<Shape> {
-        let room = area_bytes.checked_sub(IDENTITY_BYTES)?;
-        let world = seat.world;
-        let mut shape =
-            Shape { call, seat, element_bytes, slice_bytes: 0, slices: 0, folds_all: false, in_parts: false };
+    /// `slot_bytes` is the length of a slot. `once`: each element is folded at one rank only (custom reducers).
+    /// `None` when an element is too long for the slots: then the collective must go over links.
+    pub fn new(me: WorldRank, call: SharedCall, element_bytes: usize, slot_bytes: usize, once: bool) -> Option<Shape> {
+        let room = slot_bytes.checked_sub(IDENTITY_BYTES)?;
+        let world = me.world;
+        let mut shape = Shape { call, me, element_bytes, slice_bytes: 0, slices: 0, folds_all: false, in_parts: false };
         shape.slice_bytes = match &shape.call {
             SharedCall::Allreduce { count, .. } | SharedCall::ReduceScatter { count, .. } => {
                 let all = count * element_bytes;
                 let is_allreduce = matches!(shape.call, SharedCall::Allreduce { .. });
                 shape.folds_all = is_allreduce && !once && (1..=FOLD_ALL_BYTES.min(room)).contains(&all);
-                // A slice of every segment, and a folded one.
+                // A slice of every chunk, and a folded one.
                 let slice = room / (world + 1) / element_bytes * element_bytes;
                 if slice == 0 && !shape.folds_all && all > 0 {
                     return None;
@@ -85,58 +95,59 @@ impl Shape {
         Some(shape)
     }
 
-    /// The same for ranks that all see one memory: each writes its own part of the result, and nobody writes another one's. When a rank is
-    /// done, all have written theirs. `None` where nothing is won by it: only an allreduce that is folded in segments has parts.
+    /// The same for ranks that all see one memory: each writes its own part of the result, and
+    /// nobody writes another one's. When a rank is done, all have written theirs. `None` where
+    /// nothing is won by it: only an allreduce that is folded in chunks has parts.
     pub fn in_parts(self) -> Option<Shape> {
-        let is_folded_in_parts = matches!(self.call, SharedCall::Allreduce { .. }) && self.beats() > 1;
+        let is_folded_in_parts = matches!(self.call, SharedCall::Allreduce { .. }) && self.steps() > 1;
         (is_folded_in_parts && !self.folds_all).then_some(Shape { in_parts: true, ..self })
     }
 
     /// Bytes of each rank's part of the result, by rank.
     pub fn parts(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..self.seat.world).map(|rank| self.part(rank).len())
+        (0..self.me.world).map(|rank| self.part(rank).len())
     }
 
     /// Bytes of the input at this rank.
     pub fn input_bytes(&self) -> usize {
         match &self.call {
             SharedCall::Allreduce { count, .. } | SharedCall::ReduceScatter { count, .. } => count * self.element_bytes,
-            SharedCall::Broadcast { root, bytes } if *root == self.seat.rank => *bytes,
+            SharedCall::Broadcast { root, bytes } if *root == self.me.rank => *bytes,
             SharedCall::Broadcast { .. } | SharedCall::Barrier => 0,
-            SharedCall::Allgather { part_bytes } => part_bytes[self.seat.rank],
+            SharedCall::Allgather { part_bytes } => part_bytes[self.me.rank],
         }
     }
 
     /// Bytes of the result at this rank.
     pub fn result_bytes(&self) -> usize {
         match &self.call {
-            SharedCall::Allreduce { .. } if self.in_parts => self.part(self.seat.rank).len(),
+            SharedCall::Allreduce { .. } if self.in_parts => self.part(self.me.rank).len(),
             SharedCall::Allreduce { count, .. } => count * self.element_bytes,
-            SharedCall::ReduceScatter { .. } => self.part(self.seat.rank).len(),
+            SharedCall::ReduceScatter { .. } => self.part(self.me.rank).len(),
             SharedCall::Broadcast { bytes, .. } => *bytes,
             SharedCall::Allgather { part_bytes } => part_bytes.iter().sum(),
             SharedCall::Barrier => 0,
         }
     }
 
-    /// How many beats it takes.
-    pub fn beats(&self) -> u64 {
-        let beats = match &self.call {
+    /// How many steps it takes.
+    pub fn steps(&self) -> u64 {
+        let steps = match &self.call {
             // Who is alone has nobody to show anything.
-            _ if self.seat.world == 1 => 0,
+            _ if self.me.world == 1 => 0,
             SharedCall::Barrier => 1,
             SharedCall::Allreduce { .. } if !self.folds_all && self.slices > 0 => self.slices + 1,
             _ => self.slices,
         };
-        beats as u64
+        steps as u64
     }
 
     /// The bytes of the whole that rank `rank` owns or gives.
     pub(super) fn part(&self, rank: usize) -> Range<usize> {
         match &self.call {
             SharedCall::Allreduce { count, order } | SharedCall::ReduceScatter { count, order } => {
-                let segment = order.segment(rank, *count, self.seat.world);
-                segment.start * self.element_bytes..segment.end * self.element_bytes
+                let chunk = order.chunk(rank, *count, self.me.world);
+                chunk.start * self.element_bytes..chunk.end * self.element_bytes
             }
             SharedCall::Broadcast { root, bytes } if *root == rank => 0..*bytes,
             SharedCall::Allgather { part_bytes } => {

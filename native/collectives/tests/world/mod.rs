@@ -1,6 +1,6 @@
-//! A world of step machines with links between them, driven in whatever order a seed says.
+//! A world of machines with links between them, driven in whatever order a seed says.
 
-use rejoin_collectives::{Buffers, FoldError, Reducer, Schedule, StepMachine};
+use rejoin_collectives::{Buffers, FoldError, LinkMachine, Reducer, Schedule};
 use std::collections::VecDeque;
 
 /// What the links between the ranks can hold.
@@ -31,7 +31,7 @@ impl Dice {
 
 struct Seated<'w> {
     schedule: &'w Schedule,
-    machine: StepMachine,
+    machine: LinkMachine,
     input: &'w [u8],
     result: Vec<u8>,
     scratch: Vec<u8>,
@@ -40,7 +40,7 @@ struct Seated<'w> {
 }
 
 impl Seated<'_> {
-    fn buffers(&mut self) -> (&mut StepMachine, Buffers<'_>) {
+    fn buffers(&mut self) -> (&mut LinkMachine, Buffers<'_>) {
         let buffers = Buffers { input: self.input, result: &mut self.result, scratch: &mut self.scratch };
         (&mut self.machine, buffers)
     }
@@ -86,7 +86,7 @@ pub fn run(
     let world = schedules.len();
     let mut dice = Dice(seed);
     for (rank, schedule) in schedules.iter().enumerate() {
-        assert_eq!(schedule.seat().rank, rank);
+        assert_eq!(schedule.world_rank().rank, rank);
         assert_eq!(schedule.input_bytes(), inputs[rank].len(), "input of rank {rank}");
         for (peer, other) in schedules.iter().enumerate() {
             assert_eq!(schedule.bytes_to(peer), other.bytes_from(rank), "from {rank} to {peer}");
@@ -97,7 +97,7 @@ pub fn run(
         .zip(inputs)
         .map(|(schedule, input)| Seated {
             schedule,
-            machine: StepMachine::new(schedule),
+            machine: LinkMachine::new(schedule),
             input,
             result: vec![0xAA; schedule.result_bytes()],
             scratch: vec![0xBB; schedule.scratch_bytes()],
@@ -135,31 +135,30 @@ pub fn run(
                 }
             }
         }
-        for seat in &mut seats {
+        for me in &mut seats {
             if dice.roll(3) > 0 {
-                let schedule = seat.schedule;
-                let (machine, mut buffers) = seat.buffers();
+                let schedule = me.schedule;
+                let (machine, mut buffers) = me.buffers();
                 moved |= machine.work(schedule, &mut buffers, reducer)?;
             }
         }
-        if seats.iter().all(|seat| seat.machine.is_finished()) {
+        if seats.iter().all(|me| me.machine.is_finished()) {
             break;
         }
         if !moved && !anything_possible(&mut seats, &wires, links, reducer)? {
-            let waiting: Vec<_> =
-                seats.iter().map(|seat| seat.machine.awaited(seat.schedule).collect::<Vec<_>>()).collect();
+            let waiting: Vec<_> = seats.iter().map(|me| me.machine.awaited(me.schedule).collect::<Vec<_>>()).collect();
             panic!("a deadlock; each rank's awaited (peer, bytes): {waiting:?}");
         }
     }
     assert!(wires.iter().all(VecDeque::is_empty), "bytes that nobody wanted");
-    for seat in &seats {
-        assert!(seat.machine.has_result());
+    for me in &seats {
+        assert!(me.machine.has_result());
         for peer in 0..world {
-            assert!(seat.machine.is_sent(seat.schedule, peer) && seat.machine.is_received(seat.schedule, peer));
-            assert!(seat.machine.wanted(seat.schedule, peer).is_none());
+            assert!(me.machine.is_sent(me.schedule, peer) && me.machine.is_received(me.schedule, peer));
+            assert!(me.machine.wanted(me.schedule, peer).is_none());
         }
     }
-    Ok(seats.into_iter().map(|seat| seat.result).collect())
+    Ok(seats.into_iter().map(|me| me.result).collect())
 }
 
 /// Whether the dice merely left out everything that was possible.
@@ -169,9 +168,9 @@ fn anything_possible(
     links: Links,
     reducer: &Reducer<'_>,
 ) -> Result<bool, FoldError> {
-    for seat in seats.iter_mut() {
-        let schedule = seat.schedule;
-        let (machine, mut buffers) = seat.buffers();
+    for me in seats.iter_mut() {
+        let schedule = me.schedule;
+        let (machine, mut buffers) = me.buffers();
         if machine.work(schedule, &mut buffers, reducer)? {
             return Ok(true);
         }
@@ -199,10 +198,10 @@ pub fn run_in_bulk(
     reducer: &Reducer<'_>,
 ) -> Result<Vec<Vec<u8>>, FoldError> {
     let world = schedules.len();
-    let mut machines: Vec<StepMachine> = schedules.iter().map(StepMachine::new).collect();
+    let mut machines: Vec<LinkMachine> = schedules.iter().map(LinkMachine::new).collect();
     let mut results: Vec<Vec<u8>> = schedules.iter().map(|schedule| vec![0; schedule.result_bytes()]).collect();
     let mut scratches: Vec<Vec<u8>> = schedules.iter().map(|schedule| vec![0; schedule.scratch_bytes()]).collect();
-    while !machines.iter().all(StepMachine::is_finished) {
+    while !machines.iter().all(LinkMachine::is_finished) {
         let mut moved = false;
         for (from, to) in (0..world * world).map(|lane| (lane / world, lane % world)) {
             loop {
@@ -234,7 +233,7 @@ pub fn run_in_bulk(
 pub fn past_without(schedules: &[Schedule], late: usize, seed: u64) -> Vec<usize> {
     let world = schedules.len();
     let mut dice = Dice(seed);
-    let mut machines: Vec<StepMachine> = schedules.iter().map(StepMachine::new).collect();
+    let mut machines: Vec<LinkMachine> = schedules.iter().map(LinkMachine::new).collect();
     let reducer = Reducer::new(rejoin_collectives::Reduction::Or, rejoin_collectives::Element::U8).unwrap();
     for _ in 0..20 * world * world {
         let (from, to) = (dice.roll(world), dice.roll(world));

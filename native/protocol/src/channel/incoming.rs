@@ -18,7 +18,7 @@ pub enum Due {
     Later,
 }
 
-/// The receiver's book of one directed channel, for one incarnation of the receiver. Survives the sender's restarts.
+/// The receiver's state of one directed channel, for one incarnation of the receiver. Survives the sender's restarts.
 ///
 /// It keeps no bytes, only how many were taken and their digests: enough to find out whether a restarted sender repeats
 /// itself.

@@ -34,7 +34,7 @@ pub struct PhaseMark {
 /// What a receiver has of one phase.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseReceipt {
-    /// The phase.
+    /// Boot, or the version whose collective it is.
     pub phase: Phase,
     /// Bytes taken.
     pub bytes: u64,
@@ -59,7 +59,7 @@ pub struct Receipt {
 
 /// What the sender's driver does next on a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SenderStep {
     /// Read these bytes back from the log and hand them to [`Outgoing::compared`]: the receiver has them from an older
     /// incarnation.
     Compare {

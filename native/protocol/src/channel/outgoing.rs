@@ -1,6 +1,6 @@
 //! The sender's side of a channel.
 
-use super::{PhaseMark, PhaseReceipt, Receipt, Step, DIGEST_STRIDE};
+use super::{PhaseMark, PhaseReceipt, Receipt, SenderStep, DIGEST_STRIDE};
 use crate::error::{Code, Error};
 use crate::ids::{Lineage, Phase, Version};
 use alloc::format;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use xxhash_rust::xxh3::Xxh3;
 
-/// The sender's book of one directed channel, for one incarnation of the sender.
+/// The sender's state of one directed channel, for one incarnation of the sender.
 ///
 /// Tell it what happens with [`enter`](Self::enter), [`produced`](Self::produced), [`receipt`](Self::receipt) and
 /// [`unlinked`](Self::unlinked), and do what [`next`](Self::next) says until it is `None`.
@@ -38,7 +38,8 @@ struct Logged {
     /// First byte that this incarnation sent itself: all before it were regenerated.
     sent_first: Option<u64>,
     regenerated: u64,
-    /// On this link: bytes compared, with their digest; whether the mark is out; next byte to be sent; whether the end is out.
+    /// On this link: bytes compared, with their digest; whether the mark is out; next byte to be
+    /// sent; whether the end is out.
     compared: u64,
     hasher: Xxh3,
     started: bool,
@@ -54,8 +55,8 @@ impl fmt::Debug for Logged {
         } = self;
         write!(
             f,
-            "{{{phase} produced {produced} closed {closed} compared {compared} ({:x}) verified {verified:?} started {started} \
-             sent {sent} from {sent_first:?} regenerated {regenerated} ended {ended}}}",
+            "{{{phase} produced {produced} closed {closed} compared {compared} ({:x}) verified {verified:?} started \
+             {started} sent {sent} from {sent_first:?} regenerated {regenerated} ended {ended}}}",
             self.hasher.digest()
         )
     }
@@ -126,8 +127,9 @@ impl Outgoing {
         }
     }
 
-    /// A new link stands and the receiver told what it has. It may be beyond that by now: a receipt takes its time. Where
-    /// it isn't, and needs a phase that is dropped here, it finds that out itself ([`super::Incoming::due`]).
+    /// A new link stands and the receiver told what it has. It may be beyond that by now: a receipt
+    /// takes its time. Where it isn't, and needs a phase that is dropped here, it finds that out
+    /// itself ([`super::Incoming::due`]).
     /// # Errors
     /// `Mismatch` where that contradicts the book.
     pub fn receipt(&mut self, receipt: &Receipt) -> Result<(), Error> {
@@ -159,7 +161,7 @@ impl Outgoing {
 
     /// What to do next, with at most `limit` bytes; `None` until more is produced, entered or received.
     /// Do it, then call [`Outgoing::done`] (or [`Outgoing::compared`] for `Compare`).
-    pub fn next(&self, limit: u64) -> Option<Step> {
+    pub fn next(&self, limit: u64) -> Option<SenderStep> {
         if !self.linked || limit == 0 {
             return None;
         }
@@ -181,17 +183,17 @@ impl Outgoing {
     }
 
     /// A step other than `Compare` was done (handed to the link).
-    pub fn done(&mut self, step: Step) {
-        let (Step::Start { phase, .. }
-        | Step::Bytes { phase, .. }
-        | Step::End { phase, .. }
-        | Step::Compare { phase, .. }) = step;
+    pub fn done(&mut self, step: SenderStep) {
+        let (SenderStep::Start { phase, .. }
+        | SenderStep::Bytes { phase, .. }
+        | SenderStep::End { phase, .. }
+        | SenderStep::Compare { phase, .. }) = step;
         let Some(logged) = self.phases.iter_mut().find(|logged| logged.phase == phase) else { return };
         match step {
-            Step::Compare { .. } => debug_assert!(false, "a comparison is done by `compared`"),
-            Step::Start { .. } => logged.started = true,
-            Step::End { .. } => logged.ended = true,
-            Step::Bytes { from, to, .. } => {
+            SenderStep::Compare { .. } => debug_assert!(false, "a comparison is done by `compared`"),
+            SenderStep::Start { .. } => logged.started = true,
+            SenderStep::End { .. } => logged.ended = true,
+            SenderStep::Bytes { from, to, .. } => {
                 logged.sent = to;
                 logged.sent_first = Some(logged.sent_first.map_or(from, |first| first.min(from)));
             }
@@ -201,8 +203,8 @@ impl Outgoing {
     /// The bytes of a `Compare` step.
     /// # Errors
     /// `Mismatch`, naming phase and byte range.
-    pub fn compared(&mut self, step: Step, bytes: &[u8]) -> Result<(), Error> {
-        let Step::Compare { phase, from, to } = step else {
+    pub fn compared(&mut self, step: SenderStep, bytes: &[u8]) -> Result<(), Error> {
+        let SenderStep::Compare { phase, from, to } = step else {
             return Err(Error::new(Code::Internal, format!("{step:?} is not a comparison")));
         };
         let Some(had) = received(&self.receipt, phase) else { return Ok(()) };
@@ -293,28 +295,28 @@ impl Logged {
         };
     }
 
-    fn step(&self, had: Option<&PhaseReceipt>, limit: u64) -> Option<Step> {
+    fn step(&self, had: Option<&PhaseReceipt>, limit: u64) -> Option<SenderStep> {
         let phase = self.phase;
         if !self.started {
-            return Some(Step::Start { phase, mark: self.mark });
+            return Some(SenderStep::Start { phase, mark: self.mark });
         }
         let (bytes, closed) = had.map_or((0, false), |had| (had.bytes, had.closed));
         if self.compared < bytes {
             let from = self.compared;
             let boundary = (from / DIGEST_STRIDE + 1) * DIGEST_STRIDE;
             let to = self.produced.min(bytes).min(boundary).min(from.saturating_add(limit));
-            return (from < to).then_some(Step::Compare { phase, from, to });
+            return (from < to).then_some(SenderStep::Compare { phase, from, to });
         }
         if closed && self.produced > bytes {
             // Too many bytes for a phase that is over at the receiver: the comparison says so.
             let to = self.produced.min(bytes.saturating_add(limit));
-            return Some(Step::Compare { phase, from: bytes, to });
+            return Some(SenderStep::Compare { phase, from: bytes, to });
         }
         if self.sent < self.produced {
             let to = self.produced.min(self.sent.saturating_add(limit));
-            return Some(Step::Bytes { phase, from: self.sent, to });
+            return Some(SenderStep::Bytes { phase, from: self.sent, to });
         }
-        (self.closed && !self.ended).then_some(Step::End { phase, length: self.produced })
+        (self.closed && !self.ended).then_some(SenderStep::End { phase, length: self.produced })
     }
 
     fn compare(&mut self, had: &PhaseReceipt, bytes: &[u8]) -> Result<(), Error> {

@@ -89,8 +89,8 @@ impl fmt::Display for BootKey {
 pub struct Call {
     /// What is done.
     pub operation: Operation,
-    /// Name of the element type, for instance `f32`; empty where there is none. Only names of the caller's own elements and
-    /// reductions are allocated.
+    /// Name of the element type, for instance `f32`; empty where there is none. Only names of the
+    /// caller's own elements and reductions are allocated.
     pub element: Cow<'static, str>,
     /// Number of elements, where all ranks have to have the same: the whole buffer, one rank's part of an allgather.
     pub count: u64,
@@ -103,8 +103,9 @@ pub struct Call {
 }
 
 impl Call {
-    /// What is compared between ranks: all but the site. A boot collective's key takes part, so that ranks whose keys differ
-    /// find out at once, and not when one of them comes back and misses its result.
+    /// What is compared between ranks: all but the site. A boot collective's key takes part, so
+    /// that ranks whose keys differ find out at once, and not when one of them comes back and
+    /// misses its result.
     pub fn digest(&self, key: Option<&BootKey>) -> u64 {
         // Names are short; numbers are hashed as the seed of the next step, so nothing is allocated.
         let mut digest = self.count;

@@ -1,7 +1,7 @@
 //! The books of the replay log and of the boot cache: which results a rank has, and of which calls.
 
 use super::call::{BootKey, Signature};
-use super::plan::{order, Extent};
+use super::status::Extent;
 use crate::error::{Code, Error};
 use crate::ids::{Phase, Version};
 use alloc::collections::BTreeMap;
@@ -29,7 +29,7 @@ struct PhaseLog<R> {
 /// All results that a rank has, by phase; each phase's are complete from its first collective on.
 #[derive(Clone, Debug)]
 pub struct ReplayLog<R> {
-    phases: BTreeMap<u64, PhaseLog<R>>,
+    phases: BTreeMap<Phase, PhaseLog<R>>,
 }
 
 impl<R> Default for ReplayLog<R> {
@@ -41,22 +41,22 @@ impl<R> Default for ReplayLog<R> {
 impl<R: Clone> ReplayLog<R> {
     /// Opens the log of a phase, if it isn't open yet.
     pub fn open(&mut self, phase: Phase) {
-        self.phases.entry(order(phase)).or_insert_with(|| PhaseLog { phase, entries: Vec::new(), ended: false });
+        self.phases.entry(phase).or_insert_with(|| PhaseLog { phase, entries: Vec::new(), ended: false });
     }
 
     /// How many results of this phase there are.
     pub fn finished(&self, phase: Phase) -> u32 {
-        self.phases.get(&order(phase)).map_or(0, |log| log.entries.len() as u32)
+        self.phases.get(&phase).map_or(0, |log| log.entries.len() as u32)
     }
 
     /// One result.
     pub fn entry(&self, phase: Phase, seqno: u32) -> Option<&Entry<R>> {
-        self.phases.get(&order(phase))?.entries.get(seqno as usize)
+        self.phases.get(&phase)?.entries.get(seqno as usize)
     }
 
     /// A boot collective's result, with its seqno.
     pub fn boot(&self, key: &BootKey) -> Option<(u32, &Entry<R>)> {
-        let entries = &self.phases.get(&order(Phase::Boot))?.entries;
+        let entries = &self.phases.get(&Phase::Boot)?.entries;
         let found = entries.iter().enumerate().find(|(_, entry)| entry.key.as_ref() == Some(key));
         found.map(|(seqno, entry)| (seqno as u32, entry))
     }
@@ -68,7 +68,7 @@ impl<R: Clone> ReplayLog<R> {
     pub fn push(&mut self, phase: Phase, seqno: u32, entry: Entry<R>) -> Result<(), Error> {
         self.open(phase);
         let finished = self.finished(phase);
-        let log = self.phases.get_mut(&order(phase)).filter(|log| !log.ended && finished == seqno);
+        let log = self.phases.get_mut(&phase).filter(|log| !log.ended && finished == seqno);
         let Some(log) = log else {
             return Err(Error::new(
                 Code::Internal,
@@ -81,14 +81,14 @@ impl<R: Clone> ReplayLog<R> {
 
     /// The version has no more collectives than it has now.
     pub fn end(&mut self, phase: Phase) {
-        if let Some(log) = self.phases.get_mut(&order(phase)) {
+        if let Some(log) = self.phases.get_mut(&phase) {
             log.ended = true;
         }
     }
 
     /// Whether it was ended here.
     pub fn has_ended(&self, phase: Phase) -> bool {
-        self.phases.get(&order(phase)).is_some_and(|log| log.ended)
+        self.phases.get(&phase).is_some_and(|log| log.ended)
     }
 
     /// What is held.
@@ -105,12 +105,12 @@ impl<R: Clone> ReplayLog<R> {
         })
     }
 
-    /// Drops versions below this one; the boot cache stays. What is dropped is handed out, so that its memory can be used
-    /// again.
+    /// Drops versions below this one; the boot cache stays. What is dropped is handed out, so that
+    /// its memory can be used again.
     pub fn drop_below(&mut self, version: Version) -> Vec<R> {
         let old = |log: &PhaseLog<R>| matches!(log.phase, Phase::Version(there) if there < version);
-        let gone: Vec<u64> = self.phases.iter().filter(|(_, log)| old(log)).map(|(order, _)| *order).collect();
-        let logs = gone.into_iter().filter_map(|order| self.phases.remove(&order));
+        let gone: Vec<Phase> = self.phases.iter().filter(|(_, log)| old(log)).map(|(phase, _)| *phase).collect();
+        let logs = gone.into_iter().filter_map(|phase| self.phases.remove(&phase));
         logs.flat_map(|log| log.entries.into_iter().map(|entry| entry.result)).collect()
     }
 
@@ -121,6 +121,6 @@ impl<R: Clone> ReplayLog<R> {
 
     /// One result, to be kept in another way.
     pub fn result_mut(&mut self, phase: Phase, seqno: u32) -> Option<&mut R> {
-        Some(&mut self.phases.get_mut(&order(phase))?.entries.get_mut(seqno as usize)?.result)
+        Some(&mut self.phases.get_mut(&phase)?.entries.get_mut(seqno as usize)?.result)
     }
 }

@@ -1,11 +1,11 @@
 //! The state machine of one rank's collectives.
 
 use super::call::{BootKey, Call, Signature};
-use super::inputs::{Heard, Inputs};
+use super::inputs::InputDigests;
 use super::log::{Entry, ReplayLog};
-use super::plan::{Extent, Plan};
-use super::sharing::Invitation;
-use super::Place;
+use super::plan::Plan;
+use super::status::{Extent, ObservedInput, SegmentAddress};
+use super::CollectiveId;
 use crate::error::{Code, Error};
 use crate::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
 use crate::view::AgentAddress;
@@ -19,8 +19,8 @@ use alloc::vec::Vec;
 pub enum Next<R> {
     /// The collective was finished before: this is its result. The call is over.
     Replayed(R),
-    /// Run it, with frames of this attempt, and hand its result to [`Participant::finish`]. Ask again when something has
-    /// changed: the attempt may be over.
+    /// Run it, with frames of this generation, and hand its result to [`Participant::finish`]. Ask
+    /// again when something has changed: the generation may be over.
     Run(Generation),
     /// Nothing can be done before something changes; why, in words.
     Wait(String),
@@ -42,9 +42,9 @@ pub enum Output<R> {
 pub struct Fetch {
     /// Under which plan.
     pub generation: Generation,
-    /// The lineage.
+    /// The lineage that is trained.
     pub lineage: Lineage,
-    /// The phase.
+    /// Boot, or the version whose collective it is.
     pub phase: Phase,
     /// The first that is lacking.
     pub from: u32,
@@ -57,27 +57,27 @@ pub struct Fetch {
 /// The call that is under way.
 #[derive(Clone, Debug)]
 struct Current {
-    place: Place,
+    collective_id: CollectiveId,
     signature: Signature,
     key: Option<BootKey>,
     depends_on_all: bool,
     /// What the caller has given, who promises to repeat itself.
-    given: Option<Given>,
+    given: Option<PromisedInput>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Given {
-    shown: u64,
+struct PromisedInput {
+    own_digest: u64,
     round: Option<u32>,
 }
 
 /// One rank's collectives, in one incarnation.
 ///
-/// - The rank's own thread: [`Participant::begin`] a call, [`Participant::gives`] if the caller promises to repeat itself, then
-///   [`Participant::proceed`] until it is replayed or has to be run;
-///   then [`Participant::finish`]. [`Participant::enter`] ends a version.
-/// - What is told to it: [`Participant::freeze`] (a view came), [`Participant::plan`], [`Participant::fetched`],
-///   [`Participant::release`], [`Participant::hears`].
+/// - The rank's own thread: [`Participant::begin`] a call, [`Participant::add_own`] if the caller
+///   promises to repeat itself, then [`Participant::proceed`] until it is replayed or has to be
+///   run; then [`Participant::finish`]. [`Participant::enter`] ends a version.
+/// - What is told to it: [`Participant::pause`] (a view came), [`Participant::plan`], [`Participant::fetched`],
+///   [`Participant::release`], [`Participant::observe`].
 /// - After each of them: [`Participant::poll`] until `None`.
 #[derive(Clone, Debug)]
 pub struct Participant<R> {
@@ -88,15 +88,16 @@ pub struct Participant<R> {
     seqno: u32,
     log: ReplayLog<R>,
     current: Option<Current>,
-    inputs: Inputs,
+    inputs: InputDigests,
     /// The newest view that was answered.
     view: Generation,
     plan: Option<Plan>,
     /// A view was answered and its plan isn't here: nothing is finished.
-    frozen: bool,
+    paused: bool,
     /// Somebody is missing or behind: nothing is dropped.
     holding: bool,
-    /// A collective of this version that depends on all was finished: all have entered it, and nobody will start below it.
+    /// A collective of this version that depends on all was finished: all have entered it, and
+    /// nobody will start below it.
     stable: bool,
     outputs: VecDeque<Output<R>>,
 }
@@ -115,10 +116,10 @@ impl<R: Clone> Participant<R> {
             seqno: 0,
             log,
             current: None,
-            inputs: Inputs::new(rank, incarnation),
+            inputs: InputDigests::new(rank, incarnation),
             view: Generation::default(),
             plan: None,
-            frozen: true,
+            paused: true,
             holding: true,
             stable: false,
             outputs: VecDeque::new(),
@@ -146,23 +147,24 @@ impl<R: Clone> Participant<R> {
     }
 
     /// The place of the call that is under way.
-    pub fn place(&self) -> Option<Place> {
-        self.current.as_ref().map(|current| current.place)
+    pub fn collective_id(&self) -> Option<CollectiveId> {
+        self.current.as_ref().map(|current| current.collective_id)
     }
 
     /// The newest plan's generation.
-    pub fn attempt(&self) -> Option<Generation> {
+    pub fn generation(&self) -> Option<Generation> {
         self.plan.as_ref().map(|plan| plan.generation)
     }
 
-    /// Whether a view was answered whose plan isn't here: nothing is finished any more under the attempt that there was.
-    pub fn is_frozen(&self) -> bool {
-        self.frozen
+    /// Whether a view was answered whose plan isn't here: nothing is finished any more under the
+    /// generation that there was.
+    pub fn is_paused(&self) -> bool {
+        self.paused
     }
 
-    /// The boards of all ranks, if the newest plan's collectives go through shared memory.
-    pub fn boards(&self) -> Option<&[Invitation]> {
-        self.plan.as_ref().and_then(|plan| plan.boards.as_deref())
+    /// The segments of all ranks, if the newest plan's collectives go through shared memory.
+    pub fn segments(&self) -> Option<&[SegmentAddress]> {
+        self.plan.as_ref().and_then(|plan| plan.segments.as_deref())
     }
 
     /// The number of each rank's host in the newest plan ([`Plan::hosts`]).
@@ -184,9 +186,9 @@ impl<R: Clone> Participant<R> {
     /// finished nor replayed is given up.
     ///
     /// # Errors
-    /// `Mismatch` when another call was made here before, by an older incarnation or by other ranks, or when others have
-    /// ended the version already. The rank's position stays.
-    pub fn begin(&mut self, call: &Call, key: Option<BootKey>) -> Result<Place, Error> {
+    /// `Mismatch` when another call was made here before, by an older incarnation or by other
+    /// ranks, or when others have ended the version already. The rank's position stays.
+    pub fn begin(&mut self, call: &Call, key: Option<BootKey>) -> Result<CollectiveId, Error> {
         let signature = call.signature(key.as_ref());
         let (phase, seqno) = match &key {
             None => (Phase::Version(self.version), self.seqno),
@@ -195,97 +197,104 @@ impl<R: Clone> Participant<R> {
                 None => (Phase::Boot, self.log.finished(Phase::Boot)),
             },
         };
-        let place = Place { lineage: self.lineage, phase, seqno };
-        self.check(place, &signature)?;
+        let collective_id = CollectiveId { lineage: self.lineage, phase, seqno };
+        self.check(collective_id, &signature)?;
         let depends_on_all = call.depends_on_all();
-        self.current = Some(Current { place, signature, key, depends_on_all, given: None });
-        Ok(place)
+        self.current = Some(Current { collective_id, signature, key, depends_on_all, given: None });
+        Ok(collective_id)
     }
 
     /// What the input of the call that is under way is to be hashed with, by a caller who promises to repeat itself
-    /// ([`Inputs::before`]).
+    /// ([`InputDigests::before`]).
     pub fn before(&self) -> u64 {
-        self.current.as_ref().map_or(0, |current| self.inputs.before(current.place.phase))
+        self.current.as_ref().map_or(0, |current| self.inputs.before(current.collective_id.phase))
     }
 
-    /// The caller of the call that is under way promises that every incarnation gives the same, and gives so many bytes with this
-    /// digest, which depends on [`Participant::before`]. Once in every call of the phase, before [`Participant::proceed`].
-    /// `round` is the first one of the version, for errors.
-    pub fn gives(&mut self, digest: u64, bytes: u64, round: Option<u32>) {
+    /// The caller of the call that is under way promises that every incarnation gives the same, and
+    /// gives so many bytes with this digest, which depends on [`Participant::before`]. Once in
+    /// every call of the phase, before [`Participant::proceed`]. `round` is the first one of the
+    /// version, for errors.
+    pub fn add_own(&mut self, digest: u64, bytes: u64, round: Option<u32>) {
         if let Some(current) = &mut self.current {
-            let shown = self.inputs.gives(current.place.phase, digest, bytes);
-            current.given = Some(Given { shown, round });
+            let own_digest = self.inputs.add_own(current.collective_id.phase, digest, bytes);
+            current.given = Some(PromisedInput { own_digest, round });
         }
     }
 
-    /// What the others are shown of all that this rank has given to the phase of the call under way; 0 if nothing is promised.
-    pub fn shown(&self) -> u64 {
-        self.current.as_ref().and_then(|current| current.given).map_or(0, |given| given.shown)
+    /// What the others are shown of all that this rank has given to the phase of the call under
+    /// way; 0 if nothing is promised.
+    pub fn own_digest(&self) -> u64 {
+        self.current.as_ref().and_then(|current| current.given).map_or(0, |given| given.own_digest)
     }
 
-    /// Another rank shows this in the call at this place ([`Inputs::hears`]).
-    pub fn hears(&mut self, rank: Rank, incarnation: Incarnation, place: &Place, digest: u64) {
-        self.inputs.hears(rank, incarnation, place, digest);
+    /// Another rank shows this in the call at this place ([`InputDigests::observe`]).
+    pub fn observe(&mut self, rank: Rank, incarnation: Incarnation, collective_id: &CollectiveId, digest: u64) {
+        self.inputs.observe(rank, incarnation, collective_id, digest);
     }
 
-    /// What it has heard of the others, for the standing.
-    pub fn heard(&self) -> Vec<Heard> {
-        self.inputs.heard()
+    /// What it has heard of the others, for the status report.
+    pub fn observed(&self) -> Vec<ObservedInput> {
+        self.inputs.observed()
     }
 
     /// What the call that is under way has to do now. [`Next::Replayed`] is given once and ends it.
     ///
     /// # Errors
-    /// `Mismatch` as in [`Participant::begin`], when it showed only now, and when this rank doesn't repeat itself: others have
-    /// heard of an older incarnation that it gave something else. `BadState` when no call is under way.
+    /// `Mismatch` as in [`Participant::begin`], when it showed only now, and when this rank doesn't
+    /// repeat itself: others have heard of an older incarnation that it gave something else.
+    /// `BadState` when no call is under way.
     pub fn proceed(&mut self) -> Result<Next<R>, Error> {
         let Some(current) = self.current.clone() else {
             return Err(Error::new(Code::BadState, format!("rank {} has no call under way", self.rank)));
         };
-        let mut place = current.place;
-        if let (Some(key), true) = (&current.key, place.phase == Phase::Boot) {
+        let mut collective_id = current.collective_id;
+        if let (Some(key), true) = (&current.key, collective_id.phase == Phase::Boot) {
             // Results that were fetched meanwhile may hold this one, or come before it.
-            place.seqno = self.log.boot(key).map_or(self.log.finished(Phase::Boot), |(seqno, _)| seqno);
+            collective_id.seqno = self.log.boot(key).map_or(self.log.finished(Phase::Boot), |(seqno, _)| seqno);
             if let Some(current) = self.current.as_mut() {
-                current.place = place;
+                current.collective_id = collective_id;
             }
         }
-        self.check(place, &current.signature)?;
-        if let (Some(Given { round, .. }), Some(claim)) = (current.given, self.inputs.contradicted(&place)) {
-            return Err(self.inputs.error(&place, &current.signature, claim, round));
+        self.check(collective_id, &current.signature)?;
+        if let (Some(PromisedInput { round, .. }), Some(observation)) =
+            (current.given, self.inputs.contradicted(&collective_id))
+        {
+            return Err(self.inputs.error(&collective_id, &current.signature, observation, round));
         }
-        if let Some(entry) = self.log.entry(place.phase, place.seqno) {
+        if let Some(entry) = self.log.entry(collective_id.phase, collective_id.seqno) {
             let result = entry.result.clone();
-            self.over(place, current.depends_on_all);
+            self.over(collective_id, current.depends_on_all);
             return Ok(Next::Replayed(result));
         }
-        let Some(plan) = self.plan.as_ref().filter(|_| !self.frozen) else {
+        let Some(plan) = self.plan.as_ref().filter(|_| !self.paused) else {
             return Ok(Next::Wait(format!("the plan of generation {} isn't made yet", self.view)));
         };
-        match plan.phase(place.phase) {
-            Some(known) if known.finished > self.log.finished(place.phase) => Ok(Next::Wait(format!(
+        match plan.phase(collective_id.phase) {
+            Some(known) if known.finished > self.log.finished(collective_id.phase) => Ok(Next::Wait(format!(
                 "results {} to {} of {} are being fetched from {} agents",
-                self.log.finished(place.phase),
+                self.log.finished(collective_id.phase),
                 known.finished,
-                place.phase,
+                collective_id.phase,
                 known.holders.len()
             ))),
             _ => Ok(Next::Run(plan.generation)),
         }
     }
 
-    /// The call that is under way has its whole result, under this attempt. False when the attempt is over: nothing has
-    /// changed, ask [`Participant::proceed`] again.
-    pub fn finish(&mut self, attempt: Generation, result: R) -> bool {
-        if self.frozen || self.attempt() != Some(attempt) {
+    /// The call that is under way has its whole result, under this generation. False when the
+    /// generation is over: nothing has changed, ask [`Participant::proceed`] again.
+    pub fn finish(&mut self, generation: Generation, result: R) -> bool {
+        if self.paused || self.generation() != Some(generation) {
             return false;
         }
-        let Some(Current { place, signature, key, depends_on_all, .. }) = self.current.take() else { return false };
+        let Some(Current { collective_id, signature, key, depends_on_all, .. }) = self.current.take() else {
+            return false;
+        };
         let entry = Entry { signature, key, result };
-        if self.log.push(place.phase, place.seqno, entry).is_err() {
+        if self.log.push(collective_id.phase, collective_id.seqno, entry).is_err() {
             return false;
         }
-        self.over(place, depends_on_all);
+        self.over(collective_id, depends_on_all);
         true
     }
 
@@ -294,9 +303,9 @@ impl<R: Clone> Participant<R> {
         self.current = None;
     }
 
-    /// Whether no collective of this version has proven that all ranks have entered it. Then it may not be ended before a
-    /// barrier was run: otherwise a third version would have to be kept. It depends on the calls alone, so that all ranks, and
-    /// all incarnations of a rank, do the same.
+    /// Whether no collective of this version has proven that all ranks have entered it. Then it may
+    /// not be ended before a barrier was run: otherwise a third version would have to be kept. It
+    /// depends on the calls alone, so that all ranks, and all incarnations of a rank, do the same.
     pub fn needs_barrier(&self) -> bool {
         !self.stable && self.version > Version(0)
     }
@@ -330,8 +339,8 @@ impl<R: Clone> Participant<R> {
             return Err(Error::new(
                 Code::Mismatch,
                 format!(
-                    "rank {} ends {phase} after {} collectives, but {finished} were made of it before{next}; all ranks, and \
-                     all incarnations of a rank, have to make the same calls",
+                    "rank {} ends {phase} after {} collectives, but {finished} were made of it before{next}; all \
+                     ranks, and all incarnations of a rank, have to make the same calls",
                     self.rank, self.seqno
                 ),
             ));
@@ -341,12 +350,12 @@ impl<R: Clone> Participant<R> {
         Ok(())
     }
 
-    /// A view came: until its plan is here nothing is finished. Returns what is held, for the standing. A view whose plan is
-    /// here already changes nothing.
-    pub fn freeze(&mut self, view: Generation) -> Vec<Extent> {
-        if self.attempt() != Some(view) && view >= self.view {
+    /// A view came: until its plan is here nothing is finished. Returns what is held, for the
+    /// status. A view whose plan is here already changes nothing.
+    pub fn pause(&mut self, view: Generation) -> Vec<Extent> {
+        if self.generation() != Some(view) && view >= self.view {
             self.view = view;
-            self.frozen = true;
+            self.paused = true;
             self.outputs.push_back(Output::Changed);
         }
         self.holding = true;
@@ -355,12 +364,12 @@ impl<R: Clone> Participant<R> {
 
     /// The plan came. It is void when a newer view was answered.
     pub fn plan(&mut self, plan: Plan) {
-        if plan.generation < self.view || self.attempt() == Some(plan.generation) || plan.lineage != self.lineage {
+        if plan.generation < self.view || self.generation() == Some(plan.generation) || plan.lineage != self.lineage {
             return;
         }
         self.view = plan.generation;
-        self.frozen = false;
-        self.inputs.claimed(&plan.heard);
+        self.paused = false;
+        self.inputs.add_observations(&plan.observed);
         for phase in &plan.phases {
             let wanted = match phase.phase {
                 Phase::Boot => true,
@@ -382,13 +391,14 @@ impl<R: Clone> Participant<R> {
         self.outputs.push_back(Output::Changed);
     }
 
-    /// A result that was asked for by [`Output::Fetch`] of this generation. What comes late is dropped: it may not be counted
-    /// as held by the newest plan, and then all run it again, this rank too.
+    /// A result that was asked for by [`Output::Fetch`] of this generation. What comes late is
+    /// dropped: it may not be counted as held by the newest plan, and then all run it again, this
+    /// rank too.
     ///
     /// # Errors
     /// `Internal` when they don't come in order.
-    pub fn fetched(&mut self, attempt: Generation, phase: Phase, seqno: u32, entry: Entry<R>) -> Result<(), Error> {
-        if self.frozen || self.attempt() != Some(attempt) || seqno < self.log.finished(phase) {
+    pub fn fetched(&mut self, generation: Generation, phase: Phase, seqno: u32, entry: Entry<R>) -> Result<(), Error> {
+        if self.paused || self.generation() != Some(generation) || seqno < self.log.finished(phase) {
             return Ok(());
         }
         self.log.push(phase, seqno, entry)?;
@@ -403,19 +413,19 @@ impl<R: Clone> Participant<R> {
     }
 
     /// What this rank has called at a place, for a peer that has found another call there.
-    pub fn signature(&self, place: &Place) -> Option<Signature> {
-        if place.lineage != self.lineage {
+    pub fn signature(&self, collective_id: &CollectiveId) -> Option<Signature> {
+        if collective_id.lineage != self.lineage {
             return None;
         }
-        let current = self.current.as_ref().filter(|current| current.place == *place);
-        let kept = self.log.entry(place.phase, place.seqno);
+        let current = self.current.as_ref().filter(|current| current.collective_id == *collective_id);
+        let kept = self.log.entry(collective_id.phase, collective_id.seqno);
         current.map(|current| current.signature.clone()).or_else(|| kept.map(|entry| entry.signature.clone()))
     }
 
-    fn over(&mut self, place: Place, depends_on_all: bool) {
+    fn over(&mut self, collective_id: CollectiveId, depends_on_all: bool) {
         self.current = None;
-        if place.phase == Phase::Version(self.version) {
-            self.seqno = place.seqno + 1;
+        if collective_id.phase == Phase::Version(self.version) {
+            self.seqno = collective_id.seqno + 1;
             if depends_on_all && !self.stable {
                 self.stable = true;
                 self.drop_old();
@@ -430,25 +440,31 @@ impl<R: Clone> Participant<R> {
         }
     }
 
-    fn check(&self, place: Place, signature: &Signature) -> Result<(), Error> {
+    fn check(&self, collective_id: CollectiveId, signature: &Signature) -> Result<(), Error> {
         // Put into words only for an error: every call comes here twice.
         let who = || format!("rank {} incarnation {}", self.rank, self.incarnation);
-        if let Some(entry) = self.log.entry(place.phase, place.seqno) {
+        if let Some(entry) = self.log.entry(collective_id.phase, collective_id.seqno) {
             if entry.signature.digest != signature.digest {
-                return Err(mismatch(place, &who(), signature, "the ranks that finished it before", &entry.signature));
+                return Err(mismatch(
+                    collective_id,
+                    &who(),
+                    signature,
+                    "the ranks that finished it before",
+                    &entry.signature,
+                ));
             }
             return Ok(());
         }
         let Some(plan) = &self.plan else { return Ok(()) };
-        if plan.phase(place.phase).is_some_and(|known| known.ended && place.seqno >= known.finished) {
+        if plan.phase(collective_id.phase).is_some_and(|known| known.ended && collective_id.seqno >= known.finished) {
             return Err(Error::new(
                 Code::Mismatch,
                 format!(
-                    "{} calls {signature} as {place}, but other ranks ended {} after {} collectives; all ranks have to \
-                     make the same calls",
+                    "{} calls {signature} as {collective_id}, but other ranks ended {} after {} collectives; all \
+                     ranks have to make the same calls",
                     who(),
-                    place.phase,
-                    place.seqno
+                    collective_id.phase,
+                    collective_id.seqno
                 ),
             ));
         }
@@ -457,12 +473,12 @@ impl<R: Clone> Participant<R> {
 }
 
 /// Two calls that can't be paired.
-pub fn mismatch(place: Place, one: &str, ones: &Signature, other: &str, others: &Signature) -> Error {
+pub fn mismatch(collective_id: CollectiveId, one: &str, ones: &Signature, other: &str, others: &Signature) -> Error {
     Error::new(
         Code::Mismatch,
         format!(
-            "{place}: {one} called {ones}, but {other} called {others}; all ranks have to make the same calls in the same \
-             order"
+            "{collective_id}: {one} called {ones}, but {other} called {others}; all ranks have to make the same calls \
+             in the same order"
         ),
     )
 }

@@ -1,28 +1,16 @@
-//! What standings tell of collectives, and what follows from all of them together.
+//! What status reports tell of collectives, and what follows from all of them together.
 
-use super::inputs::Heard;
-use super::sharing::{self, Invitation};
+use super::sharing;
+use super::status::{ObservedInput, SegmentAddress};
 use crate::ids::{AgentId, Generation, Lineage, Phase, Rank};
 use crate::message::{Plan as WholePlan, RankState};
-use crate::view::{AgentAddress, SeatState, View};
+use crate::view::{AgentAddress, SlotState, View};
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
-
-/// How much of one phase a rank holds: the results of its collectives 0 to `finished` (exclusive).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extent {
-    /// The phase.
-    pub phase: Phase,
-    /// How many results, from the first on.
-    pub finished: u32,
-    /// There are no more: the version was ended after so many.
-    pub ended: bool,
-}
 
 /// One phase, as everybody together has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhasePlan {
-    /// The phase.
+    /// Boot, or the version whose collective it is.
     pub phase: Phase,
     /// So many collectives were finished by somebody who lives. Whoever lacks results below this fetches them; whatever
     /// comes from here on is run by all.
@@ -36,42 +24,44 @@ pub struct PhasePlan {
 /// What one rank has to know of a plan. A pure function of the tracker's plan and the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// The attempt from now on.
+    /// The generation from now on.
     pub generation: Generation,
-    /// The lineage.
+    /// The lineage that is trained.
     pub lineage: Lineage,
     /// Boot first, then versions, ascending.
     pub phases: Vec<PhasePlan>,
-    /// The boards of all ranks, in rank order, when this attempt's collectives go through shared memory; otherwise they go over
-    /// links.
-    pub boards: Option<Vec<Invitation>>,
-    /// The host of each rank, as a number: hosts are counted in the order in which the ranks have them first. Algorithms are
-    /// chosen by that. The same at all ranks, because a generation's view has one host for each of its seats.
+    /// The segments of all ranks, in rank order, when this generation's collectives go through shared
+    /// memory; otherwise they go over links.
+    pub segments: Option<Vec<SegmentAddress>>,
+    /// The host of each rank, as a number: hosts are counted in the order in which the ranks have
+    /// them first. Algorithms are chosen by that. The same at all ranks, because a generation's
+    /// view has one host for each of its slots.
     pub hosts: Vec<usize>,
-    /// Ranks that nobody is under this plan. Nothing is sent to them: who comes next is given what the others have finished.
+    /// Ranks that nobody is under this plan. Nothing is sent to them: who comes next is given what
+    /// the others have finished.
     pub vacant: Vec<Rank>,
     /// What ranks have heard of incarnations that have been followed by newer ones, and who has.
-    pub heard: Vec<(Rank, Heard)>,
+    pub observed: Vec<(Rank, ObservedInput)>,
 }
 
 impl Plan {
     /// Derives it, for the ranks of one agent on one host.
     pub fn derive(plan: &WholePlan, view: &View, own: AgentId, host: &str) -> Plan {
         let mut phases: Vec<PhasePlan> = Vec::new();
-        let mut all_heard = Vec::new();
-        for standing in &plan.table {
-            let at = match standing.state {
+        let mut all_observed = Vec::new();
+        for status in &plan.table {
+            let at = match status.state {
                 RankState::At(at) | RankState::Finished { at, .. } => at,
                 RankState::Fresh => continue,
             };
-            let seat = view.seats.get(standing.rank.0 as usize);
-            let Some(SeatState::Alive { agent }) = seat.map(|seat| &seat.state) else { continue };
+            let slot = view.slots.get(status.rank.0 as usize);
+            let Some(SlotState::Alive { agent }) = slot.map(|slot| &slot.state) else { continue };
             let Some(address) = view.agents.iter().find(|known| known.agent == *agent) else { continue };
             if at.lineage != plan.lineage {
                 continue;
             }
-            all_heard.extend(standing.heard.iter().map(|heard| (standing.rank, *heard)));
-            for extent in &standing.results {
+            all_observed.extend(status.observed.iter().map(|observed| (status.rank, *observed)));
+            for extent in &status.results {
                 let known = match phases.iter_mut().find(|known| known.phase == extent.phase) {
                     Some(known) => known,
                     None => {
@@ -92,12 +82,12 @@ impl Plan {
             // Among equals each begins with another one, so that not all ask the same.
             phase.holders.sort_by_key(|(at, _)| (at.agent != own, at.host != host, at.agent.0 ^ own.0));
         }
-        phases.sort_by_key(|phase| order(phase.phase));
-        let boards = sharing::boards(plan, view);
-        let seats = (0..).map(Rank).zip(&view.seats);
-        let vacant = seats.filter(|(_, seat)| seat.state == SeatState::Vacant).map(|(rank, _)| rank).collect();
-        let (generation, lineage, heard) = (plan.generation, plan.lineage, all_heard);
-        Plan { generation, lineage, phases, boards, hosts: hosts(view), vacant, heard }
+        phases.sort_by_key(|phase| phase.phase);
+        let segments = sharing::segments(plan, view);
+        let slots = (0..).map(Rank).zip(&view.slots);
+        let vacant = slots.filter(|(_, slot)| slot.state == SlotState::Vacant).map(|(rank, _)| rank).collect();
+        let (generation, lineage, observed) = (plan.generation, plan.lineage, all_observed);
+        Plan { generation, lineage, phases, segments, hosts: hosts(view), vacant, observed }
     }
 
     /// What everybody together has of a phase.
@@ -117,12 +107,4 @@ fn hosts(view: &View) -> Vec<usize> {
         })
     };
     (0..view.world()).map(number).collect()
-}
-
-/// Boot comes before all versions.
-pub(super) fn order(phase: Phase) -> u64 {
-    match phase {
-        Phase::Boot => 0,
-        Phase::Version(version) => 1 + u64::from(version.0),
-    }
 }

@@ -1,58 +1,45 @@
-//! Ranks of one host share memory: who can, with whom, and what stands before the bytes on a board.
+//! Ranks of one host share memory: who can, with whom, and what stands before the bytes on a segment.
 //!
-//! A rank's *board* is memory that it alone writes and the others of its host read (`rejoin_collectives::shared`). Every standing
-//! tells where the rank's board is found, or that it has none, and the plan's table carries all of them: so all ranks derive
-//! the same from it, and use the same way in the same attempt. A rank that can't open a board tells the tracker, whose plans
-//! carry no boards from then on.
+//! A rank's *segment* is memory that it alone writes and the others of its host read
+//! (`rejoin_collectives::shared`). Every status tells where the rank's segment is found, or that it
+//! has none, and the plan's table carries all of them: so all ranks derive the same from it, and
+//! use the same way in the same generation. A rank that can't open a segment tells the tracker, whose
+//! plans carry no segments from then on.
 
 use super::frame::{self, Expected, Verdict};
+use super::status::SegmentAddress;
 use crate::error::Error;
 use crate::ids::Generation;
 use crate::message::Plan as WholePlan;
 use crate::view::View;
 use crate::wire::{Header, HEADER_BYTES};
 use alloc::vec::Vec;
-use serde::{Deserialize, Serialize};
 
-/// How another process of the host finds a rank's board. Worthless without the right to read the process's memory (the same
-/// user, and the same process namespace).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Invitation {
-    /// The owner's process number.
-    pub process: u32,
-    /// The board's descriptor there.
-    pub descriptor: i32,
-    /// Drawn at random for each board; stands on it too.
-    pub nonce: u64,
-    /// Bytes of each of its two areas.
-    pub area_bytes: u64,
-}
-
-/// Bytes of what stands before a rank's bytes on its board.
+/// Bytes of what stands before a rank's bytes on its segment.
 pub const IDENTITY_BYTES: usize = 64;
 
 /// The first bytes of an identity, which are the same at all ranks of a call. What follows is the rank's own.
 pub const COMMON_BYTES: usize = 40;
 
-/// The boards of all ranks, in rank order, when all of them have one and live on one host. The name of a host says where it is
-/// worth trying; whether a board can be opened shows when it is.
-pub(super) fn boards(plan: &WholePlan, view: &View) -> Option<Vec<Invitation>> {
-    attempt_number(plan.generation)?;
+/// The segments of all ranks, in rank order, when all of them have one and live on one host. The name
+/// of a host says where it is worth trying; whether a segment can be opened shows when it is.
+pub(super) fn segments(plan: &WholePlan, view: &View) -> Option<Vec<SegmentAddress>> {
+    generation_number(plan.generation)?;
     let mut host = None;
-    let of_rank = |(rank, seat): (usize, &crate::view::Seat)| {
-        let standing = plan.table.iter().find(|standing| standing.rank.0 as usize == rank)?;
-        let (incarnation, at) = view.alive(standing.rank)?;
+    let of_rank = |(rank, slot): (usize, &crate::view::ViewSlot)| {
+        let status = plan.table.iter().find(|status| status.rank.0 as usize == rank)?;
+        let (incarnation, at) = view.alive(status.rank)?;
         let is_here = *host.get_or_insert(&at.host) == &at.host;
-        let is_current = standing.incarnation == incarnation && seat.incarnation == Some(incarnation);
-        standing.board.filter(|_| is_here && is_current)
+        let is_current = status.incarnation == incarnation && slot.incarnation == Some(incarnation);
+        status.segment.filter(|_| is_here && is_current)
     };
     // Who is alone has nobody to share with.
-    (view.world() > 1).then(|| view.seats.iter().enumerate().map(of_rank).collect::<Option<Vec<_>>>()).flatten()
+    (view.world() > 1).then(|| view.slots.iter().enumerate().map(of_rank).collect::<Option<Vec<_>>>()).flatten()
 }
 
-/// The number under which an attempt goes on boards, from 1 on; it grows with the generation. `None` for generations that have
-/// none: then nobody shares memory.
-pub fn attempt_number(generation: Generation) -> Option<u64> {
+/// The number under which a generation goes on segments, from 1 on; it grows with the generation.
+/// `None` for generations that have none: then nobody shares memory.
+pub fn generation_number(generation: Generation) -> Option<u64> {
     let Generation { epoch, number } = generation;
     // Beats need the rest of the bits.
     (epoch < 1 << 8 && number < 1 << 16 && (epoch, number) != (0, 0))
@@ -86,8 +73,8 @@ pub fn judge(theirs: &[u8; IDENTITY_BYTES], expected: &Expected) -> Result<Verdi
 ///
 /// # Errors
 /// `Incompatible` for bytes that are no identity.
-pub fn place(theirs: &[u8; IDENTITY_BYTES]) -> Result<super::Place, Error> {
-    Ok(frame::place(&header(theirs)?))
+pub fn collective_id(theirs: &[u8; IDENTITY_BYTES]) -> Result<super::CollectiveId, Error> {
+    Ok(frame::collective_id(&header(theirs)?))
 }
 
 fn header(theirs: &[u8; IDENTITY_BYTES]) -> Result<Header, Error> {

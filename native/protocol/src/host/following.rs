@@ -7,7 +7,7 @@ use crate::event::Event;
 use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
 use crate::member::{Fetching, Member, Running, Stage};
 use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
-use crate::view::{AgentAddress, SeatState, View};
+use crate::view::{AgentAddress, SlotState, View};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
@@ -30,7 +30,9 @@ impl Host {
                 self.heartbeat_at = self.now;
             }
             TrackerMessage::Refused(error) => self.close(error),
-            TrackerMessage::Seated { rank, attempt, incarnation } => self.seated(rank, attempt, incarnation),
+            TrackerMessage::JoinAccepted { rank, attempt, incarnation } => {
+                self.join_accepted(rank, attempt, incarnation)
+            }
             TrackerMessage::JoinRefused { rank, attempt, error } => self.join_refused(rank, attempt, error),
             TrackerMessage::View(view) => self.take_view(view),
             TrackerMessage::Plan(plan) => self.take_plan(plan),
@@ -46,10 +48,10 @@ impl Host {
         }
     }
 
-    fn seated(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
+    fn join_accepted(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
         let known = self.members.iter().position(|member| member.rank == rank && member.attempt == attempt);
         let Some(index) = known else {
-            // The task has gone before its seat was given.
+            // The task has gone before its slot was given.
             self.send(AgentMessage::Leave { rank, incarnation, failure: None });
             return;
         };
@@ -71,7 +73,7 @@ impl Host {
             );
             self.free(member, error);
         }
-        self.outputs.push_back(Output::Seated { rank, attempt, incarnation });
+        self.outputs.push_back(Output::JoinAccepted { rank, attempt, incarnation });
     }
 
     fn free(&mut self, member: Member, error: Error) {
@@ -134,13 +136,13 @@ impl Host {
         incarnation: Incarnation,
         oldest: Version,
         results: Vec<collective::Extent>,
-        heard: Vec<collective::Heard>,
+        observed: Vec<collective::ObservedInput>,
     ) {
         if let Some(running) = self.member(rank, incarnation).and_then(|member| member.running_mut()) {
             // Channels that have no books yet know nothing of where they will start.
             running.oldest = oldest.max(running.start.version);
             running.results = results;
-            running.heard = heard;
+            running.observed = observed;
         }
         self.gone_from_answer(rank, incarnation);
     }
@@ -155,8 +157,8 @@ impl Host {
     fn answer_if_known(&mut self) {
         if self.unanswered.as_ref().is_some_and(|unanswered| unanswered.is_empty()) {
             self.unanswered = None;
-            let standing = self.standing();
-            self.send(AgentMessage::Standing(standing));
+            let status = self.status();
+            self.send(AgentMessage::StatusReport(status));
         }
     }
 
@@ -179,8 +181,8 @@ impl Host {
             view.branches.resize(plan.lineage.0 as usize, first.version);
         }
         for newcomer in &plan.newcomers {
-            if let Some(seat) = view.seats.get_mut(newcomer.rank.0 as usize) {
-                seat.planned |= seat.incarnation == Some(newcomer.incarnation);
+            if let Some(slot) = view.slots.get_mut(newcomer.rank.0 as usize) {
+                slot.planned |= slot.incarnation == Some(newcomer.incarnation);
             }
         }
         if let Some(first) = plan.newcomers.first() {
@@ -194,8 +196,8 @@ impl Host {
         let collectives = collective::Plan::derive(&plan, view, self.config.agent, &self.config.host);
         self.plan = Some(collectives.clone());
         let running = self.members.iter().filter(|member| member.running().is_some());
-        let told: Vec<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
-        for (rank, incarnation) in told {
+        let received: Vec<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
+        for (rank, incarnation) in received {
             let plan = collectives.clone();
             self.outputs.push_back(Output::Plan { rank, incarnation, plan });
         }
@@ -286,7 +288,7 @@ impl Host {
         if let Some(checkpoint) = checkpoint {
             let round = checkpoint.round;
             let event = Event::Restored { rank, incarnation, version, round, bytes, source, millis };
-            self.send(AgentMessage::Happened(event));
+            self.send(AgentMessage::Event(event));
         }
         if let (true, Some(view)) = (self.holding, &self.view) {
             let generation = view.generation;
@@ -314,16 +316,17 @@ impl Host {
         for member in &self.members {
             let (Some(running), Some(incarnation)) = (member.running(), member.incarnation) else { continue };
             let rank = member.rank;
-            let seated = view.seats.get(rank.0 as usize).is_some_and(|seat| seat.incarnation == Some(incarnation));
-            if !seated || view.alive(rank).is_none() {
+            let join_accepted =
+                view.slots.get(rank.0 as usize).is_some_and(|slot| slot.incarnation == Some(incarnation));
+            if !join_accepted || view.alive(rank).is_none() {
                 continue; // it is about to be fenced
             }
             let others = (0..view.world()).map(Rank).filter(|other| *other != rank);
             let peers = others.filter_map(|other| {
-                let seat = view.seats.get(other.0 as usize)?;
-                let SeatState::Alive { agent } = seat.state else { return None };
-                let (incarnation, at) = (seat.incarnation?, *agents.get(&agent)?);
-                seat.planned.then(|| Peer { rank: other, incarnation, at: at.clone() })
+                let slot = view.slots.get(other.0 as usize)?;
+                let SlotState::Alive { agent } = slot.state else { return None };
+                let (incarnation, at) = (slot.incarnation?, *agents.get(&agent)?);
+                slot.planned.then(|| Peer { rank: other, incarnation, at: at.clone() })
             });
             let (lineage, peers) = (running.start.lineage, peers.collect());
             links.push(Output::Links { rank, incarnation, lineage, peers });

@@ -36,7 +36,8 @@ impl Holdings {
                     Code::Mismatch,
                     format!(
                         "version {} was expected to be the same on every rank, but {} took {} (round {}, digest \
-                         {:032x}) and {} took {} (round {}, digest {:032x}); training is not deterministic: check the order of rows, seeds and the program's own functions",
+                         {:032x}) and {} took {} (round {}, digest {:032x}); training is not deterministic: check the \
+                         order of rows, seeds and the program's own functions",
                         checkpoint.version,
                         who(*by),
                         held.size(),

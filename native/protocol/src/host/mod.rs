@@ -5,14 +5,14 @@
 mod following;
 mod holdings;
 mod replicas;
+mod start;
 mod tasks;
 mod tracker_link;
 
-use crate::collective::{self, Extent, Heard, Invitation};
+use crate::collective::{self, Extent, ObservedInput};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::hook::Hook;
 use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version};
 use crate::member::Member;
 use crate::message::{AgentMessage, Timing, TrackerMessage};
@@ -25,6 +25,7 @@ use holdings::Holdings;
 use replicas::Replicas;
 
 pub use replicas::OWN_COPIES;
+pub use start::{Offer, Start};
 
 /// Who this agent is.
 #[derive(Clone, Debug)]
@@ -41,8 +42,8 @@ pub struct HostConfig {
     pub pid: u32,
     /// How long the tracker may be out of reach at the start before a join fails.
     pub tracker_millis: u64,
-    /// How many other processes hold each own model of this one's ranks, as far as there are as many; the same at all ranks of a
-    /// job ([`OWN_COPIES`] if nothing is chosen).
+    /// How many other processes hold each own model of this one's ranks, as far as there are as
+    /// many; the same at all ranks of a job ([`OWN_COPIES`] if nothing is chosen).
     pub own_copies: u32,
 }
 
@@ -70,7 +71,7 @@ pub enum Input {
         /** The framework's try. */
         attempt: Attempt,
         /** What it assumes. */
-        terms: String,
+        fingerprint: String,
         /** What it offers to the others. */
         offer: Offer,
     },
@@ -110,8 +111,9 @@ pub enum Input {
         /** What only this rank has. */
         local: Option<Vec<u8>>,
     },
-    /// A task is done; the result's bytes, if it is rank 0's, have been handed to the driver of this struct, which sends
-    /// them as `ResultPart`s before the `Finish`, if they are wanted ([`Host::wants_result`]).
+    /// A task is done; the result's bytes, if it is rank 0's, have been handed to the driver of
+    /// this struct, which sends them as `ResultPart`s before the `Finish`, if they are wanted
+    /// ([`Host::wants_result`]).
     Finish {
         /** Who. */
         rank: Rank,
@@ -190,12 +192,13 @@ pub enum Input {
         /** Which results of collectives it holds; it finishes no more before the plan of this view. */
         results: Vec<Extent>,
         /** What it has heard of other ranks' inputs. */
-        heard: Vec<Heard>,
+        observed: Vec<ObservedInput>,
     },
     /// A rank of this process has this own model, whose bytes are in the store: others have to hold it too. Answered by
     /// `Output::Safe` when they do.
     Own(Checkpoint),
-    /// The bytes of another rank's own model are in the store, for the case that its process dies.
+    /// The bytes of another rank's own model are in the store, for the case that its process dies;
+    /// or, before a rank joins here, of what the job is to start from.
     Kept(Checkpoint),
     /// A copy that `Output::Copy` asked for is held there.
     Copied {
@@ -213,38 +216,10 @@ pub enum Input {
     },
     /// This process can read this checkpoint from a durable store, also after it was forgotten here.
     Durable(Checkpoint),
-    /// A fact for the story.
-    Happened(Event),
+    /// A fact for the event log.
+    Event(Event),
     /// The time asked for has come.
     Wake,
-}
-
-/// What a rank that joins offers to the others.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Offer {
-    /// The memory that it shares with ranks of the same host, for its collectives.
-    pub board: Option<Invitation>,
-    /// Whether its training library's collectives can be taken over.
-    pub hook: Hook,
-}
-
-/// What a newcomer starts from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Start {
-    /// Its number.
-    pub incarnation: Incarnation,
-    /// The lineage it trains in.
-    pub lineage: Lineage,
-    /// The version it starts at.
-    pub version: Version,
-    /// The checkpoint; its bytes are in the store. `None`: from the beginning.
-    pub checkpoint: Option<Checkpoint>,
-    /// The rank's own model beside it; its bytes are in the store.
-    pub own: Option<Checkpoint>,
-    /// What only this rank had.
-    pub local: Option<Vec<u8>>,
-    /// Whether the training library's collectives are taken over, at all ranks.
-    pub hooked: bool,
 }
 
 /// A rank to be linked with.
@@ -263,15 +238,16 @@ pub struct Peer {
 pub enum Output {
     /// Connect to the tracker (again).
     ConnectTracker,
-    /// Close the connection to the tracker and report `Input::TrackerDown`: it is a life of it that another one has followed.
+    /// Close the connection to the tracker and report `Input::TrackerDown`: it is a life of it that
+    /// another one has followed.
     LeaveTracker {
         /** Why, in words. */
         reason: String,
     },
     /// Send this.
     Send(AgentMessage),
-    /// The rank's task has a seat: what its older incarnations had here (channels, worker) is dropped now.
-    Seated {
+    /// The rank's task has a slot: what its older incarnations had here (channels, worker) is dropped now.
+    JoinAccepted {
         /** The rank. */
         rank: Rank,
         /** Its task. */
@@ -279,7 +255,8 @@ pub enum Output {
         /** Its number. */
         incarnation: Incarnation,
     },
-    /// Bring this checkpoint into the store, from the nearest of these that has it (they are sorted: this agent, same host, others).
+    /// Bring this checkpoint into the store, from the nearest of these that has it (they are
+    /// sorted: this agent, same host, others).
     Fetch {
         /** For whom. */
         rank: Rank,
@@ -321,9 +298,9 @@ pub enum Output {
     },
     /// The rank's channels keep all that they have from now on ([`crate::channel::Outgoing::hold`],
     /// [`crate::channel::Incoming::hold`]): a rank is missing, and what it will need isn't known yet. Answered by
-    /// `Input::Holding`, without which no standing is sent; also for an incarnation that the driver knows nothing of (any
+    /// `Input::Holding`, without which no status is sent; also for an incarnation that the driver knows nothing of (any
     /// `oldest` will do then). Asked again in later views. A rank with collectives freezes
-    /// ([`crate::collective::Participant::freeze`]), unless it has the plan of this generation.
+    /// ([`crate::collective::Participant::pause`]), unless it has the plan of this generation.
     Hold {
         /** The rank. */
         rank: Rank,
@@ -486,7 +463,7 @@ impl Host {
             Input::TrackerDown { reason } => self.tracker_down(reason),
             Input::TrackerIncompatible { error } => self.tracker_incompatible(error),
             Input::Tracker(message) => self.follow(message),
-            Input::Join { rank, attempt, terms, offer } => self.join(rank, attempt, terms, offer),
+            Input::Join { rank, attempt, fingerprint, offer } => self.join(rank, attempt, fingerprint, offer),
             Input::Fetched { rank, incarnation, bytes, source, millis } => {
                 self.fetched(rank, incarnation, bytes, source, millis);
             }
@@ -508,10 +485,10 @@ impl Host {
                 self.send(AgentMessage::CannotShare { rank, incarnation, peer, generation, reason });
             }
             Input::Broken { rank, incarnation, error } => {
-                self.tell_broken(rank, incarnation, error);
+                self.report_broken(rank, incarnation, error);
             }
-            Input::Holding { rank, incarnation, oldest, results, heard } => {
-                self.holds_logs(rank, incarnation, oldest, results, heard);
+            Input::Holding { rank, incarnation, oldest, results, observed } => {
+                self.holds_logs(rank, incarnation, oldest, results, observed);
             }
             Input::Own(checkpoint) => self.own_model(checkpoint),
             // Another one than before is found by the store, and told to its owner.
@@ -522,7 +499,7 @@ impl Host {
             }
             Input::CopyFailed { checkpoint, agent } => self.replicas.failed(&checkpoint, agent, self.now),
             Input::Durable(checkpoint) => self.durable.push(checkpoint),
-            Input::Happened(event) => self.send(AgentMessage::Happened(event)),
+            Input::Event(event) => self.send(AgentMessage::Event(event)),
             Input::Wake => {}
         }
         self.keep_time();

@@ -1,5 +1,5 @@
-//! Where the own models of this process's ranks have to be held besides here: which copies exist, which are under way, which
-//! are due. Pure books; whoever drives them sends the bytes.
+//! Where the own models of this process's ranks have to be held besides here: which copies exist,
+//! which are under way, which are due. Pure books; whoever drives them sends the bytes.
 
 use crate::ids::{AgentId, Checkpoint, CheckpointName, Millis, Rank, Version};
 use crate::view::{AgentAddress, View};
@@ -31,8 +31,9 @@ pub(super) struct Replicas {
     owed: BTreeMap<CheckpointName, Owed>,
 }
 
-/// Who has to hold a rank's own model: the processes of the next ranks, as many as there are copies. Each other host has one
-/// before any has a second one, and this host comes last: hosts die as a whole.
+/// Who has to hold a rank's own model: the processes of the next ranks, as many as there are
+/// copies. Each other host has one before any has a second one, and this host comes last: hosts die
+/// as a whole.
 fn targets(view: &View, own: AgentId, host: &str, rank: Rank, copies: u32) -> Vec<AgentAddress> {
     let world = view.world();
     let (mut seen, mut of_host) = (BTreeSet::from([own]), BTreeMap::<&str, u32>::new());

@@ -10,14 +10,14 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// Tries in a row to fetch a checkpoint from all its holders, each of which brings nothing more, before the task is given back to the
-/// framework.
+/// Tries in a row to fetch a checkpoint from all its holders, each of which brings nothing more,
+/// before the task is given back to the framework.
 const FETCH_TRIES: u32 = 5;
 /// Pause after the first failure; doubled after each further one.
 const FETCH_PAUSE_MILLIS: u64 = 100;
 
 impl Host {
-    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, terms: String, offer: Offer) {
+    pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer) {
         if let Some(outcome) = self.ended.clone() {
             self.outputs.push_back(Output::Over { rank, attempt, outcome });
             return;
@@ -35,8 +35,8 @@ impl Host {
             // Asked again: the caller of the first time is gone.
             self.members.remove(index);
         }
-        self.members.push(Member::joining(rank, attempt, terms.clone(), offer.clone(), self.now));
-        self.send(AgentMessage::Join { rank, attempt, terms, hook: offer.hook });
+        self.members.push(Member::joining(rank, attempt, fingerprint.clone(), offer.clone(), self.now));
+        self.send(AgentMessage::Join { rank, attempt, fingerprint, hook: offer.hook });
     }
 
     pub(super) fn refuse_join_when_closed(&mut self, rank: Rank, attempt: Attempt) {
@@ -85,11 +85,12 @@ impl Host {
         }
         let (version, round) = (named.version, named.round);
         let event = Event::VersionEntered { rank, incarnation, lineage, version, round };
-        self.send(AgentMessage::Happened(event));
+        self.send(AgentMessage::Event(event));
         self.forget_old();
     }
 
-    /// Told again when the tracker may have missed it, even after the task has ended. The newest two of a rank are enough.
+    /// Told again when the tracker may have missed it, even after the task has ended. The newest
+    /// two of a rank are enough.
     fn keep_local(&mut self, local: Local) {
         let rank = local.rank;
         self.locals.push(local);
@@ -118,14 +119,14 @@ impl Host {
 
     pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
         let error = Error::new(error.code, format!("rank {rank}: {}", error.message));
-        self.tell_broken(rank, incarnation, error);
+        self.report_broken(rank, incarnation, error);
     }
 
-    /// The tracker ends the job with it. Told again with every new connection, as long as the task is here: a mismatch that the
-    /// tracker missed would leave everybody waiting.
-    pub(super) fn tell_broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
-        let told = self.broken.entry((rank, incarnation)).or_insert_with(|| error.clone()).clone();
-        self.send(AgentMessage::Broken { rank, incarnation, error: told });
+    /// The tracker ends the job with it. Told again with every new connection, as long as the task
+    /// is here: a mismatch that the tracker missed would leave everybody waiting.
+    pub(super) fn report_broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
+        let received = self.broken.entry((rank, incarnation)).or_insert_with(|| error.clone()).clone();
+        self.send(AgentMessage::Broken { rank, incarnation, error: received });
     }
 
     pub(super) fn finish(&mut self, rank: Rank, incarnation: Incarnation, rounds: u32, digest: u128) {

@@ -1,11 +1,11 @@
 //! The connection to the tracker: registering, heartbeats, and how long is waited without it.
 
 use super::{Host, Local, Output};
-use crate::collective::Heard;
+use crate::collective::ObservedInput;
 use crate::error::{Code, Error};
 use crate::ids::{Incarnation, Millis, Rank};
 use crate::member::{Member, Stage};
-use crate::message::{AgentMessage, RankProgress, RankStanding, Registration, Standing};
+use crate::message::{AgentMessage, RankProgress, RankStatus, Registration, StatusReport};
 use crate::view::View;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -28,22 +28,23 @@ impl Host {
         self.heartbeat_at = self.now;
         for member in &mut self.members {
             if matches!(member.stage, Stage::Fetching(_)) {
-                // It is told as one that waits: a tracker that has come back plans it anew, and the same one tells its plan
-                // again. Starting by the former plan, it would be running where the new plan wants it to begin.
+                // It is told as one that waits: a tracker that has come back plans it anew, and the
+                // same one tells its plan again. Starting by the former plan, it would be running
+                // where the new plan wants it to begin.
                 member.stage = Stage::Fresh;
             }
         }
         let config = &self.config;
-        let seated = self.members.iter().filter(|member| member.incarnation.is_some());
-        let terms: BTreeSet<String> = seated.map(|member| member.terms.clone()).collect();
+        let join_accepted = self.members.iter().filter(|member| member.incarnation.is_some());
+        let fingerprint: BTreeSet<String> = join_accepted.map(|member| member.fingerprint.clone()).collect();
         let registration = Registration {
             agent: config.agent,
             executor: config.executor.clone(),
             host: config.host.clone(),
             address: config.address,
             pid: config.pid,
-            standing: self.standing(),
-            terms: terms.into_iter().collect(),
+            status: self.status(),
+            fingerprint: fingerprint.into_iter().collect(),
             epoch: self.epoch,
             view: self.view.clone().map(Box::new),
             ended: self.ended.clone().map(Box::new),
@@ -53,14 +54,14 @@ impl Host {
             self.send(AgentMessage::Local { rank, incarnation, at, bytes });
         }
         for member in self.members.clone() {
-            self.tell_again(member);
+            self.resend(member);
         }
     }
 
-    fn tell_again(&mut self, member: Member) {
-        let Member { rank, attempt, terms, incarnation, stage, offer, .. } = member;
+    fn resend(&mut self, member: Member) {
+        let Member { rank, attempt, fingerprint, incarnation, stage, offer, .. } = member;
         if let Stage::Joining { .. } = stage {
-            self.send(AgentMessage::Join { rank, attempt, terms, hook: offer.hook });
+            self.send(AgentMessage::Join { rank, attempt, fingerprint, hook: offer.hook });
             return;
         }
         let Some(incarnation) = incarnation else { return };
@@ -71,31 +72,31 @@ impl Host {
         self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn status(&self) -> StatusReport {
         let ranks = self.members.iter().filter_map(|member| {
             let oldest = member.running().map(|running| running.oldest).unwrap_or_default();
-            Some(RankStanding {
+            Some(RankStatus {
                 rank: member.rank,
                 incarnation: member.incarnation?,
                 attempt: member.attempt,
                 state: member.state()?,
                 oldest,
                 results: member.running().map(|running| running.results.clone()).unwrap_or_default(),
-                heard: member.running().map(|running| self.of_former(&running.heard)).unwrap_or_default(),
-                board: member.offer.board,
+                observed: member.running().map(|running| self.of_former(&running.observed)).unwrap_or_default(),
+                segment: member.offer.segment,
                 hook: member.offer.hook.clone(),
             })
         });
         let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();
         let mut held = self.holdings.list();
         held.extend(self.durable.iter().filter(|there| !self.holdings.has(there)));
-        Standing { generation, ranks: ranks.collect(), held }
+        StatusReport { generation, ranks: ranks.collect(), held }
     }
 
     /// Of what was heard, that of incarnations which are not the view's: only who comes after them needs it.
-    fn of_former(&self, heard: &[Heard]) -> Vec<Heard> {
-        let seat = |rank: Rank| self.view.as_ref()?.seats.get(rank.0 as usize)?.incarnation;
-        heard.iter().filter(|heard| seat(heard.rank) != Some(heard.incarnation)).copied().collect()
+    fn of_former(&self, observed: &[ObservedInput]) -> Vec<ObservedInput> {
+        let slot = |rank: Rank| self.view.as_ref()?.slots.get(rank.0 as usize)?.incarnation;
+        observed.iter().filter(|observed| slot(observed.rank) != Some(observed.incarnation)).copied().collect()
     }
 
     pub(super) fn tracker_down(&mut self, reason: String) {
@@ -110,8 +111,9 @@ impl Host {
         self.close_if_done();
     }
 
-    /// Before anything was heard of the job this is no passing trouble: whoever waits would only wait in vain. Later the tracker's
-    /// port may be another's for a while. While nobody waits there is nobody to tell it, and the next try will show it again.
+    /// Before anything was heard of the job this is no passing trouble: whoever waits would only
+    /// wait in vain. Later the tracker's port may be another's for a while. While nobody waits
+    /// there is nobody to tell it, and the next try will show it again.
     pub(super) fn tracker_incompatible(&mut self, error: Error) {
         if self.timing.is_none() && !self.members.is_empty() {
             self.close(error);

@@ -1,62 +1,30 @@
 //! Agents: registered, heard of, silent, gone.
 
-use super::{Output, State, Tracker, TrackerConfig};
+use super::agent_record::{AgentRecord, Broken};
+use super::{Output, RankSlotState, Tracker, TrackerConfig};
 use crate::event::Event;
-use crate::ids::{AgentId, Checkpoint, Incarnation, Millis, Position, Rank, Version};
+use crate::ids::{AgentId, Incarnation, Millis, Position, Rank, Version};
 use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::net::SocketAddr;
-
-/// One agent.
-#[derive(Clone, Debug)]
-pub(super) struct AgentRecord {
-    pub(super) executor: String,
-    pub(super) host: String,
-    pub(super) address: SocketAddr,
-    /// `None` while its connection is broken.
-    pub(super) link: Option<u64>,
-    /// Last sign of life.
-    pub(super) heard: Millis,
-    /// Declared lost; it counts again when it is heard of.
-    pub(super) lost: bool,
-    pub(super) broken: Option<Broken>,
-    pub(super) held: Vec<Checkpoint>,
-}
-
-/// A connection that ended and wasn't made again yet.
-#[derive(Clone, Debug)]
-pub(super) struct Broken {
-    reason: String,
-    /// When the next probe is due; `None` while one is out.
-    probe_at: Option<Millis>,
-    /// Until the probe after an unsuccessful one.
-    pause_millis: u64,
-}
 
 /// Pause before the second probe; each further one is twice as long, up to a heartbeat. A process that is killed closes
 /// its connections one after the other, and the first probe often finds its listener still open.
 const PROBE_PAUSE_MILLIS: u64 = 5;
 
-impl AgentRecord {
-    /// Whether it can be asked for something.
-    pub(super) fn counts(&self) -> bool {
-        !self.lost
-    }
-}
-
 impl Tracker {
     pub(super) fn register(&mut self, link: u64, registration: Registration) {
-        let Registration { agent, executor, host, address, pid, standing, terms, epoch, view, ended } = registration;
-        let newest = view.as_ref().map_or(standing.generation, |view| view.generation.max(standing.generation));
+        let Registration { agent, executor, host, address, pid, status, fingerprint, epoch, view, ended } =
+            registration;
+        let newest = view.as_ref().map_or(status.generation, |view| view.generation.max(status.generation));
         let epoch = epoch.max(newest.epoch);
         if epoch > self.config.epoch {
             return self.superseded(link, &executor, epoch);
         }
         let known = self.agents.get(&agent);
-        let unnamed = known.is_none_or(|known| known.lost) && !standing.held.is_empty();
+        let unnamed = known.is_none_or(|known| known.lost) && !status.held.is_empty();
         if let Some(older) = known.and_then(|known| known.link).filter(|older| *older != link) {
             self.links.remove(&older);
             self.outputs.push_back(Output::Close { link: older });
@@ -72,10 +40,10 @@ impl Tracker {
             host,
             address,
             link: Some(link),
-            heard: self.now,
+            last_heard: self.now,
             lost: false,
             broken: None,
-            held: standing.held,
+            held: status.held,
         };
         self.agents.insert(agent, record);
         let TrackerConfig { epoch, timing, wants_result, .. } = self.config;
@@ -92,14 +60,14 @@ impl Tracker {
             return self.ended_before(&executor, *outcome);
         }
         if self.takeover.is_some() {
-            self.adopt(agent, view.map(|view| *view), &standing.ranks);
-            return self.adopt_terms(agent, terms);
+            self.adopt(agent, view.map(|view| *view), &status.ranks);
+            return self.adopt_fingerprint(agent, fingerprint);
         }
         if let Some(view) = view {
             self.comes_late(&view);
         }
-        let told: BTreeMap<Rank, Incarnation> = standing.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
-        for rank in &standing.ranks {
+        let received: BTreeMap<Rank, Incarnation> = status.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
+        for rank in &status.ranks {
             if !self.sits(rank.rank, rank.incarnation, agent) {
                 self.comes_too_late(agent, rank.rank, rank.incarnation);
                 self.fence_again(agent, rank.rank, rank.incarnation);
@@ -110,8 +78,8 @@ impl Tracker {
             }
         }
         // Started here, and unknown there: its task ended while the connection was broken.
-        let here = self.living().filter(|(rank, seat)| {
-            seat.agent == agent && seat.state != State::Fresh && told.get(rank).copied() != seat.incarnation
+        let here = self.living().filter(|(rank, slot)| {
+            slot.agent == agent && slot.state != RankSlotState::Fresh && received.get(rank).copied() != slot.incarnation
         });
         let ended: Vec<Rank> = here.map(|(rank, _)| rank).collect();
         for rank in ended {
@@ -120,19 +88,19 @@ impl Tracker {
         if unnamed {
             self.view_has_to_name(agent);
         }
-        self.tell_state(agent);
+        self.send_state(agent);
     }
 
     /// Everything that a newly connected agent has to know; it may have missed any of it.
-    fn tell_state(&mut self, agent: AgentId) {
+    fn send_state(&mut self, agent: AgentId) {
         if self.changed.is_some() || self.generation.number == 0 {
             return; // a new view goes to everybody
         }
         let view = self.view();
-        self.missing_standings.insert(agent);
+        self.missing_reports.insert(agent);
         self.send(agent, TrackerMessage::View(view));
         if let Some(plan) = self.last_plan.clone().filter(|plan| plan.generation == self.generation) {
-            self.missing_standings.remove(&agent);
+            self.missing_reports.remove(&agent);
             self.send(agent, TrackerMessage::Plan(plan));
         }
         if self.settled {
@@ -141,9 +109,9 @@ impl Tracker {
     }
 
     /// An agent that was declared lost and speaks again counts again: what it holds can't be wrong, digests tell.
-    pub(super) fn heard(&mut self, agent: AgentId) {
+    pub(super) fn sign_of_life(&mut self, agent: AgentId) {
         let Some(record) = self.agents.get_mut(&agent) else { return };
-        record.heard = self.now;
+        record.last_heard = self.now;
         if !record.lost {
             return;
         }
@@ -152,21 +120,22 @@ impl Tracker {
         self.event(Event::AgentJoined { agent, executor, host, pid: 0 });
         if self.over.is_none() {
             self.view_has_to_name(agent);
-            self.tell_state(agent);
+            self.send_state(agent);
             self.admit_late(agent);
         }
     }
 
     /// Bytes of an agent have come that aren't handed in yet. One that is lost counts again when it says something.
-    pub(super) fn heard_of(&mut self, link: u64) {
+    pub(super) fn bytes_came(&mut self, link: u64) {
         let agent = self.links.get(&link).and_then(|agent| self.agents.get_mut(agent));
         if let Some(record) = agent {
-            record.heard = self.now;
+            record.last_heard = self.now;
         }
     }
 
-    /// An agent counts again that the present view doesn't name. A plan that is still to be made may name it as a holder, and
-    /// those who have only the view wouldn't know where it is: so there is a new view first.
+    /// An agent counts again that the present view doesn't name. A plan that is still to be made
+    /// may name it as a holder, and those who have only the view wouldn't know where it is: so
+    /// there is a new view first.
     fn view_has_to_name(&mut self, agent: AgentId) {
         let planned = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
         if self.generation.number > 0 && !planned {
@@ -190,7 +159,7 @@ impl Tracker {
     }
 
     pub(super) fn lowest(&self) -> Option<Version> {
-        self.seats.iter().filter_map(|seat| seat.position()).min()
+        self.slots.iter().filter_map(|slot| slot.position()).min()
     }
 
     /// A connection ended. Its process may live: the agent has the heartbeat limit to come back, unless nobody listens
@@ -264,7 +233,7 @@ impl Tracker {
         self.judges_at = now.plus(self.config.timing.heartbeat_millis);
         let mut late = Vec::new();
         for (id, agent) in self.agents.iter().filter(|(_, agent)| agent.counts()) {
-            let silence = now.since(agent.heard);
+            let silence = now.since(agent.last_heard);
             if silence >= limit {
                 let what = match &agent.broken {
                     Some(broken) => format!("its connection ended ({}) and was not made again for", broken.reason),
@@ -289,10 +258,10 @@ impl Tracker {
         let (executor, held) = (record.executor.clone(), core::mem::take(&mut record.held));
         let at = self.clock(self.now);
         self.losses.gone(&at, &executor, &held, reason);
-        self.missing_standings.remove(&agent);
+        self.missing_reports.remove(&agent);
         self.event(Event::AgentLost { agent, executor: executor.clone(), reason: reason.into() });
-        let here = self.living().filter(|(_, seat)| seat.agent == agent);
-        let ranks: Vec<(Rank, _)> = here.map(|(rank, seat)| (rank, seat.attempt)).collect();
+        let here = self.living().filter(|(_, slot)| slot.agent == agent);
+        let ranks: Vec<(Rank, _)> = here.map(|(rank, slot)| (rank, slot.attempt)).collect();
         for (rank, attempt) in ranks {
             if self.over.is_some() {
                 return;
@@ -303,7 +272,7 @@ impl Tracker {
                 self.outputs.push_back(Output::Kill { rank, attempt, executor, reason });
             }
         }
-        // It may have been the last one whose standing was awaited.
+        // It may have been the last one whose status was awaited.
         self.plan_if_all_answered();
     }
 }

@@ -1,17 +1,18 @@
-//! What an agent may say. All that comes is looked at here before anything is done with it: an agent proves the job's secret, and may
-//! be wrong all the same.
+//! What an agent may say. All that comes is looked at here before anything is done with it: an
+//! agent proves the job's secret, and may be wrong all the same.
 //!
-//! What only a rank's own agent can say counts from nobody else, and is dropped otherwise: it may come too late. What no agent
-//! says ends the agent: it is told why, and its ranks are lost with that reason.
+//! What only a rank's own agent can say counts from nobody else, and is dropped otherwise: it may
+//! come too late. What no agent says ends the agent: it is told why, and its ranks are lost with
+//! that reason.
 
 use super::{Output, Tracker};
-use crate::collective::{Extent, Heard};
+use crate::collective::{Extent, ObservedInput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::Hook;
 use crate::ids::{AgentId, Checkpoint, Incarnation, Phase, Position, Rank, Version};
 use crate::message::{
-    AgentMessage, RankStanding, RankState, Registration, Standing, TrackerMessage, COUNT_LIMIT, LINEAGES_LIMIT,
+    AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage, COUNT_LIMIT, LINEAGES_LIMIT,
     NAME_LIMIT, TEXT_LIMIT,
 };
 use crate::view::View;
@@ -22,7 +23,8 @@ use alloc::string::String;
 type Checked = Result<(), String>;
 
 impl Tracker {
-    /// What of a message is to be followed: nothing, if it is for the seat of somebody else, or from an agent that was turned away.
+    /// What of a message is to be followed: nothing, if it is for the slot of somebody else, or
+    /// from an agent that was turned away.
     pub(super) fn let_in(&mut self, link: u64, agent: AgentId, mut message: AgentMessage) -> Option<AgentMessage> {
         shorten(&mut message);
         if let Err(mut what) = self.check(&message) {
@@ -34,7 +36,8 @@ impl Tracker {
         is_its_own.then_some(message)
     }
 
-    /// A registration that no agent sends is refused, and the agent of that name, if there is one, has nothing to do with it.
+    /// A registration that no agent sends is refused, and the agent of that name, if there is one,
+    /// has nothing to do with it.
     pub(super) fn let_register(&mut self, link: u64, registration: Registration) -> Option<Registration> {
         let what = match self.links.get(&link) {
             Some(other) if *other != registration.agent => Err("it registered twice, under two numbers".into()),
@@ -71,16 +74,16 @@ impl Tracker {
         match message {
             AgentMessage::Heartbeat { ranks, .. } => {
                 self.check_count("ranks", ranks.len())?;
-                ranks.iter().try_for_each(|told| check_position(told.at))
+                ranks.iter().try_for_each(|received| check_position(received.at))
             }
-            AgentMessage::Standing(standing) => self.check_standing(standing),
+            AgentMessage::StatusReport(status) => self.check_status(status),
+            AgentMessage::Join { attempt, .. } => check_number("attempt", attempt.task),
             AgentMessage::Local { at, .. } => check_position(*at),
             AgentMessage::LinkDown { rank, peer, .. } if rank == peer => {
                 Err(format!("rank {rank} has a link with itself"))
             }
-            AgentMessage::Happened(event) => check_event(event),
+            AgentMessage::Event(event) => check_event(event),
             AgentMessage::Register(_)
-            | AgentMessage::Join { .. }
             | AgentMessage::Leave { .. }
             | AgentMessage::LinkDown { .. }
             | AgentMessage::Interrupted { .. }
@@ -92,46 +95,48 @@ impl Tracker {
     }
 
     fn check_registration(&self, registration: &Registration) -> Checked {
-        let Registration { executor, host, standing, terms, view, ended, .. } = registration;
+        let Registration { executor, host, status, fingerprint, view, ended, .. } = registration;
         if executor.len() > NAME_LIMIT || host.len() > NAME_LIMIT {
             return Err(format!("names of {} and {} bytes", executor.len(), host.len()));
         }
         if ended.is_some() && self.over.is_none() && self.config.epoch == 1 {
             return Err("the end of a job that hasn't ended".into());
         }
-        self.check_count("terms", terms.len())?;
-        if let Some(terms) = terms.iter().find(|terms| terms.len() > TEXT_LIMIT) {
-            return Err(format!("terms of {} bytes", terms.len()));
+        self.check_count("terms", fingerprint.len())?;
+        if let Some(fingerprint) = fingerprint.iter().find(|fingerprint| fingerprint.len() > TEXT_LIMIT) {
+            return Err(format!("terms of {} bytes", fingerprint.len()));
         }
         view.as_ref().map_or(Ok(()), |view| self.check_view(view))?;
-        self.check_standing(standing)
+        self.check_status(status)
     }
 
     fn check_view(&self, view: &View) -> Checked {
-        let View { lineage, branches, seats, terms, .. } = view;
-        if seats.len() != self.seats.len() {
-            return Err(format!("a view of {} ranks", seats.len()));
+        let View { lineage, branches, slots, fingerprint, .. } = view;
+        if slots.len() != self.slots.len() {
+            return Err(format!("a view of {} ranks", slots.len()));
         }
         if branches.len() > LINEAGES_LIMIT || branches.len() as u32 != lineage.0 {
             return Err(format!("a view of lineage {lineage} that has left {} others", branches.len()));
         }
         branches.iter().try_for_each(|version| check_version(*version))?;
-        seats.iter().filter_map(|seat| seat.incarnation).try_for_each(check_incarnation)?;
-        match terms {
-            Some(terms) if terms.len() > TEXT_LIMIT => Err(format!("a view with terms of {} bytes", terms.len())),
+        slots.iter().filter_map(|slot| slot.incarnation).try_for_each(check_incarnation)?;
+        match fingerprint {
+            Some(fingerprint) if fingerprint.len() > TEXT_LIMIT => {
+                Err(format!("a view with terms of {} bytes", fingerprint.len()))
+            }
             _ => Ok(()),
         }
     }
 
-    fn check_standing(&self, standing: &Standing) -> Checked {
-        self.check_count("ranks", standing.ranks.len())?;
-        standing.ranks.iter().try_for_each(|told| self.check_rank(told))?;
-        standing.held.iter().try_for_each(|held| self.check_held(held))
+    fn check_status(&self, status: &StatusReport) -> Checked {
+        self.check_count("ranks", status.ranks.len())?;
+        status.ranks.iter().try_for_each(|received| self.check_rank(received))?;
+        status.held.iter().try_for_each(|held| self.check_held(held))
     }
 
-    fn check_rank(&self, told: &RankStanding) -> Checked {
-        let RankStanding { rank, incarnation, state, oldest, results, heard, .. } = told;
-        self.check_place(*rank)?;
+    fn check_rank(&self, received: &RankStatus) -> Checked {
+        let RankStatus { rank, incarnation, state, oldest, results, observed, .. } = received;
+        self.check_collective_id(*rank)?;
         check_incarnation(*incarnation)?;
         if let RankState::At(at) | RankState::Finished { at, .. } = state {
             check_position(*at)?;
@@ -140,8 +145,8 @@ impl Tracker {
             }
         }
         results.iter().try_for_each(|Extent { phase, .. }| check_phase(*phase))?;
-        heard.iter().try_for_each(|Heard { rank, incarnation, phase, .. }| {
-            self.check_place(*rank)?;
+        observed.iter().try_for_each(|ObservedInput { rank, incarnation, phase, .. }| {
+            self.check_collective_id(*rank)?;
             check_incarnation(*incarnation)?;
             check_phase(*phase)
         })
@@ -151,21 +156,21 @@ impl Tracker {
         if held.version == Version(0) {
             return Err("a checkpoint of version 0, which nobody takes".into());
         }
-        held.owner.map_or(Ok(()), |owner| self.check_place(owner))?;
+        held.owner.map_or(Ok(()), |owner| self.check_collective_id(owner))?;
         check_position(Position { lineage: held.lineage, version: held.version })
     }
 
-    fn check_place(&self, rank: Rank) -> Checked {
-        match self.seat(rank) {
+    fn check_collective_id(&self, rank: Rank) -> Checked {
+        match self.slot(rank) {
             Some(_) => Ok(()),
-            None => Err(format!("something of rank {rank}, but there are {} ranks", self.seats.len())),
+            None => Err(format!("something of rank {rank}, but there are {} ranks", self.slots.len())),
         }
     }
 
     fn check_count(&self, of: &str, count: usize) -> Checked {
-        match count <= self.seats.len() {
+        match count <= self.slots.len() {
             true => Ok(()),
-            false => Err(format!("{count} {of} at once, but there are {} ranks", self.seats.len())),
+            false => Err(format!("{count} {of} at once, but there are {} ranks", self.slots.len())),
         }
     }
 }
@@ -180,14 +185,14 @@ fn speaks_for(message: &AgentMessage) -> Option<(Rank, Incarnation)> {
         | AgentMessage::ResultPart { rank, incarnation, .. }
         | AgentMessage::Finish { rank, incarnation, .. }
         | AgentMessage::CannotShare { rank, incarnation, .. }
-        | AgentMessage::Happened(Event::VersionEntered { rank, incarnation, .. }) => Some((*rank, *incarnation)),
+        | AgentMessage::Event(Event::VersionEntered { rank, incarnation, .. }) => Some((*rank, *incarnation)),
         AgentMessage::Register(_)
         | AgentMessage::Heartbeat { .. }
         | AgentMessage::Join { .. }
-        | AgentMessage::Standing(_)
+        | AgentMessage::StatusReport(_)
         // It may come from an incarnation that has ended since.
         | AgentMessage::Local { .. }
-        | AgentMessage::Happened(_) => None,
+        | AgentMessage::Event(_) => None,
     }
 }
 
@@ -226,7 +231,8 @@ fn check_version(version: Version) -> Checked {
 }
 
 fn check_incarnation(incarnation: Incarnation) -> Checked {
-    check_number("incarnation", incarnation.0)
+    check_number("the epoch of an incarnation", incarnation.epoch)?;
+    check_number("incarnation", incarnation.number)
 }
 
 fn check_number(what: &str, number: u32) -> Checked {
@@ -245,9 +251,9 @@ fn shorten(message: &mut AgentMessage) {
         | AgentMessage::CannotShare { reason: text, .. }
         | AgentMessage::Leave { failure: Some(Error { message: text, .. }), .. }
         | AgentMessage::Broken { error: Error { message: text, .. }, .. } => cut(text, TEXT_LIMIT),
-        AgentMessage::Standing(standing) => {
-            for told in &mut standing.ranks {
-                if let Hook::Impossible(text) = &mut told.hook {
+        AgentMessage::StatusReport(status) => {
+            for received in &mut status.ranks {
+                if let Hook::Impossible(text) = &mut received.hook {
                     cut(text, NAME_LIMIT);
                 }
             }
@@ -265,6 +271,6 @@ pub(super) fn cut(text: &mut String, limit: usize) {
 }
 
 /// Whether terms are short enough to be told to all.
-pub(super) fn terms_fit(terms: &str) -> bool {
-    terms.len() <= TEXT_LIMIT
+pub(super) fn fingerprint_fits(fingerprint: &str) -> bool {
+    fingerprint.len() <= TEXT_LIMIT
 }

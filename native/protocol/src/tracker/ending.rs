@@ -1,8 +1,8 @@
 //! The end: reports of finished ranks, rank 0's result, and errors that end the job.
 
 use super::door::cut;
-use super::seats::SeatRecord;
-use super::{JobResult, Output, State, Tracker};
+use super::slots::RankSlot;
+use super::{JobResult, Output, RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{Incarnation, Rank};
@@ -68,15 +68,15 @@ impl Tracker {
             self.fail(error);
             return;
         }
-        let Some(seat) = self.seat_mut(rank) else { return };
-        let (at, oldest) = match seat.state {
-            State::Planned { at, oldest, .. } => (at, oldest),
+        let Some(slot) = self.slot_mut(rank) else { return };
+        let (at, oldest) = match slot.state {
+            RankSlotState::Planned { at, oldest, .. } => (at, oldest),
             // Told again after a connection broke.
-            State::Finished { at, oldest, .. } => (at, oldest),
-            State::Vacant | State::Fresh => return,
+            RankSlotState::Finished { at, oldest, .. } => (at, oldest),
+            RankSlotState::Vacant | RankSlotState::Fresh => return,
         };
-        let again = matches!(seat.state, State::Finished { digest: before, .. } if before == digest);
-        seat.state = State::Finished { at, oldest, rounds, digest };
+        let again = matches!(slot.state, RankSlotState::Finished { digest: before, .. } if before == digest);
+        slot.state = RankSlotState::Finished { at, oldest, rounds, digest };
         if !again {
             self.event(Event::RankFinished { rank, incarnation, digest });
         }
@@ -84,8 +84,8 @@ impl Tracker {
             self.fail(error);
             return;
         }
-        let ahead = self.seats.iter().enumerate().find_map(|(other, seat)| match seat.state {
-            State::Planned { round, .. } if round > rounds => Some((Rank(other as u32), round)),
+        let ahead = self.slots.iter().enumerate().find_map(|(other, slot)| match slot.state {
+            RankSlotState::Planned { round, .. } if round > rounds => Some((Rank(other as u32), round)),
             _ => None,
         });
         if let Some((other, round)) = ahead {
@@ -97,12 +97,13 @@ impl Tracker {
     }
 
     fn unequal_ends(&self, rank: Rank, rounds: u32, digest: u128) -> Option<Error> {
-        self.seats.iter().enumerate().find_map(|(other, seat)| match seat.state {
-            State::Finished { rounds: r, digest: d, .. } if (r, d) != (rounds, digest) => Some(Error::new(
+        self.slots.iter().enumerate().find_map(|(other, slot)| match slot.state {
+            RankSlotState::Finished { rounds: r, digest: d, .. } if (r, d) != (rounds, digest) => Some(Error::new(
                 Code::Mismatch,
                 format!(
-                    "all ranks were expected to end with the same model, but {} ended after {rounds} rounds with digest \
-                     {digest:032x} and {} after {r} rounds with {d:032x}; training is not deterministic: check the order of rows, seeds and the program's own functions",
+                    "all ranks were expected to end with the same model, but {} ended after {rounds} rounds with \
+                     digest {digest:032x} and {} after {r} rounds with {d:032x}; training is not deterministic: check \
+                     the order of rows, seeds and the program's own functions",
                     self.who(rank),
                     self.who(Rank(other as u32))
                 ),
@@ -113,8 +114,8 @@ impl Tracker {
 
     /// A rank that trains on after another has finished can never be served.
     pub(super) fn check_rounds(&mut self, rank: Rank, round: u32) {
-        let ended = self.seats.iter().enumerate().find_map(|(other, seat)| match seat.state {
-            State::Finished { rounds, .. } if rounds < round => Some((Rank(other as u32), rounds)),
+        let ended = self.slots.iter().enumerate().find_map(|(other, slot)| match slot.state {
+            RankSlotState::Finished { rounds, .. } if rounds < round => Some((Rank(other as u32), rounds)),
             _ => None,
         });
         if let Some((other, rounds)) = ended {
@@ -127,7 +128,8 @@ impl Tracker {
         Error::new(
             Code::Mismatch,
             format!(
-                "{} is in round {round}, but {} ended after {rounds} rounds; all ranks have to decide alike when to stop",
+                "{} is in round {round}, but {} ended after {rounds} rounds; all ranks have to decide alike when to \
+                 stop",
                 self.who(rank),
                 self.who(other)
             ),
@@ -141,15 +143,15 @@ impl Tracker {
             return;
         }
         let mut common = None;
-        for seat in &self.seats {
-            match seat.state {
-                State::Finished { digest, .. } => common = Some(digest),
-                _ if self.knew_the_end(seat) => {}
+        for slot in &self.slots {
+            match slot.state {
+                RankSlotState::Finished { digest, .. } => common = Some(digest),
+                _ if self.knew_the_end(slot) => {}
                 _ => return,
             }
         }
         let Some(digest) = common else { return };
-        let deaths: Vec<u32> = self.seats.iter().map(|seat| seat.deaths.len() as u32).collect();
+        let deaths: Vec<u32> = self.slots.iter().map(|slot| slot.deaths.len() as u32).collect();
         self.over = Some(Ok(digest));
         self.event(Event::JobEnded { digest, deaths: deaths.iter().sum() });
         let result = core::mem::take(&mut self.result);
@@ -157,16 +159,18 @@ impl Tracker {
         self.send_all(&TrackerMessage::Ended(Ok(digest)));
     }
 
-    /// A rank's task has ended well. In the first life of the tracker that says nothing: the end is told by this one alone.
+    /// A rank's task has ended well. In the first life of the tracker that says nothing: the end is
+    /// told by this one alone.
     pub(super) fn rank_ended(&mut self, rank: Rank) {
-        let Some(seat) = self.seat_mut(rank) else { return };
-        seat.ended_well = true;
+        let Some(slot) = self.slot_mut(rank) else { return };
+        slot.ended_well = true;
     }
 
-    /// Whether its rank was told the end by a former life, and has gone: only then does a task end well before this life has
-    /// told it. All others have to have reached the end too; those who are left are believed about the model.
-    pub(super) fn knew_the_end(&self, seat: &SeatRecord) -> bool {
-        self.config.epoch > 1 && seat.ended_well && seat.state == State::Vacant
+    /// Whether its rank was told the end by a former life, and has gone: only then does a task end
+    /// well before this life has told it. All others have to have reached the end too; those who
+    /// are left are believed about the model.
+    pub(super) fn knew_the_end(&self, slot: &RankSlot) -> bool {
+        self.config.epoch > 1 && slot.ended_well && slot.state == RankSlotState::Vacant
     }
 
     pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
@@ -185,7 +189,7 @@ impl Tracker {
         cut(&mut error.message, 4 * TEXT_LIMIT);
         self.over = Some(Err(error.clone()));
         self.changed = None;
-        self.missing_standings.clear();
+        self.missing_reports.clear();
         self.event(Event::JobFailed { error: error.clone() });
         self.outputs.push_back(Output::Over(Err(error.clone())));
         self.send_all(&TrackerMessage::Ended(Err(error)));

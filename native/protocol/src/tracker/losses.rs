@@ -45,7 +45,7 @@ impl Losses {
     }
 
     /// In words; `None` if nothing was lost.
-    pub(super) fn told(&self) -> Option<String> {
+    pub(super) fn summary(&self) -> Option<String> {
         if self.newest.is_empty() {
             return None;
         }
@@ -58,7 +58,8 @@ impl Losses {
     }
 }
 
-/// Words for an error decide nothing: two trackers that differ in them alone do the same, and are one state of the model.
+/// Words for an error decide nothing: two trackers that differ in them alone do the same, and are
+/// one state of the model.
 impl fmt::Debug for Losses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Losses")

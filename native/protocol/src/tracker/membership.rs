@@ -1,22 +1,22 @@
-//! Who has a seat: joins, losses, fencing, broken links.
+//! Who has a slot: joins, losses, fencing, broken links.
 
-use super::door::terms_fit;
-use super::seats::{outdated, Death};
-use super::{Output, State, Tracker};
+use super::door::fingerprint_fits;
+use super::pair_troubles::End;
+use super::slots::{outdated, Death};
+use super::{Output, RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::{self, Hook};
 use crate::ids::{AgentId, Attempt, Generation, Incarnation, Millis, Position, Rank};
 use crate::message::TrackerMessage;
 use crate::plan::list;
-use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// Reports of a broken link between the same two incarnations after which one of them has to go. An agent reports a
-/// break, and then every dozen failed tries to make the link anew. Only the lower rank's reports count: it is the one who
-/// makes the link.
+/// Reports of a broken link between the same two incarnations after which one of them has to go. An
+/// agent reports a break, and then every dozen failed tries to make the link anew. Only the lower
+/// rank's reports count: it is the one who makes the link.
 const LINK_REPORTS_LIMIT: u32 = 8;
 /// Reports further apart than this don't belong together.
 const LINK_REPORTS_APART_MILLIS: u64 = 120_000;
@@ -28,81 +28,80 @@ const JOIN_AGAIN: &str =
     "join again in the same process, which keeps what it holds, or end the process, so that the rank is \
                           started again: neither counts as a death";
 
-/// One end of a data link.
-type End = (Rank, Incarnation);
-
-/// Links between living ranks that broke.
-#[derive(Clone, Debug, Default)]
-pub(super) struct PairTroubles {
-    reports: BTreeMap<(End, End), (u32, Millis)>,
-    untold: Vec<(Millis, End, End, String)>,
-}
-
 impl Tracker {
-    /// Whether this incarnation has its rank's seat.
+    /// Whether this incarnation has its rank's slot.
     pub(super) fn is_current(&self, rank: Rank, incarnation: Incarnation) -> bool {
-        self.seat(rank).is_some_and(|seat| seat.is(incarnation))
+        self.slot(rank).is_some_and(|slot| slot.is(incarnation))
     }
 
     pub(super) fn sits(&self, rank: Rank, incarnation: Incarnation, agent: AgentId) -> bool {
-        self.seat(rank).is_some_and(|seat| seat.is(incarnation) && seat.agent == agent)
+        self.slot(rank).is_some_and(|slot| slot.is(incarnation) && slot.agent == agent)
     }
 
-    pub(super) fn join(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String, hook: Hook) {
+    pub(super) fn join(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, fingerprint: String, hook: Hook) {
         if let Some(over) = self.over.clone() {
             self.send(agent, TrackerMessage::Ended(over));
             return;
         }
-        if self.joins_later(agent, rank, attempt, &terms, &hook) {
+        if self.joins_later(agent, rank, attempt, &fingerprint, &hook) {
             return;
         }
-        if let Err(error) = self.admit(agent, rank, attempt, terms, hook) {
+        if let Err(error) = self.admit(agent, rank, attempt, fingerprint, hook) {
             let reason = error.message.clone();
             self.send(agent, TrackerMessage::JoinRefused { rank, attempt, error });
             self.event(Event::RankRefused { rank, attempt, reason });
         }
     }
 
-    fn admit(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, terms: String, hook: Hook) -> Result<(), Error> {
+    fn admit(
+        &mut self,
+        agent: AgentId,
+        rank: Rank,
+        attempt: Attempt,
+        fingerprint: String,
+        hook: Hook,
+    ) -> Result<(), Error> {
         let world = self.config.world;
-        let Some(seat) = self.seat(rank) else {
+        let Some(slot) = self.slot(rank) else {
             return Err(Error::new(
                 Code::BadArgument,
                 format!("rank {rank} asked to join a job of {world} ranks; 0 to {} are expected", world - 1),
             ));
         };
-        if !terms_fit(&terms) {
-            let text =
-                format!("rank {rank} comes with terms of {} bytes, which are too long to be told to all", terms.len());
+        if !fingerprint_fits(&fingerprint) {
+            let text = format!(
+                "rank {rank} comes with terms of {} bytes, which are too long to be told to all",
+                fingerprint.len()
+            );
             return Err(Error::new(Code::BadArgument, text));
         }
-        if let Some(agreed) = self.terms.as_ref().filter(|agreed| **agreed != terms) {
+        if let Some(agreed) = self.fingerprint.as_ref().filter(|agreed| **agreed != fingerprint) {
             return Err(Error::new(
                 Code::Incompatible,
                 format!(
-                    "rank {rank} comes with other terms than the first rank; expected `{agreed}`, seen `{terms}`; use \
-                     the same libraries and settings in all processes"
+                    "rank {rank} comes with other terms than the first rank; expected `{agreed}`, seen \
+                     `{fingerprint}`; use the same libraries and settings in all processes"
                 ),
             ));
         }
         hook::fits(rank, &hook, self.hooked)?;
-        if seat.state != State::Vacant {
-            if seat.attempt == attempt && seat.agent == agent {
-                self.seat_again(agent, rank);
+        if slot.state != RankSlotState::Vacant {
+            if slot.attempt == attempt && slot.agent == agent {
+                self.confirm_slot(agent, rank);
                 return Ok(());
             }
-            if attempt <= seat.attempt {
-                return Err(outdated(rank, attempt, seat.attempt));
+            if attempt <= slot.attempt {
+                return Err(outdated(rank, attempt, slot.attempt));
             }
-            if attempt.stage > seat.attempt.stage {
+            if attempt.stage > slot.attempt.stage {
                 self.supersede_stage(attempt.stage);
             } else {
                 self.lose(rank, format!("attempt {attempt} of its task took its place"), true);
             }
-        } else if seat.was_here {
-            let repeats = seat.may_repeat && attempt == seat.attempt;
-            if attempt <= seat.attempt && !repeats {
-                return Err(outdated(rank, attempt, seat.attempt));
+        } else if slot.was_here {
+            let repeats = slot.may_repeat && attempt == slot.attempt;
+            if attempt <= slot.attempt && !repeats {
+                return Err(outdated(rank, attempt, slot.attempt));
             }
         }
         if let Some(over) = self.over.clone() {
@@ -110,51 +109,51 @@ impl Tracker {
             self.send(agent, TrackerMessage::Ended(over));
             return Ok(());
         }
-        self.terms.get_or_insert(terms);
-        self.give_seat(agent, rank, attempt);
-        if let Some(seat) = self.seat_mut(rank) {
-            seat.hook = hook;
+        self.fingerprint.get_or_insert(fingerprint);
+        self.assign_slot(agent, rank, attempt);
+        if let Some(slot) = self.slot_mut(rank) {
+            slot.hook = hook;
         }
         Ok(())
     }
 
     /// The answer to its join was lost with a connection.
-    fn seat_again(&mut self, agent: AgentId, rank: Rank) {
-        let Some(seat) = self.seat(rank) else { return };
-        let (attempt, Some(incarnation)) = (seat.attempt, seat.incarnation) else { return };
-        self.send(agent, TrackerMessage::Seated { rank, attempt, incarnation });
-        // Standings that are under way don't know of the seat yet: they must not count.
-        self.changed.get_or_insert_with(|| format!("rank {rank} was told its seat again"));
+    fn confirm_slot(&mut self, agent: AgentId, rank: Rank) {
+        let Some(slot) = self.slot(rank) else { return };
+        let (attempt, Some(incarnation)) = (slot.attempt, slot.incarnation) else { return };
+        self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
+        // Standings that are under way don't know of the slot yet: they must not count.
+        self.changed.get_or_insert_with(|| format!("rank {rank} was told its slot again"));
     }
 
-    fn give_seat(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
+    fn assign_slot(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
         let now = self.now;
         let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-        let first = self.first_incarnation();
-        let Some(seat) = self.seat_mut(rank) else { return };
-        let incarnation = seat.incarnation.map_or(first, |last| Incarnation(last.0.saturating_add(1)).max(first));
-        let vacant_millis = seat.vacant_since.take().map_or(0, |since| now.since(since));
-        seat.incarnation = Some(incarnation);
-        (seat.attempt, seat.was_here) = (attempt, true);
-        seat.agent = agent;
-        seat.state = State::Fresh;
-        seat.results = Vec::new();
-        seat.heard = Vec::new();
-        seat.board = None;
-        seat.may_repeat = false;
-        seat.waits_since = now;
-        self.send(agent, TrackerMessage::Seated { rank, attempt, incarnation });
+        let epoch = self.config.epoch;
+        let Some(slot) = self.slot_mut(rank) else { return };
+        let incarnation = Incarnation::after(slot.incarnation, epoch, attempt.task);
+        let vacant_millis = slot.vacant_since.take().map_or(0, |since| now.since(since));
+        slot.incarnation = Some(incarnation);
+        (slot.attempt, slot.was_here) = (attempt, true);
+        slot.agent = agent;
+        slot.state = RankSlotState::Fresh;
+        slot.results = Vec::new();
+        slot.observed = Vec::new();
+        slot.segment = None;
+        slot.may_repeat = false;
+        slot.waits_since = now;
+        self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         self.event(Event::RankJoined { rank, incarnation, attempt, executor, vacant_millis });
         self.changed = Some(format!("rank {rank} joined as incarnation {incarnation}"));
     }
 
-    /// Declares the incarnation in a seat lost, which is final.
+    /// Declares the incarnation in a slot lost, which is final.
     pub(super) fn lose(&mut self, rank: Rank, reason: String, counts: bool) {
         let silent_millis = self.silence_of(rank);
         let Some(incarnation) = self.vacate(rank, &reason, counts) else { return };
-        let Some(seat) = self.seat(rank) else { return };
-        let deaths = seat.deaths.len() as u32;
-        let agent = seat.agent;
+        let Some(slot) = self.slot(rank) else { return };
+        let deaths = slot.deaths.len() as u32;
+        let agent = slot.agent;
         let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
         let error = Error::new(
             Code::Fenced,
@@ -169,22 +168,22 @@ impl Tracker {
         }
     }
 
-    /// Empties a seat and drops what came with its incarnation. `None` if nobody had it.
+    /// Empties a slot and drops what came with its incarnation. `None` if nobody had it.
     fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
         let now = self.now;
-        let seat = self.seats.get_mut(rank.0 as usize).filter(|seat| seat.state != State::Vacant)?;
-        let incarnation = seat.incarnation?;
-        if seat.position().is_some() {
+        let slot = self.slots.get_mut(rank.0 as usize).filter(|slot| slot.state != RankSlotState::Vacant)?;
+        let incarnation = slot.incarnation?;
+        if slot.position().is_some() {
             // Two versions are as much as anybody can go on beyond what was known when somebody died.
             self.ceiling = self.ceiling.map(|ceiling| ceiling.plus(2));
         }
-        seat.state = State::Vacant;
-        seat.vacant_since = Some(now);
-        seat.waits_since = now;
-        seat.last_seen = reason.to_string();
+        slot.state = RankSlotState::Vacant;
+        slot.vacant_since = Some(now);
+        slot.waits_since = now;
+        slot.last_seen = reason.to_string();
         if counts {
-            let executor = self.agents.get(&seat.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-            seat.deaths.push(Death { at: now, incarnation, executor, reason: reason.to_string() });
+            let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+            slot.deaths.push(Death { at: now, incarnation, executor, reason: reason.to_string() });
         }
         if rank == Rank(0) {
             self.forget_result();
@@ -196,14 +195,14 @@ impl Tracker {
     }
 
     fn silence_of(&self, rank: Rank) -> u64 {
-        let agent = self.seat(rank).and_then(|seat| self.agents.get(&seat.agent));
-        agent.map_or(0, |agent| self.now.since(agent.heard))
+        let agent = self.slot(rank).and_then(|slot| self.agents.get(&slot.agent));
+        agent.map_or(0, |agent| self.now.since(agent.last_heard))
     }
 
     fn too_many_deaths(&self, rank: Rank, deaths: u32) -> Error {
         let mut all: Vec<(Millis, String)> = Vec::new();
-        for (index, seat) in self.seats.iter().enumerate() {
-            for Death { at, incarnation, executor, reason } in &seat.deaths {
+        for (index, slot) in self.slots.iter().enumerate() {
+            for Death { at, incarnation, executor, reason } in &slot.deaths {
                 let text = format!(
                     "rank {index} incarnation {incarnation} on executor {executor} at {}: {reason}",
                     self.clock(*at)
@@ -228,7 +227,7 @@ impl Tracker {
     /// The framework started everybody again: the older tries end, so that they don't keep the slots of the newer ones.
     fn supersede_stage(&mut self, stage: u32) {
         let older: Vec<Rank> =
-            self.living().filter(|(_, seat)| seat.attempt.stage < stage).map(|(rank, _)| rank).collect();
+            self.living().filter(|(_, slot)| slot.attempt.stage < stage).map(|(rank, _)| rank).collect();
         let reason = format!("the framework started all tasks again: superseded by stage attempt {stage}");
         for rank in older {
             self.lose(rank, reason.clone(), false);
@@ -241,9 +240,9 @@ impl Tracker {
         let living: Vec<Rank> = self.living().filter(|(_, s)| s.position().is_some()).map(|(rank, _)| rank).collect();
         for rank in living {
             let Some(incarnation) = self.vacate(rank, &format!("sent back: {reason}"), false) else { continue };
-            let Some(seat) = self.seat_mut(rank) else { continue };
-            seat.may_repeat = true;
-            let agent = seat.agent;
+            let Some(slot) = self.slot_mut(rank) else { continue };
+            slot.may_repeat = true;
+            let agent = slot.agent;
             let error = Error::new(
                 Code::RolledBack,
                 format!("everybody starts again from an older version: {reason}; {JOIN_AGAIN}"),
@@ -258,8 +257,8 @@ impl Tracker {
 
     /// An incarnation that believes to be alive is told again that it isn't.
     pub(super) fn fence_again(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
-        let error = match self.seat(rank) {
-            Some(seat) if seat.may_repeat && seat.incarnation == Some(incarnation) => {
+        let error = match self.slot(rank) {
+            Some(slot) if slot.may_repeat && slot.incarnation == Some(incarnation) => {
                 Error::new(Code::RolledBack, format!("everybody starts again from an older version; {JOIN_AGAIN}"))
             }
             _ => Error::new(
@@ -271,7 +270,7 @@ impl Tracker {
     }
 
     pub(super) fn task_gone(&mut self, rank: Rank, attempt: Attempt, reason: &str) {
-        if self.over.is_none() && self.living().any(|(r, seat)| r == rank && seat.attempt == attempt) {
+        if self.over.is_none() && self.living().any(|(r, slot)| r == rank && slot.attempt == attempt) {
             self.lose(rank, format!("the framework reports its task ended: {reason}"), true);
         }
     }
@@ -296,9 +295,9 @@ impl Tracker {
 
     /// A rank's incarnation with its executor, for texts.
     pub(super) fn who(&self, rank: Rank) -> String {
-        let Some(seat) = self.seat(rank) else { return format!("rank {rank}") };
-        let executor = self.agents.get(&seat.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-        format!("rank {rank} (incarnation {}, executor {executor})", seat.incarnation.unwrap_or_default())
+        let Some(slot) = self.slot(rank) else { return format!("rank {rank}") };
+        let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        format!("rank {rank} (incarnation {}, executor {executor})", slot.incarnation.unwrap_or_default())
     }
 
     /// Where a rank is now. Only forward: a message may be older than what is known.
@@ -306,8 +305,8 @@ impl Tracker {
         if at.lineage != self.chain.lineage() || !self.is_current(rank, incarnation) {
             return;
         }
-        let Some(State::Planned { at: known, round: known_round, .. }) =
-            self.seat_mut(rank).map(|seat| &mut seat.state)
+        let Some(RankSlotState::Planned { at: known, round: known_round, .. }) =
+            self.slot_mut(rank).map(|slot| &mut slot.state)
         else {
             return;
         };
@@ -322,13 +321,13 @@ impl Tracker {
     pub(super) fn local(&mut self, agent: AgentId, (rank, incarnation): End, at: Position, bytes: Vec<u8>) {
         let lowest = self.lowest().unwrap_or_default();
         let on_line = self.chain.origin(at.version) == at;
-        let known = self.seat(rank).is_some_and(|seat| {
-            let was_here = seat.incarnation.is_some_and(|newest| incarnation <= newest);
-            was_here && (!seat.is(incarnation) || seat.agent == agent)
+        let known = self.slot(rank).is_some_and(|slot| {
+            let was_here = slot.incarnation.is_some_and(|newest| incarnation <= newest);
+            was_here && (!slot.is(incarnation) || slot.agent == agent)
         });
         if on_line && known && bytes.len() <= crate::message::LOCAL_LIMIT {
-            if let Some(seat) = self.seat_mut(rank) {
-                seat.keep_local(at, bytes, lowest);
+            if let Some(slot) = self.slot_mut(rank) {
+                slot.keep_local(at, bytes, lowest);
             }
         }
     }
@@ -347,8 +346,8 @@ impl Tracker {
         *reports += u32::from(one.0 < other.0);
         *last = now;
         let reports = *reports;
-        if !self.troubles.untold.iter().any(|(_, a, b, _)| (*a, *b) == pair) {
-            self.troubles.untold.push((now.plus(LINK_EVENT_MILLIS), pair.0, pair.1, reason.clone()));
+        if !self.troubles.unreported.iter().any(|(_, a, b, _)| (*a, *b) == pair) {
+            self.troubles.unreported.push((now.plus(LINK_EVENT_MILLIS), pair.0, pair.1, reason.clone()));
         }
         if reports >= LINK_REPORTS_LIMIT {
             // Whoever can't be reached by others either; the higher rank if that doesn't tell.
@@ -362,9 +361,9 @@ impl Tracker {
                 "the link between ranks {lost} and {kept} broke or could not be made {reports} times, the last time: \
                  {reason}"
             );
-            let Some(seat) = self.seat(lost) else { return };
-            let attempt = seat.attempt;
-            let executor = self.agents.get(&seat.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+            let Some(slot) = self.slot(lost) else { return };
+            let attempt = slot.attempt;
+            let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
             self.lose(lost, reason.clone(), true);
             self.outputs.push_back(Output::Kill { rank: lost, attempt, executor, reason });
         }
@@ -379,12 +378,12 @@ impl Tracker {
         self.changed.get_or_insert(text);
     }
 
-    /// From now on no plan carries boards. A newer view has been made of the same reason, or will show it again.
+    /// From now on no plan carries segments. A newer view has been made of the same reason, or will show it again.
     pub(super) fn cannot_share(&mut self, one: End, peer: Rank, generation: Generation, reason: String) {
         let is_known = !self.shares_memory || generation != self.generation;
         // Whoever is about to be found dead has no memory to be opened, and nobody has to know of that.
         let is_there = |rank: Rank| {
-            let agent = self.seat(rank).filter(|seat| seat.state != State::Vacant).map(|seat| seat.agent);
+            let agent = self.slot(rank).filter(|slot| slot.state != RankSlotState::Vacant).map(|slot| slot.agent);
             agent.and_then(|agent| self.agents.get(&agent)).is_some_and(|agent| agent.counts() && agent.link.is_some())
         };
         if self.over.is_some() || is_known || !self.is_current(one.0, one.1) || !is_there(peer) {
@@ -392,17 +391,18 @@ impl Tracker {
         }
         self.shares_memory = false;
         let text = format!(
-            "collectives go over links from now on, because rank {} can't open the memory that rank {peer} shares: {reason}",
+            "collectives go over links from now on, because rank {} can't open the memory that rank {peer} shares: \
+             {reason}",
             one.0
         );
         self.event(Event::SharingEnded { rank: one.0, peer, reason });
         self.changed.get_or_insert(text);
     }
 
-    pub(super) fn tell_of_broken_links(&mut self) {
+    pub(super) fn report_broken_links(&mut self) {
         let now = self.now;
-        let (due, later) = core::mem::take(&mut self.troubles.untold).into_iter().partition(|(at, ..)| *at <= now);
-        self.troubles.untold = later;
+        let (due, later) = core::mem::take(&mut self.troubles.unreported).into_iter().partition(|(at, ..)| *at <= now);
+        self.troubles.unreported = later;
         let due: Vec<(Millis, End, End, String)> = due;
         for (_, one, other, reason) in due {
             if self.is_current(one.0, one.1) && self.is_current(other.0, other.1) {
@@ -419,23 +419,23 @@ impl Tracker {
         let limit = self.config.timing.members_millis;
         let now = self.now;
         let unplanned =
-            || self.seats.iter().enumerate().filter(|(_, seat)| seat.position().is_none() && !self.knew_the_end(seat));
-        if !unplanned().any(|(_, seat)| now.since(seat.waits_since) >= limit) {
+            || self.slots.iter().enumerate().filter(|(_, slot)| slot.position().is_none() && !self.knew_the_end(slot));
+        if !unplanned().any(|(_, slot)| now.since(slot.waits_since) >= limit) {
             return;
         }
         let mut texts = Vec::new();
-        for (rank, seat) in unplanned().filter(|(_, seat)| seat.state == State::Vacant) {
-            let since = now.since(seat.waits_since) / 1000;
-            texts.push(format!("rank {rank} is missing since {since} s ({})", seat.last_seen));
+        for (rank, slot) in unplanned().filter(|(_, slot)| slot.state == RankSlotState::Vacant) {
+            let since = now.since(slot.waits_since) / 1000;
+            texts.push(format!("rank {rank} is missing since {since} s ({})", slot.last_seen));
         }
         // Who waits can't be started without those either, and they don't come again.
-        for (rank, _) in self.seats.iter().enumerate().filter(|(_, seat)| self.knew_the_end(seat)) {
+        for (rank, _) in self.slots.iter().enumerate().filter(|(_, slot)| self.knew_the_end(slot)) {
             texts.push(format!("rank {rank} ended well under a former life of the tracker, and doesn't come again"));
         }
         if texts.is_empty() {
             let fresh: Vec<Rank> = unplanned().map(|(rank, _)| Rank(rank as u32)).collect();
             let silent: Vec<String> =
-                self.missing_standings.iter().filter_map(|a| self.agents.get(a)).map(|a| a.executor.clone()).collect();
+                self.missing_reports.iter().filter_map(|a| self.agents.get(a)).map(|a| a.executor.clone()).collect();
             texts.push(format!(
                 "rank {} waits to be started, and executor {} has not told what it holds",
                 list(&fresh),

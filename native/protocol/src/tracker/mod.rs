@@ -1,12 +1,15 @@
 //! The tracker of one job: who is alive, where newcomers start, when it is over.
 
+mod agent_record;
 mod agents;
 mod door;
 mod ending;
+mod former_life;
 mod losses;
 mod membership;
+mod pair_troubles;
 mod planning;
-mod seats;
+mod slots;
 mod takeover;
 
 use crate::error::{Code, Error};
@@ -15,15 +18,16 @@ use crate::fault::FaultRule;
 use crate::ids::{AgentId, Attempt, Generation, Millis, Rank, Version};
 use crate::message::{AgentMessage, Plan, Timing, TrackerMessage};
 use crate::plan::Chain;
-use agents::AgentRecord;
+use crate::start::JobStart;
+use agent_record::AgentRecord;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use former_life::{Join, Takeover};
 use losses::Losses;
-use membership::PairTroubles;
-use seats::{SeatRecord, State};
-use takeover::{Join, Takeover};
+use pair_troubles::PairTroubles;
+use slots::{RankSlot, RankSlotState};
 
 /// What a job is.
 #[derive(Clone, Debug)]
@@ -38,6 +42,8 @@ pub struct TrackerConfig {
     pub deaths_limit: u32,
     /// Name of the setting that raises it, as the user of the framework knows it.
     pub deaths_setting: String,
+    /// How the job begins. What agents know in a later life is newer.
+    pub start: JobStart,
     /// Rules for tests and the demo.
     pub faults: Vec<FaultRule>,
     /// Whether the owner asks for rank 0's result. Otherwise only the model's digest is told.
@@ -89,25 +95,18 @@ pub enum Input {
         /** Its rank. */
         rank: Rank,
     },
-    /// The job goes on from what an earlier job has left behind. Comes before any agent does; later it changes nothing.
-    Resume {
-        /** The line of lineages whose newest one is new; what is to be started from belongs to it. */
-        branches: Vec<Version>,
-        /** The version that is to be started from. */
-        version: Version,
-    },
     /// The user or the framework ends the job.
     Cancel {
         /** Why. */
         error: Error,
     },
     /// Bytes have come over a connection, maybe only a part of a message: whoever sends them isn't silent.
-    Heard {
+    BytesCame {
         /** Over which connection. */
         link: u64,
     },
-    /// The time asked for has come. Silence is judged now, and only now: whoever has sent anything that wasn't handed in yet has
-    /// to be told of by `Heard` before.
+    /// The time asked for has come. Silence is judged now, and only now: whoever has sent anything
+    /// that wasn't handed in yet has to be told of by `ObservedInput` before.
     Wake,
 }
 
@@ -144,7 +143,7 @@ pub enum Output {
         /** Why. */
         reason: String,
     },
-    /// A fact for the story.
+    /// A fact for the event log.
     Event(Event),
     /// The end: the result is whole and every rank agrees; or the job is over with an error.
     Over(Result<JobResult, Error>),
@@ -161,9 +160,9 @@ pub struct JobResult {
     pub deaths: Vec<u32>,
 }
 
-/// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`] until `None`, then
-/// sleep until [`Tracker::wake_at`] or the next input. Tell of every connection that has something unread before a `Wake`
-/// ([`Input::Heard`]): silence is judged by it.
+/// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`]
+/// until `None`, then sleep until [`Tracker::wake_at`] or the next input. Tell of every connection
+/// that has something unread before a `Wake` ([`Input::BytesCame`]): silence is judged by it.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     config: TrackerConfig,
@@ -177,17 +176,18 @@ pub struct Tracker {
     chain: Chain,
     agents: BTreeMap<AgentId, AgentRecord>,
     links: BTreeMap<u64, AgentId>,
-    seats: Vec<SeatRecord>,
-    terms: Option<String>,
+    slots: Vec<RankSlot>,
+    fingerprint: Option<String>,
     /// Whether training libraries' collectives are taken over; for the life of the job once it was agreed.
     hooked: Option<bool>,
     /// Why the next view is due.
     changed: Option<String>,
-    /// Agents whose standing for the present generation is still out.
-    missing_standings: BTreeSet<AgentId>,
+    /// Agents whose status for the present generation is still out.
+    missing_reports: BTreeSet<AgentId>,
     planned_before: bool,
-    /// The view of the plan before which there was none. Told again after that plan, it still says that nothing had begun when it was
-    /// made: a rank of it that waits for a start was never started.
+    /// The view of the plan before which there was none. Told again after that plan, it still says
+    /// that nothing had begun when it was made: a rank of it that waits for a start was never
+    /// started.
     first_planned: Option<Generation>,
     /// Highest version reported in this lineage.
     highest: Version,
@@ -204,8 +204,8 @@ pub struct Tracker {
     shares_memory: bool,
     /// A later life of a tracker, until it knows again what the one before knew.
     takeover: Option<Takeover>,
-    /// Who had asked for a seat during a takeover and was lost before its end: a seat at an agent that may be dead would keep
-    /// everybody waiting.
+    /// Who had asked for a slot during a takeover and was lost before its end: a slot at an agent
+    /// that may be dead would keep everybody waiting.
     late_joins: Vec<Join>,
     /// A later life that found nobody who knew anything.
     knows_nothing: bool,
@@ -219,28 +219,29 @@ impl Tracker {
     /// `BadArgument` when the configuration can't work (no ranks, a limit below the heartbeat).
     pub fn new(config: TrackerConfig, now: Millis) -> Result<Self, Error> {
         check(&config)?;
-        let seats = (0..config.world).map(|_| SeatRecord::new(now)).collect();
+        config.start.check()?;
+        let slots = (0..config.world).map(|_| RankSlot::new(now)).collect();
         let generation = Generation { epoch: config.epoch, number: 0 };
         let wake_at = now.plus(config.timing.heartbeat_millis);
         let takeover = (config.epoch > 1).then(|| Takeover::new(now.plus(config.timing.lost_after_millis)));
         Ok(Tracker {
-            config: TrackerConfig { epoch: config.epoch.max(1), ..config },
             began: now,
             now,
             wake_at,
             judges_at: wake_at,
             generation,
-            chain: Chain::default(),
+            chain: config.start.chain(),
             agents: BTreeMap::new(),
             links: BTreeMap::new(),
-            seats,
-            terms: None,
+            slots,
+            fingerprint: None,
             hooked: None,
             changed: None,
-            missing_standings: BTreeSet::new(),
+            missing_reports: BTreeSet::new(),
             planned_before: false,
             first_planned: None,
-            highest: Version(0),
+            // Having been that far, the job doesn't begin from nothing should what it begins with turn out unreadable.
+            highest: config.start.version(),
             ceiling: None,
             settled: false,
             last_plan: None,
@@ -255,6 +256,7 @@ impl Tracker {
             knows_nothing: false,
             over: None,
             outputs: VecDeque::new(),
+            config: TrackerConfig { epoch: config.epoch.max(1), ..config },
         })
     }
 
@@ -268,16 +270,15 @@ impl Tracker {
             Input::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
             Input::TaskGone { rank, attempt, reason } => self.task_gone(rank, attempt, &reason),
             Input::RankEnded { rank } => self.rank_ended(rank),
-            Input::Resume { branches, version } => self.resume(branches, version),
             Input::Cancel { error } => self.fail(error),
-            Input::Heard { link } => self.heard_of(link),
+            Input::BytesCame { link } => self.bytes_came(link),
             Input::Wake => self.judge_silence(),
         }
         self.probe_again();
-        self.tell_of_broken_links();
+        self.report_broken_links();
         self.judge_missing_members();
         self.advance();
-        if self.seats.iter().any(|seat| self.knew_the_end(seat)) {
+        if self.slots.iter().any(|slot| self.knew_the_end(slot)) {
             // It may have been the last one that somebody waited for.
             self.end_if_all_finished();
         }
@@ -306,18 +307,18 @@ impl Tracker {
         self.now = now;
         if stall >= self.config.timing.heartbeat_millis {
             for agent in self.agents.values_mut() {
-                agent.heard = agent.heard.plus(stall).min(now);
+                agent.last_heard = agent.last_heard.plus(stall).min(now);
             }
-            for seat in &mut self.seats {
-                seat.waits_since = seat.waits_since.plus(stall).min(now);
+            for slot in &mut self.slots {
+                slot.waits_since = slot.waits_since.plus(stall).min(now);
             }
             // That time is counted once, however many messages come before the next look.
             self.judges_at = self.judges_at.max(now);
         }
     }
 
-    /// Nothing but a probe has to happen earlier than silence is judged: every heartbeat's time, which bounds how long the
-    /// tracker can stall without noticing.
+    /// Nothing but a probe has to happen earlier than silence is judged: every heartbeat's time,
+    /// which bounds how long the tracker can stall without noticing.
     fn next_wake(&self) -> Millis {
         let until = self.takeover.as_ref().and_then(|takeover| takeover.until(self.now));
         let latest = until.map_or(self.judges_at, |until| until.min(self.judges_at));
@@ -337,13 +338,15 @@ impl Tracker {
             self.outputs.push_back(Output::Close { link });
             return;
         };
-        self.heard(agent);
+        self.sign_of_life(agent);
         let Some(message) = self.let_in(link, agent, message) else { return };
         match message {
             AgentMessage::Register(_) => {}
             AgentMessage::Heartbeat { sequence, ranks } => self.heartbeat(agent, sequence, &ranks),
-            AgentMessage::Join { rank, attempt, terms, hook } => self.join(agent, rank, attempt, terms, hook),
-            AgentMessage::Standing(standing) => self.standing(agent, standing),
+            AgentMessage::Join { rank, attempt, fingerprint, hook } => {
+                self.join(agent, rank, attempt, fingerprint, hook)
+            }
+            AgentMessage::StatusReport(status) => self.status(agent, status),
             AgentMessage::Local { rank, incarnation, at, bytes } => self.local(agent, (rank, incarnation), at, bytes),
             AgentMessage::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),
             AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
@@ -362,11 +365,11 @@ impl Tracker {
             AgentMessage::Finish { rank, incarnation, rounds, digest } => {
                 self.finish(rank, incarnation, rounds, digest);
             }
-            AgentMessage::Happened(event) => self.happened(event),
+            AgentMessage::Event(event) => self.agent_event(event),
         }
     }
 
-    fn happened(&mut self, event: Event) {
+    fn agent_event(&mut self, event: Event) {
         if let Event::VersionEntered { rank, incarnation, lineage, version, round } = event {
             // An older incarnation's progress is nobody's.
             if !self.is_current(rank, incarnation) || lineage != self.chain.lineage() || self.over.is_some() {
@@ -401,12 +404,12 @@ impl Tracker {
         }
     }
 
-    fn seat(&self, rank: Rank) -> Option<&SeatRecord> {
-        self.seats.get(rank.0 as usize)
+    fn slot(&self, rank: Rank) -> Option<&RankSlot> {
+        self.slots.get(rank.0 as usize)
     }
 
-    fn seat_mut(&mut self, rank: Rank) -> Option<&mut SeatRecord> {
-        self.seats.get_mut(rank.0 as usize)
+    fn slot_mut(&mut self, rank: Rank) -> Option<&mut RankSlot> {
+        self.slots.get_mut(rank.0 as usize)
     }
 
     /// Milliseconds since the job began, for texts.
@@ -415,9 +418,9 @@ impl Tracker {
         format!("{}.{:03} s", millis / 1000, millis % 1000)
     }
 
-    fn living(&self) -> impl Iterator<Item = (Rank, &SeatRecord)> {
-        let all = self.seats.iter().enumerate().map(|(rank, seat)| (Rank(rank as u32), seat));
-        all.filter(|(_, seat)| seat.state != State::Vacant)
+    fn living(&self) -> impl Iterator<Item = (Rank, &RankSlot)> {
+        let all = self.slots.iter().enumerate().map(|(rank, slot)| (Rank(rank as u32), slot));
+        all.filter(|(_, slot)| slot.state != RankSlotState::Vacant)
     }
 }
 

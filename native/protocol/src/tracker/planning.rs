@@ -1,13 +1,13 @@
-//! Views, standings and plans: from a change of membership to newcomers that have a start.
+//! Views, status reports and plans: from a change of membership to newcomers that have a start.
 
-use super::{State, Tracker};
+use super::{RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
-use crate::message::{Newcomer, Plan, RankStanding, RankState, Standing, TrackerMessage};
+use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, TrackerMessage};
 use crate::plan::{decide, list, Decision, Member, Situation};
-use crate::view::{AgentAddress, SeatState, View};
+use crate::view::{AgentAddress, SlotState, View};
 use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
@@ -31,11 +31,12 @@ impl Tracker {
         }
     }
 
-    /// The first rendezvous isn't complete. Nobody has been started, so nobody needs a view; one for each rank that comes would be
-    /// as many messages as the square of the ranks, each as long as there are ranks.
+    /// The first rendezvous isn't complete. Nobody has been started, so nobody needs a view; one
+    /// for each rank that comes would be as many messages as the square of the ranks, each as long
+    /// as there are ranks.
     fn is_gathering(&self) -> bool {
-        let nobody_started = self.seats.iter().all(|seat| seat.position().is_none());
-        !self.planned_before && nobody_started && self.seats.iter().any(|seat| seat.state == State::Vacant)
+        let nobody_started = self.slots.iter().all(|slot| slot.position().is_none());
+        !self.planned_before && nobody_started && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
     }
 
     pub(super) fn view(&self) -> View {
@@ -49,9 +50,9 @@ impl Tracker {
             lineage: self.chain.lineage(),
             branches: self.chain.branches().to_vec(),
             has_begun: self.has_begun(),
-            terms: self.terms.clone(),
+            fingerprint: self.fingerprint.clone(),
             hooked: self.hooked,
-            seats: self.seats.iter().map(|seat| seat.told()).collect(),
+            slots: self.slots.iter().map(|slot| slot.entry()).collect(),
             agents: agents.collect(),
         }
     }
@@ -67,31 +68,34 @@ impl Tracker {
         self.settled = false;
         let view = self.view();
         let (alive, vacant): (Vec<_>, Vec<_>) =
-            view.seats.iter().enumerate().partition(|(_, seat)| seat.state != SeatState::Vacant);
-        let ranks = |seats: Vec<(usize, &crate::view::Seat)>| -> Vec<Rank> {
-            seats.into_iter().map(|(rank, _)| Rank(rank as u32)).collect()
+            view.slots.iter().enumerate().partition(|(_, slot)| slot.state != SlotState::Vacant);
+        let ranks = |slots: Vec<(usize, &crate::view::ViewSlot)>| -> Vec<Rank> {
+            slots.into_iter().map(|(rank, _)| Rank(rank as u32)).collect()
         };
         let (alive, vacant) = (ranks(alive), ranks(vacant));
         self.event(Event::ViewMade { generation: self.generation, alive, vacant, reason });
-        self.missing_standings = self.agents.iter().filter(|(_, a)| a.counts()).map(|(id, _)| *id).collect();
+        self.missing_reports = self.agents.iter().filter(|(_, a)| a.counts()).map(|(id, _)| *id).collect();
         self.send_all(&TrackerMessage::View(view));
         self.plan_if_all_answered();
     }
 
-    pub(super) fn standing(&mut self, agent: AgentId, standing: Standing) {
-        if self.over.is_some() || standing.generation != self.generation || self.changed.is_some() {
+    pub(super) fn status(&mut self, agent: AgentId, status: StatusReport) {
+        if self.over.is_some() || status.generation != self.generation || self.changed.is_some() {
             return; // a newer view is on its way, and will be answered
         }
         if let Some(record) = self.agents.get_mut(&agent) {
-            record.held = standing.held;
+            record.held = status.held;
         }
-        let awaited = self.missing_standings.remove(&agent);
-        for told in &standing.ranks {
-            self.take_standing(agent, told, awaited);
+        let awaited = self.missing_reports.remove(&agent);
+        for received in &status.ranks {
+            self.take_status(agent, received, awaited);
         }
-        let here = self.living().filter(|(_, seat)| seat.agent == agent);
-        let unknown = here.filter(|(rank, seat)| {
-            !standing.ranks.iter().any(|told| told.rank == *rank && Some(told.incarnation) == seat.incarnation)
+        let here = self.living().filter(|(_, slot)| slot.agent == agent);
+        let unknown = here.filter(|(rank, slot)| {
+            !status
+                .ranks
+                .iter()
+                .any(|received| received.rank == *rank && Some(received.incarnation) == slot.incarnation)
         });
         let unknown: Vec<Rank> = unknown.map(|(rank, _)| rank).collect();
         for rank in unknown {
@@ -102,37 +106,37 @@ impl Tracker {
         }
     }
 
-    fn take_standing(&mut self, agent: AgentId, told: &RankStanding, awaited: bool) {
-        if !self.sits(told.rank, told.incarnation, agent) {
-            self.fence_again(agent, told.rank, told.incarnation);
+    fn take_status(&mut self, agent: AgentId, received: &RankStatus, awaited: bool) {
+        if !self.sits(received.rank, received.incarnation, agent) {
+            self.fence_again(agent, received.rank, received.incarnation);
             return;
         }
-        if let Some(seat) = self.seat_mut(told.rank) {
-            seat.board = told.board;
-            seat.hook.clone_from(&told.hook);
+        if let Some(slot) = self.slot_mut(received.rank) {
+            slot.segment = received.segment;
+            slot.hook.clone_from(&received.hook);
         }
         let lineage = self.chain.lineage();
-        match told.state {
+        match received.state {
             RankState::Fresh => {
                 // Not started: it can be given a newer start, and what it was given before may be gone by now.
-                if let Some(seat) = self.seat_mut(told.rank).filter(|seat| awaited && seat.position().is_some()) {
-                    seat.state = State::Fresh;
+                if let Some(slot) = self.slot_mut(received.rank).filter(|slot| awaited && slot.position().is_some()) {
+                    slot.state = RankSlotState::Fresh;
                 }
             }
             RankState::At(position) | RankState::Finished { at: position, .. } => {
                 if position.lineage != lineage {
-                    self.fence_again(agent, told.rank, told.incarnation);
+                    self.fence_again(agent, received.rank, received.incarnation);
                     return;
                 }
-                self.progress(told.rank, told.incarnation, position, 0);
-                if let Some(State::Planned { oldest, .. } | State::Finished { oldest, .. }) =
-                    self.seat_mut(told.rank).map(|seat| &mut seat.state)
+                self.progress(received.rank, received.incarnation, position, 0);
+                if let Some(RankSlotState::Planned { oldest, .. } | RankSlotState::Finished { oldest, .. }) =
+                    self.slot_mut(received.rank).map(|slot| &mut slot.state)
                 {
-                    *oldest = told.oldest;
+                    *oldest = received.oldest;
                 }
-                if let Some(seat) = self.seat_mut(told.rank) {
-                    seat.results.clone_from(&told.results);
-                    seat.heard.clone_from(&told.heard);
+                if let Some(slot) = self.slot_mut(received.rank) {
+                    slot.results.clone_from(&received.results);
+                    slot.observed.clone_from(&received.observed);
                 }
             }
         }
@@ -141,25 +145,25 @@ impl Tracker {
     pub(super) fn plan_if_all_answered(&mut self) {
         let planned_already = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
         // Before the first view nobody was asked for anything.
-        let is_asked = self.generation.number > 0 && self.missing_standings.is_empty();
+        let is_asked = self.generation.number > 0 && self.missing_reports.is_empty();
         if !is_asked || self.over.is_some() || self.changed.is_some() || planned_already {
             return;
         }
         let members: Vec<Member> = self
-            .seats
+            .slots
             .iter()
-            .map(|seat| match seat.state {
-                State::Vacant => Member::Vacant,
-                State::Fresh => Member::Fresh,
-                State::Planned { at, oldest, .. } | State::Finished { at, oldest, .. } => {
+            .map(|slot| match slot.state {
+                RankSlotState::Vacant => Member::Vacant,
+                RankSlotState::Fresh => Member::Fresh,
+                RankSlotState::Planned { at, oldest, .. } | RankSlotState::Finished { at, oldest, .. } => {
                     Member::Living { version: at, oldest }
                 }
             })
             .collect();
         let held = self.all_held();
         // What one rank has of its own, all have, even if nothing of it has arrived.
-        let own = self.seats.iter().any(|seat| seat.locals.is_some());
-        let kept = self.seats.iter().map(|seat| match &seat.locals {
+        let own = self.slots.iter().any(|slot| slot.locals.is_some());
+        let kept = self.slots.iter().map(|slot| match &slot.locals {
             Some(locals) => Some(locals.keys().copied().collect()),
             None => own.then(Vec::new),
         });
@@ -176,8 +180,11 @@ impl Tracker {
             Decision::Wait { reason } => self.plan_for_collectives(reason),
             Decision::Fail(error) => {
                 let mut error = self.with_executors(error);
-                if let Some(losses) = self.losses.told().filter(|_| error.code == Code::Unrecoverable) {
-                    error.message = format!("{}. {losses}", error.message);
+                if error.code == Code::Unrecoverable {
+                    let expected = self.config.start.expected().filter(|_| !self.planned_before);
+                    for received in [self.losses.summary(), expected].into_iter().flatten() {
+                        error.message = format!("{}. {received}", error.message);
+                    }
                 }
                 self.fail(error);
             }
@@ -220,7 +227,7 @@ impl Tracker {
         for (agent, record) in &self.agents {
             let name = format!("agent {:016x}", agent.0);
             if message.contains(&name) {
-                let here = self.living().filter(|(_, seat)| seat.agent == *agent);
+                let here = self.living().filter(|(_, slot)| slot.agent == *agent);
                 let ranks: Vec<Rank> = here.map(|(rank, _)| rank).collect();
                 let whose = if ranks.is_empty() { "no rank".into() } else { format!("rank {}", list(&ranks)) };
                 message.push_str(&format!("; {name} is executor {} with {whose}", record.executor));
@@ -231,7 +238,7 @@ impl Tracker {
 
     /// Nobody is to be started, but ranks whose collectives were frozen by the view wait for the table.
     fn plan_for_collectives(&mut self, reason: alloc::string::String) {
-        if !self.living().any(|(_, seat)| seat.position().is_some() && !seat.results.is_empty()) {
+        if !self.living().any(|(_, slot)| slot.position().is_some() && !slot.results.is_empty()) {
             return;
         }
         let (lineage, table) = (self.lineage(), self.table());
@@ -247,7 +254,7 @@ impl Tracker {
         if self.hooked.is_some() {
             return;
         }
-        let (hooked, reason) = hook::agree(self.seats.iter().map(|seat| &seat.hook));
+        let (hooked, reason) = hook::agree(self.slots.iter().map(|slot| &slot.hook));
         self.hooked = Some(hooked);
         if let Some(reason) = reason {
             self.event(Event::HookAgreed { hooked, reason });
@@ -260,8 +267,8 @@ impl Tracker {
             None => reason.into(),
         };
         self.chain.branch(version);
-        for seat in &mut self.seats {
-            if let Some(locals) = seat.locals.as_mut() {
+        for slot in &mut self.slots {
+            if let Some(locals) = slot.locals.as_mut() {
                 locals.retain(|at, _| at.version <= version);
             }
         }
@@ -303,15 +310,15 @@ impl Tracker {
             }
         }
         let mut newcomers = Vec::new();
-        for (rank, seat) in self.seats.iter_mut().enumerate() {
-            let (State::Fresh, Some(incarnation)) = (&seat.state, seat.incarnation) else { continue };
-            let local = seat.local(origin).cloned();
+        for (rank, slot) in self.slots.iter_mut().enumerate() {
+            let (RankSlotState::Fresh, Some(incarnation)) = (&slot.state, slot.incarnation) else { continue };
+            let local = slot.local(origin).cloned();
             let rank = Rank(rank as u32);
             let owns = owned.remove(&rank).unwrap_or_default();
             let (own, own_holders) =
                 (owns.first().map(|(_, own)| *own), owns.iter().map(|(agent, _)| *agent).collect());
             newcomers.push(Newcomer { rank, incarnation, version, checkpoint, own, own_holders, local });
-            seat.state = State::Planned { at: version, round, oldest: version };
+            slot.state = RankSlotState::Planned { at: version, round, oldest: version };
         }
         let (generation, lineage, hooked) = (self.generation, self.lineage(), self.hooked);
         Plan { generation, lineage, newcomers, table, holders, reason, hooked }
@@ -320,30 +327,31 @@ impl Tracker {
     /// What every agent that can be asked holds.
     fn all_held(&self) -> Vec<(AgentId, Checkpoint)> {
         let there = self.agents.iter().filter(|(_, agent)| agent.counts());
-        there.flat_map(|(id, agent)| agent.held.iter().map(|held| (*id, *held))).collect()
+        let held = there.flat_map(|(id, agent)| agent.held.iter().map(|held| (*id, *held)));
+        held.filter(|(_, held)| self.config.start.admits(held)).collect()
     }
 
     fn lineage(&self) -> Lineage {
         self.chain.lineage()
     }
 
-    fn table(&self) -> Vec<RankStanding> {
+    fn table(&self) -> Vec<RankStatus> {
         let lineage = self.lineage();
         let position = |version| Position { lineage, version };
-        let all = self.living().filter_map(|(rank, seat)| {
-            let (state, oldest) = match seat.state {
-                State::Vacant => return None,
-                State::Fresh => (RankState::Fresh, Version(0)),
-                State::Planned { at, oldest, .. } => (RankState::At(position(at)), oldest),
-                State::Finished { at, oldest, digest, .. } => {
+        let all = self.living().filter_map(|(rank, slot)| {
+            let (state, oldest) = match slot.state {
+                RankSlotState::Vacant => return None,
+                RankSlotState::Fresh => (RankState::Fresh, Version(0)),
+                RankSlotState::Planned { at, oldest, .. } => (RankState::At(position(at)), oldest),
+                RankSlotState::Finished { at, oldest, digest, .. } => {
                     (RankState::Finished { at: position(at), digest }, oldest)
                 }
             };
-            let (results, heard) = (seat.results.clone(), seat.heard.clone());
-            let (incarnation, attempt) = (seat.incarnation?, seat.attempt);
-            let board = seat.board.filter(|_| self.shares_memory);
-            let hook = seat.hook.clone();
-            Some(RankStanding { rank, incarnation, attempt, state, oldest, results, heard, board, hook })
+            let (results, observed) = (slot.results.clone(), slot.observed.clone());
+            let (incarnation, attempt) = (slot.incarnation?, slot.attempt);
+            let segment = slot.segment.filter(|_| self.shares_memory);
+            let hook = slot.hook.clone();
+            Some(RankStatus { rank, incarnation, attempt, state, oldest, results, observed, segment, hook })
         });
         all.collect()
     }
@@ -355,7 +363,7 @@ impl Tracker {
             return;
         }
         let ceiling = self.ceiling;
-        let caught_up = self.seats.iter().all(|seat| match (seat.position(), ceiling) {
+        let caught_up = self.slots.iter().all(|slot| match (slot.position(), ceiling) {
             (None, _) => false,
             (Some(_), None) => true,
             (Some(at), Some(ceiling)) => at > ceiling,

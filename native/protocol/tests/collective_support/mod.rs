@@ -50,10 +50,10 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
         generation: generation(number),
         lineage: Lineage(0),
         phases: phases.collect(),
-        boards: None,
+        segments: None,
         hosts: Vec::new(),
         vacant: Vec::new(),
-        heard: Vec::new(),
+        observed: Vec::new(),
     }
 }
 
@@ -63,7 +63,7 @@ pub fn extent(phase: Phase, finished: u32, ended: bool) -> Extent {
 
 /// Rank 1, started at this version, without a plan.
 pub fn started(at: u32) -> Desk {
-    Participant::new(Rank(1), Incarnation(0), Lineage(0), Version(at))
+    Participant::new(Rank(1), Incarnation::nth(0), Lineage(0), Version(at))
 }
 
 /// The same with the plan of generation 1: all start together.
@@ -97,8 +97,8 @@ pub fn dropped(outputs: &[Output<&'static str>]) -> Vec<&'static str> {
 /// A whole call under the present plan.
 pub fn makes(desk: &mut Desk, call: &Call, result: &'static str) {
     desk.begin(call, None).unwrap();
-    let Next::Run(attempt) = desk.proceed().unwrap() else { panic!("the call doesn't run") };
-    assert!(desk.finish(attempt, result));
+    let Next::Run(generation) = desk.proceed().unwrap() else { panic!("the call doesn't run") };
+    assert!(desk.finish(generation, result));
 }
 
 pub fn waits(desk: &mut Desk) -> String {

@@ -4,15 +4,15 @@
 use rejoin_protocol::error::Code;
 use rejoin_protocol::host::{Host, HostConfig, Input, Output, OWN_COPIES};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Rank, Version};
-use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, Standing, Timing, TrackerMessage};
-use rejoin_protocol::view::{AgentAddress, Seat, SeatState, View};
+use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, StatusReport, Timing, TrackerMessage};
+use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 
 pub const TIMING: Timing =
     Timing { heartbeat_millis: 100, lost_after_millis: 1000, lease_millis: 10_000, members_millis: 60_000 };
 pub const ZERO: Rank = Rank(0);
 
 pub fn incarnation(number: u32) -> Incarnation {
-    Incarnation(number)
+    Incarnation::nth(number)
 }
 
 pub fn attempt(task: u32) -> Attempt {
@@ -40,23 +40,23 @@ pub fn address(agent: u64) -> AgentAddress {
 }
 
 /// One rank per agent: agent n hosts rank n-1 in this incarnation; `None` is vacant.
-pub fn view(number: u32, seats: &[Option<u32>], planned: bool) -> View {
-    let seats = seats.iter().enumerate().map(|(rank, seat)| Seat {
-        incarnation: seat.map(Incarnation),
-        state: match seat {
-            Some(_) => SeatState::Alive { agent: AgentId(rank as u64 + 1) },
-            None => SeatState::Vacant,
+pub fn view(number: u32, slots: &[Option<u32>], planned: bool) -> View {
+    let slots = slots.iter().enumerate().map(|(rank, slot)| ViewSlot {
+        incarnation: slot.map(Incarnation::nth),
+        state: match slot {
+            Some(_) => SlotState::Alive { agent: AgentId(rank as u64 + 1) },
+            None => SlotState::Vacant,
         },
-        planned: planned && seat.is_some(),
+        planned: planned && slot.is_some(),
     });
     View {
         generation: Generation { epoch: 1, number },
         branches: Vec::new(),
         has_begun: true,
-        terms: None,
+        fingerprint: None,
         hooked: None,
         lineage: Lineage(0),
-        seats: seats.collect(),
+        slots: slots.collect(),
         agents: (1..=4).map(address).collect(),
     }
 }
@@ -136,23 +136,23 @@ impl Desk {
         self.input(Input::Join {
             rank: Rank(rank),
             attempt: attempt(task),
-            terms: "terms".into(),
+            fingerprint: "terms".into(),
             offer: Default::default(),
         })
     }
 
-    /// Rank 0 has a seat and a view with all three ranks.
-    pub fn seated() -> Self {
+    /// Rank 0 has a slot and a view with all three ranks.
+    pub fn join_accepted() -> Self {
         let mut desk = Desk::connected();
         desk.join(0, 0);
-        desk.told(TrackerMessage::Seated { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+        desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
         desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
         desk
     }
 
     /// The same, started at version 0 and settled, and trained to this version.
     pub fn trained_to(version: u32) -> Self {
-        let mut desk = Desk::seated();
+        let mut desk = Desk::join_accepted();
         let all = (0..3).map(|rank| newcomer(rank, 0, 0)).collect();
         desk.told(TrackerMessage::Plan(plan(1, all, &[])));
         desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 1 } });
@@ -174,7 +174,7 @@ impl Desk {
             incarnation,
             oldest: Version(oldest),
             results: Vec::new(),
-            heard: Vec::new(),
+            observed: Vec::new(),
         })
     }
 
@@ -184,16 +184,16 @@ impl Desk {
     }
 }
 
-pub fn standing(outputs: &[Output]) -> Option<&Standing> {
+pub fn status(outputs: &[Output]) -> Option<&StatusReport> {
     outputs.iter().find_map(|output| match output {
-        Output::Send(AgentMessage::Standing(standing)) => Some(standing),
+        Output::Send(AgentMessage::StatusReport(status)) => Some(status),
         _ => None,
     })
 }
 
 pub fn freed(outputs: &[Output]) -> Option<(Option<u32>, Code)> {
     outputs.iter().find_map(|output| match output {
-        Output::Free { incarnation, error, .. } => Some((incarnation.map(|i| i.0), error.code)),
+        Output::Free { incarnation, error, .. } => Some((incarnation.map(|i| i.number), error.code)),
         _ => None,
     })
 }

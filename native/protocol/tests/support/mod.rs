@@ -10,8 +10,9 @@ use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version,
 };
 use rejoin_protocol::message::{
-    AgentMessage, Plan, RankStanding, RankState, Registration, Standing, Timing, TrackerMessage,
+    AgentMessage, Plan, RankState, RankStatus, Registration, StatusReport, Timing, TrackerMessage,
 };
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use rejoin_protocol::view::View;
 
@@ -25,6 +26,7 @@ pub fn config(world: u32) -> TrackerConfig {
         timing: TIMING,
         deaths_limit: 3,
         deaths_setting: "spark.task.maxFailures".into(),
+        start: JobStart::Fresh,
         faults: Vec::new(),
         wants_result: true,
     }
@@ -51,21 +53,44 @@ pub fn at(version: u32) -> RankState {
     RankState::At(Position { lineage: Lineage(0), version: Version(version) })
 }
 
-/// A rank's part of a standing, with the logs that it has in a healthy job.
-pub fn stands(rank: u32, incarnation: u32, state: RankState) -> RankStanding {
+/// An incarnation, or the number of one of the tracker's first life.
+pub trait Start: Copy {
+    fn start(self) -> Incarnation;
+}
+
+impl Start for Incarnation {
+    fn start(self) -> Incarnation {
+        self
+    }
+}
+
+impl Start for u32 {
+    fn start(self) -> Incarnation {
+        Incarnation::nth(self)
+    }
+}
+
+/// An incarnation that a life of the tracker gave.
+pub const fn in_life(epoch: u32, number: u32) -> Incarnation {
+    Incarnation { epoch, number }
+}
+
+/// A rank's part of a status report, with the logs that it has in a healthy job.
+pub fn stands(rank: u32, incarnation: impl Start, state: RankState) -> RankStatus {
+    let incarnation = incarnation.start();
     let oldest = match &state {
         RankState::Fresh => 0,
         RankState::At(at) | RankState::Finished { at, .. } => at.version.0.saturating_sub(1),
     };
-    RankStanding {
+    RankStatus {
         rank: Rank(rank),
-        incarnation: Incarnation(incarnation),
-        attempt: attempt(incarnation),
+        incarnation,
+        attempt: attempt(incarnation.number),
         state,
         oldest: Version(oldest),
         results: Vec::new(),
-        heard: Vec::new(),
-        board: None,
+        observed: Vec::new(),
+        segment: None,
         hook: Hook::Unasked,
     }
 }
@@ -132,26 +157,20 @@ impl Desk {
         self.register_as(link, link, Vec::new(), Vec::new())
     }
 
-    pub fn register_as(
-        &mut self,
-        link: u64,
-        agent: u64,
-        ranks: Vec<RankStanding>,
-        held: Vec<Checkpoint>,
-    ) -> Vec<Output> {
+    pub fn register_as(&mut self, link: u64, agent: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Vec<Output> {
         self.says(link, AgentMessage::Register(Desk::registration(agent, ranks, held))).to_vec()
     }
 
     /// Of an agent that knows nothing but itself.
-    pub fn registration(agent: u64, ranks: Vec<RankStanding>, held: Vec<Checkpoint>) -> Registration {
+    pub fn registration(agent: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Registration {
         Registration {
             agent: AgentId(agent),
             executor: format!("exec-{agent}"),
             host: "host".into(),
             address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
             pid: 100 + agent as u32,
-            standing: Standing { generation: Generation::default(), ranks, held },
-            terms: Vec::new(),
+            status: StatusReport { generation: Generation::default(), ranks, held },
+            fingerprint: Vec::new(),
             epoch: 0,
             view: None,
             ended: None,
@@ -163,20 +182,20 @@ impl Desk {
     }
 
     pub fn joins_with(&mut self, link: u64, rank: u32, attempt: Attempt, hook: Hook) -> Vec<Output> {
-        self.says(link, AgentMessage::Join { rank: Rank(rank), attempt, terms: "terms".into(), hook }).to_vec()
+        self.says(link, AgentMessage::Join { rank: Rank(rank), attempt, fingerprint: "terms".into(), hook }).to_vec()
     }
 
     /// Answers the newest view.
-    pub fn stands(&mut self, link: u64, ranks: Vec<RankStanding>, held: Vec<Checkpoint>) -> Vec<Output> {
+    pub fn stands(&mut self, link: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Vec<Output> {
         let generation = self.generation();
-        self.says(link, AgentMessage::Standing(Standing { generation, ranks, held })).to_vec()
+        self.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
     }
 
     /// The generation, as an agent that registers now would be told.
     pub fn generation(&mut self) -> Generation {
         let outputs = self.register_as(999, 999, Vec::new(), Vec::new());
         let generation = views(&outputs, 999).last().map(|view| view.generation).unwrap_or_default();
-        self.says(999, AgentMessage::Standing(Standing { generation, ranks: Vec::new(), held: Vec::new() }));
+        self.says(999, AgentMessage::StatusReport(StatusReport { generation, ranks: Vec::new(), held: Vec::new() }));
         generation
     }
 
@@ -205,21 +224,21 @@ impl Desk {
     pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<Output> {
         let event = Event::VersionEntered {
             rank: Rank(rank),
-            incarnation: Incarnation(incarnation),
+            incarnation: Incarnation::nth(incarnation),
             lineage: Lineage(0),
             version: Version(version),
             round: version,
         };
-        self.says(u64::from(rank) + 1, AgentMessage::Happened(event)).to_vec()
+        self.says(u64::from(rank) + 1, AgentMessage::Event(event)).to_vec()
     }
 
     pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<Output> {
-        let (rank, incarnation) = (Rank(rank), Incarnation(incarnation));
+        let (rank, incarnation) = (Rank(rank), Incarnation::nth(incarnation));
         self.says(link, AgentMessage::Leave { rank, incarnation, failure }).to_vec()
     }
 
     pub fn finishes(&mut self, link: u64, rank: u32, incarnation: u32, rounds: u32, digest: u128) -> Vec<Output> {
-        let (rank, incarnation) = (Rank(rank), Incarnation(incarnation));
+        let (rank, incarnation) = (Rank(rank), Incarnation::nth(incarnation));
         self.says(link, AgentMessage::Finish { rank, incarnation, rounds, digest }).to_vec()
     }
 }
@@ -279,7 +298,7 @@ pub fn refusal(outputs: &[Output], to: u64) -> Option<Code> {
 
 pub fn fenced(outputs: &[Output], to: u64) -> Vec<(u32, u32, Code)> {
     let fenced = sent(outputs, to).into_iter().filter_map(|message| match message {
-        TrackerMessage::Fenced { rank, incarnation, error } => Some((rank.0, incarnation.0, error.code)),
+        TrackerMessage::Fenced { rank, incarnation, error } => Some((rank.0, incarnation.number, error.code)),
         _ => None,
     });
     fenced.collect()

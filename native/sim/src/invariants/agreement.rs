@@ -1,5 +1,5 @@
-//! **Agreement.** Every incarnation of every rank that gets bytes or a result gets the true ones, and takes the true checkpoints; the
-//! job's result is the true model.
+//! **Agreement.** Every incarnation of every rank that gets bytes or a result gets the true ones,
+//! and takes the true checkpoints; the job's result is the true model.
 
 use super::{Checked, Violation};
 use rejoin_protocol::ids::{Phase, Rank, Version};

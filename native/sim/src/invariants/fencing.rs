@@ -4,12 +4,12 @@ use super::{Checked, Violation};
 use rejoin_protocol::ids::{AgentId, Incarnation, Rank};
 
 /// An incarnation, by its agent.
-type Seated = (AgentId, Incarnation);
+type LiveRank = (AgentId, Incarnation);
 
 /// A rank took a frame that came from this incarnation; its view has that one in the sender's seat.
-pub(crate) fn frame(rank: Rank, from: Rank, sender: Seated, seated: Option<Seated>) -> Checked {
-    if seated != Some(sender) {
-        let text = format!("rank {rank} took a frame of {sender:?}; its view has {seated:?} as rank {from}");
+pub(crate) fn frame(rank: Rank, from: Rank, sender: LiveRank, join_accepted: Option<LiveRank>) -> Checked {
+    if join_accepted != Some(sender) {
+        let text = format!("rank {rank} took a frame of {sender:?}; its view has {join_accepted:?} as rank {from}");
         return Err(Violation::new("Fencing", text));
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! **Identity.** Ranks whose calls can't be paired, and a rank that doesn't repeat what somebody has of it, end the job with a mismatch,
-//! and never with a model.
+//! **Identity.** Ranks whose calls can't be paired, and a rank that doesn't repeat what somebody
+//! has of it, end the job with a mismatch, and never with a model.
 
 use super::{Checked, Violation};
 use rejoin_protocol::error::Error;

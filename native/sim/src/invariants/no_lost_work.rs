@@ -1,5 +1,6 @@
-//! **No lost work.** A survivor is never set back unless the plan says so; never a silent restart from version 0; a rank
-//! starts where the plan of its generation says, with the checkpoint in hand.
+//! **No lost work.** A survivor is never set back unless the plan says so; never a silent restart
+//! from version 0; a rank starts where the plan of its generation says, with the checkpoint in
+//! hand.
 
 use super::{Checked, Violation};
 use rejoin_protocol::error::{Code, Error};
@@ -19,8 +20,8 @@ pub struct NoLostWork {
     highest: BTreeMap<u32, Version>,
     world: usize,
     locals: bool,
-    /// A rank may enter version 1 before another one has its start. A tracker that comes back and finds somebody who waits
-    /// for his first start begins anew: nobody has more than that.
+    /// A rank may enter version 1 before another one has its start. A tracker that comes back and
+    /// finds somebody who waits for his first start begins anew: nobody has more than that.
     is_begun_alone: bool,
     going_back: bool,
 }
@@ -102,12 +103,13 @@ impl NoLostWork {
         Ok(())
     }
 
-    /// A rank's calls ended. `was_late`: a new life of the tracker didn't wait for it, and it had lost nothing or came too late.
+    /// A rank's calls ended. `was_late`: a new life of the tracker didn't wait for it, and it had
+    /// lost nothing or came too late.
     pub(crate) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error, was_late: bool) -> Checked {
         let Some(incarnation) = incarnation else { return Ok(()) };
-        let told = self.lost.contains(&(rank, incarnation)) || was_late;
+        let reported = self.lost.contains(&(rank, incarnation)) || was_late;
         let right = match error.code {
-            Code::Fenced => told,
+            Code::Fenced => reported,
             Code::RolledBack => self.going_back || self.planned.contains_key(&rank),
             // It gives up by itself, which the tracker hears of.
             Code::Io | Code::TrackerUnreachable => true,

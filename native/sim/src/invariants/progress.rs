@@ -1,5 +1,5 @@
-//! **Progress**, and **no call blocks for ever**: when faults have stopped, the job ends with its model, or has ended with
-//! an error that is allowed for what happened; and every task is told.
+//! **Progress**, and **no call blocks for ever**: when faults have stopped, the job ends with its
+//! model, or has ended with an error that is allowed for what happened; and every task is told.
 
 use super::{Checked, Violation};
 

@@ -1,18 +1,19 @@
-//! A sum over links that goes by hosts: production's schedule and step machine, with frames for the bytes that they send.
+//! A sum over links that goes by hosts: production's schedule and step machine, with frames for the
+//! bytes that they send.
 
 use rejoin_collectives::choice::share_hosts;
 use rejoin_collectives::schedules::allreduce_by_hosts;
-use rejoin_collectives::{Buffers, Element, Order, Reducer, Reduction, Schedule, Seat, StepMachine};
+use rejoin_collectives::{Buffers, Element, LinkMachine, Order, Reducer, Reduction, Schedule, WorldRank};
 
 /// Bytes of what a rank gives.
 const VALUE_BYTES: usize = 8;
 
-/// One rank's part in one attempt of a call. What is summed has a place for each rank's value, in which all others give zeros: so
-/// everybody has in the end what each has given.
+/// One rank's part in one generation of a call. What is summed has a place for each rank's value, in
+/// which all others give zeros: so everybody has in the end what each has given.
 #[derive(Clone, Debug)]
 pub(super) struct ByHosts {
     schedule: Schedule,
-    machine: StepMachine,
+    machine: LinkMachine,
     input: Vec<u8>,
     result: Vec<u8>,
     scratch: Vec<u8>,
@@ -29,9 +30,9 @@ impl ByHosts {
         input[rank * VALUE_BYTES..][..VALUE_BYTES].copy_from_slice(&own.to_le_bytes());
         // One byte more, so that segments don't end where values do.
         input.push(0);
-        let schedule = allreduce_by_hosts(Seat::new(rank, world), hosts, input.len(), 1, Order::Ring);
+        let schedule = allreduce_by_hosts(WorldRank::new(rank, world), hosts, input.len(), 1, Order::Ring);
         let (result, scratch) = (vec![0; schedule.result_bytes()], vec![0; schedule.scratch_bytes()]);
-        let mut this = ByHosts { machine: StepMachine::new(&schedule), schedule, input, result, scratch };
+        let mut this = ByHosts { machine: LinkMachine::new(&schedule), schedule, input, result, scratch };
         this.work();
         Some(this)
     }

@@ -2,15 +2,15 @@
 
 use super::by_hosts::ByHosts;
 use super::frame::{Frame, Given};
-use super::life::Peers;
 use super::memory::{Looked, Memory, Sharing};
+use super::peers::Peers;
 use super::program::combine;
 use super::{Defect, Job, Output};
 use crate::Violation;
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
 use rejoin_protocol::collective::sharing;
 use rejoin_protocol::collective::{
-    self, BootKey, Call, Entry, Extent, Fetch, Next, Operation, Participant, Place, Plan,
+    self, BootKey, Call, CollectiveId, Entry, Extent, Fetch, Next, Operation, Participant, Plan,
 };
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Lineage, Millis, Phase, Rank, Version};
@@ -21,15 +21,15 @@ pub(super) enum Run {
     Waits,
     /// Its result, and whether it is from the log.
     Ends(u64, bool),
-    /// The tracker has to know that this rank's memory can't be opened, which this attempt needs.
+    /// The tracker has to know that this rank's memory can't be opened, which this generation needs.
     CannotShare(Rank, Generation),
 }
 
-/// Under which attempt a call is being run, and how far it is.
+/// Under which generation a call is being run, and how far it is.
 #[derive(Clone, Debug)]
 struct Under {
-    attempt: Generation,
-    place: Place,
+    generation: Generation,
+    collective_id: CollectiveId,
     sent: Vec<bool>,
     taken: Vec<Option<u64>>,
     /// In place of the two: what others give comes by way of their hosts.
@@ -54,9 +54,9 @@ pub(super) struct Collectives {
     under: Option<Under>,
     /// Its part in the memory that ranks of its host share.
     sharing: Option<Sharing>,
-    /// The call that it has looked for there, under which attempt.
-    looked: Option<(Generation, Place)>,
-    /// Frames of these attempts were lost between the two.
+    /// The call that it has looked for there, under which generation.
+    looked: Option<(Generation, CollectiveId)>,
+    /// Frames of these generations were lost between the two.
     cut: Vec<Option<Generation>>,
 }
 
@@ -78,13 +78,13 @@ impl Collectives {
         &self.participant
     }
 
-    pub(super) fn freeze(&mut self, view: Generation, defect: Option<Defect>) -> Vec<Extent> {
-        if defect == Some(Defect::NoFreeze) {
+    pub(super) fn pause(&mut self, view: Generation, defect: Option<Defect>) -> Vec<Extent> {
+        if defect == Some(Defect::NoPause) {
             return self.participant.log().extents();
         }
-        let extents = self.participant.freeze(view);
-        if self.participant.is_frozen() {
-            // Nothing comes of it any more: the plan brings a new attempt.
+        let extents = self.participant.pause(view);
+        if self.participant.is_paused() {
+            // Nothing comes of it any more: the plan brings a new generation.
             self.under = None;
         }
         extents
@@ -102,21 +102,21 @@ impl Collectives {
         self.participant.enter(version)
     }
 
-    /// Frames were lost between the two, of this attempt. Where collectives go through memory none are.
+    /// Frames were lost between the two, of this generation. Where collectives go through memory none are.
     pub(super) fn cut(&mut self, peer: Rank) -> Option<Generation> {
-        if self.participant.boards().is_some() {
+        if self.participant.segments().is_some() {
             return None;
         }
-        let attempt = self.participant.attempt();
+        let generation = self.participant.generation();
         let cut = &mut self.cut[peer.0 as usize];
-        *cut = (*cut).max(attempt);
-        attempt
+        *cut = (*cut).max(generation);
+        generation
     }
 
-    /// The peers between whom and this rank frames of the present attempt were lost.
+    /// The peers between whom and this rank frames of the present generation were lost.
     pub(super) fn cut_now(&self) -> impl Iterator<Item = (Rank, Generation)> + '_ {
-        let attempt = self.participant.attempt();
-        let all = (0u32..).zip(&self.cut).filter(move |(_, cut)| cut.is_some() && **cut == attempt);
+        let generation = self.participant.generation();
+        let all = (0u32..).zip(&self.cut).filter(move |(_, cut)| cut.is_some() && **cut == generation);
         all.filter_map(|(peer, cut)| Some((Rank(peer), (*cut)?)))
     }
 
@@ -129,29 +129,29 @@ impl Collectives {
     ) -> Result<(), Error> {
         self.participant.begin(call, key)?;
         if let Some(digest) = promise(self.participant.before()) {
-            self.participant.gives(digest, 8, None);
+            self.participant.add_own(digest, 8, None);
         }
         self.call = Some(call.clone());
         Ok(())
     }
 
-    /// Whether this attempt's collectives go through shared memory.
-    fn shares(&self, attempt: Generation, defect: Option<Defect>) -> bool {
-        let is_shut_out = self.sharing.as_ref().is_some_and(|sharing| sharing.is_shut_out(attempt));
-        let has_boards = self.participant.attempt() == Some(attempt) && self.participant.boards().is_some();
-        has_boards && !(is_shut_out && defect == Some(Defect::OwnWay))
+    /// Whether this generation's collectives go through shared memory.
+    fn shares(&self, generation: Generation, defect: Option<Defect>) -> bool {
+        let is_shut_out = self.sharing.as_ref().is_some_and(|sharing| sharing.is_shut_out(generation));
+        let has_segments = self.participant.generation() == Some(generation) && self.participant.segments().is_some();
+        has_segments && !(is_shut_out && defect == Some(Defect::OwnWay))
     }
 
     /// Whether a call is under way for which the shared memory has to be looked at the first time.
     pub(super) fn has_to_look(&self) -> bool {
-        let now = self.participant.attempt().zip(self.participant.place());
-        self.call.is_some() && self.participant.boards().is_some() && now.is_some() && now != self.looked
+        let now = self.participant.generation().zip(self.participant.collective_id());
+        self.call.is_some() && self.participant.segments().is_some() && now.is_some() && now != self.looked
     }
 
-    /// Whether a board couldn't be opened that the present attempt needs.
+    /// Whether a segment couldn't be opened that the present generation needs.
     pub(super) fn is_shut_out(&self) -> bool {
-        let attempt = self.participant.attempt().filter(|_| self.participant.boards().is_some());
-        attempt.zip(self.sharing.as_ref()).is_some_and(|(attempt, sharing)| sharing.is_shut_out(attempt))
+        let generation = self.participant.generation().filter(|_| self.participant.segments().is_some());
+        generation.zip(self.sharing.as_ref()).is_some_and(|(generation, sharing)| sharing.is_shut_out(generation))
     }
 
     /// The call that is under way, to which this rank gives that, goes on through shared memory, as far as it can now.
@@ -164,76 +164,83 @@ impl Collectives {
         job: &Job,
         out: &mut Vec<Output>,
     ) -> Result<Run, Error> {
-        self.looked = self.participant.attempt().zip(self.participant.place());
+        self.looked = self.participant.generation().zip(self.participant.collective_id());
         let run = self.advance(own, peers, job, out)?;
         let Some(call) = self.call.clone().filter(|_| matches!(run, Run::Waits)) else { return Ok(run) };
-        let Ok(Next::Run(attempt)) = self.participant.proceed() else { return Ok(Run::Waits) };
-        let Some(place) = self.participant.place().filter(|_| self.shares(attempt, job.defect)) else {
+        let Ok(Next::Run(generation)) = self.participant.proceed() else { return Ok(Run::Waits) };
+        let Some(collective_id) = self.participant.collective_id().filter(|_| self.shares(generation, job.defect))
+        else {
             return Ok(Run::Waits);
         };
-        self.looked = Some((attempt, place));
-        let (Some(boards), Some(sharing)) = (self.participant.boards(), self.sharing.as_mut()) else {
+        self.looked = Some((generation, collective_id));
+        let (Some(segments), Some(sharing)) = (self.participant.segments(), self.sharing.as_mut()) else {
             return Ok(Run::Waits);
         };
-        let digest = self.participant.signature(&place).map_or(0, |signature| signature.digest);
-        let expected = Expected { attempt, place, digest, inputs: self.participant.shown() };
-        match sharing.look(boards, &call, &expected, (self.rank, own), now, memory) {
+        let digest = self.participant.signature(&collective_id).map_or(0, |signature| signature.digest);
+        let expected = Expected { generation, collective_id, digest, inputs: self.participant.own_digest() };
+        match sharing.look(segments, &call, &expected, (self.rank, own), now, memory) {
             Looked::Waits | Looked::Closed(_, false) => Ok(Run::Waits),
-            Looked::Closed(peer, true) => Ok(Run::CannotShare(peer, attempt)),
-            Looked::Done(result, heard) => {
-                let run = self.finish(attempt, result);
+            Looked::Closed(peer, true) => Ok(Run::CannotShare(peer, generation)),
+            Looked::Done(result, observed) => {
+                let run = self.finish(generation, result);
                 if matches!(run, Run::Ends(..)) {
-                    for (peer, inputs) in heard {
-                        self.participant.hears(peer, peers.incarnations[peer.0 as usize], &place, inputs);
+                    for (peer, inputs) in observed {
+                        self.participant.observe(peer, peers.incarnations[peer.0 as usize], &collective_id, inputs);
                     }
                 }
                 Ok(run)
             }
-            Looked::Mismatch(peer, theirs) => Err(self.unlike(place, peer, theirs)),
+            Looked::Mismatch(peer, theirs) => Err(self.unlike(collective_id, peer, theirs)),
         }
     }
 
     /// The call that is under way, to which this rank gives that, goes on as far as it can.
     pub(super) fn advance(&mut self, own: u64, peers: &Peers, job: &Job, out: &mut Vec<Output>) -> Result<Run, Error> {
         let Some(call) = self.call.clone() else { return Ok(Run::Waits) };
-        let attempt = match self.participant.proceed()? {
+        let generation = match self.participant.proceed()? {
             Next::Wait(_) => return Ok(Run::Waits),
             Next::Replayed(result) => return Ok(self.ended(result, true)),
-            Next::Run(attempt) => attempt,
+            Next::Run(generation) => generation,
         };
-        if self.shares(attempt, job.defect) {
+        if self.shares(generation, job.defect) {
             // That is for [`Collectives::look`].
             self.under = None;
             return Ok(Run::Waits);
         }
-        let Some(place) = self.participant.place() else { return Ok(Run::Waits) };
+        let Some(collective_id) = self.participant.collective_id() else { return Ok(Run::Waits) };
         let world = peers.now.len();
         let me = self.rank.0 as usize;
-        if self.under.as_ref().is_none_or(|under| (under.attempt, under.place) != (attempt, place)) {
+        if self
+            .under
+            .as_ref()
+            .is_none_or(|under| (under.generation, under.collective_id) != (generation, collective_id))
+        {
             let mut taken = vec![None; world];
             taken[me] = Some(own);
             let is_sum = call.operation != Operation::Barrier && call.root.is_none();
             let by_hosts = (job.program.by_hosts && is_sum).then(|| ByHosts::new(me, self.participant.hosts(), own));
             let by_hosts = by_hosts.flatten().map(Box::new);
-            self.under = Some(Under { attempt, place, sent: vec![false; world], taken, by_hosts });
+            self.under = Some(Under { generation, collective_id, sent: vec![false; world], taken, by_hosts });
         }
-        let digest = self.participant.signature(&place).map_or(0, |signature| signature.digest);
-        let (gives, inputs) = (call.root.is_none_or(|root| root == self.rank), self.participant.shown());
+        let digest = self.participant.signature(&collective_id).map_or(0, |signature| signature.digest);
+        let (gives, inputs) = (call.root.is_none_or(|root| root == self.rank), self.participant.own_digest());
         let Some(under) = self.under.as_mut() else { return Ok(Run::Waits) };
-        let reaches = |peer: &usize| peers.now[*peer].is_some() && self.cut[*peer] < Some(attempt);
+        let reaches = |peer: &usize| peers.now[*peer].is_some() && self.cut[*peer] < Some(generation);
         if let Some(by_hosts) = &mut under.by_hosts {
             for peer in (0..world).filter(reaches) {
-                let given = by_hosts.gives(peer).map(|bytes| Given::new(place, digest, attempt, 0, inputs).with(bytes));
+                let given = by_hosts
+                    .gives(peer)
+                    .map(|bytes| Given::new(collective_id, digest, generation, 0, inputs).with(bytes));
                 out.extend(given.and_then(|given| peers.frame(Rank(peer as u32), Frame::Given(given))));
             }
             return Ok(match by_hosts.given() {
-                Some(given) => self.finish(attempt, combine(&call, &given)),
+                Some(given) => self.finish(generation, combine(&call, &given)),
                 None => Run::Waits,
             });
         }
         for peer in (0..world).filter(|peer| *peer != me && gives).filter(reaches) {
             if !std::mem::replace(&mut under.sent[peer], true) {
-                let given = Given::new(place, digest, attempt, own, inputs);
+                let given = Given::new(collective_id, digest, generation, own, inputs);
                 out.extend(peers.frame(Rank(peer as u32), Frame::Given(given)));
             }
         }
@@ -246,11 +253,11 @@ impl Collectives {
             return Ok(Run::Waits);
         }
         let given: Vec<u64> = under.taken.iter().map(|value| value.unwrap_or_default()).collect();
-        Ok(self.finish(attempt, combine(&call, &given)))
+        Ok(self.finish(generation, combine(&call, &given)))
     }
 
-    fn finish(&mut self, attempt: Generation, result: u64) -> Run {
-        match self.participant.finish(attempt, result) {
+    fn finish(&mut self, generation: Generation, result: u64) -> Run {
+        match self.participant.finish(generation, result) {
             true => self.ended(result, false),
             false => Run::Waits,
         }
@@ -270,25 +277,31 @@ impl Collectives {
             Some(by_hosts) => by_hosts.wants(peer),
             None => call.root.is_none_or(|root| root == from) && under.taken[peer].is_none(),
         };
-        let runs = self.participant.attempt() == Some(under.attempt);
-        if !wanted || !runs || self.cut[peer] >= Some(under.attempt) {
+        let runs = self.participant.generation() == Some(under.generation);
+        if !wanted || !runs || self.cut[peer] >= Some(under.generation) {
             return Ok(false);
         }
-        let Some(signature) = self.participant.signature(&under.place) else { return Ok(false) };
-        let expected = Expected { attempt: under.attempt, place: under.place, digest: signature.digest, inputs: 0 };
+        let Some(signature) = self.participant.signature(&under.collective_id) else { return Ok(false) };
+        let expected = Expected {
+            generation: under.generation,
+            collective_id: under.collective_id,
+            digest: signature.digest,
+            inputs: 0,
+        };
         let header = given.header();
-        let same_place = job.defect == Some(Defect::OldAttempts) && frame::place(&header) == under.place;
+        let same_place =
+            job.defect == Some(Defect::OldGenerations) && frame::collective_id(&header) == under.collective_id;
         match frame::judge(&header, &expected) {
             Verdict::Mine => {
                 under.takes(peer, given);
-                self.participant.hears(from, peers.incarnations[peer], &under.place, header.inputs);
+                self.participant.observe(from, peers.incarnations[peer], &under.collective_id, header.inputs);
             }
             Verdict::Outdated if same_place => under.takes(peer, given),
             Verdict::Outdated => {}
             Verdict::Early => return Ok(false),
             Verdict::Mismatch(theirs) => {
-                let place = under.place;
-                return Err(self.unlike(place, from, theirs));
+                let collective_id = under.collective_id;
+                return Err(self.unlike(collective_id, from, theirs));
             }
         }
         Ok(true)
@@ -296,11 +309,11 @@ impl Collectives {
 
     /// A result that was asked for.
     pub(super) fn fetched(&mut self, fetch: &Fetch, entry: &Entry<u64>, job: &Job, out: &mut Vec<Output>) {
-        let attempt = match job.defect {
-            Some(Defect::LateResults) => self.participant.attempt().unwrap_or_default(),
+        let generation = match job.defect {
+            Some(Defect::LateResults) => self.participant.generation().unwrap_or_default(),
             _ => fetch.generation,
         };
-        if let Err(error) = self.participant.fetched(attempt, fetch.phase, fetch.from, entry.clone()) {
+        if let Err(error) = self.participant.fetched(generation, fetch.phase, fetch.from, entry.clone()) {
             out.push(Output::Violated(Violation::new("Replay", error.to_string())));
         }
     }
@@ -327,30 +340,31 @@ impl Collectives {
         self.participant.give_up();
     }
 
-    /// The last call was made. Who waits for one that this rank never makes is told so by a frame of a place that no call has.
+    /// The last call was made. Who waits for one that this rank never makes is told so by a frame
+    /// of a place that no call has.
     pub(super) fn end(&mut self, peers: &Peers, out: &mut Vec<Output>) -> Result<(), Error> {
         self.participant.end()?;
-        let Some(attempt) = self.participant.attempt() else { return Ok(()) };
+        let Some(generation) = self.participant.generation() else { return Ok(()) };
         let phase = Phase::Version(Version(self.participant.version().0 + 1));
-        let place = Place { lineage: self.lineage, phase, seqno: 0 };
-        for peer in (0..peers.now.len()).filter(|peer| self.cut[*peer] < Some(attempt)) {
-            out.extend(peers.frame(Rank(peer as u32), Frame::Given(Given::new(place, 0, attempt, 0, 0))));
+        let collective_id = CollectiveId { lineage: self.lineage, phase, seqno: 0 };
+        for peer in (0..peers.now.len()).filter(|peer| self.cut[*peer] < Some(generation)) {
+            out.extend(peers.frame(Rank(peer as u32), Frame::Given(Given::new(collective_id, 0, generation, 0, 0))));
         }
         if let Some(sharing) = &self.sharing {
-            let words = sharing::identity(&Expected { attempt, place, digest: 0, inputs: 0 });
-            out.push(Output::LastWords { board: sharing.board(), words });
+            let words = sharing::identity(&Expected { generation, collective_id, digest: 0, inputs: 0 });
+            out.push(Output::LastWords { segment: sharing.segment(), words });
         }
         Ok(())
     }
 
     /// Two calls that can't be paired.
-    fn unlike(&self, place: Place, other: Rank, theirs: Place) -> Error {
-        let text = format!("rank {} at {place} saw rank {other} at {theirs}", self.rank);
+    fn unlike(&self, collective_id: CollectiveId, other: Rank, theirs: CollectiveId) -> Error {
+        let text = format!("rank {} at {collective_id} saw rank {other} at {theirs}", self.rank);
         Error::new(Code::Mismatch, text)
     }
 
     pub(super) fn describe(&self) -> String {
-        let (attempt, held) = (self.participant.attempt(), self.participant.log().extents());
-        format!("attempt {attempt:?} held {held:?} under {:?}", self.under)
+        let (generation, held) = (self.participant.generation(), self.participant.log().extents());
+        format!("generation {generation:?} held {held:?} under {:?}", self.under)
     }
 }

@@ -1,7 +1,7 @@
 //! Frames in place of bytes.
 
 use rejoin_protocol::channel::{PhaseMark, Receipt};
-use rejoin_protocol::collective::{frame, Place};
+use rejoin_protocol::collective::{frame, CollectiveId};
 use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 use rejoin_protocol::wire::{Header, Kind};
 
@@ -12,7 +12,7 @@ pub struct End {
     pub process: u32,
     /// The rank.
     pub rank: Rank,
-    /// Its number.
+    /// Which start of the rank, counted from 0.
     pub incarnation: Incarnation,
 }
 
@@ -25,7 +25,7 @@ pub enum Frame {
     Receipt(Receipt),
     /// A phase of a channel begins.
     Start {
-        /** The phase. */
+        /** Boot, or the version whose collective it is. */
         phase: Phase,
         /** How. */
         mark: PhaseMark,
@@ -41,22 +41,22 @@ pub enum Frame {
     },
     /// A phase of a channel ends.
     End {
-        /** The phase. */
+        /** Boot, or the version whose collective it is. */
         phase: Phase,
         /** Its length. */
         length: u64,
     },
 }
 
-/// All that one rank gives to another in one attempt of a call, or, where the call goes by hosts, some of it.
+/// All that one rank gives to another in one generation of a call, or, where the call goes by hosts, some of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// As on the wire; its digest names the call.
     pub place: (u64, u32, u32, u64),
     /// Whether it belongs to boot.
     pub boot: bool,
-    /// The attempt.
-    pub attempt: Generation,
+    /// The generation.
+    pub generation: Generation,
     /// What is given.
     pub value: u64,
     /// What goes by hosts.
@@ -66,7 +66,7 @@ pub struct Given {
 }
 
 impl Given {
-    pub(super) fn new(place: Place, digest: u64, attempt: Generation, value: u64, inputs: u64) -> Self {
+    pub(super) fn new(place: CollectiveId, digest: u64, generation: Generation, value: u64, inputs: u64) -> Self {
         let (boot, version) = match place.phase {
             Phase::Boot => (true, 0),
             Phase::Version(version) => (false, version.0),
@@ -74,7 +74,7 @@ impl Given {
         Given {
             place: (frame::offset(place.seqno, 0), place.lineage.0, version, digest),
             boot,
-            attempt,
+            generation,
             value,
             bytes: Vec::new(),
             inputs,
@@ -89,14 +89,14 @@ impl Given {
     pub(super) fn header(&self) -> Header {
         let (offset, lineage, version, digest) = self.place;
         let phase = if self.boot { Phase::Boot } else { Phase::Version(Version(version)) };
-        let (kind, attempt) = (Kind::Collective, self.attempt);
+        let (kind, generation) = (Kind::Collective, self.generation);
         Header {
             kind,
             phase,
             lineage: Lineage(lineage),
             offset,
             digest,
-            attempt,
+            generation,
             inputs: self.inputs,
             ..Header::control(0)
         }
@@ -112,10 +112,10 @@ impl Frame {
         }
     }
 
-    /// The attempt that it belongs to; none on a channel.
-    pub fn attempt(&self) -> Option<Generation> {
+    /// The generation that it belongs to; none on a channel.
+    pub fn generation(&self) -> Option<Generation> {
         match self {
-            Frame::Given(given) => Some(given.attempt),
+            Frame::Given(given) => Some(given.generation),
             _ => None,
         }
     }

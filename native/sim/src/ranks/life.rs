@@ -3,12 +3,13 @@
 use super::collectives::{Collectives, Run};
 use super::frame::{End, Frame};
 use super::memory::{Memory, Sharing};
-use super::program::{barrier, combine, mix, Program, Step};
+use super::peers::Peers;
+use super::program::{barrier, combine, mix, Program, ProgramStep};
 use super::streams::Streams;
 use super::{Defect, Job, Output, Plane};
 use crate::invariants::{agreement, replay};
 use rejoin_protocol::channel::PhaseMark;
-use rejoin_protocol::collective::{BootKey, Call, Entry, Extent, Fetch, Heard, Operation};
+use rejoin_protocol::collective::{BootKey, Call, Entry, Extent, Fetch, ObservedInput, Operation};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::Start;
@@ -26,23 +27,6 @@ pub(super) enum Came {
     Broken(Error),
     /// The tracker has to know that this rank's memory can't be opened, which this attempt needs.
     CannotShare(Rank, Generation),
-}
-
-/// This end of the data links, and the other ones.
-#[derive(Clone, Debug)]
-pub(super) struct Peers {
-    pub(super) own: End,
-    /// By rank.
-    pub(super) now: Vec<Option<End>>,
-    /// As last told.
-    pub(super) incarnations: Vec<Incarnation>,
-}
-
-impl Peers {
-    /// A frame for a rank, if it is linked with.
-    pub(super) fn frame(&self, to: Rank, frame: Frame) -> Option<Output> {
-        Some(Output::Frame { from: self.own, to: self.now[to.0 as usize]?, frame })
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -79,18 +63,18 @@ impl Life {
         let program = &job.program;
         let world = program.world as usize;
         let (lineage, mut version) = (start.lineage, start.version);
-        if job.defect == Some(Defect::OlderStart) && version.0 > 1 && start.incarnation.0 > 0 {
+        if job.defect == Some(Defect::OlderStart) && version.0 > 1 && start.incarnation.number > 0 {
             version = Version(version.0 - 1);
         }
-        let nothing = Checkpoint { length: 0, digest: 0, ..super::checkpoint(lineage, version, 0, false) };
+        let nothing = Checkpoint { length: 0, digest: 0, ..super::program::checkpoint(lineage, version, 0, false) };
         let first = start.checkpoint.unwrap_or(nothing);
         let model = start.checkpoint.map_or(1, |checkpoint| checkpoint.digest as u64);
         let is_hooked = match job.defect {
             Some(Defect::OwnMind) => *hook == Hook::Possible,
             _ => start.hooked,
         };
-        let peers = Peers { own, now: vec![None; world], incarnations: vec![Incarnation(0); world] };
-        let is_apart = job.defect == Some(Defect::LanesApart) && start.incarnation.0 > 0;
+        let peers = Peers { own, now: vec![None; world], incarnations: vec![Incarnation::nth(0); world] };
+        let is_apart = job.defect == Some(Defect::LanesApart) && start.incarnation.number > 0;
         let replayed = Version(version.0.saturating_sub(u32::from(is_apart)));
         let collectives = (is_hooked || job.plane == Plane::Collectives)
             .then(|| Collectives::new(&peers, lineage, replayed, sharing));
@@ -112,24 +96,28 @@ impl Life {
             entering: None,
             entered: streams.is_none().then_some(first),
             is_in_boot: streams.is_some(),
-            lies_in: (job.lies && start.incarnation.0 > 0).then_some(Phase::Version(version)),
+            lies_in: (job.lies && start.incarnation.number > 0).then_some(Phase::Version(version)),
             collectives,
             streams,
         }
     }
 
     /// A view came: what is held from now on, its oldest version first.
-    pub(super) fn hold(&mut self, view: Generation, defect: Option<Defect>) -> (Version, Vec<Extent>, Vec<Heard>) {
-        let (mut oldest, mut results, mut heard) = (Version(0), Vec::new(), Vec::new());
+    pub(super) fn hold(
+        &mut self,
+        view: Generation,
+        defect: Option<Defect>,
+    ) -> (Version, Vec<Extent>, Vec<ObservedInput>) {
+        let (mut oldest, mut results, mut observed) = (Version(0), Vec::new(), Vec::new());
         if let Some(collectives) = &mut self.collectives {
-            results = collectives.freeze(view, defect);
-            heard = collectives.participant().heard();
+            results = collectives.pause(view, defect);
+            observed = collectives.participant().observed();
             oldest = collectives.participant().log().oldest().unwrap_or_default();
         }
         if let Some(streams) = &mut self.streams {
             oldest = oldest.max(streams.hold(defect));
         }
-        (oldest, results, heard)
+        (oldest, results, observed)
     }
 
     pub(super) fn release(&mut self) {
@@ -175,15 +163,15 @@ impl Life {
         }
         let needs_barrier = self.collectives.as_ref().is_some_and(|lane| lane.participant().needs_barrier());
         match program.step(rank, self.boot, self.version, self.index) {
-            Step::Call(call, key) if self.collectives.is_some() => {
+            ProgramStep::Call(call, key) if self.collectives.is_some() => {
                 let key = key.map(|key| match job.defect {
                     Some(Defect::NoOccurrence) => BootKey { occurrence: 0, ..key },
                     _ => key,
                 });
                 self.begin_collective(call, key, job, out)
             }
-            Step::Checkpoint if needs_barrier => self.begin_collective(barrier(), None, job, out),
-            Step::Call(call, _) | Step::Sent(call) => {
+            ProgramStep::Checkpoint if needs_barrier => self.begin_collective(barrier(), None, job, out),
+            ProgramStep::Call(call, _) | ProgramStep::Sent(call) => {
                 let own = self.own(job);
                 if let Some(streams) = &mut self.streams {
                     streams.begin(own, &self.peers, job);
@@ -191,12 +179,12 @@ impl Life {
                 self.call = Some((Lane::Channels, call, own));
                 self.advance(job, out)
             }
-            Step::Checkpoint => {
+            ProgramStep::Checkpoint => {
                 let next = Version(self.version.0 + 1);
                 let model = self.next_model;
                 check_model(rank, job, next, model, out);
                 let is_last = program.completes && next.0 + 1 == program.versions();
-                let checkpoint = super::checkpoint(self.lineage, next, model, is_last);
+                let checkpoint = super::program::checkpoint(self.lineage, next, model, is_last);
                 if let Some(Err(error)) = self.collectives.as_mut().map(|collectives| collectives.enter(next)) {
                     return self.broken(error);
                 }
@@ -207,7 +195,7 @@ impl Life {
                 self.is_in(&checkpoint);
                 Came::Entered(checkpoint)
             }
-            Step::Finish => {
+            ProgramStep::Finish => {
                 let model = if program.completes { self.model } else { self.next_model };
                 self.finish(model, job, out)
             }
@@ -277,7 +265,8 @@ impl Life {
     fn begin_collective(&mut self, call: Call, key: Option<BootKey>, job: &Job, out: &mut Vec<Output>) -> Came {
         let (own, rank) = (self.own(job), self.peers.own.rank);
         let gives = call.operation != Operation::Barrier && call.root.is_none_or(|root| root == rank);
-        let forgets = if job.defect == Some(Defect::Forgets) { u64::from(self.peers.own.incarnation.0) } else { 0 };
+        let forgets =
+            if job.defect == Some(Defect::Forgets) { u64::from(self.peers.own.incarnation.number) } else { 0 };
         let promised = forgets ^ if gives { own } else { self.lie(key.is_some()) };
         let promise = |before: u64| job.program.promises.then(|| mix(before, promised));
         let begun = self.collectives.as_mut().map(|collectives| collectives.begin(&call, key, promise));
@@ -293,7 +282,7 @@ impl Life {
         self.collectives.as_ref().is_some_and(Collectives::has_to_look)
     }
 
-    /// Whether a board couldn't be opened that the present attempt needs.
+    /// Whether a segment couldn't be opened that the present attempt needs.
     pub(super) fn is_shut_out(&self) -> bool {
         self.collectives.as_ref().is_some_and(Collectives::is_shut_out)
     }
@@ -415,11 +404,12 @@ impl Life {
         self.collectives.as_ref()?.entry(lineage, phase, seqno, job)
     }
 
-    /// Whether it knows of something that another incarnation of this rank would contradict by saying other things in this phase.
+    /// Whether it knows of something that another incarnation of this rank would contradict by
+    /// saying other things in this phase.
     pub(super) fn knows(&self, rank: Rank, phase: Phase) -> bool {
-        let has_heard = |heard: &Heard| heard.rank == rank && heard.phase == phase;
-        let heard = self.collectives.as_ref().map(|lane| lane.participant().heard()).unwrap_or_default();
-        heard.iter().any(has_heard) || self.streams.as_ref().is_some_and(|streams| streams.knows(rank, phase))
+        let has_heard = |observed: &ObservedInput| observed.rank == rank && observed.phase == phase;
+        let observed = self.collectives.as_ref().map(|lane| lane.participant().observed()).unwrap_or_default();
+        observed.iter().any(has_heard) || self.streams.as_ref().is_some_and(|streams| streams.knows(rank, phase))
     }
 
     fn broken(&mut self, error: Error) -> Came {

@@ -1,30 +1,31 @@
 //! One process of a job, as a machine without time and without a network of its own: production's
-//! [`Host`](rejoin_protocol::host::Host), and for each of its ranks what production's plane has: channels
-//! ([`Outgoing`](rejoin_protocol::channel::Outgoing), [`Incoming`](rejoin_protocol::channel::Incoming)), collectives
-//! ([`Participant`](rejoin_protocol::collective::Participant)), or both; and a program whose every result is known beforehand.
+//! [`Host`](rejoin_protocol::host::Host), and for each of its ranks what production's plane has:
+//! channels ([`Outgoing`](rejoin_protocol::channel::Outgoing),
+//! [`Incoming`](rejoin_protocol::channel::Incoming)), collectives
+//! ([`Participant`](rejoin_protocol::collective::Participant)), or both; and a program whose every
+//! result is known beforehand.
 //!
-//! Two drivers share it: the simulator's world, where seeds decide what happens when, and the model checker, where everything that can
-//! happen next does.
+//! Two drivers share it: the simulator's world, where seeds decide what happens when, and the model
+//! checker, where everything that can happen next does.
 
 mod by_hosts;
 mod collectives;
 mod frame;
-mod happening;
 mod life;
 mod memory;
+mod peers;
 mod process;
+mod process_io;
 mod program;
 mod streams;
 mod task;
 
 pub use frame::{End, Frame, Given};
-pub use happening::{Input, Output, Try};
 pub use memory::Memory;
 pub use process::Process;
-pub use program::{Program, Step, Topology};
+pub use process_io::{Input, Output, Try};
+pub use program::{Program, ProgramStep, Topology};
 pub use task::Task;
-
-use rejoin_protocol::ids::{Checkpoint, Lineage, Version};
 
 /// What carries the bytes of a job's ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,19 +62,13 @@ impl Job {
     }
 }
 
-/// The checkpoint of this model.
-pub(crate) fn checkpoint(lineage: Lineage, version: Version, model: u64, complete: bool) -> Checkpoint {
-    let (round, digest) = (version.0, u128::from(model));
-    Checkpoint { lineage, version, owner: None, has_own: false, round, length: 8, digest, complete }
-}
-
 /// A defect built into the driver of the state machines on purpose, to see that the promises' checks find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Defect {
     /// Frames of attempts that are over are taken.
-    OldAttempts,
+    OldGenerations,
     /// A view is answered without freezing.
-    NoFreeze,
+    NoPause,
     /// Results that were asked for under an older plan count under the newest one.
     LateResults,
     /// Nothing is kept of the version before the present one.
@@ -85,9 +80,9 @@ pub enum Defect {
     /// A result counts as soon as all but one rank have given to it.
     UnfinishedIsFinal,
     /// A tracker that comes back isn't told which tasks have ended well.
-    EndsUntold,
+    EndsUnreported,
     /// A tracker that comes back isn't told what the run went on from.
-    StartUntold,
+    StartUnreported,
     /// A rank that is started again has given something else before, to the calls whose results are known.
     Forgets,
     /// A rank that can't open another one's memory goes over links, whatever the others do.
@@ -98,7 +93,8 @@ pub enum Defect {
     NoHolding,
     /// A rank that is started again trains from an older version than it was told to.
     OlderStart,
-    /// A boundary is crossed when collectives have entered the version, whatever of the channels' bytes is still to be logged.
+    /// A boundary is crossed when collectives have entered the version, whatever of the channels'
+    /// bytes is still to be logged.
     OneLaneDrained,
     /// A rank that is started again replays its collectives from an older version on than its channels.
     LanesApart,
@@ -109,15 +105,15 @@ pub enum Defect {
 impl Defect {
     /// All of them.
     pub const ALL: [Defect; 17] = [
-        Defect::OldAttempts,
-        Defect::NoFreeze,
+        Defect::OldGenerations,
+        Defect::NoPause,
         Defect::LateResults,
         Defect::NothingOfThePrevious,
         Defect::NoFencing,
         Defect::NoOccurrence,
         Defect::UnfinishedIsFinal,
-        Defect::EndsUntold,
-        Defect::StartUntold,
+        Defect::EndsUnreported,
+        Defect::StartUnreported,
         Defect::Forgets,
         Defect::OwnWay,
         Defect::NoComparison,

@@ -1,9 +1,9 @@
 //! One process: its agent, and the tasks that run in it.
 
 use super::frame::{End, Frame};
-use super::happening::{Input, Output, Try};
 use super::life::{Came, Life};
-use super::memory::{invitation, Memory, Sharing};
+use super::memory::{segment_address, Memory, Sharing};
+use super::process_io::{Input, Output, Try};
 use super::task::Task;
 use super::{Defect, Job, Plane};
 use crate::invariants::{fencing, replay};
@@ -12,6 +12,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer, OWN_COPIES};
 use rejoin_protocol::ids::{AgentId, Checkpoint, Incarnation, Lane, Lineage, Millis, Phase, Rank, Version};
+use rejoin_protocol::start::JobStart;
 use std::collections::{BTreeMap, VecDeque};
 
 /// One process.
@@ -25,7 +26,7 @@ pub struct Process {
     closed: bool,
     /// Inputs for the host, in their order.
     commands: VecDeque<HostInput>,
-    /// Its ranks share memory with those of its host; whether it can open no other board.
+    /// Its ranks share memory with those of its host; whether it can open no other segment.
     is_blind: Option<bool>,
     /// Its training library can't be hooked.
     is_hookless: bool,
@@ -147,7 +148,7 @@ impl Process {
             Input::Join(id) => self.join(id, job),
             Input::Wake => {
                 self.commands.push_back(HostInput::Wake);
-                self.tell_cuts_again();
+                self.report_cuts_again();
             }
             Input::Go(id) => self.has_come(id, |life, out| life.go(job, out), job, &mut out),
             Input::Moves(id) => self.has_come(id, |life, out| life.moves(job, out), job, &mut out),
@@ -157,9 +158,11 @@ impl Process {
             Input::WishIsOver(id, index) => self.find(id).into_iter().for_each(|task| drop(task.wishes.remove(index))),
             Input::LinkBroke(own, peer, lane) => self.link_broke(own, peer, lane, &mut out),
             Input::End(id) => self.leave(id, None),
-            Input::Durable(checkpoint) => {
-                self.store.insert((checkpoint.lineage, checkpoint.version), checkpoint);
-                self.commands.push_back(HostInput::Durable(checkpoint));
+            Input::Given(start) => {
+                let held = start.origin().map(|origin| origin.checkpoint);
+                self.store.extend(held.map(|held| ((held.lineage, held.version), held)));
+                let is_durable = matches!(start, JobStart::Durable(_));
+                self.commands.extend(held.map(if is_durable { HostInput::Durable } else { HostInput::Kept }));
             }
             Input::Throw(id) => {
                 if let Some(task) = self.find(id).filter(|task| task.life.is_some()) {
@@ -185,8 +188,8 @@ impl Process {
             Ok(false) => return None,
             Ok(true) => {
                 let alive = self.host.view().and_then(|view| view.alive(from.rank));
-                let seated = alive.map(|(incarnation, at)| (at.agent, incarnation));
-                let found = fencing::frame(to.rank, from.rank, (agent(from.process), from.incarnation), seated);
+                let join_accepted = alive.map(|(incarnation, at)| (at.agent, incarnation));
+                let found = fencing::frame(to.rank, from.rank, (agent(from.process), from.incarnation), join_accepted);
                 out.extend(found.err().map(Output::Violated));
             }
             Err(error) => self.broken(id, error),
@@ -218,13 +221,13 @@ impl Process {
 
     fn join(&mut self, id: Try, job: &Job) {
         self.joins += 1;
-        let board = self.is_blind.map(|_| invitation(self.number, self.joins));
+        let segment = self.is_blind.map(|_| segment_address(self.number, self.joins));
         let hook = self.hook(job);
         let Some(task) = self.find(id) else { return };
-        (task.freed, task.board) = (None, board);
+        (task.freed, task.segment) = (None, segment);
         let Try { rank, attempt } = id;
-        let (terms, offer) = ("the same for all".into(), Offer { board, hook });
-        self.commands.push_back(HostInput::Join { rank, attempt, terms, offer });
+        let (fingerprint, offer) = ("the same for all".into(), Offer { segment, hook });
+        self.commands.push_back(HostInput::Join { rank, attempt, fingerprint, offer });
     }
 
     /// Whether its training library's collectives can be taken over.
@@ -271,7 +274,7 @@ impl Process {
         match output {
             HostOutput::ConnectTracker => out.push(Output::Connect),
             HostOutput::Send(message) => out.push(Output::ToTracker(message)),
-            HostOutput::Seated { rank, attempt, incarnation } => {
+            HostOutput::JoinAccepted { rank, attempt, incarnation } => {
                 for task in self.tasks.iter_mut().filter(|task| task.id.rank == rank) {
                     if task.id.attempt == attempt {
                         task.incarnation = Some(incarnation);
@@ -299,8 +302,9 @@ impl Process {
             }
             HostOutput::Hold { rank, incarnation, generation } => {
                 let life = self.living(rank, incarnation).and_then(|task| task.life.as_mut());
-                let (oldest, results, heard) = life.map(|life| life.hold(generation, job.defect)).unwrap_or_default();
-                self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results, heard });
+                let (oldest, results, observed) =
+                    life.map(|life| life.hold(generation, job.defect)).unwrap_or_default();
+                self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results, observed });
             }
             HostOutput::Plan { rank, incarnation, plan } => {
                 if let Some(task) = self.living(rank, incarnation) {
@@ -343,7 +347,7 @@ impl Process {
     }
 
     fn start(&mut self, id: Try, start: rejoin_protocol::host::Start, job: &Job, out: &mut Vec<Output>) {
-        let sharing = |task: &Task| task.board.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
+        let sharing = |task: &Task| task.segment.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
         let sharing = self.task(id).and_then(sharing);
         if !job.lies {
             let right = job.program.model(start.version);
@@ -438,7 +442,7 @@ impl Process {
     }
 
     /// What was told of a broken link may have been lost with a connection to the tracker.
-    fn tell_cuts_again(&mut self) {
+    fn report_cuts_again(&mut self) {
         for life in self.tasks.iter().filter_map(|task| task.life.as_ref()) {
             let (rank, incarnation) = (life.peers.own.rank, life.peers.own.incarnation);
             let cuts = life.collectives.iter().flat_map(|collectives| collectives.cut_now());
@@ -451,12 +455,12 @@ impl Process {
 
     fn peers_are(&mut self, own: (Rank, Incarnation), peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
         let Some(life) = self.living(own.0, own.1).and_then(|task| task.life.as_mut()) else { return };
-        let mut seated = vec![None; job.program.world as usize];
+        let mut join_accepted = vec![None; job.program.world as usize];
         for Peer { rank, incarnation, at } in peers {
             let end = End { process: at.agent.0 as u32, rank: *rank, incarnation: *incarnation };
-            seated[rank.0 as usize] = Some(end);
+            join_accepted[rank.0 as usize] = Some(end);
         }
-        life.peers_are(seated, job, out);
+        life.peers_are(join_accepted, job, out);
     }
 }
 

@@ -2,11 +2,18 @@
 
 use fastrand::Rng;
 use rejoin_protocol::collective::{BootKey, Call, Operation, Site};
-use rejoin_protocol::ids::{Phase, Rank, Version};
+use rejoin_protocol::ids::{Checkpoint, Lineage, Phase, Rank, Version};
+use rejoin_protocol::start::Origin;
+
+/// The checkpoint of this model.
+pub(crate) fn checkpoint(lineage: Lineage, version: Version, model: u64, complete: bool) -> Checkpoint {
+    let (round, digest) = (version.0, u128::from(model));
+    Checkpoint { lineage, version, owner: None, has_own: false, round, length: 8, digest, complete }
+}
 
 /// What a rank does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ProgramStep {
     /// A collective; a boot collective has a key.
     Call(Call, Option<BootKey>),
     /// What the trainer sends without its collectives' functions: it goes over channels in any case.
@@ -138,13 +145,13 @@ impl Program {
     }
 
     /// What comes after `boot` boot calls in this incarnation, in this version after `index` of its calls.
-    pub fn step(&self, rank: Rank, boot: u32, version: Version, index: u32) -> Step {
+    pub fn step(&self, rank: Rank, boot: u32, version: Version, index: u32) -> ProgramStep {
         if let Some(made) = self.boot.get(boot as usize) {
             // All boot calls stand at one place of the program, in a loop.
             let key = BootKey { name: "boot".into(), occurrence: boot };
             return made.step(Some(key));
         }
-        let Some(calls) = self.versions.get(version.0 as usize) else { return Step::Finish };
+        let Some(calls) = self.versions.get(version.0 as usize) else { return ProgramStep::Finish };
         match calls.get(index as usize) {
             Some(made) => {
                 let last =
@@ -155,8 +162,8 @@ impl Program {
                 }
                 made.step(None)
             }
-            None if version.0 as usize + 1 == self.versions.len() => Step::Finish,
-            None => Step::Checkpoint,
+            None if version.0 as usize + 1 == self.versions.len() => ProgramStep::Finish,
+            None => ProgramStep::Checkpoint,
         }
     }
 
@@ -183,6 +190,12 @@ impl Program {
     /// The model that begins a version; the last one is the job's.
     pub fn model(&self, version: Version) -> u64 {
         self.models[version.0 as usize]
+    }
+
+    /// What an earlier run of it has left behind: this version, which it took in one lineage, when
+    /// all its lineages are before another.
+    pub fn origin(&self, version: Version, taken: Lineage, lineage: Lineage) -> Origin {
+        Origin { checkpoint: checkpoint(taken, version, self.model(version), false), lineage }
     }
 
     /// The version whose model is the job's.
@@ -239,8 +252,8 @@ impl Program {
         }
     }
 
-    /// The bytes that one rank says to another in a phase, from this place on; a channel carries all calls, or those that go over
-    /// channels in any case. `None` if it says fewer.
+    /// The bytes that one rank says to another in a phase, from this place on; a channel carries
+    /// all calls, or those that go over channels in any case. `None` if it says fewer.
     pub fn says(
         &self,
         (from, to): (Rank, Rank),
@@ -275,8 +288,9 @@ impl Program {
         self.differs.is_some() && self.world > 1 && self.last_calls().is_some_and(|calls| !calls.is_empty())
     }
 
-    /// Whether nobody goes on after the last call without all others: it goes through collectives if there are some, and depends on
-    /// all. (Who dies before another one isn't missed: its next incarnation may start behind it.)
+    /// Whether nobody goes on after the last call without all others: it goes through collectives
+    /// if there are some, and depends on all. (Who dies before another one isn't missed: its next
+    /// incarnation may start behind it.)
     pub fn ends_together(&self) -> bool {
         let last = self.last_calls().and_then(|calls| calls.last());
         last.is_some_and(|made| !made.is_sent && made.call.depends_on_all())
@@ -293,10 +307,10 @@ impl Program {
 }
 
 impl Made {
-    fn step(&self, key: Option<BootKey>) -> Step {
+    fn step(&self, key: Option<BootKey>) -> ProgramStep {
         match self.is_sent {
-            true => Step::Sent(self.call.clone()),
-            false => Step::Call(self.call.clone(), key),
+            true => ProgramStep::Sent(self.call.clone()),
+            false => ProgramStep::Call(self.call.clone(), key),
         }
     }
 }

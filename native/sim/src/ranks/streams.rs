@@ -1,12 +1,12 @@
-//! The channels of one incarnation: production's books ([`Outgoing`], [`Incoming`]), with logs of bytes, and the calls that a trainer
-//! makes over them.
+//! The channels of one incarnation: production's books ([`Outgoing`], [`Incoming`]), with logs of
+//! bytes, and the calls that a trainer makes over them.
 
 use super::frame::Frame;
-use super::life::Peers;
+use super::peers::Peers;
 use super::program::{parent, Program, Topology};
 use super::{Defect, Job, Output};
 use crate::invariants::agreement;
-use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, Step};
+use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, SenderStep};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::{Lineage, Phase, Rank, Version};
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ struct Stream {
 struct Exchange {
     known: Vec<Option<u64>>,
     heard: Vec<bool>,
-    has_told_up: bool,
+    has_sent_up: bool,
 }
 
 /// All channels of one incarnation.
@@ -131,15 +131,15 @@ impl Streams {
             let message = job.program.message(&known);
             self.streams.values_mut().for_each(|stream| stream.socket.extend(&message));
         }
-        self.exchange = Some(Exchange { known, heard: vec![false; world], has_told_up: false });
+        self.exchange = Some(Exchange { known, heard: vec![false; world], has_sent_up: false });
     }
 
     /// What all have given to the call that is under way, once this rank knows it and has told it.
     pub(super) fn advance(&mut self, rank: Rank, program: &Program) -> Option<Vec<u64>> {
-        let Exchange { known, heard, has_told_up } = self.exchange.as_mut()?;
+        let Exchange { known, heard, has_sent_up } = self.exchange.as_mut()?;
         let is_tree = program.topology == Topology::Tree;
         let up = parent(rank).filter(|_| is_tree);
-        let mut hears = |peer: Rank, stream: &mut Stream, known: &mut Vec<Option<u64>>| {
+        let mut observe = |peer: Rank, stream: &mut Stream, known: &mut Vec<Option<u64>>| {
             let heard = &mut heard[peer.0 as usize];
             if !*heard && stream.inbox.len() >= program.message_bytes() {
                 *heard = true;
@@ -153,14 +153,14 @@ impl Streams {
             *heard
         };
         let below = self.streams.iter_mut().filter(|(peer, _)| Some(**peer) != up);
-        if below.filter_map(|(peer, stream)| (!hears(*peer, stream, known)).then_some(peer)).count() > 0 {
+        if below.filter_map(|(peer, stream)| (!observe(*peer, stream, known)).then_some(peer)).count() > 0 {
             return None;
         }
         if let Some((up, stream)) = up.and_then(|up| Some((up, self.streams.get_mut(&up)?))) {
-            if !std::mem::replace(has_told_up, true) {
+            if !std::mem::replace(has_sent_up, true) {
                 stream.socket.extend(program.message(known));
             }
-            if !hears(up, stream, known) {
+            if !observe(up, stream, known) {
                 return None;
             }
         }
@@ -185,7 +185,7 @@ impl Streams {
             while let Some(step) = stream.outgoing.next(job.program.frame_bytes) {
                 let bytes = |phase, from, to| stream.log[&phase][from as usize..to as usize].to_vec();
                 let frame = match step {
-                    Step::Compare { phase, from, to } => {
+                    SenderStep::Compare { phase, from, to } => {
                         let mut bytes = bytes(phase, from, to);
                         if job.defect == Some(Defect::NoComparison) {
                             let ends = (peers.own.rank, *peer);
@@ -195,11 +195,11 @@ impl Streams {
                         stream.outgoing.compared(step, &bytes)?;
                         continue;
                     }
-                    Step::Start { phase, mark } => Frame::Start { phase, mark },
-                    Step::Bytes { phase, from, to } => {
+                    SenderStep::Start { phase, mark } => Frame::Start { phase, mark },
+                    SenderStep::Bytes { phase, from, to } => {
                         Frame::Data { phase, offset: from, bytes: bytes(phase, from, to) }
                     }
-                    Step::End { phase, length } => Frame::End { phase, length },
+                    SenderStep::End { phase, length } => Frame::End { phase, length },
                 };
                 let Some(output) = peers.frame(*peer, frame) else { break };
                 out.push(output);

@@ -2,9 +2,9 @@
 
 use super::collectives::Collectives;
 use super::frame::End;
-use super::happening::Try;
 use super::life::Life;
-use rejoin_protocol::collective::{Fetch, Invitation};
+use super::process_io::Try;
+use rejoin_protocol::collective::{Fetch, SegmentAddress};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 
@@ -21,7 +21,7 @@ pub struct Task {
     pub(super) told: Option<Result<u128, Code>>,
     pub(super) freed: Option<Code>,
     /// The memory that it shares.
-    pub(super) board: Option<Invitation>,
+    pub(super) segment: Option<SegmentAddress>,
 }
 
 impl Task {
@@ -34,7 +34,7 @@ impl Task {
             wishes: Vec::new(),
             told: None,
             freed: None,
-            board: None,
+            segment: None,
         }
     }
 
@@ -74,13 +74,13 @@ impl Task {
     }
 
     /// The newest plan that its rank's collectives have.
-    pub fn attempt(&self) -> Option<Generation> {
-        self.collectives()?.participant().attempt()
+    pub fn generation(&self) -> Option<Generation> {
+        self.collectives()?.participant().generation()
     }
 
     /// Whether its rank waits for the plan of a view that it has answered.
-    pub fn is_frozen(&self) -> bool {
-        self.collectives().is_some_and(|collectives| collectives.participant().is_frozen())
+    pub fn is_paused(&self) -> bool {
+        self.collectives().is_some_and(|collectives| collectives.participant().is_paused())
     }
 
     /// What its rank's links carry.
@@ -125,12 +125,13 @@ impl Task {
         self.life.as_ref().is_some_and(Life::has_to_look)
     }
 
-    /// Whether its rank tries again and again to open a board.
+    /// Whether its rank tries again and again to open a segment.
     pub fn is_shut_out(&self) -> bool {
         self.life.as_ref().is_some_and(Life::is_shut_out)
     }
 
-    /// Whether its rank knows of something that another incarnation of that rank would contradict by saying other things.
+    /// Whether its rank knows of something that another incarnation of that rank would contradict
+    /// by saying other things.
     pub fn knows(&self, rank: Rank, phase: Phase) -> bool {
         self.life.as_ref().is_some_and(|life| life.knows(rank, phase))
     }

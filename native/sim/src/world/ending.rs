@@ -1,9 +1,10 @@
 //! The job's end, and whether it may end so.
 
-use super::{Happening, There, World};
+use super::{SimEvent, There, World};
 use crate::invariants::{agreement, identity, progress, Violation};
 use crate::scenario::{Fault, NO_LIMIT};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::JobResult;
 
 impl World {
@@ -32,13 +33,14 @@ impl World {
             if let Some(millis) = self.dies_at_end.take() {
                 let most = self.scenario.delay_millis + 3;
                 let pause = self.draw(0..=most);
-                self.after(pause, Happening::Strikes(Fault::KillTracker(millis)));
+                self.after(pause, SimEvent::Injected(Fault::KillTracker(millis)));
             }
         }
     }
 
-    /// Two lives at a time may have half of the processes each, and end the job each in its way: with the one model there is, or
-    /// with an error that is right for the half it knows. Whoever is told of the other one's end ends with that.
+    /// Two lives at a time may have half of the processes each, and end the job each in its way:
+    /// with the one model there is, or with an error that is right for the half it knows. Whoever
+    /// is told of the other one's end ends with that.
     fn may_end(&self, epoch: u32, outcome: &Result<JobResult, Error>) -> Result<(), Violation> {
         let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
         if let Some(earlier) = self.outcome.as_ref() {
@@ -57,7 +59,7 @@ impl World {
             Ok(_) if lies => identity::lied(self.lied),
             Ok(result) => agreement::job(result, program.model(program.end())),
             Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs || lies),
-            Err(error) if error.code == Code::Cancelled && self.struck.contains("cancel") => Ok(()),
+            Err(error) if error.code == Code::Cancelled && self.fired.contains("cancel") => Ok(()),
             Err(error) if error.code == Code::Unrecoverable && self.may_be_lost(epoch, error) => Ok(()),
             // Whoever is fenced after the others were told the end and have gone can't be started any more.
             Err(error) if error.code == Code::MembersMissing && error.message.contains("ended well under a former") => {
@@ -76,20 +78,22 @@ impl World {
         self.processes.iter().filter(reached).map(|(_, there)| there)
     }
 
-    /// Whether a rank has died too often; or nobody who can be reached by this life holds a checkpoint, after processes were killed, or
-    /// what only one rank had.
+    /// Whether a rank has died too often; or nobody who can be reached by this life holds a
+    /// checkpoint, after processes were killed, or what only one rank had.
     fn may_be_lost(&self, epoch: u32, error: &Error) -> bool {
         if error.message.contains("gives up") {
             return self.scenario.deaths_limit < NO_LIMIT;
         }
-        // A tracker that comes back waits for those who knew how far the job was as long as for a silent agent, not longer.
-        let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.struck.contains(fault));
+        // A tracker that comes back waits for those who knew how far the job was as long as for a
+        // silent agent, not longer.
+        let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.fired.contains(fault));
         let holds = |there: &There| {
             let mut held = there.process.held();
             held.any(|held| held.version.0 > 0 && there.process.host().holds(held))
         };
-        // What the run went on from is there for all.
-        let is_lost = self.scenario.resumed.is_none() && !self.reached_by(epoch).any(holds);
+        // What is durable is there for all.
+        let is_durable = matches!(self.scenario.start, JobStart::Durable(_));
+        let is_lost = !is_durable && !self.reached_by(epoch).any(holds);
         kills && (is_lost || self.scenario.job.locals)
     }
 }

@@ -1,6 +1,6 @@
 //! How faults strike.
 
-use super::{Happening, World};
+use super::{SimEvent, World};
 use crate::ranks::Try;
 use crate::scenario::Fault;
 use rejoin_protocol::error::{Code, Error};
@@ -8,7 +8,7 @@ use rejoin_protocol::ids::Rank;
 use rejoin_protocol::tracker::Input;
 
 impl World {
-    pub(super) fn strike(&mut self, fault: Fault) {
+    pub(super) fn inject(&mut self, fault: Fault) {
         let is_of_tracker = matches!(fault, Fault::KillTracker(_) | Fault::CutTracker | Fault::StallTracker(_));
         if self.outcome.is_some() && !is_of_tracker {
             return;
@@ -32,13 +32,13 @@ impl World {
                 }
             }
             Fault::Freeze(millis) => {
-                self.struck.insert("freeze");
+                self.fired.insert("freeze");
                 if let Some(process) = self.pick() {
                     if let Some(there) = self.processes.get_mut(&process) {
                         there.frozen = true;
                     }
                     self.say(|| format!("process {process} is frozen for {millis} ms"));
-                    self.after(millis, Happening::Thaws { process });
+                    self.after(millis, SimEvent::Thaws { process });
                 }
             }
             Fault::CutLink => {
@@ -59,7 +59,7 @@ impl World {
                 }
             }
             Fault::PartTracker(millis) => {
-                self.struck.insert("part");
+                self.fired.insert("part");
                 if let Some(process) = self.pick() {
                     self.network.part_from_tracker(process, self.now + millis);
                 }
@@ -79,7 +79,7 @@ impl World {
                 self.starts_after(0, rank);
             }
             Fault::DeclareLost => {
-                self.struck.insert("kill");
+                self.fired.insert("kill");
                 if let Some(process) = self.pick() {
                     self.declare_lost(process);
                 }
@@ -89,9 +89,9 @@ impl World {
                 self.restart_stage();
             }
             Fault::Cancel => {
-                self.struck.insert("cancel");
+                self.fired.insert("cancel");
                 let error = Error::new(Code::Cancelled, "the user cancelled");
-                self.framework_tells(&Input::Cancel { error });
+                self.framework_reports(&Input::Cancel { error });
             }
         }
     }
@@ -119,9 +119,9 @@ impl World {
         there.frozen = false;
         let deferred = std::mem::take(&mut there.deferred);
         self.say(|| format!("process {process} wakes"));
-        for happening in deferred {
+        for sim_event in deferred {
             // Before anything that comes now: connections keep their order.
-            self.happen(happening);
+            self.happen(sim_event);
         }
     }
 }

@@ -1,10 +1,11 @@
 //! The framework: it starts tasks, retries those that fail, and replaces processes that die.
 
-use super::{Happening, There, World};
+use super::{SimEvent, There, World};
 use crate::ranks::{Input, Process, Try};
 use crate::scenario::Executors;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Attempt, Incarnation, Millis, Rank};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::Input as TrackerInput;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,7 +65,7 @@ impl World {
 
     pub(super) fn starts_after(&mut self, millis: u64, rank: u32) {
         *self.framework.starting.entry(rank).or_default() += 1;
-        self.after(millis, Happening::Starts { rank });
+        self.after(millis, SimEvent::Starts { rank });
     }
 
     /// A process comes up, and connects to the tracker.
@@ -92,11 +93,13 @@ impl World {
             settled: None,
         };
         self.processes.insert(id, there);
-        if let Some(resumed) = &self.scenario.resumed {
-            let checkpoint = resumed.checkpoint;
-            self.input(id, Input::Durable(checkpoint));
+        match self.scenario.start {
+            JobStart::Fresh => {}
+            // Before the job begins.
+            JobStart::HandedOver(_) if id >= self.scenario.job.program.world => {}
+            start => self.input(id, Input::Given(start)),
         }
-        self.after(1, Happening::Connects { process: id });
+        self.after(1, SimEvent::Connects { process: id });
         id
     }
 
@@ -138,11 +141,12 @@ impl World {
         let Try { rank, attempt } = id;
         self.say(|| format!("process {process} starts with attempt {attempt} of rank {rank}"));
         let pause = self.draw(1..within);
-        self.after(pause, Happening::Joins { process, id });
+        self.after(pause, SimEvent::Joins { process, id });
     }
 
-    /// A rank's calls ended with an error: its task joins again when it was only sent back, and is tried again otherwise, in
-    /// the same process or in another one, if no other task of its rank is there.
+    /// A rank's calls ended with an error: its task joins again when it was only sent back, and is
+    /// tried again otherwise, in the same process or in another one, if no other task of its rank
+    /// is there.
     pub(super) fn freed(&mut self, process: u32, id: Try, incarnation: Option<Incarnation>, error: &Error) {
         self.say(|| format!("process {process}: {error}"));
         let Some(there) = self.processes.get_mut(&process) else { return };
@@ -158,7 +162,7 @@ impl World {
         match error.code {
             Code::RolledBack => {
                 let pause = self.draw(1..100);
-                self.after(pause, Happening::Joins { process, id });
+                self.after(pause, SimEvent::Joins { process, id });
             }
             _ => self.try_again(process, id),
         }
@@ -176,7 +180,7 @@ impl World {
         if self.scenario.executors.is_some() {
             let (attempt, reason) = (id.attempt, "the task failed".into());
             let delay = self.draw(1..50);
-            self.after(delay, Happening::FrameworkTells(TrackerInput::TaskGone { rank, attempt, reason }));
+            self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskGone { rank, attempt, reason }));
         }
         if self.is_cared_for(rank) {
             return;
@@ -197,7 +201,7 @@ impl World {
     /// SIGKILL.
     pub(super) fn kill(&mut self, process: u32) {
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
-        self.struck.insert("kill");
+        self.fired.insert("kill");
         there.alive = false;
         there.deferred.clear();
         self.memory.is_gone(process);
@@ -208,10 +212,10 @@ impl World {
         let noticed = self.draw(200..1500);
         let executor = process.to_string();
         let reason = "the executor has exited".into();
-        self.after(noticed, Happening::FrameworkTells(TrackerInput::ExecutorGone { executor, reason }));
+        self.after(noticed, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));
         if self.scenario.executors.is_some() {
             let replaced = noticed + self.draw(300..3000);
-            self.after(replaced, Happening::ExecutorStarts);
+            self.after(replaced, SimEvent::ExecutorStarts);
         }
         for rank in ranks {
             if !self.is_cared_for(rank) {
@@ -224,7 +228,7 @@ impl World {
     pub(super) fn declare_lost(&mut self, process: u32) {
         let executor = process.to_string();
         let reason = "the framework has lost it".into();
-        self.after(0, Happening::FrameworkTells(TrackerInput::ExecutorGone { executor, reason }));
+        self.after(0, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));
         let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
         for rank in tasks.map(|task| task.id.rank).collect::<Vec<Rank>>() {
             self.start_later(rank.0);

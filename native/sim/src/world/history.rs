@@ -1,26 +1,21 @@
-//! What was before a life of the tracker, and is told to it by who started it: what the run goes on from, and which ranks' tasks
+//! What was before a life of the tracker, and is told to it by who started it: which ranks' tasks
 //! have ended well. The tracker itself writes nothing down.
 
-use super::{Happening, World};
+use super::{SimEvent, World};
 use crate::ranks::{Defect, Input as ToProcess, Try};
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::tracker::Input;
 
 impl World {
     /// What `rejoin run` tells a tracker that it has started, be it the first one or one that comes back.
-    pub(super) fn tell_what_was(&mut self, epoch: u32) {
-        let is_told = |defect| self.scenario.job.defect != Some(defect) || epoch == 1;
-        let mut facts = Vec::new();
-        if let Some(resumed) = self.scenario.resumed.as_ref().filter(|_| is_told(Defect::StartUntold)) {
-            facts.push(Input::Resume { branches: resumed.branches.clone(), version: resumed.checkpoint.version });
+    pub(super) fn report_former_life(&mut self, epoch: u32) {
+        if self.scenario.job.defect == Some(Defect::EndsUnreported) {
+            return;
         }
-        if is_told(Defect::EndsUntold) {
-            facts.extend(self.framework.ended().map(|rank| Input::RankEnded { rank: Rank(rank) }));
-        }
-        for input in facts {
-            // The first life hears of it before anybody comes; later ones while they take over.
-            let delay = if epoch == 1 { 0 } else { self.draw(0..20) };
-            self.after(delay, Happening::TrackerHears { epoch, input });
+        for rank in self.framework.ended().map(Rank).collect::<Vec<Rank>>() {
+            // It hears of them while it takes over.
+            let delay = self.draw(0..20);
+            self.after(delay, SimEvent::TrackerHears { epoch, input: Input::RankEnded { rank } });
         }
     }
 
@@ -40,7 +35,7 @@ impl World {
         self.say(|| format!("the task of rank {rank} in process {process} ends well"));
         self.framework.ends(rank.0);
         let delay = self.draw(0..50);
-        self.after(delay, Happening::FrameworkTells(Input::RankEnded { rank }));
+        self.after(delay, SimEvent::FrameworkReports(Input::RankEnded { rank }));
         if self.scenario.executors.is_some() {
             return;
         }
@@ -49,7 +44,7 @@ impl World {
         let others = self.processes.iter().filter(|(_, there)| there.alive && runs(there));
         for other in others.map(|(other, _)| *other).collect::<Vec<u32>>() {
             let delay = self.draw(0..500);
-            self.after(delay, Happening::Killed { process: other });
+            self.after(delay, SimEvent::Killed { process: other });
         }
     }
 }

@@ -1,9 +1,10 @@
-//! A job in a seeded world: production's tracker, agents and ranks ([`crate::ranks`]), in virtual time, with a framework that starts
-//! tasks again, and a network that delays, breaks and parts.
+//! A job in a seeded world: production's tracker, agents and ranks ([`crate::ranks`]), in virtual
+//! time, with a framework that starts tasks again, and a network that delays, breaks and parts.
 //!
-//! Checked are all promises, each by its file in [`crate::invariants`]. A run has two times: faults on, and faults off. After
-//! that everything must heal, or must have ended with an error that is allowed. The seed alone decides everything:
-//! `rejoin simulate --family hook --seed 17` tells a run again.
+//! Checked are all promises, each by its file in [`crate::invariants`]. A run has two times: faults
+//! on, and faults off. After that everything must heal, or must have ended with an error that is
+//! allowed. The seed alone decides everything: `rejoin simulate --family hook --seed 17` tells a
+//! run again.
 
 mod ending;
 mod faults;
@@ -57,14 +58,14 @@ pub struct Tally {
 }
 
 #[derive(Debug)]
-enum Happening {
+enum SimEvent {
     ToTracker { link: u64, message: AgentMessage },
     TrackerHears { epoch: u32, input: TrackerInput },
     TrackerWakes { epoch: u32 },
     TrackerBegins,
     CutOff { epoch: u32 },
     LosesTracker { process: u32, epoch: u32 },
-    FrameworkTells(TrackerInput),
+    FrameworkReports(TrackerInput),
     Hears { process: u32, link: u64, message: TrackerMessage },
     LinkDies { process: u32, link: u64 },
     Connects { process: u32 },
@@ -81,7 +82,7 @@ enum Happening {
     EndsWell { process: u32, id: Try },
     Killed { process: u32 },
     Thaws { process: u32 },
-    Strikes(Fault),
+    Injected(Fault),
 }
 
 /// What a task is about to do.
@@ -102,7 +103,7 @@ struct There {
     process: Process,
     alive: bool,
     frozen: bool,
-    deferred: Vec<Happening>,
+    deferred: Vec<SimEvent>,
     tracker_link: Option<u64>,
     wakes: Option<u64>,
     paces: BTreeMap<Try, Pace>,
@@ -124,7 +125,7 @@ pub(crate) struct World {
     scenario: Scenario,
     now: u64,
     sequence: u64,
-    queue: BTreeMap<(u64, u64), Happening>,
+    queue: BTreeMap<(u64, u64), SimEvent>,
     trackers: Trackers,
     processes: BTreeMap<u32, There>,
     network: Network,
@@ -134,7 +135,7 @@ pub(crate) struct World {
     dies_at_end: Option<u64>,
     /// How long ranks that are slow pause between two calls.
     slow: BTreeMap<Rank, u64>,
-    struck: BTreeSet<&'static str>,
+    fired: BTreeSet<&'static str>,
     /// A rank hasn't repeated itself, and somebody could know.
     lied: bool,
     outcome: Option<Result<JobResult, Error>>,
@@ -166,14 +167,14 @@ pub fn run(family: Family, seed: u64, defect: Option<Defect>, verbose: bool) -> 
 pub fn run_scenario(scenario: Scenario, verbose: bool) -> Result<Tally, Violation> {
     let mut this = World::new(scenario, verbose);
     for (at, fault) in this.scenario.faults.clone() {
-        this.at(at, Happening::Strikes(fault));
+        this.at(at, SimEvent::Injected(fault));
     }
     this.begin(300);
     this.go()
 }
 
-/// The rendezvous of a job of so many ranks, each in a process of its own, up to the moment in which the last one has its start:
-/// all that production's tracker and agents compute for it.
+/// The rendezvous of a job of so many ranks, each in a process of its own, up to the moment in
+/// which the last one has its start: all that production's tracker and agents compute for it.
 ///
 /// # Errors
 /// The first promise that was broken.
@@ -183,15 +184,15 @@ pub fn rendezvous(world: u32) -> Result<Tally, Violation> {
     this.begin(100);
     let mut started = 0;
     while started < world {
-        let Some(((at, _), happening)) = this.queue.pop_first() else {
+        let Some(((at, _), sim_event)) = this.queue.pop_first() else {
             return Err(crate::invariants::progress::ran_dry(&this.describe()));
         };
         this.now = at;
         this.tally.steps += 1;
         let starts = |this: &World, process: u32| this.processes.get(&process).map_or(0, |there| there.ends().count());
-        let whose = happening.process();
+        let whose = sim_event.process();
         let before = whose.map_or(0, |process| starts(&this, process));
-        this.happen(happening);
+        this.happen(sim_event);
         if let Some(violation) = this.violation.take() {
             return Err(violation);
         }
@@ -202,22 +203,22 @@ pub fn rendezvous(world: u32) -> Result<Tally, Violation> {
     Ok(this.tally)
 }
 
-impl Happening {
+impl SimEvent {
     /// The process that it happens to.
     fn process(&self) -> Option<u32> {
         match self {
-            Happening::Hears { process, .. }
-            | Happening::LinkDies { process, .. }
-            | Happening::Connects { process }
-            | Happening::Wakes { process }
-            | Happening::Goes { process, .. }
-            | Happening::Moves { process, .. }
-            | Happening::Joins { process, .. }
-            | Happening::Fetches { process, .. }
-            | Happening::Looks { process, .. }
-            | Happening::EndsWell { process, .. } => Some(*process),
-            Happening::LinkBroke { own: End { process, .. }, .. } => Some(*process),
-            Happening::Arrives { to, .. } => Some(to.process),
+            SimEvent::Hears { process, .. }
+            | SimEvent::LinkDies { process, .. }
+            | SimEvent::Connects { process }
+            | SimEvent::Wakes { process }
+            | SimEvent::Goes { process, .. }
+            | SimEvent::Moves { process, .. }
+            | SimEvent::Joins { process, .. }
+            | SimEvent::Fetches { process, .. }
+            | SimEvent::Looks { process, .. }
+            | SimEvent::EndsWell { process, .. } => Some(*process),
+            SimEvent::LinkBroke { own: End { process, .. }, .. } => Some(*process),
+            SimEvent::Arrives { to, .. } => Some(to.process),
             _ => None,
         }
     }
@@ -227,8 +228,8 @@ impl World {
     fn new(scenario: Scenario, verbose: bool) -> World {
         let world = scenario.job.program.world;
         let no_lost_work = NoLostWork::new(world, scenario.job.locals);
-        let no_lost_work = match &scenario.resumed {
-            Some(resumed) => no_lost_work.from(resumed.checkpoint.version),
+        let no_lost_work = match scenario.start.origin() {
+            Some(origin) => no_lost_work.from(origin.checkpoint.version),
             None => no_lost_work.begun_alone(scenario.job.program.begins_alone()),
         };
         World {
@@ -242,7 +243,7 @@ impl World {
             framework: Framework::new(world),
             dies_at_end: None,
             slow: BTreeMap::new(),
-            struck: BTreeSet::new(),
+            fired: BTreeSet::new(),
             lied: false,
             outcome: None,
             over_at: 0,
@@ -258,20 +259,20 @@ impl World {
     /// The first life of the tracker, and the first tasks, which start within so many milliseconds.
     fn begin(&mut self, within: u64) {
         for _ in 0..self.scenario.executors.map_or(0, |executors| executors.count) {
-            self.at(0, Happening::ExecutorStarts);
+            self.at(0, SimEvent::ExecutorStarts);
         }
         for rank in 0..self.scenario.job.program.world {
             let at = self.draw(0..within);
-            self.at(at, Happening::Starts { rank });
+            self.at(at, SimEvent::Starts { rank });
         }
         self.tracker_begins();
     }
 
     fn go(mut self) -> Result<Tally, Violation> {
-        while let Some(((at, _), happening)) = self.queue.pop_first() {
+        while let Some(((at, _), sim_event)) = self.queue.pop_first() {
             self.now = at;
             self.tally.steps += 1;
-            self.happen(happening);
+            self.happen(sim_event);
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
             }
@@ -279,7 +280,7 @@ impl World {
                 break;
             }
             crate::invariants::progress::check(at, FAULTS_END_MILLIS + HEAL_MILLIS, || self.describe())?;
-            deadlines::told(self.outcome.is_some(), at - self.over_at.min(at), || self.describe())?;
+            deadlines::ended(self.outcome.is_some(), at - self.over_at.min(at), || self.describe())?;
         }
         let Some(outcome) = self.outcome.take() else {
             return Err(crate::invariants::progress::ran_dry(&self.describe()));
@@ -293,13 +294,13 @@ impl World {
         Ok(self.tally)
     }
 
-    fn at(&mut self, at: u64, happening: Happening) {
+    fn at(&mut self, at: u64, sim_event: SimEvent) {
         self.sequence += 1;
-        self.queue.insert((at.max(self.now), self.sequence), happening);
+        self.queue.insert((at.max(self.now), self.sequence), sim_event);
     }
 
-    fn after(&mut self, millis: u64, happening: Happening) {
-        self.at(self.now + millis, happening);
+    fn after(&mut self, millis: u64, sim_event: SimEvent) {
+        self.at(self.now + millis, sim_event);
     }
 
     fn draw(&mut self, among: impl std::ops::RangeBounds<u64>) -> u64 {
@@ -337,28 +338,28 @@ impl World {
         living.flat_map(|there| there.process.tasks()).any(|task| task.id.rank != rank && task.knows(rank, phase))
     }
 
-    fn happen(&mut self, happening: Happening) {
-        if let Some(process) = happening.process() {
+    fn happen(&mut self, sim_event: SimEvent) {
+        if let Some(process) = sim_event.process() {
             let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
             if there.frozen {
-                there.deferred.push(happening);
+                there.deferred.push(sim_event);
                 return;
             }
         }
-        match happening {
-            Happening::ToTracker { link, .. } => {
+        match sim_event {
+            SimEvent::ToTracker { link, .. } => {
                 if let Some(epoch) = self.trackers.links.get(&link).map(|link| link.epoch) {
-                    self.tracker_happening(epoch, happening);
+                    self.tracker_event(epoch, sim_event);
                 }
             }
-            Happening::TrackerHears { epoch, .. } | Happening::TrackerWakes { epoch } => {
-                self.tracker_happening(epoch, happening);
+            SimEvent::TrackerHears { epoch, .. } | SimEvent::TrackerWakes { epoch } => {
+                self.tracker_event(epoch, sim_event);
             }
-            Happening::TrackerBegins => self.tracker_comes_back(),
-            Happening::CutOff { epoch } => self.cut_off(epoch),
-            Happening::LosesTracker { process, epoch } => self.loses_tracker(process, epoch),
-            Happening::FrameworkTells(input) => self.framework_tells(&input),
-            Happening::Hears { process, link, message } => {
+            SimEvent::TrackerBegins => self.tracker_comes_back(),
+            SimEvent::CutOff { epoch } => self.cut_off(epoch),
+            SimEvent::LosesTracker { process, epoch } => self.loses_tracker(process, epoch),
+            SimEvent::FrameworkReports(input) => self.framework_reports(&input),
+            SimEvent::Hears { process, link, message } => {
                 let there = self.processes.get_mut(&process);
                 if let Some(there) = there.filter(|there| there.tracker_link == Some(link)) {
                     match &message {
@@ -369,39 +370,39 @@ impl World {
                     self.input(process, Input::Tracker(message));
                 }
             }
-            Happening::LinkDies { process, link } => {
+            SimEvent::LinkDies { process, link } => {
                 let there = self.processes.get_mut(&process);
                 if let Some(there) = there.filter(|there| there.tracker_link == Some(link)) {
                     there.tracker_link = None;
                     self.input(process, Input::TrackerDown);
                 }
             }
-            Happening::Connects { process } => self.connect(process),
-            Happening::Wakes { process } => {
+            SimEvent::Connects { process } => self.connect(process),
+            SimEvent::Wakes { process } => {
                 if let Some(there) = self.processes.get_mut(&process) {
                     there.wakes = None;
                 }
                 self.input(process, Input::Wake);
             }
-            Happening::Goes { process, id } => {
+            SimEvent::Goes { process, id } => {
                 self.paces(process, id, |pace| pace.goes = false);
                 self.input(process, Input::Go(id));
             }
-            Happening::Moves { process, id } => {
+            SimEvent::Moves { process, id } => {
                 self.paces(process, id, |pace| pace.moves = false);
                 self.input(process, Input::Moves(id));
             }
-            Happening::Joins { process, id } => self.input(process, Input::Join(id)),
-            Happening::Fetches { process, id } => self.fetch(process, id),
-            Happening::Looks { process, id } => self.look(process, id),
-            Happening::LinkBroke { own, other, lane, link } => self.link_broke(own, other, lane, link),
-            Happening::Arrives { from, to, link, frame } => self.arrives(from, to, link, frame),
-            Happening::ExecutorStarts => drop(self.new_process()),
-            Happening::Starts { rank } => self.start(rank),
-            Happening::EndsWell { process, id } => self.end_well(process, id),
-            Happening::Killed { process } => self.kill(process),
-            Happening::Thaws { process } => self.thaw(process),
-            Happening::Strikes(fault) => self.strike(fault),
+            SimEvent::Joins { process, id } => self.input(process, Input::Join(id)),
+            SimEvent::Fetches { process, id } => self.fetch(process, id),
+            SimEvent::Looks { process, id } => self.look(process, id),
+            SimEvent::LinkBroke { own, other, lane, link } => self.link_broke(own, other, lane, link),
+            SimEvent::Arrives { from, to, link, frame } => self.arrives(from, to, link, frame),
+            SimEvent::ExecutorStarts => drop(self.new_process()),
+            SimEvent::Starts { rank } => self.start(rank),
+            SimEvent::EndsWell { process, id } => self.end_well(process, id),
+            SimEvent::Killed { process } => self.kill(process),
+            SimEvent::Thaws { process } => self.thaw(process),
+            SimEvent::Injected(fault) => self.inject(fault),
         }
     }
 

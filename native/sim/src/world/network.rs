@@ -1,7 +1,7 @@
 //! Connections: they keep the order of what is sent, take their time, break, and part.
 
 use super::trackers::TrackerLink;
-use super::{Happening, World};
+use super::{SimEvent, World};
 use crate::ranks::{End, Frame, Input};
 use rejoin_protocol::ids::{Lane, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
@@ -9,18 +9,18 @@ use rejoin_protocol::tracker::Input as TrackerInput;
 use std::collections::{BTreeMap, VecDeque};
 
 /// One direction of a data link.
-type Way = (End, End, Lane);
+type LinkDirection = (End, End, Lane);
 
 #[derive(Default)]
 pub(super) struct Network {
     /// What has arrived and wasn't read, by receiver's process.
-    inboxes: BTreeMap<u32, BTreeMap<Way, VecDeque<Frame>>>,
+    inboxes: BTreeMap<u32, BTreeMap<LinkDirection, VecDeque<Frame>>>,
     /// Numbers of the links between pairs; a link that breaks is followed by the next one.
-    links: BTreeMap<Way, u64>,
+    links: BTreeMap<LinkDirection, u64>,
     /// Which link a sender uses: it goes on with a broken one until it is told.
-    used: BTreeMap<Way, u64>,
+    used: BTreeMap<LinkDirection, u64>,
     /// When the last thing that was sent arrives.
-    arrives: BTreeMap<Way, u64>,
+    arrives: BTreeMap<LinkDirection, u64>,
     /// The same between processes and the tracker, which is [`TRACKER`].
     tracker_arrives: BTreeMap<(u32, u32), u64>,
     parted: BTreeMap<(u32, u32), u64>,
@@ -33,28 +33,28 @@ fn pair(one: u32, other: u32) -> (u32, u32) {
     (one.min(other), one.max(other))
 }
 
-fn link(one: End, other: End, lane: Lane) -> Way {
+fn link(one: End, other: End, lane: Lane) -> LinkDirection {
     (one.min(other), one.max(other), lane)
 }
 
 impl Network {
     /// On which links something waits for this process.
-    pub(super) fn waiting(&self, process: u32) -> Vec<Way> {
+    pub(super) fn waiting(&self, process: u32) -> Vec<LinkDirection> {
         let inboxes = self.inboxes.get(&process).into_iter().flatten();
         inboxes.filter(|(_, frames)| !frames.is_empty()).map(|(way, _)| *way).collect()
     }
 
-    pub(super) fn first(&self, way: &Way) -> Option<&Frame> {
+    pub(super) fn first(&self, way: &LinkDirection) -> Option<&Frame> {
         self.inboxes.get(&way.1.process)?.get(way)?.front()
     }
 
-    pub(super) fn took(&mut self, way: &Way) {
+    pub(super) fn took(&mut self, way: &LinkDirection) {
         if let Some(inbox) = self.inbox(way) {
             inbox.pop_front();
         }
     }
 
-    fn inbox(&mut self, way: &Way) -> Option<&mut VecDeque<Frame>> {
+    fn inbox(&mut self, way: &LinkDirection) -> Option<&mut VecDeque<Frame>> {
         self.inboxes.get_mut(&way.1.process)?.get_mut(way)
     }
 
@@ -62,7 +62,7 @@ impl Network {
         self.links.get(&link(one, other, lane)).copied().unwrap_or_default()
     }
 
-    fn used(&self, way: &Way) -> u64 {
+    fn used(&self, way: &LinkDirection) -> u64 {
         self.used.get(way).copied().unwrap_or_default()
     }
 
@@ -108,7 +108,7 @@ impl Network {
         *last
     }
 
-    fn data_arrival(&mut self, way: Way, at: u64) -> u64 {
+    fn data_arrival(&mut self, way: LinkDirection, at: u64) -> u64 {
         let at = self.reaches(way.0.process, way.1.process, at);
         let last = self.arrives.entry(way).or_default();
         *last = (*last).max(at);
@@ -122,7 +122,7 @@ impl World {
         let delay = if from.process == to.process { 0 } else { self.delay() };
         let at = self.network.data_arrival(way, self.now + delay);
         let link = self.network.used(&way);
-        self.at(at, Happening::Arrives { from, to, link, frame });
+        self.at(at, SimEvent::Arrives { from, to, link, frame });
     }
 
     /// A frame comes over this link: lost, when that is broken already; and a newer one says that the older one is.
@@ -142,7 +142,7 @@ impl World {
         let link = self.network.ends(one, other, lane);
         for (own, other) in [(one, other), (other, one)] {
             let delay = self.delay();
-            self.after(delay, Happening::LinkBroke { own, other, lane, link });
+            self.after(delay, SimEvent::LinkBroke { own, other, lane, link });
         }
     }
 
@@ -152,7 +152,7 @@ impl World {
             let link = self.network.ends(own, other, lane);
             self.network.used.insert((own, other, lane), link);
             let delay = self.delay();
-            self.after(delay, Happening::LinkBroke { own: other, other: own, lane, link });
+            self.after(delay, SimEvent::LinkBroke { own: other, other: own, lane, link });
         }
     }
 
@@ -166,7 +166,7 @@ impl World {
     }
 
     /// The links of those who live, each once.
-    pub(super) fn links(&self) -> Vec<Way> {
+    pub(super) fn links(&self) -> Vec<LinkDirection> {
         let mut links = Vec::new();
         let all = || self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
         for (task, own) in all().filter_map(|task| Some((task, task.end()?))) {
@@ -186,7 +186,7 @@ impl World {
     /// A process connects to a life of the tracker: to any of those that are there.
     pub(super) fn connect(&mut self, process: u32) {
         if self.network.is_parted(process, TRACKER, self.now) {
-            self.after(100, Happening::Connects { process });
+            self.after(100, SimEvent::Connects { process });
             return;
         }
         self.sequence += 1;
@@ -218,7 +218,7 @@ impl World {
         let at = self.now + self.delay();
         let at = self.network.arrival(process, TRACKER, at);
         let reason = "connection reset".into();
-        self.at(at, Happening::TrackerHears { epoch, input: TrackerInput::Closed { link, reason } });
+        self.at(at, SimEvent::TrackerHears { epoch, input: TrackerInput::Closed { link, reason } });
     }
 
     /// A process is dead. What the kernel hadn't sent yet is lost with it: of each connection the last part, or all.
@@ -227,9 +227,9 @@ impl World {
         let ends: Vec<End> = self.processes.get(&process).into_iter().flat_map(super::There::ends).collect();
         let most = self.scenario.delay_millis;
         let out_until = self.now + self.draw(0..=most);
-        self.queue.retain(|(at, _), happening| match happening {
-            Happening::Arrives { from, .. } if from.process == process => *at <= out_until,
-            Happening::ToTracker { link, .. } if Some(*link) == tracker_link => *at <= out_until,
+        self.queue.retain(|(at, _), sim_event| match sim_event {
+            SimEvent::Arrives { from, .. } if from.process == process => *at <= out_until,
+            SimEvent::ToTracker { link, .. } if Some(*link) == tracker_link => *at <= out_until,
             _ => true,
         });
         if let Some(link) = tracker_link {
@@ -249,7 +249,7 @@ impl World {
                 let link = self.network.number(own, other, lane) + 1;
                 let at = self.now + self.delay();
                 let at = self.network.data_arrival((other, own, lane), at);
-                self.at(at, Happening::LinkBroke { own, other, lane, link });
+                self.at(at, SimEvent::LinkBroke { own, other, lane, link });
             }
         }
     }
@@ -268,24 +268,24 @@ impl World {
         let Some(link) = self.processes.get(&process).and_then(|there| there.tracker_link) else { return };
         let at = self.now + self.delay();
         let at = self.network.arrival(process, TRACKER, at);
-        self.at(at, Happening::ToTracker { link, message });
+        self.at(at, SimEvent::ToTracker { link, message });
     }
 
     pub(super) fn send_to_process(&mut self, link: u64, message: TrackerMessage) {
         let Some(process) = self.trackers.links.get(&link).map(|link| link.process) else { return };
         let at = self.now + self.delay();
         let at = self.network.arrival(TRACKER, process, at);
-        self.at(at, Happening::Hears { process, link, message });
+        self.at(at, SimEvent::Hears { process, link, message });
     }
 
     /// What is under way is lost; both sides learn of it, each in its time.
     pub(super) fn break_tracker_link(&mut self, process: u32) {
         let Some(link) = self.processes.get(&process).and_then(|there| there.tracker_link) else { return };
-        self.queue.retain(|_, happening| {
-            !matches!(happening, Happening::ToTracker { link: l, .. } | Happening::Hears { link: l, .. } if *l == link)
+        self.queue.retain(|_, sim_event| {
+            !matches!(sim_event, SimEvent::ToTracker { link: l, .. } | SimEvent::Hears { link: l, .. } if *l == link)
         });
         let delay = self.delay();
         self.tracker_link_ends(process, link);
-        self.after(delay, Happening::LinkDies { process, link });
+        self.after(delay, SimEvent::LinkDies { process, link });
     }
 }

@@ -1,12 +1,12 @@
 //! Processes: what happens to them, what they want done, and when they are to be woken.
 
-use super::{Happening, World};
+use super::{SimEvent, World};
 use crate::invariants::{bounded, deadlines};
 use crate::ranks::{Input, Output, Process, Try};
 use crate::scenario::FAULTS_END_MILLIS;
 use rejoin_protocol::ids::{AgentId, Millis, Phase, Rank};
 
-/// How long after a board couldn't be opened it is tried again.
+/// How long after a segment couldn't be opened it is tried again.
 const OPEN_AGAIN_MILLIS: u64 = 100;
 
 impl World {
@@ -45,7 +45,7 @@ impl World {
         if let Some(at) = there.process.host().wake_at().map(|at| at.0.max(self.now)) {
             if there.wakes.is_none_or(|known| at < known) {
                 there.wakes = Some(at);
-                self.at(at, Happening::Wakes { process });
+                self.at(at, SimEvent::Wakes { process });
             }
         }
         let tasks = self.processes[&process]
@@ -73,13 +73,13 @@ impl World {
         pace.waits_since = pace.waits_since.or(Some(now)).filter(|_| task.is_in_call());
         let found = deadlines::call(pace.waits_since, now, FAULTS_END_MILLIS, || there.process.describe());
         if goes {
-            self.after(pause + slow, Happening::Goes { process, id });
+            self.after(pause + slow, SimEvent::Goes { process, id });
         }
         if moves {
-            self.after(pause % 4, Happening::Moves { process, id });
+            self.after(pause % 4, SimEvent::Moves { process, id });
         }
         if fetches {
-            self.after(pause % 7, Happening::Fetches { process, id });
+            self.after(pause % 7, SimEvent::Fetches { process, id });
         }
         if looks {
             self.looks_soon(process, id);
@@ -89,21 +89,21 @@ impl World {
 
     fn looks_soon(&mut self, process: u32, id: Try) {
         let pause = self.draw(0..3);
-        self.after(pause, Happening::Looks { process, id });
+        self.after(pause, SimEvent::Looks { process, id });
     }
 
     /// A rank looks at the shared memory.
     pub(super) fn look(&mut self, process: u32, id: Try) {
         let Some(there) = self.processes.get_mut(&process) else { return };
         there.pace(id).looks = false;
-        let posts = self.memory.posts();
+        let publishes = self.memory.publishes();
         let outputs = there.process.looks(id, &mut self.memory, Millis(self.now), &self.scenario.job);
         if there.process.task(id).is_some_and(|task| task.is_shut_out()) {
             there.pace(id).looks = true;
-            self.after(OPEN_AGAIN_MILLIS, Happening::Looks { process, id });
+            self.after(OPEN_AGAIN_MILLIS, SimEvent::Looks { process, id });
         }
         self.tally.shared += outputs.iter().filter(|output| **output == Output::Computed).count() as u32;
-        if self.memory.posts() > posts {
+        if self.memory.publishes() > publishes {
             self.others_look(process, id);
         }
         self.carry_out(process, outputs);
@@ -130,13 +130,13 @@ impl World {
             match output {
                 Output::Connect => {
                     let pause = self.draw(1..100);
-                    self.after(pause, Happening::Connects { process });
+                    self.after(pause, SimEvent::Connects { process });
                 }
                 Output::ToTracker(message) => self.send_to_tracker(process, message),
                 Output::Frame { from, to, frame } => self.send_frame(from, to, frame),
                 Output::Unlink(own, other) => self.unlink(own, other),
-                Output::LastWords { board, words } => {
-                    self.memory.ends(board, words);
+                Output::LastWords { segment, words } => {
+                    self.memory.ends(segment, words);
                     // Nobody who has said them is in a call.
                     let nobody = Try { rank: Rank(u32::MAX), attempt: Default::default() };
                     self.others_look(process, nobody);
@@ -145,7 +145,7 @@ impl World {
                 Output::Over(id, outcome) => {
                     if outcome.is_ok() {
                         let pause = self.draw(0..300);
-                        self.after(pause, Happening::EndsWell { process, id });
+                        self.after(pause, SimEvent::EndsWell { process, id });
                     }
                 }
                 Output::LeaveTracker => self.leave_tracker(process),
@@ -154,7 +154,7 @@ impl World {
                 Output::Computed => self.tally.computed += 1,
                 Output::Started(id, start) => {
                     self.paces(process, id, |pace| pace.started = Some(start.incarnation));
-                    let lies = self.scenario.job.lies && start.incarnation.0 > 0;
+                    let lies = self.scenario.job.lies && start.incarnation.number > 0;
                     self.lied |= lies && self.could_know(id.rank, Phase::Version(start.version));
                     let found = self.no_lost_work.started(id.rank, &start);
                     self.violate(found);
@@ -203,11 +203,11 @@ impl World {
         });
         match entry {
             Some(entry) => self.input(process, Input::FetchedResult(id, index, entry)),
-            None if task.attempt() > Some(wish.generation) => self.input(process, Input::WishIsOver(id, index)),
+            None if task.generation() > Some(wish.generation) => self.input(process, Input::WishIsOver(id, index)),
             // A holder that is gone makes a new plan; until then it is tried again.
             None => {
                 self.paces(process, id, |pace| pace.fetches = true);
-                self.after(50, Happening::Fetches { process, id });
+                self.after(50, SimEvent::Fetches { process, id });
             }
         }
     }

@@ -1,10 +1,12 @@
 //! The tracker's lives: one at a time, or for a while two that don't know of each other.
 
-use super::{Happening, World, TIMING};
+use super::{SimEvent, World, TIMING};
 use crate::invariants::Monotony;
+use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Incarnation, Millis, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
+use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use std::collections::BTreeMap;
 
@@ -14,7 +16,7 @@ pub(super) struct Life {
     /// When it is woken next.
     wake: u64,
     stalled_until: u64,
-    deferred: Vec<Happening>,
+    deferred: Vec<SimEvent>,
     monotony: Monotony,
     /// A newer life has begun: it is cut off from everybody after a while.
     is_older: bool,
@@ -53,11 +55,10 @@ impl Trackers {
         self.lives.keys().next_back().copied()
     }
 
-    /// Whether a life may not know this incarnation, which an older one gave a seat: it hadn't been started, or came when nobody
-    /// was waited for any more.
+    /// Whether a life may not know this incarnation, which an older one gave a seat: it hadn't been
+    /// started, or came when nobody was waited for any more.
     pub(super) fn may_forget(&self, incarnation: Incarnation, had_started: bool, now: u64) -> bool {
-        let given_by = 1 + incarnation.0 / 1000;
-        let mut newer = self.lives.iter().filter(|(epoch, _)| **epoch > given_by);
+        let mut newer = self.lives.iter().filter(|(epoch, _)| **epoch > incarnation.epoch);
         newer.any(|(_, life)| !had_started || now >= life.began + TIMING.lost_after_millis)
     }
 
@@ -97,18 +98,22 @@ impl World {
             timing: TIMING,
             deaths_limit: self.scenario.deaths_limit,
             deaths_setting: "the limit".into(),
+            start: match self.scenario.job.defect {
+                Some(Defect::StartUnreported) if epoch > 1 => JobStart::Fresh,
+                _ => self.scenario.start,
+            },
             faults: Vec::new(),
             wants_result: true,
         };
         let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
-        let told = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
+        let reported = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
         let life = Life {
             tracker,
             wake: 0,
             stalled_until: 0,
             deferred: Vec::new(),
             // The first one may go on from an earlier run's lineage.
-            monotony: told.next_life(),
+            monotony: reported.next_life(),
             is_older: false,
             began: self.now,
             is_over: false,
@@ -118,15 +123,15 @@ impl World {
         self.no_lost_work.life_begins(epoch);
         self.say(|| format!("life {epoch} of the tracker begins"));
         self.wake_tracker(epoch);
-        self.tell_what_was(epoch);
+        self.report_former_life(epoch);
     }
 
     /// Its process dies: all connections to it end, and what comes for it meanwhile is nobody's.
     pub(super) fn kill_tracker(&mut self, back_after: u64) {
         let Some(epoch) = self.trackers.newest() else { return };
-        self.struck.insert("tracker");
+        self.fired.insert("tracker");
         self.end_life(epoch);
-        self.after(back_after, Happening::TrackerBegins);
+        self.after(back_after, SimEvent::TrackerBegins);
     }
 
     /// The next life after one that has died. If another one lives meanwhile, it is found for a while only.
@@ -138,15 +143,15 @@ impl World {
                 life.is_older = true;
             }
             let pause = self.draw(100..3000);
-            self.after(pause, Happening::CutOff { epoch });
+            self.after(pause, SimEvent::CutOff { epoch });
         }
     }
 
-    /// The next life begins while the present one lives on. Their processes find the one or the other; after a while nobody finds
-    /// the older one any more.
+    /// The next life begins while the present one lives on. Their processes find the one or the
+    /// other; after a while nobody finds the older one any more.
     pub(super) fn second_tracker(&mut self, millis: u64) {
         let Some(older) = self.trackers.newest() else { return };
-        self.struck.insert("tracker");
+        self.fired.insert("tracker");
         if let Some(life) = self.trackers.lives.get_mut(&older) {
             life.is_older = true;
         }
@@ -156,10 +161,10 @@ impl World {
         for process in connected {
             let at = self.draw(0..=millis);
             if self.scenario.rng.bool() {
-                self.after(at, Happening::LosesTracker { process, epoch: older });
+                self.after(at, SimEvent::LosesTracker { process, epoch: older });
             }
         }
-        self.after(millis, Happening::CutOff { epoch: older });
+        self.after(millis, SimEvent::CutOff { epoch: older });
     }
 
     pub(super) fn cut_off(&mut self, epoch: u32) {
@@ -194,22 +199,22 @@ impl World {
         if let Some(life) = self.trackers.lives.get_mut(&epoch) {
             life.stalled_until = until;
         }
-        self.at(until, Happening::TrackerWakes { epoch });
+        self.at(until, SimEvent::TrackerWakes { epoch });
     }
 
     /// What the framework tells its listeners: whichever life is there hears it.
-    pub(super) fn framework_tells(&mut self, input: &Input) {
+    pub(super) fn framework_reports(&mut self, input: &Input) {
         for epoch in self.trackers.epochs() {
-            self.tracker_happening(epoch, Happening::TrackerHears { epoch, input: input.clone() });
+            self.tracker_event(epoch, SimEvent::TrackerHears { epoch, input: input.clone() });
         }
     }
 
-    pub(super) fn tracker_happening(&mut self, epoch: u32, happening: Happening) {
+    pub(super) fn tracker_event(&mut self, epoch: u32, sim_event: SimEvent) {
         let now = self.now;
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
         if now < life.stalled_until {
-            if !matches!(happening, Happening::TrackerWakes { .. }) {
-                life.deferred.push(happening);
+            if !matches!(sim_event, SimEvent::TrackerWakes { .. }) {
+                life.deferred.push(sim_event);
             }
             return;
         }
@@ -217,12 +222,12 @@ impl World {
         for earlier in std::mem::take(&mut life.deferred) {
             self.tracker_takes(epoch, earlier);
         }
-        self.tracker_takes(epoch, happening);
+        self.tracker_takes(epoch, sim_event);
     }
 
-    fn tracker_takes(&mut self, epoch: u32, happening: Happening) {
-        let input = match happening {
-            Happening::ToTracker { link, message } => {
+    fn tracker_takes(&mut self, epoch: u32, sim_event: SimEvent) {
+        let input = match sim_event {
+            SimEvent::ToTracker { link, message } => {
                 let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
                 there.heard = true;
                 let furthest = furthest(&message)
@@ -232,12 +237,12 @@ impl World {
                 }
                 Input::Message { link, message }
             }
-            Happening::TrackerHears { input: Input::Closed { link, reason }, .. } => {
+            SimEvent::TrackerHears { input: Input::Closed { link, reason }, .. } => {
                 let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
                 there.stands = false;
                 Input::Closed { link, reason }
             }
-            Happening::TrackerHears { input, .. } => input,
+            SimEvent::TrackerHears { input, .. } => input,
             _ => Input::Wake,
         };
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
@@ -254,7 +259,7 @@ impl World {
         let Some(at) = life.tracker.wake_at() else { return };
         if life.wake <= self.now || at.0 < life.wake {
             life.wake = at.0;
-            self.at(at.0, Happening::TrackerWakes { epoch });
+            self.at(at.0, SimEvent::TrackerWakes { epoch });
         }
     }
 
@@ -265,18 +270,18 @@ impl World {
                 if let Some(there) = self.trackers.links.get_mut(&link) {
                     there.stands = false;
                     let process = there.process;
-                    self.after(1, Happening::LinkDies { process, link });
+                    self.after(1, SimEvent::LinkDies { process, link });
                 }
             }
             Output::Probe { agent, .. } => {
                 let gone = !self.processes.get(&(agent.0 as u32)).is_some_and(|there| there.alive);
                 let delay = self.delay();
-                self.after(delay, Happening::TrackerHears { epoch, input: Input::Probed { agent, gone } });
+                self.after(delay, SimEvent::TrackerHears { epoch, input: Input::Probed { agent, gone } });
             }
             Output::Kill { executor, .. } => {
                 if let Ok(process) = executor.parse() {
                     let delay = self.draw(0..2000);
-                    self.after(delay, Happening::Killed { process });
+                    self.after(delay, SimEvent::Killed { process });
                 }
             }
             Output::Event(event) => self.tells(epoch, &event),
@@ -307,7 +312,7 @@ impl World {
 /// The highest version that an agent has heard of when it registers.
 fn furthest(message: &AgentMessage) -> Option<Version> {
     let AgentMessage::Register(registration) = message else { return None };
-    let versions = registration.standing.ranks.iter().filter_map(|told| match told.state {
+    let versions = registration.status.ranks.iter().filter_map(|told| match told.state {
         RankState::At(at) | RankState::Finished { at, .. } => Some(at.version),
         RankState::Fresh => None,
     });

@@ -1,39 +1,40 @@
-//! All boards of a world as one rank sees them.
+//! All segments of a world as one rank sees them.
 
 use super::segment::{PeerSegment, Segment};
-use rejoin_collectives::shared::{first_beat, Boards};
-use rejoin_meet::nobody_has_reached;
+use rejoin_collectives::shared::{first_step, Segments};
+use rejoin_sync::nobody_has_reached;
 use rustix::thread::{futex, Timespec};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// One rank's own segment and those of all others: what [`rejoin_collectives::shared::SharedMachine`] works on.
 ///
-/// One thread at a time uses it. That all ranks use areas of the same length, and follow the same calls, is what makes
-/// reading safe: a rank writes an area only when all others have posted the beat after which they don't read it.
+/// One thread at a time uses it. That all ranks use slots of the same length, and follow the same calls, is what makes
+/// reading safe: a rank writes a slot only when all others have published the step after which they don't read it.
 pub struct Group {
     rank: usize,
     own: Arc<Segment>,
     /// By rank; the own one is there too.
     peers: Vec<PeerSegment>,
-    area_bytes: usize,
-    attempt: u64,
+    slot_bytes: usize,
+    generation: u64,
 }
 
 impl Group {
-    /// The world as rank `rank` sees it. Enters attempt `attempt` (from 1 on): what was posted in earlier ones is over.
-    /// Everybody's next collective has [`first_beat`]`(attempt)` as its base.
+    /// The world as rank `rank` sees it. Enters generation `generation` (from 1 on): what was
+    /// published in earlier ones is over. Everybody's next collective has
+    /// [`first_step`]`(generation)` as its base.
     ///
     /// `peers` are the segments by rank; the own one among them isn't used.
     ///
     /// # Panics
     /// When the rank isn't within the world.
-    pub fn enter(rank: usize, own: Arc<Segment>, mut peers: Vec<PeerSegment>, attempt: u64) -> Self {
+    pub fn enter(rank: usize, own: Arc<Segment>, mut peers: Vec<PeerSegment>, generation: u64) -> Self {
         peers[rank] = PeerSegment::Here(own.clone());
-        // The shortest decides: all ranks know the same invitations, and come to the same.
-        let area_bytes = peers.iter().map(PeerSegment::area_bytes).min().unwrap_or(0);
-        let mut group = Group { rank, own, peers, area_bytes, attempt };
-        group.post(first_beat(attempt));
+        // The shortest decides: all ranks know the same segment addresss, and come to the same.
+        let slot_bytes = peers.iter().map(PeerSegment::slot_bytes).min().unwrap_or(0);
+        let mut group = Group { rank, own, peers, slot_bytes, generation };
+        group.publish(first_step(generation));
         group
     }
 
@@ -47,11 +48,11 @@ impl Group {
         self.peers.iter().all(|peer| matches!(peer, PeerSegment::Here(_)))
     }
 
-    /// Whether no other rank has entered a later attempt. What was read from their areas counts only if this is so
+    /// Whether no other rank has entered a later generation. What was read from their slots counts only if this is so
     /// afterwards: a rank that was frozen for so long that the others went on without it may have read what they wrote
     /// meanwhile.
     pub fn is_current(&self) -> bool {
-        nobody_has_reached(first_beat(self.attempt + 1), self.peers.iter().map(PeerSegment::numbers))
+        nobody_has_reached(first_step(self.generation + 1), self.peers.iter().map(PeerSegment::counters))
     }
 
     /// What a rank has told with its end, if it has.
@@ -59,9 +60,9 @@ impl Group {
         self.peers[rank].last_words()
     }
 
-    /// Sleeps until that rank has posted that beat, at most so long; it may return earlier.
-    pub fn sleep(&self, rank: usize, beat: u64, at_most: Duration) {
-        self.own.numbers().sleep(&self.peers[rank].numbers(), rank as u32, beat, |bell, seen| {
+    /// Sleeps until that rank has published that step, at most so long; it may return earlier.
+    pub fn sleep(&self, rank: usize, step: u64, at_most: Duration) {
+        self.own.counters().sleep(&self.peers[rank].counters(), rank as u32, step, |bell, seen| {
             // A time that the kernel can't be told is one that nobody waits for.
             let limit = Timespec::try_from(at_most.min(Duration::from_secs(1))).unwrap_or_default();
             match futex::wait(bell, futex::Flags::empty(), seen, Some(&limit)) {
@@ -72,43 +73,45 @@ impl Group {
         });
     }
 
-    /// Bytes of an area, for all ranks: what a [`rejoin_collectives::shared::Shape`] wants to know.
-    pub fn area_bytes(&self) -> usize {
-        self.area_bytes
+    /// Bytes of a slot, for all ranks: what a [`rejoin_collectives::shared::Shape`] wants to know.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
     }
 }
 
-impl Boards for Group {
-    fn posted(&self, rank: usize) -> u64 {
-        self.peers[rank].numbers().posted()
+impl Segments for Group {
+    fn published(&self, rank: usize) -> u64 {
+        self.peers[rank].counters().published()
     }
 
-    fn area(&self, rank: usize, beat: u64) -> &[u8] {
-        // SAFETY: the area is within the segment's mapping, which lives as long as `self`. Its owner has posted the beat
-        // (the machine reads no other areas) and writes the area again only when this rank has posted the next beat,
-        // which takes `&mut self` and so ends this borrow. An owner that enters a later attempt writes there when
-        // the living incarnations of all ranks have entered it too; one that was frozen meanwhile may still read here, and
-        // throws away what it has read ([`Group::is_current`]): bytes, of which any are as good as others.
+    fn slot(&self, rank: usize, step: u64) -> &[u8] {
+        // SAFETY: the slot is within the segment's mapping, which lives as long as `self`. Its
+        // owner has published the step (the machine reads no other slots) and writes the slot again
+        // only when this rank has published the next step, which takes `&mut self` and so ends this
+        // borrow. An owner that enters a later generation writes there when the living incarnations of
+        // all ranks have entered it too; one that was frozen meanwhile may still read here, and
+        // throws away what it has read ([`Group::is_current`]): bytes, of which any are as good as
+        // others.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.peers[rank].area(beat), self.area_bytes)
+            std::slice::from_raw_parts(self.peers[rank].slot(step), self.slot_bytes)
         }
     }
 
-    fn own_area(&mut self, beat: u64) -> &mut [u8] {
+    fn own_slot(&mut self, step: u64) -> &mut [u8] {
         // SAFETY: within the mapping of the own segment, which lives as long as `self`. Only this group writes it (a
-        // segment is in one group at a time, and this takes `&mut self`); the others don't read it before the beat is
-        // posted, and have posted the beat before, after which they don't read what was here.
+        // segment is in one group at a time, and this takes `&mut self`); the others don't read it before the step is
+        // published, and have published the step before, after which they don't read what was here.
         #[allow(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts_mut(self.own.area(beat), self.area_bytes)
+            std::slice::from_raw_parts_mut(self.own.slot(step), self.slot_bytes)
         }
     }
 
-    fn post(&mut self, beat: u64) {
-        debug_assert!(beat > self.posted(self.rank), "beats only grow");
-        let others = self.peers.iter().map(PeerSegment::numbers);
-        self.own.numbers().post(self.rank as u32, beat, others, |bell| {
+    fn publish(&mut self, step: u64) {
+        debug_assert!(step > self.published(self.rank), "steps only grow");
+        let others = self.peers.iter().map(PeerSegment::counters);
+        self.own.counters().publish(self.rank as u32, step, others, |bell| {
             // If this fails sleepers wake when their time is over.
             let _ = futex::wake(bell, futex::Flags::empty(), i32::MAX as u32);
         });

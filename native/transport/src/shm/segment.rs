@@ -1,12 +1,12 @@
-//! The memory of one board.
+//! The memory of one segment.
 //!
-//! Layout, in bytes of the machine's own order: 64 of header (magic, nonce, length of an area); then, each in 64 bytes of its
-//! own, the last posted beat, whom the owner sleeps for, the bell, and whether the owner has ended, followed by its last
-//! words; then the two areas, from 4096 on.
+//! Layout, in bytes of the machine's own order: 64 of header (magic, nonce, length of a slot);
+//! then, each in 64 bytes of its own, the last published step, whom the owner sleeps for, the bell,
+//! and whether the owner has ended, followed by its last words; then the two slots, from 4096 on.
 
 use memmap2::{MmapOptions, MmapRaw};
 use rejoin_protocol::collective::sharing::IDENTITY_BYTES;
-pub use rejoin_protocol::collective::Invitation;
+pub use rejoin_protocol::collective::SegmentAddress;
 use rustix::fs::{fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create, MemfdFlags, SealFlags};
 use std::fs::File;
 use std::io;
@@ -18,24 +18,24 @@ use std::sync::Arc;
 /// Stands at the start of every segment; the last digits are the layout's version.
 pub(crate) const MAGIC: u64 = 0x724a_6f49_4e00_0002;
 
-/// Where the posted beat stands: in a cache line of its own.
-const POSTED: usize = 64;
+/// Where the published step stands: in a cache line of its own.
+const PUBLISHED: usize = 64;
 
-/// Where the owner says that it sleeps until another one posts: that one's rank plus one, or 0.
+/// Where the owner says that it sleeps until another one publishes: that one's rank plus one, or 0.
 const SLEEPS_FOR: usize = 128;
 
-/// Where a number grows with each post that somebody sleeps for: sleepers wait at it.
+/// Where a number grows with each published step that a rank sleeps for: sleepers wait at it.
 const BELL: usize = 192;
 
 /// Where it says whether the owner has told its end, and which bytes it told with it.
 const ENDED: usize = 256;
 const LAST_WORDS: usize = 320;
 
-/// Where the areas begin: at a page.
-pub(crate) const AREAS: usize = 4096;
+/// Where the slots begin: at a page.
+pub(crate) const SLOTS: usize = 4096;
 
-/// Most bytes of an area: what an invitation may make a process map.
-const AREA_LIMIT: u64 = 1 << 30;
+/// Most bytes of a slot: what an segment address may make a process map.
+const SLOT_LIMIT: u64 = 1 << 30;
 
 /// Seals that must be there: the segment stays as long as it is, and nobody who opens it anew can write it.
 pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE);
@@ -52,31 +52,31 @@ pub enum SegmentError {
         #[source]
         cause: io::Error,
     },
-    /// There is something, but not the segment of the invitation: another host, another process namespace, or the
+    /// There is something, but not the segment of the segment address: another host, another process namespace, or the
     /// process has ended and its number was given again.
     #[error("process {process} has no such segment here ({why}): another host or process namespace, or it has ended")]
     Other {
-        /// The process that the invitation names.
+        /// The process that the segment address names.
         process: u32,
         /// What was seen.
         why: String,
     },
 }
 
-/// The numbers on a board.
-pub(super) type Numbers<'b> = rejoin_meet::Numbers<'b, AtomicU64, AtomicU32>;
+/// The counters on a segment.
+pub(super) type Counters<'b> = rejoin_sync::Counters<'b, AtomicU64, AtomicU32>;
 
-/// A board's memory, mapped by its owner, who alone writes it. Threads of the process that read it share it.
+/// A segment's memory, mapped by its owner, who alone writes it. Threads of the process that read it share it.
 #[derive(Debug)]
 pub struct Segment {
     memory: MmapRaw,
-    area_bytes: usize,
+    slot_bytes: usize,
     nonce: u64,
     /// Kept open, so that others can open it.
     file: File,
 }
 
-/// A board's memory as others see it.
+/// A segment's memory as others see it.
 #[derive(Clone, Debug)]
 pub enum PeerSegment {
     /// A rank of this process.
@@ -89,56 +89,56 @@ pub enum PeerSegment {
 #[derive(Debug)]
 pub struct Mapped {
     memory: MmapRaw,
-    area_bytes: usize,
+    slot_bytes: usize,
 }
 
 impl Segment {
-    /// Makes a segment with two areas of at least `area_bytes` bytes each (rounded up to pages). Nothing is posted.
+    /// Makes a segment with two slots of at least `slot_bytes` bytes each (rounded up to pages). Nothing is published.
     ///
     /// # Errors
     /// When there is no memory, or no descriptor left.
-    pub fn new(area_bytes: usize) -> Result<Self, SegmentError> {
-        let area_bytes = area_bytes.next_multiple_of(AREAS);
+    pub fn new(slot_bytes: usize) -> Result<Self, SegmentError> {
+        let slot_bytes = slot_bytes.next_multiple_of(SLOTS);
         let failed = |doing| move |cause: io::Error| SegmentError::Io { doing, cause };
         let made = memfd_create("rejoin", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING);
         let file = File::from(made.map_err(io::Error::from).map_err(failed("made"))?);
-        let length = (AREAS + 2 * area_bytes) as u64;
+        let length = (SLOTS + 2 * slot_bytes) as u64;
         ftruncate(&file, length).map_err(io::Error::from).map_err(failed("given its length"))?;
         let memory = MmapOptions::new().map_raw(&file).map_err(failed("mapped"))?;
         fcntl_add_seals(&file, SEALS).map_err(io::Error::from).map_err(failed("sealed"))?;
         let nonce = crate::random_u64();
-        for (place, word) in [MAGIC, nonce, area_bytes as u64].into_iter().enumerate() {
+        for (place, word) in [MAGIC, nonce, slot_bytes as u64].into_iter().enumerate() {
             // SAFETY: the first 64 bytes of the mapping; nobody else has it yet.
             #[allow(unsafe_code)]
             unsafe {
                 memory.as_mut_ptr().cast::<u64>().add(place).write(word);
             }
         }
-        Ok(Segment { memory, area_bytes, nonce, file })
+        Ok(Segment { memory, slot_bytes, nonce, file })
     }
 
     /// How other processes of this host find it, as long as it isn't dropped.
-    pub fn invitation(&self) -> Invitation {
-        Invitation {
+    pub fn segment_address(&self) -> SegmentAddress {
+        SegmentAddress {
             process: std::process::id(),
             descriptor: self.file.as_raw_fd(),
             nonce: self.nonce,
-            area_bytes: self.area_bytes as u64,
+            slot_bytes: self.slot_bytes as u64,
         }
     }
 
-    /// Bytes of each of its two areas.
-    pub fn area_bytes(&self) -> usize {
-        self.area_bytes
+    /// Bytes of each of its two slots.
+    pub fn slot_bytes(&self) -> usize {
+        self.slot_bytes
     }
 
-    /// Tells all who look, from now on, that the owner posts nothing more, with its last words. Once only.
+    /// Tells all who look, from now on, that the owner publishes nothing more, with its last words. Once only.
     pub fn end(&self, words: &[u8; IDENTITY_BYTES]) {
         if self.word(ENDED).load(Ordering::Relaxed) != 0 {
             return;
         }
-        // SAFETY: within the first page of the mapping. Only the owner writes here, once, before others look at it: the store
-        // below tells them.
+        // SAFETY: within the first page of the mapping. Only the owner writes here, once, before
+        // others look at it: the store below tells them.
         #[allow(unsafe_code)]
         unsafe {
             self.memory.as_mut_ptr().add(LAST_WORDS).copy_from_nonoverlapping(words.as_ptr(), IDENTITY_BYTES);
@@ -146,16 +146,16 @@ impl Segment {
         self.word(ENDED).store(1, Ordering::Release);
     }
 
-    pub(super) fn numbers(&self) -> Numbers<'_> {
-        numbers(&self.memory)
+    pub(super) fn counters(&self) -> Counters<'_> {
+        counters(&self.memory)
     }
 
     fn word(&self, place: usize) -> &AtomicU32 {
         word(&self.memory, place)
     }
 
-    pub(super) fn area(&self, beat: u64) -> *mut u8 {
-        area(&self.memory, self.area_bytes, beat)
+    pub(super) fn slot(&self, step: u64) -> *mut u8 {
+        slot(&self.memory, self.slot_bytes, step)
     }
 }
 
@@ -163,11 +163,11 @@ impl PeerSegment {
     /// Opens the segment of a rank of another process of this host.
     ///
     /// # Errors
-    /// When it isn't there, or isn't what the invitation says, or may not be read. Nothing is mapped then.
-    pub fn open(invitation: &Invitation) -> Result<Self, SegmentError> {
-        let process = invitation.process;
+    /// When it isn't there, or isn't what the segment address says, or may not be read. Nothing is mapped then.
+    pub fn open(segment_address: &SegmentAddress) -> Result<Self, SegmentError> {
+        let process = segment_address.process;
         let other = |why: String| SegmentError::Other { process, why };
-        let path = format!("/proc/{process}/fd/{}", invitation.descriptor);
+        let path = format!("/proc/{process}/fd/{}", segment_address.descriptor);
         // The number may be another process's by now, and a named pipe that nobody writes to would never be opened.
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let file = opened.map_err(|cause| other(format!("{path}: {cause}")))?;
@@ -177,32 +177,36 @@ impl PeerSegment {
             return Err(other(format!("{path} isn't sealed")));
         }
         let length = file.metadata().map_err(|cause| SegmentError::Io { doing: "measured", cause })?.len();
-        let are_pages = invitation.area_bytes > 0 && invitation.area_bytes.is_multiple_of(AREAS as u64);
-        if !are_pages || invitation.area_bytes > AREA_LIMIT || length != AREAS as u64 + 2 * invitation.area_bytes {
+        let are_pages = segment_address.slot_bytes > 0 && segment_address.slot_bytes.is_multiple_of(SLOTS as u64);
+        if !are_pages
+            || segment_address.slot_bytes > SLOT_LIMIT
+            || length != SLOTS as u64 + 2 * segment_address.slot_bytes
+        {
             return Err(other(format!(
-                "{path} has {length} bytes, not two areas of {} in whole pages",
-                invitation.area_bytes
+                "{path} has {length} bytes, not two slots of {} in whole pages",
+                segment_address.slot_bytes
             )));
         }
         let memory =
             MmapOptions::new().map_raw_read_only(&file).map_err(|cause| SegmentError::Io { doing: "mapped", cause })?;
-        let expected = [MAGIC, invitation.nonce, invitation.area_bytes];
+        let expected = [MAGIC, segment_address.nonce, segment_address.slot_bytes];
         for (place, expected) in expected.into_iter().enumerate() {
-            // SAFETY: the first 64 bytes of a mapping of at least 4096, which its owner wrote before it invited anybody.
+            // SAFETY: the first 64 bytes of a mapping of at least 4096, which its owner wrote
+            // before it invited anybody.
             #[allow(unsafe_code)]
             let word = unsafe { memory.as_ptr().cast::<u64>().add(place).read_volatile() };
             if word != expected {
                 return Err(other(format!("{path} is another segment, or of another version of Rejoin")));
             }
         }
-        Ok(PeerSegment::Mapped(Arc::new(Mapped { memory, area_bytes: invitation.area_bytes as usize })))
+        Ok(PeerSegment::Mapped(Arc::new(Mapped { memory, slot_bytes: segment_address.slot_bytes as usize })))
     }
 
-    /// Bytes of each of its two areas.
-    pub fn area_bytes(&self) -> usize {
+    /// Bytes of each of its two slots.
+    pub fn slot_bytes(&self) -> usize {
         match self {
-            PeerSegment::Here(segment) => segment.area_bytes,
-            PeerSegment::Mapped(mapped) => mapped.area_bytes,
+            PeerSegment::Here(segment) => segment.slot_bytes,
+            PeerSegment::Mapped(mapped) => mapped.slot_bytes,
         }
     }
 
@@ -213,8 +217,8 @@ impl PeerSegment {
         }
     }
 
-    pub(super) fn numbers(&self) -> Numbers<'_> {
-        numbers(self.memory())
+    pub(super) fn counters(&self) -> Counters<'_> {
+        counters(self.memory())
     }
 
     /// What its owner has told with its end ([`Segment::end`]), if it has.
@@ -223,8 +227,8 @@ impl PeerSegment {
             return None;
         }
         let mut words = [0; IDENTITY_BYTES];
-        // SAFETY: within the first page of the mapping. The owner wrote them before it stored what was just seen, and writes
-        // them once.
+        // SAFETY: within the first page of the mapping. The owner wrote them before it stored what
+        // was just seen, and writes them once.
         #[allow(unsafe_code)]
         unsafe {
             words.as_mut_ptr().copy_from_nonoverlapping(self.memory().as_ptr().add(LAST_WORDS), IDENTITY_BYTES);
@@ -232,21 +236,21 @@ impl PeerSegment {
         Some(words)
     }
 
-    pub(super) fn area(&self, beat: u64) -> *const u8 {
+    pub(super) fn slot(&self, step: u64) -> *const u8 {
         match self {
-            PeerSegment::Here(segment) => segment.area(beat),
-            PeerSegment::Mapped(mapped) => area(&mapped.memory, mapped.area_bytes, beat),
+            PeerSegment::Here(segment) => segment.slot(step),
+            PeerSegment::Mapped(mapped) => slot(&mapped.memory, mapped.slot_bytes, step),
         }
     }
 }
 
-/// Those of one board. Readers of a mapping that is read-only only load them.
-fn numbers(memory: &MmapRaw) -> Numbers<'_> {
+/// Those of one segment. Readers of a mapping that is read-only only load them.
+fn counters(memory: &MmapRaw) -> Counters<'_> {
     // SAFETY: within the first page of the mapping, aligned, valid as long as the mapping; all access to these bytes is
     // atomic.
     #[allow(unsafe_code)]
-    let posted = unsafe { AtomicU64::from_ptr(memory.as_mut_ptr().add(POSTED).cast()) };
-    Numbers::new(posted, word(memory, SLEEPS_FOR), word(memory, BELL))
+    let published = unsafe { AtomicU64::from_ptr(memory.as_mut_ptr().add(PUBLISHED).cast()) };
+    Counters::new(published, word(memory, SLEEPS_FOR), word(memory, BELL))
 }
 
 fn word(memory: &MmapRaw, place: usize) -> &AtomicU32 {
@@ -257,6 +261,6 @@ fn word(memory: &MmapRaw, place: usize) -> &AtomicU32 {
     }
 }
 
-fn area(memory: &MmapRaw, area_bytes: usize, beat: u64) -> *mut u8 {
-    memory.as_mut_ptr().wrapping_add(AREAS + (beat % 2) as usize * area_bytes)
+fn slot(memory: &MmapRaw, slot_bytes: usize, step: u64) -> *mut u8 {
+    memory.as_mut_ptr().wrapping_add(SLOTS + (step % 2) as usize * slot_bytes)
 }

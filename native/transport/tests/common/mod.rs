@@ -19,9 +19,9 @@ pub fn hello(encrypt: bool) -> Hello {
     let purpose = Purpose::Data {
         lane: Lane::Channels,
         rank: Rank(2),
-        incarnation: Incarnation(1),
+        incarnation: Incarnation { epoch: 2, number: 1 },
         peer: Rank(0),
-        peer_incarnation: Incarnation(3),
+        peer_incarnation: Incarnation::nth(3),
         generation: Generation { epoch: 1, number: 9 },
     };
     Hello { agent: AgentId(77), purpose, encrypt }
@@ -36,7 +36,7 @@ pub fn header(offset: u64) -> Header {
         lineage: Lineage(1),
         offset,
         digest: 0x1234_5678_9abc_def0,
-        attempt: Default::default(),
+        generation: Default::default(),
         inputs: 0,
     }
 }
@@ -51,10 +51,10 @@ pub fn listener() -> Listener {
 }
 
 /// Tries until something comes of it. The deadline is only there so that a hanging test ends with words.
-pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, mut generation: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        if let Some(result) = attempt() {
+        if let Some(result) = generation() {
             return result;
         }
         assert!(Instant::now() < deadline, "{what} didn't happen");
@@ -146,7 +146,7 @@ pub fn flush(link: &mut Link) -> Flushed {
 
 /// Which way bytes go through a [`Relay`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     ToAcceptor,
     ToInitiator,
 }
@@ -160,7 +160,7 @@ pub struct Relay {
     /// Everything that came from the acceptor, unchanged.
     pub from_acceptor: Vec<u8>,
     /// The byte at this place is changed on its way.
-    pub change: Option<(Way, usize)>,
+    pub change: Option<(Direction, usize)>,
 }
 
 impl Relay {
@@ -184,8 +184,8 @@ impl Relay {
     /// Passes at most `piece` bytes on each way.
     pub fn pass(&mut self, piece: usize) {
         let ways = [
-            (Way::ToAcceptor, &self.initiator, &self.acceptor, &mut self.from_initiator),
-            (Way::ToInitiator, &self.acceptor, &self.initiator, &mut self.from_acceptor),
+            (Direction::ToAcceptor, &self.initiator, &self.acceptor, &mut self.from_initiator),
+            (Direction::ToInitiator, &self.acceptor, &self.initiator, &mut self.from_acceptor),
         ];
         for (way, mut from, mut to, seen) in ways {
             let mut buffer = vec![0; piece];

@@ -70,7 +70,8 @@ impl Xgboost {
     /// XGBoost's own tracker for so many ranks, and its port.
     pub fn tracker(&self, world: u32) -> (usize, String) {
         let config = format!(
-            "{{\"dmlc_communicator\":\"rabit\",\"n_workers\":{world},\"host\":\"127.0.0.1\",\"port\":0,\"timeout\":0,\"sortby\":1}}"
+            "{{\"dmlc_communicator\":\"rabit\",\"n_workers\":{world},\"host\":\"127.0.0.1\",\"port\":0,\
+             \"timeout\":0,\"sortby\":1}}"
         );
         let (config, empty) = (CString::new(config).expect("no zeros"), CString::new("{}").expect("no zeros"));
         let mut tracker: Handle = null_mut();

@@ -4,11 +4,12 @@
 //! cargo run --release -p rejoin-xgboost --example train -- LIBRARY key=value…
 //! ```
 //!
-//! `LIBRARY` is the `libxgboost4j.so` of a jar or the `libxgboost.so` of a wheel. Keys: `wire` (33 or 32), `homes` (for each
-//! rank the number of its agent, `0,0` or `0,1`), `rows` and `columns` (in total), `depth`, `rounds`, `throw=rank@round`
-//! (that rank is freed after `bytes` bytes of the round and comes back from the last checkpoint; `interval` must be 1),
-//! `interval` (rounds between checkpoints), `stock=1` (XGBoost's own
-//! tracker instead), `pairs=N` (time both in turn and give the ratio). Prints digests and seconds of the rounds.
+//! `LIBRARY` is the `libxgboost4j.so` of a jar or the `libxgboost.so` of a wheel. Keys: `wire` (33
+//! or 32), `homes` (for each rank the number of its agent, `0,0` or `0,1`), `rows` and `columns`
+//! (in total), `depth`, `rounds`, `throw=rank@round` (that rank is freed after `bytes` bytes of the
+//! round and comes back from the last checkpoint; `interval` must be 1), `interval` (rounds between
+//! checkpoints), `stock=1` (XGBoost's own tracker instead), `pairs=N` (time both in turn and give
+//! the ratio). Prints digests and seconds of the rounds.
 #![allow(missing_docs)]
 
 #[path = "../../tests/common/mod.rs"]
@@ -21,7 +22,7 @@ use rejoin_agent::DataPlane;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{Phase, Rank, Version};
 use rejoin_xgboost::WireVariant;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -139,8 +140,7 @@ fn bridged(xgboost: &Xgboost, job: &Job) -> Trained {
         let rank: u32 = rank.parse().expect("throw=rank@round");
         let phase = Phase::Version(Version(round.parse().expect("throw=rank@round")));
         let moment = Moment::Bytes { phase, bytes: number(&job.settings, "bytes", 20_000) as u64 };
-        let rule =
-            FaultRule { id: 1, rank: Rank(rank), incarnation: Some(Incarnation(0)), moment, action: Action::Throw };
+        let rule = FaultRule { id: 1, rank: Rank(rank), incarnation: Some(0), moment, action: Action::Throw };
         world.lock().expect("no panics").agent(rank).bridge.faults(vec![rule]);
     }
     let trained = std::thread::scope(|scope| {
@@ -205,7 +205,7 @@ fn member(xgboost: &Xgboost, job: &Job, world: &Mutex<World>, rank: u32, variant
                 world.lose(rank);
                 let (_, round) = job.settings["throw"].split_once('@').expect("throw=rank@round");
                 start = round.parse().expect("throw=rank@round");
-                world.seat(rank, home, incarnation.0 + 1);
+                world.seat(rank, home, incarnation.number + 1);
                 world.start(rank, start);
             }
         }

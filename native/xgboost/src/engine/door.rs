@@ -1,11 +1,11 @@
 //! Playing the tracker for a worker.
 
 use super::Engine;
-use crate::bootstrap::{loopback, Bootstrap};
-use crate::dialogue::{magic, Dialogue, Heard};
-use crate::gate::Gate;
+use crate::bootstrap::Bootstrap;
+use crate::bridged_rank::{BridgedRank, Door, Talk};
+use crate::dialogue::{magic, Dialogue, WorkerMessage};
+use crate::gate::{loopback, Gate};
 use crate::kernel;
-use crate::seat::{Door, Seat, Talk};
 use crate::shared::Member;
 use crate::sources::Source;
 use crate::topology::WireVariant;
@@ -32,11 +32,11 @@ impl Engine {
                 format!("rank {rank} incarnation {incarnation} has no start here, so it has no way into XGBoost");
             Error::new(Code::BadState, text)
         };
-        let seat = self.member(member).ok_or_else(missing)?;
-        if let Some(failure) = &seat.failure {
+        let bridged_rank = self.member(member).ok_or_else(missing)?;
+        if let Some(failure) = &bridged_rank.failure {
             return Err(failure.clone());
         }
-        let training = seat.training.as_mut().ok_or_else(missing)?;
+        let training = bridged_rank.training.as_mut().ok_or_else(missing)?;
         if training.variant.is_some() {
             let text = format!("rank {rank}: XGBoost's way in was opened before; each incarnation has one");
             return Err(Error::new(Code::BadState, text));
@@ -46,9 +46,9 @@ impl Engine {
         let failed = |cause| Error::new(Code::Io, format!("rank {rank}: no listener for its worker: {cause}"));
         let gate = Gate::open(Source::Tracker(rank), &mut self.sources).map_err(failed)?;
         let port = gate.port().map_err(failed)?;
-        if let Some(seat) = self.member(member) {
+        if let Some(bridged_rank) = self.member(member) {
             let (talks, bootstrap) = (HashMap::new(), None);
-            seat.door = Some(Door { gate, secret: secret.clone(), talks, bootstrap, opened: false });
+            bridged_rank.door = Some(Door { gate, secret: secret.clone(), talks, bootstrap, opened: false });
         }
         self.enter_now(member, Phase::Boot, PhaseMark { round: 0, checkpoint: 0 })?;
         Ok(vec![
@@ -61,10 +61,10 @@ impl Engine {
         ])
     }
 
-    /// Connections wait at the listener that plays the tracker. It stays when the worker is connected: a worker's `shutdown` comes
-    /// there too, and doesn't end well without an answer.
+    /// Connections wait at the listener that plays the tracker. It stays when the worker is
+    /// connected: a worker's `shutdown` comes there too, and doesn't end well without an answer.
     pub(super) fn answer_door(&mut self, rank: Rank) {
-        let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
+        let Some(door) = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.door.as_mut()) else { return };
         let knocks = match door.gate.knocks(Instant::now()) {
             Ok(knocks) => knocks,
             Err(cause) => {
@@ -82,7 +82,7 @@ impl Engine {
                 }
             };
             let talk = Talk { stream, dialogue: Dialogue::new(), outbox: magic().to_vec(), greeted: false };
-            if let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) {
+            if let Some(door) = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.door.as_mut()) {
                 door.talks.insert(token, talk);
             }
             self.listen_to(rank, token);
@@ -96,7 +96,11 @@ impl Engine {
     pub(super) fn look_at_gates(&mut self) {
         let now = Instant::now();
         let is_due = |door: &Door| door.again().is_some_and(|at| at <= now);
-        let due = self.seats.iter().filter(|seat| seat.door.as_ref().is_some_and(is_due)).map(|seat| seat.rank);
+        let due = self
+            .bridged_ranks
+            .iter()
+            .filter(|bridged_rank| bridged_rank.door.as_ref().is_some_and(is_due))
+            .map(|bridged_rank| bridged_rank.rank);
         for rank in due.collect::<Vec<Rank>>() {
             self.answer_door(rank);
             self.go_on_connecting(rank);
@@ -106,7 +110,7 @@ impl Engine {
     /// A worker says something to its tracker.
     pub(super) fn listen_to(&mut self, rank: Rank, token: Token) {
         let shared = self.shared.clone();
-        let Some(door) = self.seat(rank).and_then(|seat| seat.door.as_mut()) else { return };
+        let Some(door) = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.door.as_mut()) else { return };
         let Some(talk) = door.talks.get_mut(&token) else { return };
         let mut ended = talk.write().is_err() | talk.read();
         let mut strange = None;
@@ -114,19 +118,21 @@ impl Engine {
         loop {
             match talk.dialogue.next() {
                 Ok(None) => break,
-                Ok(Some(Heard::Hello { task_id })) if task_id == door.secret => talk.greeted = true,
-                Ok(Some(Heard::Hello { .. })) => strange = Some("its task id is not the one that was given".to_owned()),
+                Ok(Some(WorkerMessage::Hello { task_id })) if task_id == door.secret => talk.greeted = true,
+                Ok(Some(WorkerMessage::Hello { .. })) => {
+                    strange = Some("its task id is not the one that was given".to_owned())
+                }
                 Ok(Some(_)) if !talk.greeted => {}
-                Ok(Some(Heard::Start { port })) => start = Some(port),
-                Ok(Some(Heard::Shutdown)) => {
+                Ok(Some(WorkerMessage::Start { port })) => start = Some(port),
+                Ok(Some(WorkerMessage::Shutdown)) => {
                     log::debug!("{} its worker shuts down", shared.prefix(rank));
                     ended = true;
                 }
-                Ok(Some(Heard::Error { message })) => {
+                Ok(Some(WorkerMessage::Error { message })) => {
                     log::warn!("{} XGBoost reports: {message}", shared.prefix(rank));
                     ended = true;
                 }
-                Ok(Some(Heard::Print { message })) => {
+                Ok(Some(WorkerMessage::Print { message })) => {
                     log::info!("{} {message}", shared.prefix(rank));
                     ended = true;
                 }
@@ -152,9 +158,10 @@ impl Engine {
     }
 
     fn begin_connecting(&mut self, rank: Rank, port: u16, mut talk: Talk, token: Token) {
-        let Engine { seats, sources, .. } = self;
-        let found = seats.iter_mut().find(|seat| seat.rank == rank && seat.failure.is_none());
-        let parts = found.and_then(|seat| Some((seat.training.as_mut()?, seat.door.as_mut()?)));
+        let Engine { bridged_ranks, sources, .. } = self;
+        let found =
+            bridged_ranks.iter_mut().find(|bridged_rank| bridged_rank.rank == rank && bridged_rank.failure.is_none());
+        let parts = found.and_then(|bridged_rank| Some((bridged_rank.training.as_mut()?, bridged_rank.door.as_mut()?)));
         let Some((training, door)) = parts.filter(|(_, door)| door.bootstrap.is_none() && !door.opened) else {
             // Freed meanwhile, or a second start: the closed connection ends the worker's call.
             log::warn!(
@@ -179,9 +186,11 @@ impl Engine {
 
     /// Something moved in a worker's bootstrap.
     pub(super) fn go_on_connecting(&mut self, rank: Rank) {
-        let Engine { seats, sources, .. } = self;
-        let Some(seat) = seats.iter_mut().find(|seat| seat.rank == rank) else { return };
-        let Some(door) = &mut seat.door else { return };
+        let Engine { bridged_ranks, sources, .. } = self;
+        let Some(bridged_rank) = bridged_ranks.iter_mut().find(|bridged_rank| bridged_rank.rank == rank) else {
+            return;
+        };
+        let Some(door) = &mut bridged_rank.door else { return };
         let Some(bootstrap) = &mut door.bootstrap else { return };
         let result = bootstrap.advance(sources);
         let strangers = bootstrap.take_strangers();
@@ -196,7 +205,7 @@ impl Engine {
                     sources.rename(token, Source::Worker(rank, peer));
                     match WorkerSocket::new(stream, token) {
                         Ok(socket) => {
-                            let channel = seat.training.as_mut().and_then(|training| training.channel(peer));
+                            let channel = bridged_rank.training.as_mut().and_then(|training| training.channel(peer));
                             if let Some(channel) = channel {
                                 channel.worker = Some(socket);
                             }
@@ -234,13 +243,13 @@ impl Engine {
             self.shared.prefix(rank)
         );
         if let Some(agent) = self.shared.agent() {
-            agent.happened(Event::StrangerRefused { address: from.to_string(), reason: reason.to_owned() });
+            agent.report_event(Event::StrangerRefused { address: from.to_string(), reason: reason.to_owned() });
         }
     }
 
     /// Nobody is to knock any more.
-    pub(super) fn close_door(&mut self, seat: &mut Seat) {
-        if let Some(door) = seat.door.take() {
+    pub(super) fn close_door(&mut self, bridged_rank: &mut BridgedRank) {
+        if let Some(door) = bridged_rank.door.take() {
             self.dismantle(door);
         }
     }

@@ -1,7 +1,7 @@
 //! The boundary between two phases of a worker.
 
 use super::Engine;
-use crate::seat::{Goal, Waiting};
+use crate::bridged_rank::{Goal, Waiting};
 use crate::shared::Member;
 use crate::worker_socket::Rest;
 use crossbeam::channel::Sender;
@@ -14,13 +14,13 @@ use std::time::Instant;
 impl Engine {
     pub(super) fn ask_to_wait(&mut self, member: Member, goal: Goal, reply: Sender<Result<u64, Error>>) {
         let (rank, incarnation) = member;
-        let Some(seat) = self.member(member) else {
+        let Some(bridged_rank) = self.member(member) else {
             let text = format!("rank {rank} incarnation {incarnation} is not seated here");
             // Nobody there to hear it means that the trainer's thread is gone.
             let _ = reply.send(Err(Error::new(Code::BadState, text)));
             return;
         };
-        let refusal = match (&seat.failure, &seat.waiting) {
+        let refusal = match (&bridged_rank.failure, &bridged_rank.waiting) {
             (Some(failure), _) => Some(failure.clone()),
             (None, Some(_)) => {
                 Some(Error::new(Code::BadState, format!("rank {rank} is at a boundary in another thread already")))
@@ -31,37 +31,44 @@ impl Engine {
             let _ = reply.send(Err(error));
             return;
         }
-        seat.waiting = Some(Waiting { goal, since: Instant::now(), reply });
+        bridged_rank.waiting = Some(Waiting { goal, since: Instant::now(), reply });
         // Usually everything is at rest already.
         self.look_at_boundary(rank);
     }
 
     /// Looks whether those who wait can go on.
     pub(super) fn look_at_boundaries(&mut self) {
-        let waiting = self.seats.iter().filter(|seat| seat.waiting.is_some()).map(|seat| seat.rank);
+        let waiting = self
+            .bridged_ranks
+            .iter()
+            .filter(|bridged_rank| bridged_rank.waiting.is_some())
+            .map(|bridged_rank| bridged_rank.rank);
         for rank in waiting.collect::<Vec<Rank>>() {
             self.look_at_boundary(rank);
         }
     }
 
     fn look_at_boundary(&mut self, rank: Rank) {
-        let peers = self.seat(rank).and_then(|seat| Some(seat.training.as_ref()?.neighbours(rank))).unwrap_or_default();
+        let peers = self
+            .bridged_rank(rank)
+            .and_then(|bridged_rank| Some(bridged_rank.training.as_ref()?.neighbours(rank)))
+            .unwrap_or_default();
         for peer in peers {
             self.move_channel(rank, peer);
         }
         let drain_timeout = self.config.drain_timeout;
         // Moving may have found that the rank is over; then its call has been answered.
-        let Some(seat) = self.seat(rank).filter(|seat| seat.moves()) else { return };
-        let Some(Waiting { goal, since, .. }) = seat.waiting else { return };
-        let member = (rank, seat.incarnation);
-        let sent = seat.training.as_ref().map_or(0, |training| training.left);
-        let result = match (seat.rest(goal), goal) {
+        let Some(bridged_rank) = self.bridged_rank(rank).filter(|bridged_rank| bridged_rank.moves()) else { return };
+        let Some(Waiting { goal, since, .. }) = bridged_rank.waiting else { return };
+        let member = (rank, bridged_rank.incarnation);
+        let sent = bridged_rank.training.as_ref().map_or(0, |training| training.left);
+        let result = match (bridged_rank.rest(goal), goal) {
             (Ok(Some(true)), Goal::Enter(phase, mark)) => self.enter_now(member, phase, mark).map(|()| sent),
             (Ok(Some(true)), Goal::Count) => Ok(sent),
             (Ok(Some(true)), Goal::Round(round)) => {
-                if let Some(training) = seat.training.as_mut() {
+                if let Some(training) = bridged_rank.training.as_mut() {
                     let regenerated = training.regenerated(rank);
-                    training.story.begins(round, regenerated);
+                    training.catch_up.begins(round, regenerated);
                 }
                 Ok(sent)
             }
@@ -80,11 +87,11 @@ impl Engine {
             )),
             (Err(error), _) => Err(error),
         };
-        let Some(seat) = self.member(member) else { return };
+        let Some(bridged_rank) = self.member(member) else { return };
         match result {
-            Ok(sent) => seat.answer(Ok(sent)),
+            Ok(sent) => bridged_rank.answer(Ok(sent)),
             Err(error) => {
-                seat.answer(Err(error.clone()));
+                bridged_rank.answer(Err(error.clone()));
                 if error.code == Code::Mismatch {
                     self.break_job(rank, error);
                 }
@@ -98,7 +105,7 @@ impl Engine {
         let shared = self.shared.clone();
         let mut holds = shared.holds.lock();
         let hold = holds.entry(member).or_default();
-        let Some(training) = self.member(member).and_then(|seat| seat.training.as_mut()) else {
+        let Some(training) = self.member(member).and_then(|bridged_rank| bridged_rank.training.as_mut()) else {
             return Err(Error::new(Code::BadState, format!("rank {rank} incarnation {incarnation} was not started")));
         };
         let mut oldest = training.place.start;
@@ -119,16 +126,15 @@ impl Engine {
         }
         if let Some((peer, trouble)) = trouble {
             drop(holds);
-            let error = self.name(rank, peer, trouble);
-            return Err(error);
+            return Err(Engine::name(rank, peer, trouble));
         }
         hold.oldest = oldest;
         drop(holds);
         training.phase = Some(phase);
         training.left = 0;
-        training.story.entered(phase, mark, regenerated);
+        training.catch_up.entered(phase, mark, regenerated);
         self.make_all_busy(rank);
-        self.strike_if_due(rank);
+        self.inject_if_due(rank);
         Ok(())
     }
 }
@@ -142,12 +148,13 @@ impl fmt::Display for Goal {
     }
 }
 
-impl crate::seat::Seat {
-    /// Whether nothing is on its way between the worker and its channels, or, to count, nothing from the worker; `None` if a
-    /// channel has no connection.
+impl crate::bridged_rank::BridgedRank {
+    /// Whether nothing is on its way between the worker and its channels, or, to count, nothing
+    /// from the worker; `None` if a channel has no connection.
     fn rest(&mut self, goal: Goal) -> Result<Option<bool>, Error> {
         let rank = self.rank;
-        // XGBoost's init may return before this engine has seen its last byte; with the hook nothing else follows in boot.
+        // XGBoost's init may return before this engine has seen its last byte; with the hook
+        // nothing else follows in boot.
         let absent = self.door.as_ref().and_then(|door| door.bootstrap.as_ref()).map(|_| false);
         let Some(training) = &mut self.training else { return Ok(None) };
         let mut own = None;
@@ -172,9 +179,9 @@ impl crate::seat::Seat {
                     return Err(Error::new(
                         Code::Mismatch,
                         format!(
-                            "rank {peer} sent rank {rank} at least {bytes} bytes more in {} than rank {rank} has read: the \
-                             two did not run the same collectives; usual causes: other parameters, rows in another order, \
-                             a random seed that isn't fixed",
+                            "rank {peer} sent rank {rank} at least {bytes} bytes more in {} than rank {rank} has \
+                             read: the two did not run the same collectives; usual causes: other parameters, rows in \
+                             another order, a random seed that isn't fixed",
                             channel.outgoing.phase()
                         ),
                     ))

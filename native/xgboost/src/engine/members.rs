@@ -1,30 +1,25 @@
 //! Incarnations come, are told of their peers, and go.
 
-use super::{Engine, Grave};
-use crate::channel::{Channel, PeerLink, Place, Road};
-use crate::seat::{Seat, Training};
+use super::{Engine, PendingReset};
+use crate::bridged_rank::{BridgedRank, Training};
+use crate::catch_up::CatchUp;
+use crate::channel::{Channel, PeerLink, StartPoint};
 use crate::shared::Member;
 use crate::sources::Source;
-use crate::story::Story;
 use mio::Interest;
-use rejoin_agent::PlanePeer;
+use rejoin_agent::MemberId;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Incarnation, Lane, Lineage, Rank, Version};
 use rejoin_transport::Link;
 use std::time::Instant;
 
-/// Why calls end when the bridge does.
-pub(super) fn closed(rank: Rank) -> Error {
-    Error::new(Code::BadState, format!("rank {rank}: the bridge to XGBoost is closed"))
-}
-
 impl Engine {
-    pub(super) fn seated(&mut self, (rank, incarnation): Member) {
-        if self.seat(rank).is_some_and(|seat| seat.incarnation >= incarnation) {
+    pub(super) fn join_accepted(&mut self, (rank, incarnation): Member) {
+        if self.bridged_rank(rank).is_some_and(|bridged_rank| bridged_rank.incarnation >= incarnation) {
             return;
         }
         self.vacate(rank);
-        self.seats.push(Seat::new(rank, incarnation));
+        self.bridged_ranks.push(BridgedRank::new(rank, incarnation));
         self.shared.members.lock().push((rank, incarnation));
         self.shared.holds.lock().retain(|(other, old), _| *other != rank || *old >= incarnation);
         let mut failures = self.shared.failures.lock();
@@ -35,66 +30,56 @@ impl Engine {
 
     /// Drops all that is left of a rank's older incarnation.
     fn vacate(&mut self, rank: Rank) {
-        let Some(old) = self.seat(rank).map(|seat| seat.incarnation) else { return };
+        let Some(old) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.incarnation) else { return };
         let superseded = format!("rank {rank}: incarnation {old} was superseded by a newer one");
         self.free((rank, old), Error::new(Code::Fenced, superseded));
-        let Some(index) = self.seats.iter().position(|seat| seat.rank == rank) else { return };
-        let mut seat = self.seats.swap_remove(index);
+        let Some(index) = self.bridged_ranks.iter().position(|bridged_rank| bridged_rank.rank == rank) else { return };
+        let mut bridged_rank = self.bridged_ranks.swap_remove(index);
         self.shared.members.lock().retain(|(other, _)| *other != rank);
-        self.shared.routed.lock().remove(&(rank, old));
-        self.close_door(&mut seat);
-        for mut channel in seat.training.into_iter().flat_map(|training| training.channels) {
-            self.drop_road(&mut channel);
-        }
-        for seat in &mut self.seats {
-            let channel = seat.training.as_mut().and_then(|training| training.channel(rank));
-            if let Some(channel) = channel.filter(|channel| matches!(channel.road, Road::Local(_))) {
-                channel.unlinked();
-            }
+        self.shared.served_ranks.lock().remove(&(rank, old));
+        self.close_door(&mut bridged_rank);
+        for mut channel in bridged_rank.training.into_iter().flat_map(|training| training.channels) {
+            self.discard(channel.unlinked());
         }
     }
 
     pub(super) fn start(&mut self, member: Member, world: u32, lineage: Lineage, version: Version) {
         let budget = self.shared.budget.clone();
-        let Some(seat) = self.member(member).filter(|seat| seat.training.is_none()) else { return };
-        let place = Place { lineage, start: version };
+        let Some(bridged_rank) = self.member(member).filter(|bridged_rank| bridged_rank.training.is_none()) else {
+            return;
+        };
+        let place = StartPoint { lineage, start: version };
         let channels = (0..world).map(|peer| Channel::new(Rank(peer), place, budget.clone())).collect();
-        let story = Story::new(member.1);
-        seat.training = Some(Training { world, place, channels, variant: None, phase: None, left: 0, story });
-        for (peer, peer_incarnation, link) in std::mem::take(&mut seat.early_links) {
+        let catch_up = CatchUp::new(member.1);
+        bridged_rank.training =
+            Some(Training { world, place, channels, variant: None, phase: None, left: 0, catch_up });
+        for (peer, peer_incarnation, link) in std::mem::take(&mut bridged_rank.early_links) {
             self.link(member, peer, peer_incarnation, link);
         }
-        self.join_local(member.0);
     }
 
-    pub(super) fn peers(&mut self, member: Member, peers: Vec<PlanePeer>) {
-        let Some(seat) = self.member(member) else { return };
-        seat.early_links.retain(|(peer, incarnation, _)| is_among(&peers, *peer, *incarnation));
-        seat.peers = peers;
-        let Some(training) = &mut seat.training else { return };
+    pub(super) fn peers(&mut self, member: Member, peers: &[MemberId]) {
+        let Some(bridged_rank) = self.member(member) else { return };
+        bridged_rank.early_links.retain(|(peer, incarnation, _)| is_among(peers, *peer, *incarnation));
+        let Some(training) = &mut bridged_rank.training else { return };
         let mut cut = Vec::new();
         for channel in &mut training.channels {
-            let stays = match &channel.road {
-                Road::None => true,
-                Road::Local(incarnation) => is_among(&seat.peers, channel.peer, *incarnation),
-                Road::Link(link) => is_among(&seat.peers, channel.peer, link.incarnation),
-            };
-            if !stays {
+            if channel.link.as_ref().is_some_and(|link| !is_among(peers, channel.peer, link.incarnation)) {
                 cut.push(channel.unlinked());
             }
         }
-        cut.into_iter().for_each(|road| self.discard(road));
-        self.join_local(member.0);
+        cut.into_iter().for_each(|link| self.discard(link));
     }
 
     pub(super) fn link(&mut self, member: Member, peer: Rank, peer_incarnation: Incarnation, mut link: Link) {
         let (rank, _) = member;
-        let Some(seat) = self.member(member) else { return link.reset() };
-        // One whose rank has failed is kept as well, though it is of no use: a peer would only make it anew, again and again, for as
-        // long as nobody but this rank's own thread knows that it has failed.
-        if seat.failure.is_some() || seat.training.is_none() {
-            seat.early_links.retain(|(other, _, _)| *other != peer);
-            return seat.early_links.push((peer, peer_incarnation, link));
+        let Some(bridged_rank) = self.member(member) else { return link.reset() };
+        // One whose rank has failed is kept as well, though it is of no use: a peer would only make
+        // it anew, again and again, for as long as nobody but this rank's own thread knows that it
+        // has failed.
+        if bridged_rank.failure.is_some() || bridged_rank.training.is_none() {
+            bridged_rank.early_links.retain(|(other, _, _)| *other != peer);
+            return bridged_rank.early_links.push((peer, peer_incarnation, link));
         }
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = match self.sources.add(link.socket(), Source::Link(rank, peer), interest) {
@@ -106,7 +91,7 @@ impl Engine {
             }
         };
         let made = PeerLink::new(link, token, peer_incarnation);
-        let channel = self.member(member).and_then(|seat| seat.training.as_mut()?.channel(peer));
+        let channel = self.member(member).and_then(|bridged_rank| bridged_rank.training.as_mut()?.channel(peer));
         match channel {
             Some(channel) => {
                 let old = channel.unlinked();
@@ -114,104 +99,54 @@ impl Engine {
                 self.discard(old);
                 self.make_busy(rank, peer);
             }
-            None => self.discard(Road::Link(Box::new(made))),
-        }
-    }
-
-    /// Lets ranks of this process that know each other pass their bytes directly.
-    fn join_local(&mut self, rank: Rank) {
-        let others: Vec<Rank> = self.seats.iter().map(|seat| seat.rank).filter(|other| *other != rank).collect();
-        for other in others {
-            if self.are_local_peers(rank, other) && self.are_local_peers(other, rank) {
-                self.join_pair(rank, other);
-            }
-        }
-    }
-
-    /// Whether `rank` was told that the present incarnation of `peer` is alive in this process, and both have started.
-    fn are_local_peers(&mut self, rank: Rank, peer: Rank) -> bool {
-        let Some((incarnation, lineage)) = self.seat(peer).and_then(|seat| {
-            let training = seat.training.as_ref().filter(|_| seat.failure.is_none())?;
-            Some((seat.incarnation, training.place.lineage))
-        }) else {
-            return false;
-        };
-        let Some(seat) = self.seat(rank).filter(|seat| seat.failure.is_none()) else { return false };
-        let told = seat.peers.iter().any(|p| p.rank == peer && p.incarnation == incarnation && p.local);
-        told && seat.training.as_ref().is_some_and(|training| training.place.lineage == lineage)
-    }
-
-    fn join_pair(&mut self, a: Rank, b: Rank) {
-        let (Some(at), Some(bt)) =
-            (self.seats.iter().position(|seat| seat.rank == a), self.seats.iter().position(|seat| seat.rank == b))
-        else {
-            return;
-        };
-        // The positions of two different ranks differ, and both were just found.
-        let Ok([first, second]) = self.seats.get_disjoint_mut([at, bt]) else { return };
-        let (of_first, of_second) = (first.incarnation, second.incarnation);
-        let channels = (
-            first.training.as_mut().and_then(|training| training.channel(b)),
-            second.training.as_mut().and_then(|training| training.channel(a)),
-        );
-        let (Some(ours), Some(theirs)) = channels else { return };
-        let is_joined = |channel: &Channel, with| matches!(channel.road, Road::Local(old) if old == with);
-        if is_joined(ours, of_second) && is_joined(theirs, of_first) {
-            return;
-        }
-        let old = [ours.unlinked(), theirs.unlinked()];
-        let joined = [(a, b, ours.join(theirs, of_second)), (b, a, theirs.join(ours, of_first))];
-        old.into_iter().for_each(|road| self.discard(road));
-        for (rank, peer, result) in joined {
-            match result {
-                Ok(()) => self.make_busy(rank, peer),
-                Err(trouble) => self.handle_trouble(rank, peer, trouble),
-            }
+            None => self.discard(Some(Box::new(made))),
         }
     }
 
     /// The incarnation is over: its calls end with the error, its worker is freed a little later.
     pub(super) fn free(&mut self, member: Member, error: Error) {
-        let Some(seat) = self.member(member) else { return };
-        let error = seat.failure.get_or_insert(error).clone();
-        seat.answer(Err(error.clone()));
+        let Some(bridged_rank) = self.member(member) else { return };
+        let error = bridged_rank.failure.get_or_insert(error).clone();
+        bridged_rank.answer(Err(error.clone()));
         // Nothing of it goes out any more. Its links stay: their ends are told to the peers' agents by the tracker.
-        for channel in seat.training.iter_mut().flat_map(|training| &mut training.channels) {
+        for channel in bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels) {
             channel.drop_all_logs();
         }
         self.shared.fail(member, &error);
-        self.dig_grave(member.0);
+        self.reset_later(member.0);
     }
 
     /// Takes a worker's sockets out of service; they are reset after the delay. Closing them at once would sometimes
     /// hang XGBoost's event loop for ever.
-    pub(super) fn dig_grave(&mut self, rank: Rank) {
+    pub(super) fn reset_later(&mut self, rank: Rank) {
         let due = Instant::now() + self.config.free_delay;
-        let Some(seat) = self.seat(rank) else { return };
-        let member = (rank, seat.incarnation);
-        let bootstrap = seat.door.as_mut().and_then(|door| door.bootstrap.take());
-        let channels = seat.training.iter_mut().flat_map(|training| &mut training.channels);
+        let Some(bridged_rank) = self.bridged_rank(rank) else { return };
+        let member = (rank, bridged_rank.incarnation);
+        let bootstrap = bridged_rank.door.as_mut().and_then(|door| door.bootstrap.take());
+        let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
         if bootstrap.is_some() || !sockets.is_empty() {
-            self.graves.push(Grave { member, due, sockets, bootstrap });
+            self.pending_resets.push(PendingReset { member, due, sockets, bootstrap });
         }
     }
 
-    /// The incarnation is over, and its worker's own thread says so: it waits for nothing of XGBoost's, so that the connections
-    /// can be reset at once.
+    /// The incarnation is over, and its worker's own thread says so: it waits for nothing of
+    /// XGBoost's, so that the connections can be reset at once.
     pub(super) fn give_up(&mut self, member: Member, error: Error) {
         self.free(member, error);
-        let (now, later) = std::mem::take(&mut self.graves).into_iter().partition(|grave| grave.member == member);
-        self.graves = later;
-        let now: Vec<Grave> = now;
-        now.into_iter().for_each(|grave| self.bury(grave));
+        let (now, later) = std::mem::take(&mut self.pending_resets)
+            .into_iter()
+            .partition(|pending_reset| pending_reset.member == member);
+        self.pending_resets = later;
+        let now: Vec<PendingReset> = now;
+        now.into_iter().for_each(|pending_reset| self.bury(pending_reset));
     }
 
     pub(super) fn retire(&mut self, member: Member) {
-        let Some(seat) = self.member(member) else { return };
-        seat.answer(Err(Error::new(Code::BadState, format!("rank {}: its task has ended", member.0))));
-        let mut door = seat.door.take();
-        let channels = seat.training.iter_mut().flat_map(|training| &mut training.channels);
+        let Some(bridged_rank) = self.member(member) else { return };
+        bridged_rank.answer(Err(Error::new(Code::BadState, format!("rank {}: its task has ended", member.0))));
+        let mut door = bridged_rank.door.take();
+        let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
         if let Some(bootstrap) = door.as_mut().and_then(|door| door.bootstrap.take()) {
             bootstrap.abandon(&mut self.sources);
@@ -230,7 +165,9 @@ impl Engine {
         let shared = self.shared.clone();
         let mut holds = shared.holds.lock();
         let Some(hold) = holds.get_mut(&member).filter(|hold| !hold.holding) else { return };
-        let Some(training) = self.member(member).and_then(|seat| seat.training.as_mut()) else { return };
+        let Some(training) = self.member(member).and_then(|bridged_rank| bridged_rank.training.as_mut()) else {
+            return;
+        };
         for peer in training.neighbours(member.0) {
             if let Some(channel) = training.channel(peer) {
                 let dropped = channel.outgoing.release();
@@ -241,14 +178,9 @@ impl Engine {
         }
     }
 
-    fn drop_road(&mut self, channel: &mut Channel) {
-        let road = channel.unlinked();
-        self.discard(road);
-    }
-
     /// Resets a link that is of no more use.
-    pub(super) fn discard(&mut self, road: Road) {
-        if let Road::Link(mut peer) = road {
+    pub(super) fn discard(&mut self, link: Option<Box<PeerLink>>) {
+        if let Some(mut peer) = link {
             self.sources.remove(peer.link.socket(), peer.token);
             peer.link.reset();
         }
@@ -267,6 +199,6 @@ impl Engine {
     }
 }
 
-fn is_among(peers: &[PlanePeer], peer: Rank, incarnation: Incarnation) -> bool {
+fn is_among(peers: &[MemberId], peer: Rank, incarnation: Incarnation) -> bool {
     peers.iter().any(|known| known.rank == peer && known.incarnation == incarnation)
 }

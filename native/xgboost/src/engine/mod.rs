@@ -9,16 +9,16 @@ mod members;
 mod moving;
 
 use crate::bootstrap::Bootstrap;
-use crate::bridge::BridgeConfig;
-use crate::channel::Road;
+use crate::bridge_config::BridgeConfig;
+use crate::bridged_rank::{BridgedRank, Halt};
 use crate::faults::Watch;
-use crate::seat::{Halt, Seat};
 use crate::shared::{Command, Commands, Member, Shared};
 use crate::sources::{Source, Sources, WAKER};
 use crate::worker_socket::WorkerSocket;
 use mio::event::Event;
 use mio::{Events, Poll, Waker};
 use parking_lot::Mutex;
+use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Rank;
 use std::collections::VecDeque;
 use std::io;
@@ -33,7 +33,7 @@ const EVENTS: usize = 256;
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Sockets of a worker that is being freed, until they are reset.
-struct Grave {
+struct PendingReset {
     member: Member,
     due: Instant,
     sockets: Vec<WorkerSocket>,
@@ -46,8 +46,8 @@ pub(crate) struct Engine {
     sources: Sources,
     commands: Commands,
     shared: Arc<Shared>,
-    seats: Vec<Seat>,
-    graves: Vec<Grave>,
+    bridged_ranks: Vec<BridgedRank>,
+    pending_resets: Vec<PendingReset>,
     watch: Watch,
     /// Channels that have something to do, as (rank, peer).
     busy: VecDeque<(Rank, Rank)>,
@@ -62,8 +62,8 @@ pub(crate) struct Engine {
 pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
     let mut events = Events::with_capacity(EVENTS);
     loop {
-        let patience = engine.lock().patience();
-        if let Err(cause) = poll.poll(&mut events, patience) {
+        let next_timeout = engine.lock().next_timeout();
+        if let Err(cause) = poll.poll(&mut events, next_timeout) {
             if cause.kind() == io::ErrorKind::Interrupted {
                 continue;
             }
@@ -79,8 +79,8 @@ pub(crate) fn run(engine: &Arc<Mutex<Engine>>, mut poll: Poll) {
     }
 }
 
-/// Does something with the engine on the caller's thread, and wakes its own thread if that has left it something to do. `None` when the engine
-/// has panicked, now or before.
+/// Does something with the engine on the caller's thread, and wakes its own thread if that has left
+/// it something to do. `None` when the engine has panicked, now or before.
 pub(crate) fn with<T>(engine: &Mutex<Engine>, waker: &Waker, what: impl FnOnce(&mut Engine) -> T) -> Option<T> {
     let mut engine = engine.lock();
     if engine.has_panicked {
@@ -116,8 +116,8 @@ impl Engine {
             sources,
             commands,
             shared,
-            seats: Vec::new(),
-            graves: Vec::new(),
+            bridged_ranks: Vec::new(),
+            pending_resets: Vec::new(),
             watch: Watch::default(),
             busy: VecDeque::new(),
             strangers: 0,
@@ -139,8 +139,9 @@ impl Engine {
         self.keep_times();
     }
 
-    /// Does what was asked on the asking thread, after all that was asked before. Whether somebody waits for more. Once the bridge is over
-    /// nothing is done, and who waits for the answer is told by its closed reply.
+    /// Does what was asked on the asking thread, after all that was asked before. Whether somebody
+    /// waits for more. Once the bridge is over nothing is done, and who waits for the answer is
+    /// told by its closed reply.
     pub(crate) fn obey_here(&mut self, command: Command) -> bool {
         while let Ok(earlier) = self.commands.try_recv() {
             self.obey(earlier);
@@ -150,30 +151,30 @@ impl Engine {
         }
         self.obey(command);
         self.move_all();
-        self.seats.iter().any(|seat| seat.waiting.is_some())
+        self.bridged_ranks.iter().any(|bridged_rank| bridged_rank.waiting.is_some())
     }
 
     /// Whether this engine's thread has something to do, now or at a moment that it may not know of yet.
     fn is_busy(&self) -> bool {
-        let waits_for_time = |seat: &Seat| matches!(seat.halt, Halt::Until(_));
-        !self.busy.is_empty() || !self.graves.is_empty() || self.seats.iter().any(waits_for_time)
+        let waits_for_time = |bridged_rank: &BridgedRank| matches!(bridged_rank.halt, Halt::Until(_));
+        !self.busy.is_empty() || !self.pending_resets.is_empty() || self.bridged_ranks.iter().any(waits_for_time)
     }
 
     /// How long the poll may wait.
-    fn patience(&self) -> Option<Duration> {
+    fn next_timeout(&self) -> Option<Duration> {
         if !self.busy.is_empty() {
             return Some(Duration::ZERO);
         }
         let now = Instant::now();
-        let resumes = self.seats.iter().filter_map(|seat| match seat.halt {
+        let resumes = self.bridged_ranks.iter().filter_map(|bridged_rank| match bridged_rank.halt {
             Halt::Until(moment) => Some(moment),
             _ => None,
         });
-        let gates = self.seats.iter().filter_map(|seat| seat.door.as_ref()?.again());
-        let moments = self.graves.iter().map(|grave| grave.due).chain(resumes).chain(gates);
+        let gates = self.bridged_ranks.iter().filter_map(|bridged_rank| bridged_rank.door.as_ref()?.again());
+        let moments = self.pending_resets.iter().map(|pending_reset| pending_reset.due).chain(resumes).chain(gates);
         // Rounded up to the poll's milliseconds, so that it doesn't wake before the moment.
         let next = moments.min().map(|moment| moment.saturating_duration_since(now) + Duration::from_micros(999));
-        if self.seats.iter().any(|seat| seat.waiting.is_some()) {
+        if self.bridged_ranks.iter().any(|bridged_rank| bridged_rank.waiting.is_some()) {
             return Some(next.map_or(LOOK_AGAIN, |next| next.min(LOOK_AGAIN)));
         }
         next
@@ -195,14 +196,12 @@ impl Engine {
                 if let Some(worker) = self.worker(rank, peer).filter(|worker| worker.token() == event.token()) {
                     worker.ready(readable, writable, closing);
                     self.make_busy(rank, peer);
-                    if writable {
-                        self.make_counterpart_busy(rank, peer);
-                    }
                 }
             }
             Some(Source::Link(rank, peer)) => {
-                let channel = self.seat(rank).and_then(|seat| seat.training.as_mut()?.channel(peer));
-                if let Some(Road::Link(link)) = channel.map(|channel| &mut channel.road) {
+                let channel =
+                    self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.training.as_mut()?.channel(peer));
+                if let Some(link) = channel.and_then(|channel| channel.link.as_mut()) {
                     if link.token == event.token() {
                         link.ready(readable, writable, closing);
                         self.make_busy(rank, peer);
@@ -214,9 +213,9 @@ impl Engine {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Seated(member) => self.seated(member),
+            Command::JoinAccepted(member) => self.join_accepted(member),
             Command::Start { member, world, lineage, version } => self.start(member, world, lineage, version),
-            Command::Peers { member, peers } => self.peers(member, peers),
+            Command::Peers { member, peers } => self.peers(member, &peers),
             Command::Link { member, peer, peer_incarnation, link } => {
                 self.link(member, peer, peer_incarnation, *link);
             }
@@ -224,11 +223,11 @@ impl Engine {
             Command::Unhold(member) => self.unhold(member),
             Command::Faults(rules) => {
                 self.watch.replace(rules);
-                let all: Vec<Rank> = self.seats.iter().map(|seat| seat.rank).collect();
+                let all: Vec<Rank> = self.bridged_ranks.iter().map(|bridged_rank| bridged_rank.rank).collect();
                 all.into_iter().for_each(|rank| self.make_all_busy(rank));
             }
             Command::MakeRoom => {
-                if let Some(rank) = self.seats.first().map(|seat| seat.rank) {
+                if let Some(rank) = self.bridged_ranks.first().map(|bridged_rank| bridged_rank.rank) {
                     self.spill_excess(rank);
                 }
             }
@@ -249,90 +248,86 @@ impl Engine {
 
     /// What is due by the clock.
     fn keep_times(&mut self) {
-        if self.graves.is_empty() && self.seats.iter().all(|seat| seat.halt == Halt::No) {
+        if self.pending_resets.is_empty() && self.bridged_ranks.iter().all(|bridged_rank| bridged_rank.halt == Halt::No)
+        {
             return;
         }
         let now = Instant::now();
-        let (due, later) = std::mem::take(&mut self.graves).into_iter().partition(|grave| grave.due <= now);
-        self.graves = later;
-        let due: Vec<Grave> = due;
-        due.into_iter().for_each(|grave| self.bury(grave));
+        let (due, later) =
+            std::mem::take(&mut self.pending_resets).into_iter().partition(|pending_reset| pending_reset.due <= now);
+        self.pending_resets = later;
+        let due: Vec<PendingReset> = due;
+        due.into_iter().for_each(|pending_reset| self.bury(pending_reset));
         let resumed: Vec<Rank> = self
-            .seats
+            .bridged_ranks
             .iter_mut()
-            .filter(|seat| matches!(seat.halt, Halt::Until(moment) if moment <= now))
-            .map(|seat| {
-                seat.halt = Halt::No;
-                seat.rank
+            .filter(|bridged_rank| matches!(bridged_rank.halt, Halt::Until(moment) if moment <= now))
+            .map(|bridged_rank| {
+                bridged_rank.halt = Halt::No;
+                bridged_rank.rank
             })
             .collect();
         resumed.into_iter().for_each(|rank| self.make_all_busy(rank));
     }
 
     /// Resets a freed worker's connections.
-    fn bury(&mut self, grave: Grave) {
-        for mut socket in grave.sockets {
+    fn bury(&mut self, pending_reset: PendingReset) {
+        for mut socket in pending_reset.sockets {
             let token = socket.token();
             self.sources.remove(socket.stream(), token);
             socket.reset();
         }
-        if let Some(bootstrap) = grave.bootstrap {
+        if let Some(bootstrap) = pending_reset.bootstrap {
             bootstrap.abandon(&mut self.sources);
         }
     }
 
     /// The bridge is over: whoever waits is told, workers that still hang are freed.
     fn close(&mut self) {
-        let members: Vec<Member> = self.seats.iter().map(|seat| (seat.rank, seat.incarnation)).collect();
+        let members: Vec<Member> =
+            self.bridged_ranks.iter().map(|bridged_rank| (bridged_rank.rank, bridged_rank.incarnation)).collect();
         for (rank, _) in members {
-            self.dig_grave(rank);
-            if let Some(seat) = self.seat(rank) {
-                seat.answer(Err(crate::engine::members::closed(rank)));
+            self.reset_later(rank);
+            if let Some(bridged_rank) = self.bridged_rank(rank) {
+                let text = format!("rank {rank}: the bridge to XGBoost is closed");
+                bridged_rank.answer(Err(Error::new(Code::BadState, text)));
             }
         }
-        for grave in std::mem::take(&mut self.graves) {
-            self.bury(grave);
+        for pending_reset in std::mem::take(&mut self.pending_resets) {
+            self.bury(pending_reset);
         }
         self.shared.members.lock().clear();
         self.shared.reports.lock().take();
     }
 
-    fn seat(&mut self, rank: Rank) -> Option<&mut Seat> {
-        self.seats.iter_mut().find(|seat| seat.rank == rank)
+    fn bridged_rank(&mut self, rank: Rank) -> Option<&mut BridgedRank> {
+        self.bridged_ranks.iter_mut().find(|bridged_rank| bridged_rank.rank == rank)
     }
 
-    /// The seat of exactly this incarnation.
-    fn member(&mut self, (rank, incarnation): Member) -> Option<&mut Seat> {
-        self.seat(rank).filter(|seat| seat.incarnation == incarnation)
+    /// The bridged rank of exactly this incarnation.
+    fn member(&mut self, (rank, incarnation): Member) -> Option<&mut BridgedRank> {
+        self.bridged_rank(rank).filter(|bridged_rank| bridged_rank.incarnation == incarnation)
     }
 
     fn worker(&mut self, rank: Rank, peer: Rank) -> Option<&mut WorkerSocket> {
-        self.seat(rank)?.training.as_mut()?.channel(peer)?.worker.as_mut()
+        self.bridged_rank(rank)?.training.as_mut()?.channel(peer)?.worker.as_mut()
     }
 
     /// A channel has something to do.
     fn make_busy(&mut self, rank: Rank, peer: Rank) {
-        let channel = self.seat(rank).and_then(|seat| seat.training.as_mut()?.channel(peer));
+        let channel = self.bridged_rank(rank).and_then(|bridged_rank| bridged_rank.training.as_mut()?.channel(peer));
         if let Some(channel) = channel.filter(|channel| !channel.queued) {
             channel.queued = true;
             self.busy.push_back((rank, peer));
         }
     }
 
-    /// The peer's channel may go on, if the peer is in this process.
-    fn make_counterpart_busy(&mut self, rank: Rank, peer: Rank) {
-        let channel = self.seat(rank).and_then(|seat| seat.training.as_mut()?.channel(peer));
-        if channel.is_some_and(|channel| matches!(channel.road, Road::Local(_))) {
-            self.make_busy(peer, rank);
-        }
-    }
-
-    /// All channels of a rank, and those of local peers to it, have something to do.
+    /// All channels of a rank have something to do.
     fn make_all_busy(&mut self, rank: Rank) {
-        let neighbours = self.seat(rank).and_then(|seat| Some(seat.training.as_ref()?.neighbours(rank)));
+        let neighbours =
+            self.bridged_rank(rank).and_then(|bridged_rank| Some(bridged_rank.training.as_ref()?.neighbours(rank)));
         for peer in neighbours.unwrap_or_default() {
             self.make_busy(rank, peer);
-            self.make_counterpart_busy(rank, peer);
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Where the arguments of a C++ method are when it is called, and the calls of XGBoost's collectives in these terms.
 //!
-//! All arguments are integers, pointers, and spans (two words, by value). The Itanium C++ ABI passes `this` like a first
-//! argument, and a result with a destructor by a hidden pointer; the rest is the platform's (System V's ABI for x86_64, Arm's
-//! AAPCS64 as Linux has it):
+//! All arguments are integers, pointers, and spans (two words, by value). The Itanium C++ ABI
+//! passes `this` like a first argument, and a result with a destructor by a hidden pointer; the
+//! rest is the platform's (System V's ABI for x86_64, Arm's AAPCS64 as Linux has it):
 //!
 //! | | x86_64 | aarch64 |
 //! |---|---|---|
@@ -10,8 +10,9 @@
 //! | the hidden pointer | is the first argument | has a register of its own, x8 |
 //! | a span that doesn't fit in the registers that are left | goes on the stack; later words may still take registers | goes on the stack, and everything after it too |
 //!
-//! What the mangled names prove are the parameters' types. That a span is its length and then its pointer, and that a result
-//! is one pointer which is null for success, was read in XGBoost's headers (`span.h`, `result.h`) and is the same from 2.1 on.
+//! What the mangled names prove are the parameters' types. That a span is its length and then its
+//! pointer, and that a result is one pointer which is null for success, was read in XGBoost's
+//! headers (`span.h`, `result.h`) and is the same from 2.1 on.
 
 /// How a platform passes arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(crate) enum Form {
     WithContext,
 }
 
-/// The functions that are swapped, in the order of their slots.
+/// The functions that are swapped, in the order of their entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Allreduce,
@@ -98,7 +99,8 @@ pub(crate) struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// `registers` are all that the convention has for arguments; `stack` is where the first argument lies that has none.
+    /// `registers` are all that the convention has for arguments; `stack` is where the first
+    /// argument lies that has none.
     pub(crate) fn new(convention: Convention, registers: &'a [usize], stack: *const usize) -> Self {
         Arguments { convention, registers, used: 0, stack }
     }
@@ -146,7 +148,8 @@ impl<'a> Arguments<'a> {
     /// # Safety
     /// These are the arguments of that function in that form.
     pub(crate) unsafe fn call(mut self, operation: Operation, form: Form) -> Call {
-        // SAFETY: the mangled names say that these are the parameters. What is narrower than a word has no meaning above.
+        // SAFETY: the mangled names say that these are the parameters. What is narrower than a word
+        // has no meaning above.
         unsafe {
             if form == Form::WithContext {
                 self.word();

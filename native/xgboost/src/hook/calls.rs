@@ -1,15 +1,16 @@
-//! What is in the slots: functions that ask [`route`] whether the call is one of a Rejoin rank, and otherwise go on to the
-//! original as if nothing had been in between.
+//! What is in the entries: functions that ask [`route`] whether the call is one of a Rejoin rank, and
+//! otherwise go on to the original as if nothing had been in between.
 //!
-//! They are written in assembly. The original is *jumped* to, with every argument in its register and on the stack where the
-//! caller has put it, so nothing of ours is on the stack while it runs: XGBoost throws C++ exceptions through these calls. And
-//! aarch64's register for the hidden result pointer can't be reached otherwise.
+//! They are written in assembly. The original is *jumped* to, with every argument in its register
+//! and on the stack where the caller has put it, so nothing of ours is on the stack while it runs:
+//! XGBoost throws C++ exceptions through these calls. And aarch64's register for the hidden result
+//! pointer can't be reached otherwise.
 
 use super::arguments::{Arguments, Convention, Operation};
-use super::{route, slots};
+use super::{dispatch, entries};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What a function in a slot has saved: the registers for arguments, in their order.
+/// What a function in an entry has saved: the registers for arguments, in their order.
 #[cfg(target_arch = "x86_64")]
 #[repr(C)]
 pub(crate) struct Saved {
@@ -26,8 +27,8 @@ pub(crate) struct Saved {
     stack: *const usize,
 }
 
-/// Serves a call, if it is one of a Rejoin rank: then 0 is returned, and the result is success. Otherwise the address of the
-/// original.
+/// Serves a call, if it is one of a Rejoin rank: then 0 is returned, and the result is success.
+/// Otherwise the address of the original.
 unsafe extern "C" fn serve(operation: usize, saved: &Saved) -> usize {
     let mut arguments = Arguments::new(Convention::NATIVE, &saved.arguments, saved.stack);
     // SAFETY: these are the arguments of a method that returns through a hidden pointer.
@@ -39,16 +40,16 @@ unsafe extern "C" fn serve(operation: usize, saved: &Saved) -> usize {
         (result as *mut usize, arguments.word() as *const usize)
     };
     // SAFETY: an object with virtual functions begins with the address of its table.
-    let hooked = slots::find(unsafe { *this });
+    let hooked = entries::find(unsafe { *this });
     let (Some(hooked), Some(kind)) = (hooked, Operation::ALL.get(operation)) else {
-        // Only tables that were noted there before have these functions, and classes derived from theirs have tables of their
-        // own. There is no original to go on to.
+        // Only tables that were noted there before have these functions, and classes derived from
+        // theirs have tables of their own. There is no original to go on to.
         log::error!("a function that was put into XGBoost's table was called through an unknown one; the process ends");
         std::process::abort();
     };
     let served = catch_unwind(AssertUnwindSafe(|| {
-        route::serve(|| {
-            // SAFETY: the slot's name proved the parameters.
+        dispatch::serve(|| {
+            // SAFETY: the entry's name proved the parameters.
             unsafe { arguments.call(*kind, hooked.form) }
         })
     }));
@@ -63,7 +64,7 @@ unsafe extern "C" fn serve(operation: usize, saved: &Saved) -> usize {
     }
 }
 
-/// The functions for the four slots.
+/// The functions for the four entries.
 pub(crate) fn functions() -> [usize; 4] {
     [
         entry::<0> as *const () as usize,
@@ -74,7 +75,7 @@ pub(crate) fn functions() -> [usize; 4] {
 }
 
 /// # Safety
-/// It is called through a slot of the table, as the method that belongs there.
+/// It is called through an entry of the table, as the method that belongs there.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn entry<const OPERATION: usize>() {
@@ -118,7 +119,7 @@ unsafe extern "C" fn entry<const OPERATION: usize>() {
 }
 
 /// # Safety
-/// It is called through a slot of the table, as the method that belongs there.
+/// It is called through an entry of the table, as the method that belongs there.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 unsafe extern "C" fn entry<const OPERATION: usize>() {

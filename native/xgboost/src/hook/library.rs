@@ -1,4 +1,5 @@
-//! XGBoost's library as it is loaded: its table of the collectives' functions, and the proof that they are the known ones.
+//! XGBoost's library as it is loaded: its table of the collectives' functions, and the proof that
+//! they are the known ones.
 
 use super::arguments::Form;
 use crate::loaded::{self, Library};
@@ -14,10 +15,11 @@ const TYPE: &CStr = c"_ZTIN7xgboost10collective4CollE";
 /// Words of the table: offset to the top, type, two destructors, `MakeCUDAVar`, and the four.
 const WORDS: usize = 9;
 
-/// The first of the four slots.
+/// The first of the four entries.
 const FIRST: usize = 5;
 
-/// Functions by slot: Allreduce, Broadcast, Allgather, AllgatherV. Their mangled names hold the types of all parameters.
+/// Functions by entry: Allreduce, Broadcast, Allgather, AllgatherV. Their mangled names hold the
+/// types of all parameters.
 const PLAIN: [&CStr; 4] = [
     c"_ZN7xgboost10collective4Coll9AllreduceERKNS0_4CommENS_6common4SpanIaLm18446744073709551615EEENS_21ArrayInterfaceHandler4TypeENS0_2OpE",
     c"_ZN7xgboost10collective4Coll9BroadcastERKNS0_4CommENS_6common4SpanIaLm18446744073709551615EEEi",
@@ -33,15 +35,15 @@ const WITH_CONTEXT: [&CStr; 4] = [
     c"_ZN7xgboost10collective4Coll10AllgatherVEPKNS_7ContextERKNS0_4CommENS_6common4SpanIKaLm18446744073709551615EEENS9_IKlLm18446744073709551615EEENS9_IlLm18446744073709551615EEENS9_IaLm18446744073709551615EEENS0_14AllgatherVAlgoE",
 ];
 
-/// A table that may be changed: each of its four slots holds the function that belongs there.
+/// A table that may be changed: each of its four entries holds the function that belongs there.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub(crate) library: Library,
     pub(crate) form: Form,
     /// What an object's first word is.
     pub(crate) of_objects: usize,
-    /// The four slots.
-    pub(crate) slots: [usize; 4],
+    /// The four entries.
+    pub(crate) entries: [usize; 4],
     /// What is in them.
     pub(crate) originals: [usize; 4],
 }
@@ -51,7 +53,7 @@ pub(crate) struct Table {
 pub(crate) enum Found {
     /// Its functions are the known ones.
     Known(Table),
-    /// Its slots hold our functions.
+    /// Its entries hold our functions.
     Hooked,
 }
 
@@ -94,14 +96,14 @@ fn base_of(address: usize) -> Option<usize> {
     file_of(address).map(|(_, base)| base)
 }
 
-/// What a slot holds now.
-pub(crate) fn held(slot: usize) -> usize {
-    // SAFETY: a slot is an aligned word of a loaded library.
-    unsafe { &*(slot as *const AtomicUsize) }.load(SeqCst)
+/// What an entry holds now.
+pub(crate) fn held(entry: usize) -> usize {
+    // SAFETY: an entry is an aligned word of a loaded library.
+    unsafe { &*(entry as *const AtomicUsize) }.load(SeqCst)
 }
 
-/// Looks whether a library's table is one of the known ones. `ours` are the functions that would be put there. The caller has
-/// pinned the library, and `handle` is the loader's.
+/// Looks whether a library's table is one of the known ones. `ours` are the functions that would be
+/// put there. The caller has pinned the library, and `handle` is the loader's.
 ///
 /// # Errors
 /// What was unexpected, with the library's name.
@@ -113,11 +115,12 @@ pub(crate) fn examine(library: Library, handle: *mut c_void, ours: [usize; 4]) -
     let own = base_of(library.dynamic);
     if table == 0 || own.is_none() || base_of(table) != own {
         return Err(format!(
-            "{name} doesn't export the table of its collective's functions (XGBoost's Maven jars do, its Python wheels don't)"
+            "{name} doesn't export the table of its collective's functions (XGBoost's Maven jars do, its Python \
+             wheels don't)"
         ));
     }
-    let slots = std::array::from_fn(|index| table + (FIRST + index) * size_of::<usize>());
-    let held = slots.map(held);
+    let entries = std::array::from_fn(|index| table + (FIRST + index) * size_of::<usize>());
+    let held = entries.map(held);
     if held == ours {
         return Ok(Found::Hooked);
     }
@@ -141,15 +144,15 @@ pub(crate) fn examine(library: Library, handle: *mut c_void, ours: [usize; 4]) -
         };
         if held.iter().zip(&names).all(holds) {
             let of_objects = table + 2 * size_of::<usize>();
-            return Ok(Found::Known(Table { library, form, of_objects, slots, originals: held }));
+            return Ok(Found::Known(Table { library, form, of_objects, entries, originals: held }));
         }
     }
     if let Some(file) = held.iter().find_map(|address| foreign(*address, own)) {
         return Err(format!("the collective's functions of {name} were replaced by {file} before"));
     }
-    let described = held.iter().zip(FIRST..).map(|(address, slot)| match symbol(*address) {
-        Some(symbol) if symbol.address == *address => format!("slot {slot} holds {}", symbol.name.to_string_lossy()),
-        _ => format!("slot {slot} holds a function without a name"),
+    let described = held.iter().zip(FIRST..).map(|(address, entry)| match symbol(*address) {
+        Some(symbol) if symbol.address == *address => format!("entry {entry} holds {}", symbol.name.to_string_lossy()),
+        _ => format!("entry {entry} holds a function without a name"),
     });
     Err(unknown(format!(
         "the table of its collective's functions doesn't hold the expected ones in the expected order: {}",
@@ -157,7 +160,8 @@ pub(crate) fn examine(library: Library, handle: *mut c_void, ours: [usize; 4]) -
     )))
 }
 
-/// The file of a function that isn't the library's own. The function need not have a name: another copy of ours has none.
+/// The file of a function that isn't the library's own. The function need not have a name: another
+/// copy of ours has none.
 fn foreign(address: usize, own: Option<usize>) -> Option<String> {
     match file_of(address) {
         Some((_, base)) if Some(base) == own => None,

@@ -1,10 +1,12 @@
 //! The hook: XGBoost's collectives are served by Rejoin's own.
 //!
-//! The `libxgboost4j.so` of the Maven jars exports the table of virtual functions of its collective, and calls them through
-//! it. [`install`] puts our functions ([`calls`]) into the four slots for Allreduce, Broadcast, Allgather and AllgatherV, if
-//! the mangled name of the function in each of them is one of the known ones ([`library`]): it proves the parameters. All or
-//! none ([`slots`]), and never back again; the library is kept loaded. Only threads that are ranks of a Rejoin job are served
-//! ([`route`]); every other caller, a stock training in the same JVM for instance, goes on to XGBoost's own function.
+//! The `libxgboost4j.so` of the Maven jars exports the table of virtual functions of its
+//! collective, and calls them through it. [`install`] puts our functions ([`calls`]) into the four
+//! entries for Allreduce, Broadcast, Allgather and AllgatherV, if the mangled name of the function in
+//! each of them is one of the known ones ([`library`]): it proves the parameters. All or none
+//! ([`entries`]), and never back again; the library is kept loaded. Only threads that are ranks of a
+//! Rejoin job are served ([`route`]); every other caller, a stock training in the same JVM for
+//! instance, goes on to XGBoost's own function.
 //!
 //! What XGBoost sends without these four (the sketch from 3.3 on) goes over the bridge's channels, in the same job.
 
@@ -13,11 +15,11 @@
 mod arguments;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod calls;
+mod dispatch;
+mod entries;
 mod library;
-mod route;
-mod slots;
 
-pub use route::{Collectives, Routed, Served};
+pub use dispatch::{Collectives, Served, ServedRank};
 
 /// Makes sure that the collectives of every loaded XGBoost ask us first. Cheap when they do already.
 ///
@@ -27,7 +29,7 @@ pub use route::{Collectives, Routed, Served};
 pub fn install() -> Result<(), String> {
     let functions = calls::functions();
     crate::loaded::pin_own(functions[0])?;
-    slots::swap("xgboost", functions)
+    entries::swap("xgboost", functions)
 }
 
 /// On this architecture it isn't known how C++ methods are called.

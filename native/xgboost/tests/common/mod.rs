@@ -5,7 +5,7 @@ pub mod worker;
 
 use mio::net::TcpStream;
 use parking_lot::{Condvar, Mutex};
-use rejoin_agent::{AgentReports, DataPlane, PlanePeer};
+use rejoin_agent::{AgentReports, DataPlane, MemberId};
 use rejoin_protocol::collective::{self, Fetch};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
@@ -20,15 +20,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Only there so that a hanging test ends with words.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a bridge told its agent.
 #[derive(Clone, Debug)]
 pub enum Report {
     LinkDown { rank: Rank, peer: Rank, reason: String },
     Broken { rank: Rank, error: Error },
-    Happened(Event),
-    Struck(FaultRule),
+    Event(Event),
+    Fired(FaultRule),
 }
 
 /// Writes everything down.
@@ -41,7 +41,7 @@ pub struct Notebook {
 impl Notebook {
     /// Waits for a report.
     pub fn wait<T>(&self, what: &str, find: impl Fn(&Report) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_LIMIT;
         let mut reports = self.reports.lock();
         loop {
             if let Some(found) = reports.iter().find_map(&find) {
@@ -90,17 +90,17 @@ impl AgentReports for Pen {
     fn fetch(&self, _: Rank, _: Incarnation, _: Fetch) {
         unreachable!("the bridge makes no collectives");
     }
-    fn ask(&self, _: Rank, _: Incarnation, _: Rank, _: collective::Place) {
+    fn ask(&self, _: Rank, _: Incarnation, _: Rank, _: collective::CollectiveId) {
         unreachable!("the bridge makes no collectives");
     }
     fn broken(&self, rank: Rank, _: Incarnation, error: Error) {
         self.0.add(Report::Broken { rank, error });
     }
-    fn happened(&self, event: Event) {
-        self.0.add(Report::Happened(event));
+    fn report_event(&self, event: Event) {
+        self.0.add(Report::Event(event));
     }
-    fn strike(&self, rule: FaultRule) {
-        self.0.add(Report::Struck(rule));
+    fn inject(&self, rule: FaultRule) {
+        self.0.add(Report::Fired(rule));
     }
 }
 
@@ -139,7 +139,7 @@ impl Agent {
 
 /// Where a rank is.
 #[derive(Clone)]
-struct Place {
+struct RankLocation {
     agent: usize,
     incarnation: Incarnation,
 }
@@ -147,7 +147,7 @@ struct Place {
 /// All agents, and the membership as a tracker would have it.
 pub struct World {
     pub agents: Vec<Agent>,
-    ranks: Vec<Option<Place>>,
+    ranks: Vec<Option<RankLocation>>,
     pub lineage: Lineage,
     /// The version that each rank has entered.
     pub entered: Arc<Mutex<HashMap<u32, u32>>>,
@@ -192,15 +192,15 @@ impl World {
         self.place(rank).agent
     }
 
-    fn place(&self, rank: u32) -> &Place {
+    fn place(&self, rank: u32) -> &RankLocation {
         self.ranks[rank as usize].as_ref().expect("the rank is alive")
     }
 
     /// A new incarnation has its seat; others don't know of it yet.
     pub fn seat(&mut self, rank: u32, agent: usize, incarnation: u32) {
-        let incarnation = Incarnation(incarnation);
-        self.agents[agent].bridge.seated(Rank(rank), incarnation);
-        self.ranks[rank as usize] = Some(Place { agent, incarnation });
+        let incarnation = Incarnation::nth(incarnation);
+        self.agents[agent].bridge.join_accepted(Rank(rank), incarnation);
+        self.ranks[rank as usize] = Some(RankLocation { agent, incarnation });
     }
 
     /// The rank starts at a version, and is linked with all others that are alive.
@@ -211,28 +211,24 @@ impl World {
         let (checkpoint, own, local) = (None, None, None);
         let start = Start { incarnation, lineage, version: Version(version), checkpoint, own, local, hooked: false };
         DataPlane::start(&**bridge, Rank(rank), self.size(), &start);
-        self.tell_peers();
+        self.update_peers();
         for peer in (0..self.size()).filter(|peer| *peer != rank) {
-            let alive = self.ranks[peer as usize].as_ref();
-            if alive.is_some_and(|there| there.agent != place.agent) {
+            if self.ranks[peer as usize].is_some() {
                 self.link(rank, peer);
             }
         }
     }
 
     /// Tells everybody who is alive.
-    pub fn tell_peers(&self) {
+    pub fn update_peers(&self) {
         for (rank, place) in self.living() {
-            let others = self.living().filter(|(other, _)| *other != rank).map(|(other, there)| PlanePeer {
-                rank: other,
-                incarnation: there.incarnation,
-                local: there.agent == place.agent,
-            });
+            let others = self.living().filter(|(other, _)| *other != rank);
+            let others = others.map(|(rank, there)| MemberId { rank, incarnation: there.incarnation });
             self.agents[place.agent].bridge.peers(rank, place.incarnation, others.collect());
         }
     }
 
-    fn living(&self) -> impl Iterator<Item = (Rank, &Place)> {
+    fn living(&self) -> impl Iterator<Item = (Rank, &RankLocation)> {
         self.ranks.iter().enumerate().filter_map(|(rank, place)| Some((Rank(rank as u32), place.as_ref()?)))
     }
 
@@ -254,7 +250,7 @@ impl World {
     /// The rank is lost; its process lives on.
     pub fn lose(&mut self, rank: u32) {
         self.ranks[rank as usize] = None;
-        self.tell_peers();
+        self.update_peers();
     }
 
     /// The process of an agent is gone with all its ranks and logs. A new one stands in its place.
@@ -265,12 +261,13 @@ impl World {
                 *place = None;
             }
         }
-        self.tell_peers();
+        self.update_peers();
         self.agents[agent] = Agent::new(config);
     }
 
-    /// Somebody has died and will start again at `version`. That is the lowest version of the living, as a tracker would
-    /// have chosen it: so this waits until all are there. Nothing they need for that has to come from the dead one.
+    /// Somebody has died and will start again at `version`. That is the lowest version of the
+    /// living, as a tracker would have chosen it: so this waits until all are there. Nothing they
+    /// need for that has to come from the dead one.
     pub fn hold_all(&self, version: u32) {
         let ranks: Vec<u32> = self.living().map(|(rank, _)| rank.0).collect();
         until("the version from which the dead rank will go on", || {
@@ -309,7 +306,8 @@ fn links(rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Inc
     (left, right)
 }
 
-/// What comes of work that may never come to an end: it has a thread of its own, and the test ends with words without it.
+/// What comes of work that may never come to an end: it has a thread of its own, and the test ends
+/// with words without it.
 pub fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
     let thread = std::thread::spawn(work);
     until(what, || thread.is_finished().then_some(()));
@@ -317,7 +315,7 @@ pub fn within<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + '
 }
 
 pub fn until<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_LIMIT;
     loop {
         if let Some(result) = attempt() {
             return result;

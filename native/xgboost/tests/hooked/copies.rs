@@ -11,8 +11,9 @@ pub fn copy(file: &Path, folder: &Path, change: impl FnOnce(&mut Vec<u8>)) -> Pa
     copy
 }
 
-/// Gives the dynamic symbols in whose name `name` stands another one, under which the loader finds them all the same: changing
-/// the first two letters of `word` in it like this leaves the name's hash as it was (h = 33 h + c).
+/// Gives the dynamic symbols in whose name `name` stands another one, under which the loader finds
+/// them all the same: changing the first two letters of `word` in it like this leaves the name's
+/// hash as it was (h = 33 h + c).
 pub fn rename(bytes: &mut [u8], name: &str, word: &str) {
     let within = name.find(word).expect("the word is part of the name");
     let places: Vec<usize> =
@@ -28,10 +29,10 @@ fn word(bytes: &[u8], at: usize, length: usize) -> usize {
     bytes[at..at + length].iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte))
 }
 
-/// Exchanges what the loader puts into two slots of the table of `xgboost::collective::Coll`.
-pub fn exchange_slots(bytes: &mut [u8], one: usize, other: usize) {
+/// Exchanges what the loader puts into two entries of the table of `xgboost::collective::Coll`.
+pub fn exchange_entries(bytes: &mut [u8], one: usize, other: usize) {
     let table = table(bytes);
-    let places = [one, other].map(|slot| relocation(bytes, table + slot * 8));
+    let places = [one, other].map(|entry| relocation(bytes, table + entry * 8));
     // Which symbol, and what is added.
     for byte in 8..24 {
         bytes.swap(places[0] + byte, places[1] + byte);
@@ -63,5 +64,5 @@ fn table(bytes: &[u8]) -> usize {
 fn relocation(bytes: &[u8], address: usize) -> usize {
     let tables = sections(bytes, 4);
     let mut all = tables.iter().flat_map(|(place, length, _)| (*place..place + length).step_by(24));
-    all.find(|at| word(bytes, *at, 8) == address).expect("the slot is relocated")
+    all.find(|at| word(bytes, *at, 8) == address).expect("the entry is relocated")
 }

@@ -1,5 +1,5 @@
-//! A job whose ranks are threads of this process: the engine with agents and a tracker, and a bridge for what XGBoost sends
-//! itself. A stock job, with XGBoost's own tracker.
+//! A job whose ranks are threads of this process: the engine with agents and a tracker, and a
+//! bridge for what XGBoost sends itself. A stock job, with XGBoost's own tracker.
 
 use super::library::Collective;
 use crate::common::World;
@@ -35,19 +35,19 @@ impl Member<'_> {
 
 /// How the engine's bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Transport {
     Memory,
     Links,
 }
 
-/// Runs `work` in every rank of a hooked job, each in a thread of its own; results in rank order. So many ranks are in one
-/// process, as far as the engine can tell.
+/// Runs `work` in every rank of a hooked job, each in a thread of its own; results in rank order.
+/// So many ranks are in one process, as far as the engine can tell.
 pub fn hooked<T: Send>(
     collective: &Collective,
     variant: WireVariant,
     world: u32,
     together: u32,
-    way: Way,
+    transport: Transport,
     work: impl Fn(&Member<'_>) -> T + Sync,
 ) -> Vec<T> {
     hook::install().expect("the library can be hooked");
@@ -63,8 +63,8 @@ pub fn hooked<T: Send>(
         .collect();
     let one = |rank: u32| {
         let (plane, agent) = &processes[(rank / together) as usize];
-        let segment = if way == Way::Memory { plane.offer(Rank(rank)) } else { None };
-        let offer = Offer { board: segment.as_ref().map(|segment| segment.invitation()), hook: Hook::Possible };
+        let segment = if transport == Transport::Memory { plane.offer(Rank(rank)) } else { None };
+        let offer = Offer { segment: segment.as_ref().map(|segment| segment.segment_address()), hook: Hook::Possible };
         let joined = agent.join_offering(Rank(rank), attempt(0), "terms".into(), offer, LIMIT).expect("a start");
         let Joined::Start { start, .. } = joined else { panic!("the job isn't over") };
         assert!(start.hooked, "all ranks can");

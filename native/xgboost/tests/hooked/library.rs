@@ -102,21 +102,21 @@ impl Collective {
         self.table.expect("the library exports it")
     }
 
-    /// What is in the four slots; nothing where there is no table under its name.
-    pub fn slots(&self) -> Vec<usize> {
+    /// What is in the four entries; nothing where there is no table under its name.
+    pub fn entries(&self) -> Vec<usize> {
         let words = self.table.map(|table| table as *const usize);
         // SAFETY: the table has nine words.
-        words.map(|words| (5..9).map(|slot| unsafe { *words.add(slot) }).collect()).unwrap_or_default()
+        words.map(|words| (5..9).map(|entry| unsafe { *words.add(entry) }).collect()).unwrap_or_default()
     }
 
-    /// Whether anybody may write to the slots.
+    /// Whether anybody may write to the entries.
     pub fn is_writable(&self) -> bool {
         mapping(self.table()).expect("the table is there").contains("rw")
     }
 
-    /// Puts another function into one of the four slots.
-    pub fn replace_slot(&self, slot: usize, function: usize) {
-        let place = (self.table() + (5 + slot) * 8) as *mut usize;
+    /// Puts another function into one of the four entries.
+    pub fn replace_entry(&self, entry: usize, function: usize) {
+        let place = (self.table() + (5 + entry) * 8) as *mut usize;
         // SAFETY: a word of the table, on a page that is made writable before.
         unsafe {
             let page = (place as usize & !4095) as *mut libc::c_void;

@@ -12,8 +12,8 @@ use std::process::Command;
 /// Set in a process that was started for one case.
 const CASE: &str = "REJOIN_TEST_CASE";
 
-/// Runs a test's body in a process of its own: what is done to a loaded library stays, and two XGBoosts don't get on in one
-/// process. `test` is the test's name.
+/// Runs a test's body in a process of its own: what is done to a loaded library stays, and two
+/// XGBoosts don't get on in one process. `test` is the test's name.
 pub fn in_own_process(test: &str, case: &str, body: impl FnOnce()) {
     let own = format!("{test} {case}");
     match std::env::var(CASE) {

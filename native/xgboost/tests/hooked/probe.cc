@@ -1,6 +1,7 @@
-// Calls XGBoost's collective the way XGBoost does: through its table of virtual functions, with arguments passed by a C++ compiler.
-// The classes are XGBoost's (src/collective/coll.h, include/xgboost/span.h, include/xgboost/collective/result.h) as far as the calls
-// need them. -DWITH_CONTEXT: from 3.3 on.
+// Calls XGBoost's collective the way XGBoost does: through its table of virtual functions, with
+// arguments passed by a C++ compiler. The classes are XGBoost's (src/collective/coll.h,
+// include/xgboost/span.h, include/xgboost/collective/result.h) as far as the calls need them.
+// -DWITH_CONTEXT: from 3.3 on.
 #include <cstddef>
 #include <cstdint>
 

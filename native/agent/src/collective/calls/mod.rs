@@ -1,24 +1,25 @@
-//! One rank's collectives as its own thread makes them, whoever counts its versions: a [`Communicator`](super::Communicator), or
-//! a trainer by its [`Operations`](super::Operations). [`running`] is what happens in each of them.
+//! One rank's collectives as its own thread makes them, whoever counts its versions: a
+//! [`Communicator`](super::Communicator), or a trainer by its [`Operations`](super::Operations).
+//! [`running`] is what happens in each of them.
 
 mod moments;
 mod running;
 
-pub(super) use running::Input;
-pub use running::Prepare;
+pub use running::{Input, Prepare};
 
 use super::call_log::CallLog;
-use super::lines::Lines;
+use super::local_rank::LocalRank;
 use super::memory::Memory;
-use super::notes::Notes;
+use super::peer_links::PeerLinks;
 use super::plane::CollectivePlane;
-use super::seat::Seat;
+use super::rank_profile::RankProfile;
 use super::shape::Shapes;
 use mio::Poll;
 use rejoin_collectives::{Element, Reducer};
-use rejoin_protocol::collective::{frame::Expected, sharing, Call, Operation, Place, Site};
+use rejoin_protocol::collective::{frame::Expected, sharing, Call, CollectiveId, Operation, Site};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Phase, Rank, Version};
+use rejoin_transport::Backoff;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,22 +27,25 @@ use std::time::Duration;
 pub(super) struct Choices {
     /// How long one call may take.
     pub(super) at_most: Duration,
-    pub(super) notes: Notes,
+    pub(super) rank_profile: RankProfile,
     pub(super) log: CallLog,
-    /// Whether the owner promises that every incarnation gives the same to the same calls: then it is found out if one doesn't.
+    /// Whether the owner promises that every incarnation gives the same to the same calls: then it
+    /// is found out if one doesn't.
     pub(super) repeats: bool,
 }
 
 /// The collectives of one rank in one incarnation. They belong to one thread at a time.
 pub(super) struct Calls {
     pub(super) plane: Arc<CollectivePlane>,
-    pub(super) seat: Arc<Seat>,
-    pub(super) notes: Notes,
+    pub(super) local_rank: Arc<LocalRank>,
+    pub(super) rank_profile: RankProfile,
     pub(super) log: CallLog,
     poll: Poll,
-    lines: Lines,
+    /// How to wait for the others, as the last waits were.
+    backoff: Backoff,
+    peer_links: PeerLinks,
     memory: Memory,
-    /// Ranks that nobody is under the attempt that was decided about last.
+    /// Ranks that nobody is under the generation that was decided about last.
     vacant: Vec<Rank>,
     at_most: Duration,
     shapes: Shapes,
@@ -61,24 +65,25 @@ impl Calls {
     /// `BadState` when somebody makes this incarnation's calls already.
     pub(super) fn new(
         plane: Arc<CollectivePlane>,
-        seat: Arc<Seat>,
+        local_rank: Arc<LocalRank>,
         memory: Memory,
         choices: Choices,
     ) -> Result<Calls, Error> {
-        let member = seat.member;
-        let Some(poll) = seat.take_poll() else {
+        let member = local_rank.member;
+        let Some(poll) = local_rank.take_poll() else {
             let text = format!("rank {}'s collectives belong to somebody already", member.rank);
             return Err(Error::new(Code::BadState, text));
         };
-        let Choices { at_most, notes, log, repeats } = choices;
+        let Choices { at_most, rank_profile, log, repeats } = choices;
         Ok(Calls {
-            lines: Lines::new(member, seat.world),
-            shapes: Shapes::new(member.rank.0 as usize, seat.world as usize),
+            peer_links: PeerLinks::new(member, local_rank.world),
+            shapes: Shapes::new(member.rank.0 as usize, local_rank.world as usize),
             plane,
-            seat,
-            notes,
+            local_rank,
+            rank_profile,
             log,
             poll,
+            backoff: Backoff::default(),
             memory,
             vacant: Vec::new(),
             at_most,
@@ -92,16 +97,16 @@ impl Calls {
     }
 
     pub(super) fn rank(&self) -> Rank {
-        self.seat.member.rank
+        self.local_rank.member.rank
     }
 
     pub(super) fn world(&self) -> u32 {
-        self.seat.world
+        self.local_rank.world
     }
 
     /// The version that this rank is in.
     pub(super) fn version(&self) -> Version {
-        self.seat.lock().participant.version()
+        self.local_rank.lock().participant.version()
     }
 
     /// # Errors
@@ -118,18 +123,18 @@ impl Calls {
 
     /// Notes that a call has failed, and ends the job where trying again would fail again.
     pub(super) fn fails(&mut self, error: Error) -> Error {
-        let mut state = self.seat.lock();
+        let mut state = self.local_rank.lock();
         if error.code != Code::Mismatch {
             // After a mismatch the other rank asks what was called.
             state.participant.give_up();
         }
-        let told = state.error.is_some();
+        let reported = state.error.is_some();
         drop(state);
         let ends_the_job = [Code::BadState, Code::Mismatch, Code::OutOfSpace, Code::Internal, Code::TrainingFailed]
             .contains(&error.code);
-        if !told && ends_the_job {
+        if !reported && ends_the_job {
             if let Some(agent) = self.plane.agent() {
-                agent.broken(self.seat.member.rank, self.seat.member.incarnation, error.clone());
+                agent.broken(self.local_rank.member.rank, self.local_rank.member.incarnation, error.clone());
             }
         }
         self.failed = Some(error.clone());
@@ -151,19 +156,20 @@ impl Calls {
         self.failed = Some(error);
     }
 
-    /// Whether a barrier has to be made before this version may end: it may only when it is certain that all ranks have entered
-    /// it.
+    /// Whether a barrier has to be made before this version may end: it may only when it is certain
+    /// that all ranks have entered it.
     pub(super) fn needs_barrier(&self) -> bool {
-        self.seat.lock().participant.needs_barrier()
+        self.local_rank.lock().participant.needs_barrier()
     }
 
-    /// Ends the version, and begins the next one. `entered` tells others of it, under one lock with the books, so that a standing
-    /// has both or neither.
+    /// Ends the version, and begins the next one. `entered` tells others of it, under one lock with
+    /// the books, so that a status report has both or neither.
     ///
     /// # Errors
-    /// `Mismatch` when this incarnation has made fewer collectives of the version than were made before; why its calls end.
+    /// `Mismatch` when this incarnation has made fewer collectives of the version than were made
+    /// before; why its calls end.
     pub(super) fn enter(&mut self, version: Version, entered: impl FnOnce()) -> Result<(), Error> {
-        let mut state = self.seat.lock();
+        let mut state = self.local_rank.lock();
         if let Some(error) = &state.error {
             return Err(error.clone());
         }
@@ -172,26 +178,27 @@ impl Calls {
         Ok(())
     }
 
-    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, on the board and by a frame of a
-    /// place that no call has, and those who begin one under a later plan by the plan.
+    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, on
+    /// the segment and by a frame of a place that no call has, and those who begin one under a
+    /// later plan by the plan.
     ///
     /// # Errors
     /// As [`Calls::enter`].
     pub(super) fn end(&mut self) -> Result<(), Error> {
-        let mut state = self.seat.lock();
+        let mut state = self.local_rank.lock();
         if let Some(error) = &state.error {
             return Err(error.clone());
         }
         state.participant.end()?;
-        let lineage = self.seat.lineage;
+        let lineage = self.local_rank.lineage;
         let phase = Phase::Version(Version(state.participant.version().0 + 1));
-        self.lines.refresh(&mut state, &self.plane, &self.poll)?;
-        if let Some(attempt) = state.participant.attempt() {
-            let place = Place { lineage, phase, seqno: 0 };
-            let expected = Expected { attempt, place, digest: 0, inputs: 0 };
+        self.peer_links.refresh(&mut state, &self.poll)?;
+        if let Some(generation) = state.participant.generation() {
+            let collective_id = CollectiveId { lineage, phase, seqno: 0 };
+            let expected = Expected { generation, collective_id, digest: 0, inputs: 0 };
             self.memory.say_goodbye(&sharing::identity(&expected));
-            self.lines.begin(expected);
-            self.lines.say_goodbye();
+            self.peer_links.begin(expected);
+            self.peer_links.say_goodbye();
         }
         Ok(())
     }

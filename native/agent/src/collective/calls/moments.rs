@@ -1,28 +1,33 @@
 //! Fault rules whose moments are in this rank's calls.
 
 use super::Calls;
-use rejoin_protocol::collective::Place;
+use rejoin_protocol::collective::CollectiveId;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use std::time::Duration;
 
 impl Calls {
     /// At which byte a fault rule waits.
-    pub(super) fn awaited_byte(&self, place: Place) -> Option<u64> {
-        self.plane.awaited_byte(self.seat.member, place.phase, place.seqno, self.left_in(place.phase))
+    pub(super) fn awaited_byte(&self, collective_id: CollectiveId) -> Option<u64> {
+        self.plane.awaited_byte(
+            self.local_rank.member,
+            collective_id.phase,
+            collective_id.seqno,
+            self.left_in(collective_id.phase),
+        )
     }
 
     /// Does what fault rules want at this moment.
     pub(in crate::collective) fn moment(&mut self, is_now: impl Fn(&Moment) -> bool) -> Result<(), Error> {
-        while let Some(rule) = self.plane.due(self.seat.member, &is_now) {
-            self.strike(&rule)?;
+        while let Some(rule) = self.plane.due(self.local_rank.member, &is_now) {
+            self.inject(&rule)?;
         }
         Ok(())
     }
 
-    fn strike(&mut self, rule: &FaultRule) -> Result<(), Error> {
+    fn inject(&mut self, rule: &FaultRule) -> Result<(), Error> {
         if let Some(agent) = self.plane.agent() {
-            agent.strike(rule.clone());
+            agent.inject(rule.clone());
         }
         match rule.action {
             // The control thread does it once the tracker was told; nothing more may happen here before.
@@ -30,13 +35,13 @@ impl Calls {
             Action::Stop => std::thread::sleep(Duration::from_millis(50)),
             Action::Delay { millis } => std::thread::sleep(Duration::from_millis(u64::from(millis))),
             Action::CutLink { peer } => {
-                self.lines.reset(peer);
-                self.lines.tell(&self.plane);
+                self.peer_links.reset(peer);
+                self.peer_links.report(&self.plane);
             }
             Action::Throw => {
                 return Err(Error::new(Code::Io, format!("fault rule {} struck rank {}", rule.id, rule.rank)));
             }
-            Action::Tell => {}
+            Action::Notify => {}
         }
         Ok(())
     }

@@ -1,8 +1,7 @@
 //! Broadcast, allgather and barrier: nothing is folded.
 
 use super::{site, Communicator};
-use crate::collective::calls::{count, moving, plain};
-use crate::collective::calls::{Input, Prepare};
+use crate::collective::calls::{count, moving, plain, Input};
 use crate::collective::options::{Boot, Options, Typed};
 use crate::collective::shape::Shape;
 use bytes::Bytes;
@@ -20,22 +19,40 @@ impl Communicator {
     #[track_caller]
     pub fn broadcast<T: Typed>(&mut self, buffer: &mut [T], root: Rank) -> Result<(), Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
-        self.broadcast_bytes(bytemuck::cast_slice_mut(buffer), T::ELEMENT, root, &options)
+        let buffer: &mut [u8] = bytemuck::cast_slice_mut(buffer);
+        if let Some(result) = self.broadcast_bytes(Input::Ready(buffer), T::ELEMENT, root, &options)? {
+            buffer.copy_from_slice(&result);
+        }
+        Ok(())
     }
 
-    /// The same with options, over bytes.
+    /// The root's bytes, with options; `None` where they are the input that was ready, at the root.
+    /// The input is asked for there alone: elsewhere it only says how long it is.
     ///
     /// # Errors
-    /// As [`Communicator::broadcast`]; `BadArgument` when the bytes aren't whole elements.
+    /// As [`Communicator::broadcast`]; `BadArgument` when the bytes aren't whole elements; what a
+    /// function that prepares them fails with.
     #[track_caller]
     pub fn broadcast_bytes(
         &mut self,
-        buffer: &mut [u8],
+        input: Input<'_>,
         element: Element,
         root: Rank,
         options: &Options,
-    ) -> Result<(), Error> {
-        self.spread(buffer, element, root, options, None)
+    ) -> Result<Option<Bytes>, Error> {
+        if root.0 >= self.world() {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!("a broadcast of rank {root} was asked for in a world of {} ranks", self.world()),
+            ));
+        }
+        let (bytes, site) = (input.length(), site(options));
+        let call = moving(Operation::Broadcast, element.name(), count(bytes, element)?, Some(root), site);
+        let shape = Shape::Broadcast { bytes, root: root.0 as usize };
+        let input = if self.rank() == root { input } else { Input::Ready(&[]) };
+        let is_whole = self.rank() == root && matches!(input, Input::Ready(_));
+        let result = self.run(&call, options, shape, &plain(), input)?;
+        Ok((!is_whole).then_some(result))
     }
 
     /// All ranks get what each has, in rank order; each has as many elements, and `output` has room for all.
@@ -45,25 +62,44 @@ impl Communicator {
     #[track_caller]
     pub fn allgather<T: Typed>(&mut self, input: &[T], output: &mut [T]) -> Result<(), Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
-        self.allgather_bytes(bytemuck::cast_slice(input), bytemuck::cast_slice_mut(output), T::ELEMENT, &options)
+        let input = Input::Ready(bytemuck::cast_slice(input));
+        self.allgather_bytes(input, bytemuck::cast_slice_mut(output), T::ELEMENT, &options)
     }
 
     /// The same with options, over bytes.
     ///
     /// # Errors
-    /// As [`Communicator::allgather`]; `BadArgument` when the bytes aren't whole elements.
+    /// As [`Communicator::allgather`]; `BadArgument` when the bytes aren't whole elements; what a
+    /// function that prepares them fails with.
     #[track_caller]
     pub fn allgather_bytes(
         &mut self,
-        input: &[u8],
+        input: Input<'_>,
         output: &mut [u8],
         element: Element,
         options: &Options,
     ) -> Result<(), Error> {
-        self.gather(Input::Ready(input), input.len(), output, element, options)
+        let (length, site) = (input.length(), site(options));
+        let expected = length * self.world() as usize;
+        if output.len() != expected {
+            return Err(Error::new(
+                Code::BadArgument,
+                format!(
+                    "an allgather of {length} bytes from each of {} ranks gives {expected} bytes, but the output has \
+                     {}",
+                    self.world(),
+                    output.len()
+                ),
+            ));
+        }
+        let call = moving(Operation::Allgather, element.name(), count(length, element)?, None, site);
+        let result = self.run(&call, options, Shape::Allgather { part_bytes: length }, &plain(), input)?;
+        output.copy_from_slice(&result);
+        Ok(())
     }
 
-    /// All ranks get what each has, in rank order; lengths may differ. It is two collectives: the lengths are gathered first.
+    /// All ranks get what each has, in rank order; lengths may differ. It is two collectives: the
+    /// lengths are gathered first.
     ///
     /// # Errors
     /// As [`Communicator::allreduce`].
@@ -97,12 +133,8 @@ impl Communicator {
         let options = Options { site: Some(site(options)), ..options.clone() };
         let mut lengths = vec![0u64; self.world() as usize];
         let own = [input.len() as u64];
-        self.allgather_bytes(
-            bytemuck::cast_slice(&own),
-            bytemuck::cast_slice_mut(&mut lengths),
-            Element::U64,
-            &options,
-        )?;
+        let own = Input::Ready(bytemuck::cast_slice(&own));
+        self.allgather_bytes(own, bytemuck::cast_slice_mut(&mut lengths), Element::U64, &options)?;
         let lengths: Vec<usize> = lengths.into_iter().map(|length| length as usize).collect();
         let call = moving(
             Operation::AllgatherUnequal,
@@ -138,65 +170,5 @@ impl Communicator {
     pub fn barrier_with(&mut self, options: &Options) -> Result<(), Error> {
         let call = moving(Operation::Barrier, "", 0, None, site(options));
         self.run(&call, options, Shape::Barrier, &plain(), Input::Ready(&[])).map(drop)
-    }
-
-    #[track_caller]
-    pub(super) fn spread(
-        &mut self,
-        buffer: &mut [u8],
-        element: Element,
-        root: Rank,
-        options: &Options,
-        prepare: Option<&mut Prepare<'_>>,
-    ) -> Result<(), Error> {
-        if root.0 >= self.world() {
-            return Err(Error::new(
-                Code::BadArgument,
-                format!("a broadcast of rank {root} was asked for in a world of {} ranks", self.world()),
-            ));
-        }
-        let call =
-            moving(Operation::Broadcast, element.name(), count(buffer.len(), element)?, Some(root), site(options));
-        let shape = Shape::Broadcast { bytes: buffer.len(), root: root.0 as usize };
-        let is_root = self.rank() == root;
-        let is_whole = is_root && prepare.is_none();
-        let result = match prepare {
-            Some(prepare) if is_root => {
-                let mut fill = |bytes: &mut [u8]| prepare(bytes);
-                self.run(&call, options, shape, &plain(), Input::OnDemand(buffer, &mut fill))?
-            }
-            _ => self.run(&call, options, shape, &plain(), Input::Ready(if is_root { &*buffer } else { &[] }))?,
-        };
-        if !is_whole {
-            // A root that has not prepared its buffer, since the result was recorded, gets that.
-            buffer.copy_from_slice(&result);
-        }
-        Ok(())
-    }
-
-    #[track_caller]
-    pub(super) fn gather(
-        &mut self,
-        input: Input<'_>,
-        length: usize,
-        output: &mut [u8],
-        element: Element,
-        options: &Options,
-    ) -> Result<(), Error> {
-        let expected = length * self.world() as usize;
-        if output.len() != expected {
-            return Err(Error::new(
-                Code::BadArgument,
-                format!(
-                    "an allgather of {length} bytes from each of {} ranks gives {expected} bytes, but the output has {}",
-                    self.world(),
-                    output.len()
-                ),
-            ));
-        }
-        let call = moving(Operation::Allgather, element.name(), count(length, element)?, None, site(options));
-        let result = self.run(&call, options, Shape::Allgather { part_bytes: length }, &plain(), input)?;
-        output.copy_from_slice(&result);
-        Ok(())
     }
 }

@@ -1,7 +1,8 @@
-//! One rank's handle. Its calls, by kind: [`reducing`], [`gathering`] (and broadcast, barrier), [`prepared`], [`versions`].
+//! One rank's handle. Its calls, by kind: [`reducing`], [`gathering`] (and broadcast, barrier), [`versions`].
+//!
+//! Each call over bytes has an [`Input`], which is there or is prepared on demand.
 
 mod gathering;
-mod prepared;
 mod reducing;
 mod versions;
 
@@ -9,7 +10,7 @@ use super::calls::{Calls, Input};
 use super::options::{Boot, Limits, Options};
 use super::process::Process;
 use super::shape::Shape;
-use crate::agent::{checkpoint, Agent, MemberId};
+use crate::agent::{Agent, MemberId};
 use bytes::Bytes;
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::{BootKey, Call, Site};
@@ -23,14 +24,15 @@ use versions::FirstLazy;
 
 /// One rank of a job, in one incarnation: its collectives and checkpoints. One thread at a time makes its calls.
 ///
-/// Every call either gives all ranks the same result or fails. A call that fails leaves the caller's buffers as they were.
-/// After a failure other than `BadArgument` the handle refuses further calls with `BadState`: the rank has to be started
-/// again, as its next incarnation. Dropping it before [`Communicator::finish`] gives the rank's seat back.
+/// Every call either gives all ranks the same result or fails. A call that fails leaves the
+/// caller's buffers as they were. After a failure other than `BadArgument` the handle refuses
+/// further calls with `BadState`: the rank has to be started again, as its next incarnation.
+/// Dropping it before [`Communicator::finish`] gives the rank's local rank back.
 pub struct Communicator {
     agent: Arc<Agent>,
     calls: Calls,
     limits: Limits,
-    seating: Seating,
+    join_arguments: JoinArguments,
     start: Start,
     model: Option<Bytes>,
     own: Option<Bytes>,
@@ -42,9 +44,9 @@ pub struct Communicator {
     finished: bool,
 }
 
-/// How a rank has taken its seat.
+/// How a rank has taken its local rank.
 #[derive(Clone)]
-pub(super) struct Seating {
+pub(super) struct JoinArguments {
     pub(super) process: Process,
     pub(super) attempt: Attempt,
     pub(super) terms: String,
@@ -56,13 +58,24 @@ impl Communicator {
         calls: Calls,
         start: Start,
         model: Option<Bytes>,
-        (limits, seating): (Limits, Seating),
+        (limits, join_arguments): (Limits, JoinArguments),
     ) -> Self {
-        let first = start.checkpoint.unwrap_or_else(|| checkpoint(start.lineage, start.version, 0, &[], false));
-        agent.entered(calls.seat.member, first, None);
+        agent.begun(calls.local_rank.member, &start);
         let own = start.own.map(|own| agent.held(&own).unwrap_or_default());
         let (loaded, first_lazy, boot_used, finished) = (false, FirstLazy::NotTaken, BTreeMap::new(), false);
-        Communicator { agent, calls, limits, seating, start, model, own, loaded, first_lazy, boot_used, finished }
+        Communicator {
+            agent,
+            calls,
+            limits,
+            join_arguments,
+            start,
+            model,
+            own,
+            loaded,
+            first_lazy,
+            boot_used,
+            finished,
+        }
     }
 
     /// This rank.
@@ -77,7 +90,7 @@ impl Communicator {
 
     /// Which incarnation of the rank this is.
     pub fn incarnation(&self) -> u32 {
-        self.member().incarnation.0
+        self.member().incarnation.number
     }
 
     /// The version that this rank is in: how many checkpoints it has taken.
@@ -85,8 +98,9 @@ impl Communicator {
         self.calls.version()
     }
 
-    fn member(&self) -> MemberId {
-        self.calls.seat.member
+    /// Its rank, and the incarnation as it is compared and sent.
+    pub fn member(&self) -> MemberId {
+        self.calls.local_rank.member
     }
 
     fn usable(&self) -> Result<(), Error> {
@@ -97,18 +111,20 @@ impl Communicator {
         self.calls.fails(error)
     }
 
-    /// A version's calls need what it begins with. A program that makes one without it does the same when it comes back at a
-    /// later version, where the others took it for the first one of that version.
+    /// A version's calls need what it begins with. A program that makes one without it does the
+    /// same when it comes back at a later version, where the others took it for the first one of
+    /// that version.
     fn has_loaded(&mut self, what: impl FnOnce() -> String) -> Result<(), Error> {
         self.usable()?;
         if self.loaded {
             return Ok(());
         }
-        let (rank, language) = (self.rank(), self.seating.process.language());
+        let (rank, language) = (self.rank(), self.join_arguments.process.language());
         let text = format!(
-            "rank {rank} called {} before {load}. A rank that comes back at a later version would make that call again, and \
-             the others would take it for one of that version. Call {load} first; or, if the call is a collective that \
-             belongs before it, make it a boot collective, whose result is kept for the life of the job: {}",
+            "rank {rank} called {} before {load}. A rank that comes back at a later version would make that call \
+             again, and the others would take it for one of that version. Call {load} first; or, if the call is a \
+             collective that belongs before it, make it a boot collective, whose result is kept for the life of the \
+             job: {}",
             what(),
             language.boot(),
             load = language.load(),
@@ -116,16 +132,16 @@ impl Communicator {
         Err(self.fails(Error::new(Code::BadState, text)))
     }
 
-    /// The boot cache belongs to what stands before the loop. Within it a rank that comes back would count its uses anew, from
-    /// the version that it starts at.
+    /// The boot cache belongs to what stands before the loop. Within it a rank that comes back
+    /// would count its uses anew, from the version that it starts at.
     fn is_before_first_checkpoint(&mut self, call: &Call) -> Result<(), Error> {
         let (version, start) = (self.version(), self.start.version);
         if version == start {
             return Ok(());
         }
         let text = format!(
-            "rank {} called {call} as a boot collective in version {version}, after a checkpoint: a rank that comes back \
-             there would be given another call's result. Make it before the loop, or without the boot option",
+            "rank {} called {call} as a boot collective in version {version}, after a checkpoint: a rank that comes \
+             back there would be given another call's result. Make it before the loop, or without the boot option",
             self.rank()
         );
         Err(self.fails(Error::new(Code::BadState, text)))

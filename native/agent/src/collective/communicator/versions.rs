@@ -1,9 +1,9 @@
 //! From one version to the next: what a rank starts from, its checkpoints, its end.
 
-use super::{Communicator, Seating};
-use crate::agent::{digested_checkpoint, lazy_checkpoint};
+use super::{Communicator, JoinArguments};
+use crate::agent::{digested_checkpoint, lazy_checkpoint, Taken};
 use crate::collective::options::Options;
-use crate::store::{digest, Supplier};
+use crate::store::{digest, Model, Supplier};
 use bytes::Bytes;
 use rejoin_protocol::collective::Site;
 use rejoin_protocol::error::{Code, Error};
@@ -21,8 +21,9 @@ pub(super) enum FirstLazy {
 }
 
 impl Communicator {
-    /// What this incarnation starts from: the version, and the model of that version's checkpoint; `None` at version 0. Every
-    /// program calls it, before its first checkpoint and the first collective that isn't a boot one.
+    /// What this incarnation starts from: the version, and the model of that version's checkpoint;
+    /// `None` at version 0. Every program calls it, before its first checkpoint and the first
+    /// collective that isn't a boot one.
     ///
     /// # Errors
     /// `BadState` after a checkpoint of this incarnation, and after a failed call.
@@ -34,7 +35,7 @@ impl Communicator {
                 "rank {} asked for what it starts from, which is version {start}, after a checkpoint: it is in version \
                  {version}. Call {} once, before the first checkpoint",
                 self.rank(),
-                self.seating.process.language().load()
+                self.join_arguments.process.language().load()
             );
             return Err(self.fails(Error::new(Code::BadState, text)));
         }
@@ -43,13 +44,14 @@ impl Communicator {
         Ok((self.start.version, self.model.clone()))
     }
 
-    /// Takes a checkpoint: ends the version, and begins the next one with this model, which has to be the same at all ranks.
-    /// It is kept in this process, for whoever comes back. Sends nothing, unless no collective of the version has shown that
-    /// all ranks have entered it: then a barrier is made first.
+    /// Takes a checkpoint: ends the version, and begins the next one with this model, which has to
+    /// be the same at all ranks. It is kept in this process, for whoever comes back. Sends nothing,
+    /// unless no collective of the version has shown that all ranks have entered it: then a barrier
+    /// is made first.
     ///
     /// # Errors
-    /// As [`Communicator::allreduce`]; `Mismatch` when this incarnation has made fewer collectives of the version than were
-    /// made before, or another rank of this process has another model.
+    /// As [`Communicator::allreduce`]; `Mismatch` when this incarnation has made fewer collectives
+    /// of the version than were made before, or another rank of this process has another model.
     #[track_caller]
     pub fn checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
         self.checkpoint_at(model, Location::caller().into())
@@ -63,20 +65,23 @@ impl Communicator {
         self.meet(site)?;
         let length = model.len();
         self.calls.log.step(self.member(), self.version(), format_args!("checkpoint({length} bytes)"));
-        let taken = self.take_checkpoint(model);
-        taken.map_err(|error| self.fails(error))
+        let (taken, model) = self.copied(model)?;
+        self.take(Taken::new(taken, model))
     }
 
-    /// The same without its bytes: `supplier` makes them when somebody needs them, which is a rank that comes back, or the
-    /// durable store. It is an immutable snapshot of the model: whenever it is asked, as long as it isn't dropped (two
-    /// versions, or longer while ranks are missing), it gives the same bytes, the same at all ranks. It is asked on a thread
-    /// of its own. When it fails, another rank is asked.
+    /// The same without its bytes: `supplier` makes them when somebody needs them, which is a rank
+    /// that comes back, or the durable store. It is an immutable snapshot of the model: whenever it
+    /// is asked, as long as it isn't dropped (two versions, or longer while ranks are missing), it
+    /// gives the same bytes, the same at all ranks. It is asked on a thread of its own. When it
+    /// fails, another rank is asked.
     ///
-    /// The supplier of an incarnation's first lazy checkpoint is asked twice besides, by the calling thread: here, and in the next
-    /// checkpoint. So one that isn't a snapshot is found in every run, and not by the rank that would be given its bytes.
+    /// The supplier of an incarnation's first lazy checkpoint is asked twice besides, by the
+    /// calling thread: here, and in the next checkpoint. So one that isn't a snapshot is found in
+    /// every run, and not by the rank that would be given its bytes.
     ///
     /// # Errors
-    /// As [`Communicator::checkpoint`]. The checkpoint after it: `Mismatch` when the supplier gives other bytes by then.
+    /// As [`Communicator::checkpoint`]. The checkpoint after it: `Mismatch` when the supplier gives
+    /// other bytes by then.
     #[track_caller]
     pub fn checkpoint_lazy(
         &mut self,
@@ -104,18 +109,18 @@ impl Communicator {
                 Err(_) => FirstLazy::Looked,
             };
         }
-        let taken = lazy_checkpoint(self.start.lineage, next, next.0);
-        let stored = self.agent.store_lazy(self.member(), taken, supplier);
-        stored.and_then(|()| self.enter(taken)).map_err(|error| self.fails(error))
+        self.take(Taken::new(lazy_checkpoint(self.start.lineage, next, next.0), Model::Lazy(supplier)))
     }
 
-    /// The same with a model that only this rank has, beside the one that all have. It is held by two other processes (as many as
-    /// [`Settings::own_copies`](crate::collective::Settings::own_copies) says), on other hosts where there are any, before this
-    /// returns: so it survives this process. All ranks have to call this, or none.
+    /// The same with a model that only this rank has, beside the one that all have. It is held by
+    /// two other processes (as many as
+    /// [`Settings::own_copies`](crate::collective::Settings::own_copies) says), on other hosts
+    /// where there are any, before this returns: so it survives this process. All ranks have to
+    /// call this, or none.
     ///
     /// # Errors
-    /// As [`Communicator::checkpoint`]; `Mismatch` when the own model has other bytes than an older incarnation gave it at
-    /// this version.
+    /// As [`Communicator::checkpoint`]; `Mismatch` when the own model has other bytes than an older
+    /// incarnation gave it at this version.
     #[track_caller]
     pub fn checkpoint_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
         self.checkpoint_with_own_at(model, own, Location::caller().into())
@@ -129,22 +134,10 @@ impl Communicator {
         self.meet(site)?;
         let what = format_args!("checkpoint({} bytes, {} own)", model.len(), own.len()).to_string();
         self.calls.log.step(self.member(), self.version(), what);
-        let taken = self.take_with_own(model, own);
-        taken.map_err(|error| self.fails(error))
-    }
-
-    fn take_with_own(&mut self, model: &[u8], own: &[u8]) -> Result<Version, Error> {
-        let member = self.member();
-        let ((taken, model), (mine, own)) = (self.copied(model)?, self.copied(own)?);
-        let taken = Checkpoint { has_own: true, ..taken };
-        let mine = Checkpoint { owner: Some(member.rank), ..mine };
-        self.agent.store(member, taken, model)?;
-        self.agent.store(member, mine, own)?;
-        // Nobody may be able to go on to a version that this rank could not come back to.
-        self.agent.spread(member, mine, self.limits.call)?;
-        let version = self.enter(taken)?;
-        self.agent.keep(member, mine, self.world());
-        Ok(version)
+        let ((taken, model), (mine, bytes)) = (self.copied(model)?, self.copied(own)?);
+        let mine = Checkpoint { owner: Some(self.rank()), ..mine };
+        let own = Some((mine, bytes, self.limits.call));
+        self.take(Taken { own, ..Taken::new(Checkpoint { has_own: true, ..taken }, model) })
     }
 
     /// The own model of the version that this incarnation starts from; `None` where none was taken.
@@ -178,9 +171,10 @@ impl Communicator {
         match supplier().map(|bytes| digest(&bytes)) {
             Ok(now) if now != before => {
                 let text = format!(
-                    "rank {}: the supplier of lazy checkpoint {version} gave bytes with digest {before:032x} in its call, and \
-                     {now:032x} in the next checkpoint. It was expected to be a snapshot: a rank that came back meanwhile would have \
-                     been given a model that never was. Hand over a copy of the model, which doesn't change until it is released",
+                    "rank {}: the supplier of lazy checkpoint {version} gave bytes with digest {before:032x} in its \
+                     call, and {now:032x} in the next checkpoint. It was expected to be a snapshot: a rank that came \
+                     back meanwhile would have been given a model that never was. Hand over a copy of the model, \
+                     which doesn't change until it is released",
                     self.rank()
                 );
                 Err(self.fails(Error::new(Code::Mismatch, text)))
@@ -194,31 +188,22 @@ impl Communicator {
     }
 
     /// A copy of a model that begins the next version, and what it is.
-    fn copied(&self, model: &[u8]) -> Result<(Checkpoint, Bytes), Error> {
+    fn copied(&mut self, model: &[u8]) -> Result<(Checkpoint, Bytes), Error> {
         let next = self.next_version();
-        let (copy, digest) = self.agent.copy(model)?;
+        let (copy, digest) = self.agent.copy(model).map_err(|error| self.fails(error))?;
         Ok((digested_checkpoint(self.start.lineage, next, next.0, (copy.len() as u64, digest), false), copy))
     }
 
-    fn take_checkpoint(&mut self, model: &[u8]) -> Result<Version, Error> {
-        let (taken, model) = self.copied(model)?;
-        self.agent.store(self.member(), taken, model)?;
-        self.enter(taken)
+    fn take(&mut self, taken: Taken) -> Result<Version, Error> {
+        let (member, version) = (self.member(), taken.checkpoint.version);
+        let (agent, calls) = (&self.agent, &mut self.calls);
+        let entered = agent.take(member, taken, |entered| calls.enter(version, entered));
+        entered.map(|()| version).map_err(|error| self.fails(error))
     }
 
-    /// The version that a stored checkpoint begins.
-    fn enter(&mut self, taken: Checkpoint) -> Result<Version, Error> {
-        let member = self.member();
-        let agent = &self.agent;
-        self.calls.enter(taken.version, || agent.entered(member, taken, None))?;
-        if member.rank == Rank(0) {
-            self.agent.keep(member, taken, self.world());
-        }
-        Ok(taken.version)
-    }
-
-    /// The end: reports this model, which has to be the same at all ranks, and waits until all have. Rank 0's bytes become the
-    /// job's result, if somebody at the driver asks for it; `rejoin run` doesn't.
+    /// The end: reports this model, which has to be the same at all ranks, and waits until all
+    /// have. Rank 0's bytes become the job's result, if somebody at the driver asks for it;
+    /// `rejoin run` doesn't.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `TimedOut` after the limit, `Fenced`, or the job's own error.
@@ -226,7 +211,8 @@ impl Communicator {
         self.end(model)
     }
 
-    /// The same, for who may have to [join again](Communicator::join_again): others that wait at the end are sent back too.
+    /// The same, for who may have to [join again](Communicator::join_again): others that wait at
+    /// the end are sent back too.
     ///
     /// # Errors
     /// As [`Communicator::finish`].
@@ -241,27 +227,28 @@ impl Communicator {
         if !self.agent.is_kept_within(self.limits.finish) {
             log::warn!("rank {} ends while a durable checkpoint is still being written", self.rank());
         }
-        self.calls.notes.end();
-        self.calls.tell_notes();
+        self.calls.rank_profile.end();
+        self.calls.report_profile();
         let ended = self.agent.finish(self.member(), rounds, digest(model), result, self.limits.finish);
         self.finished = ended.is_ok();
         ended.map(drop).map_err(|error| self.fails(error))
     }
 
-    /// Takes part again after everybody was sent back to an older version ([`Code::RolledBack`]): in the same process, which keeps what it holds
-    /// for the others, as the rank's next incarnation. It loads what it starts from, as after any join. `Ok(None)`: the job has
+    /// Takes part again after everybody was sent back to an older version ([`Code::RolledBack`]):
+    /// in the same process, which keeps what it holds for the others, as the rank's next
+    /// incarnation. It loads what it starts from, as after any join. `Ok(None)`: the job has
     /// reached its end meanwhile.
     ///
     /// # Errors
-    /// `BadState` after another end than that: the rank has to be started again. Otherwise as [`Process::join`], and the rank has no
-    /// seat then.
+    /// `BadState` after another end than that: the rank has to be started again. Otherwise as
+    /// [`Process::join`], and the rank has no local rank then.
     ///
     /// [`Process::join`]: crate::collective::Process::join
     pub fn join_again(self) -> Result<Option<Communicator>, Error> {
         self.was_sent_back()?;
         let (rank, limits) = (self.rank(), self.limits);
-        let Seating { process, attempt, terms } = self.seating.clone();
-        // Its seat in this process is given up before the next one is asked for.
+        let JoinArguments { process, attempt, terms } = self.join_arguments.clone();
+        // Its local rank in this process is given up before the next one is asked for.
         drop(self);
         process.join(rank, attempt, &terms, limits)
     }
@@ -277,15 +264,16 @@ impl Communicator {
             None => "no call has failed".into(),
         };
         let text = format!(
-            "rank {} asked to join again, which is for a rank that was sent back (ROLLED_BACK), but {seen}; after any other \
-             failure end this process, and the rank is started again",
+            "rank {} asked to join again, which is for a rank that was sent back (ROLLED_BACK), but {seen}; after any \
+             other failure end this process, and the rank is started again",
             self.rank()
         );
         Err(Error::new(Code::BadState, text))
     }
 
-    /// This rank's task has failed for this reason, and gives its seat back. Where the code says that trying again would fail
-    /// the same way, the job ends with it; otherwise the rank may be started again.
+    /// This rank's task has failed for this reason, and gives its local rank back. Where the code
+    /// says that trying again would fail the same way, the job ends with it; otherwise the rank may
+    /// be started again.
     pub fn abandon(mut self, error: Error) {
         let error = self.calls.take_failure().unwrap_or(error);
         if error.code.will_repeat() {

@@ -5,7 +5,7 @@ import java.io.Serializable;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** What an agent is told at its start. */
+/** The settings that an agent is started with. */
 public final class AgentSettings implements Serializable {
   private static final long serialVersionUID = 1L;
 

@@ -21,7 +21,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: order of the fold, call site, boot cache. */
   public void allreduce(double[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -31,7 +31,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: order of the fold, call site, boot cache. */
   public void allreduce(float[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -41,7 +41,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: order of the fold, call site, boot cache. */
   public void allreduce(long[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -56,7 +56,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: order of the fold, call site, boot cache. */
   public void allreduce(int[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -71,7 +71,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: order of the fold, call site, boot cache. */
   public void allreduce(short[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -86,7 +86,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: order of the fold, call site, boot cache. */
   public void allreduce(byte[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }

@@ -195,7 +195,7 @@ abstract class BufferCollectives {
     return parts;
   }
 
-  /** Nobody goes on before everybody is there. */
+  /** Returns when all ranks have called it. */
   public void barrier() {
     barrier(CallOptions.NONE);
   }

@@ -16,7 +16,7 @@ public final class CallOptions {
   }
 
   /**
-   * Inputs are combined in XGBoost's order (segment k begins with rank k) instead of 0, 1, 2, … It
+   * Inputs are combined in XGBoost's order (chunk k begins with rank k) instead of 0, 1, 2, … It
    * decides about the last bits of a sum.
    */
   public CallOptions inRingOrder() {

@@ -26,7 +26,10 @@ final class Callbacks {
     objectFold = fold;
   }
 
-  /** Called by the native library. */
+  /**
+   * Has the caller fill its input; called by the native library. False when that has thrown: {@link
+   * #raised} keeps what.
+   */
   boolean prepare() {
     try {
       prepare.run();
@@ -37,7 +40,10 @@ final class Callbacks {
     }
   }
 
-  /** Called by the native library. */
+  /**
+   * Folds {@code other} into {@code accumulator}, whole elements both; called by the native
+   * library. False when the caller's function has thrown.
+   */
   boolean fold(ByteBuffer accumulator, ByteBuffer other) {
     try {
       ByteBuffer right = other.asReadOnlyBuffer().order(ByteOrder.nativeOrder());

@@ -15,7 +15,7 @@ public interface CheckpointFolder {
   /** The names of all files, in any order; others' files may be among them. */
   String[] names() throws IOException;
 
-  /** A file's bytes. */
+  /** The length of a file in bytes. */
   long length(String name) throws IOException;
 
   /** Fills the buffer with a file's bytes, from this one on. */

@@ -34,10 +34,10 @@ public final class EventDelivery {
   }
 
   /** Waits until the listener has had all that it was told, for a moment at most. */
-  public void await(long patienceMillis) throws InterruptedException {
+  public void await(long waitLimitMillis) throws InterruptedException {
     CountDownLatch reached = new CountDownLatch(1);
     queue.add(reached::countDown);
-    if (!reached.await(patienceMillis, TimeUnit.MILLISECONDS)) {
+    if (!reached.await(waitLimitMillis, TimeUnit.MILLISECONDS)) {
       LOG.warn("the event listener is slow: {} events are still to be delivered", queue.size());
     }
   }

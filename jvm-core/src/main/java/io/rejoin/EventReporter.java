@@ -54,7 +54,7 @@ public final class EventReporter implements Consumer<TrainingEvent> {
               event.text("incarnation"));
         }
         break;
-      case RANK_RESTORED:
+      case RESTORED:
         LOG.warn(
             "job {}: rank {} is restored to version {} (round {}), {} bytes from {} in {} ms",
             job,
@@ -65,7 +65,7 @@ public final class EventReporter implements Consumer<TrainingEvent> {
             event.text("source"),
             event.text("millis"));
         break;
-      case RANK_CAUGHTUP:
+      case CAUGHT_UP:
         LOG.warn(
             "job {}: rank {} works with the others again after {} ms: {} bytes replayed, {}"
                 + " compared, {} rounds computed again",

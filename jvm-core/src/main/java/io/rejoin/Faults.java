@@ -11,7 +11,7 @@ import java.util.List;
 public final class Faults {
   private final List<String> rules = new ArrayList<>();
 
-  /** No fault. */
+  /** No rules: a training without faults. */
   public static Faults none() {
     return new Faults();
   }
@@ -49,7 +49,10 @@ public final class Faults {
     return this;
   }
 
-  /** The rules in words. */
+  /**
+   * The rules as the native library reads them, one text each, in the order in which they were
+   * added.
+   */
   public List<String> rules() {
     return Collections.unmodifiableList(rules);
   }

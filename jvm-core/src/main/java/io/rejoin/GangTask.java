@@ -56,7 +56,7 @@ public final class GangTask implements Serializable {
     this.settings = settings;
   }
 
-  /** What the job's user has set. */
+  /** The settings of the job, read and checked at the driver. */
   public SettingValues settings() {
     return settings;
   }

@@ -14,13 +14,13 @@ public final class JobId implements Serializable {
     this.text = text;
   }
 
-  /** A new one. */
+  /** A new id of 128 random bits. */
   public static JobId random() {
     SecureRandom random = new SecureRandom();
     return new JobId(String.format("%016x%016x", random.nextLong(), random.nextLong()));
   }
 
-  /** Enough of it for people. */
+  /** The first 8 digits, for log lines; not unique among many jobs. */
   public String brief() {
     return text.substring(0, 8);
   }
@@ -35,7 +35,7 @@ public final class JobId implements Serializable {
     return Objects.hash(text);
   }
 
-  /** The 32 digits. */
+  /** The 32 hexadecimal digits. */
   @Override
   public String toString() {
     return text;

@@ -31,7 +31,7 @@ final class Native {
    * executor.gone} (executor, reason), {@code task.gone} (rank, stage, task, reason), {@code
    * cancel} (code, message).
    */
-  static native void trackerTell(long tracker, String[] fact);
+  static native void trackerNotify(long tracker, String[] fact);
 
   /** The next event as {@code kind, key, value, ...}; null when there is none in time. */
   static native String[] trackerPoll(long tracker, long timeoutMillis);
@@ -151,7 +151,7 @@ final class Native {
   /** A rank's part: its first element in the upper half, its length in the lower one. */
   static native long communicatorPart(int rank, int world, int count, boolean ring);
 
-  /** The buffer becomes the root's. */
+  /** The root's bytes replace those of the buffer at all other ranks. */
   static native void communicatorBroadcast(
       long communicator,
       ByteBuffer buffer,
@@ -177,6 +177,6 @@ final class Native {
   static native byte[] communicatorAllgatherV(
       long communicator, ByteBuffer input, int element, String site, String boot);
 
-  /** Nobody goes on before everybody is there. */
+  /** Returns when all ranks have called it. */
   static native void communicatorBarrier(long communicator, String site, String boot);
 }

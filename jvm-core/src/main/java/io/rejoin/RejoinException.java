@@ -74,7 +74,7 @@ public final class RejoinException extends RuntimeException {
 
   private final Code code;
 
-  /** A failure of this code. */
+  /** A failure of this code; the message says what was expected, what was seen and what to do. */
   public RejoinException(Code code, String message) {
     this(code, message, null);
   }

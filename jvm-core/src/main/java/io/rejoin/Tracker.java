@@ -32,7 +32,7 @@ public final class Tracker implements AutoCloseable {
     return new Tracker(job, Native.trackerOpen(settings.words(job), secret.bytes()));
   }
 
-  /** Which job. */
+  /** The id of the job that this tracker coordinates. */
   public JobId job() {
     return job;
   }
@@ -92,7 +92,7 @@ public final class Tracker implements AutoCloseable {
   }
 
   private void tell(String... fact) {
-    Native.trackerTell(open(), fact);
+    Native.trackerNotify(open(), fact);
   }
 
   private long open() {

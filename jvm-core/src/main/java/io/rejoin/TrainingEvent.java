@@ -1,7 +1,9 @@
 package io.rejoin;
 
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.LinkedHashMap;
+import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
 
@@ -10,89 +12,78 @@ import java.util.OptionalInt;
  * bytes. The fields of a kind are those of the native library's events, in snake_case.
  */
 public final class TrainingEvent {
-  /** What happened. */
+  /** The kinds of events; each says which fields it has. */
   public enum Kind {
     /** An agent registered: agent, executor, host, pid. */
-    AGENT_JOINED("agent.joined"),
+    AGENT_JOINED,
     /** An agent is gone: agent, executor, reason. */
-    AGENT_LOST("agent.lost"),
+    AGENT_LOST,
     /** A rank got its seat: rank, incarnation, stage, task, executor, vacant_millis. */
-    RANK_JOINED("rank.joined"),
+    RANK_JOINED,
     /** A newcomer was turned away: rank, stage, task, reason. */
-    RANK_REFUSED("rank.refused"),
+    RANK_REFUSED,
     /** A rank was declared lost: rank, incarnation, executor, reason, silent_millis, deaths. */
-    RANK_LOST("rank.lost"),
+    RANK_LOST,
     /** A new view: generation, alive, vacant, reason. */
-    VIEW_MADE("view.made"),
+    VIEW_MADE,
     /** A plan: generation, lineage, version, round, newcomers, reason. */
-    PLAN_MADE("plan.made"),
+    PLAN_MADE,
     /** A newcomer has its checkpoint: rank, incarnation, version, round, bytes, source, millis. */
-    RANK_RESTORED("rank.restored"),
+    RESTORED,
     /**
      * A newcomer works with the others again: rank, incarnation, replayed_in, regenerated,
      * rounds_again, millis.
      */
-    RANK_CAUGHTUP("rank.caughtup"),
+    CAUGHT_UP,
     /** A rank entered a version: rank, incarnation, lineage, version, round. */
-    VERSION_ENTERED("version.entered"),
+    VERSION_ENTERED,
     /** A link between living ranks broke: rank, peer, reason. */
-    LINK_BROKEN("link.broken"),
+    LINK_BROKEN,
     /**
      * Whether XGBoost's collectives are served by Rejoin's own, at all ranks or at none: hooked,
      * reason.
      */
-    HOOK_AGREED("hook.agreed"),
+    HOOK_AGREED,
     /**
      * Ranks of one host go over links from now on, since memory can't be shared: rank, peer,
      * reason.
      */
-    SHARING_ENDED("sharing.ended"),
+    SHARING_ENDED,
     /** A stranger or an outdated incarnation was turned away: address, reason. */
-    STRANGER_REFUSED("stranger.refused"),
+    STRANGER_REFUSED,
     /** A checkpoint is in the durable store: rank, incarnation, version, bytes, millis. */
-    DURABLE_WRITTEN("durable.written"),
+    DURABLE_WRITTEN,
     /** A checkpoint could not be written there: rank, incarnation, version, reason. */
-    DURABLE_FAILED("durable.failed"),
+    DURABLE_FAILED,
     /** Everybody starts again from an older version: lineage, version, reason. */
-    ROLLED_BACK("rolled.back"),
-    /** A fault rule struck: id, rank, incarnation. */
-    FAULT_FIRED("fault.fired"),
+    ROLLED_BACK,
+    /** A fault rule has fired: id, rank, incarnation. */
+    FAULT_FIRED,
     /** A rank reported its end: rank, incarnation, digest. */
-    RANK_FINISHED("rank.finished"),
+    RANK_FINISHED,
     /**
      * Memory and disk at an agent: agent, log_bytes, spilled_bytes, checkpoint_bytes,
      * log_bytes_peak; memory that waits to be used again counts.
      */
-    USAGE("usage"),
+    USAGE,
     /** The end was reached by everybody: digest, deaths. */
-    JOB_ENDED("job.ended"),
+    JOB_ENDED,
     /** The job is over with an error: code, message. */
-    JOB_FAILED("job.failed"),
+    JOB_FAILED,
     /**
      * The framework should kill and replace what hosts a rank: rank, stage, task, executor, reason.
      */
-    KILL_WANTED("kill.wanted"),
+    KILL_WANTED,
     /** A kind that this version doesn't know. */
-    OTHER("");
+    OTHER;
 
-    private final String text;
-
-    Kind(String text) {
-      this.text = text;
-    }
-
-    /** The name on the wire, for instance {@code rank.joined}. */
-    public String text() {
-      return text;
-    }
-
-    static Kind of(String text) {
-      for (Kind kind : values()) {
-        if (kind.text.equals(text)) {
-          return kind;
-        }
-      }
-      return OTHER;
+    /** The kind of an event by its name in the native library, for instance {@code RankLost}. */
+    static Kind of(String name) {
+      String constant = name.replaceAll("(?<=[a-z])(?=[A-Z])", "_").toUpperCase(Locale.ROOT);
+      return Arrays.stream(values())
+          .filter(k -> k.name().equals(constant))
+          .findFirst()
+          .orElse(OTHER);
     }
   }
 
@@ -117,7 +108,7 @@ public final class TrainingEvent {
     this.fields = Collections.unmodifiableMap(map);
   }
 
-  /** What happened. */
+  /** The kind; {@link Kind#OTHER} for one that this version doesn't know. */
   public Kind kind() {
     return kind;
   }
@@ -132,7 +123,7 @@ public final class TrainingEvent {
     return atNanos;
   }
 
-  /** All fields. */
+  /** All fields by name, as text: numbers in decimal, digests in 32 hexadecimal digits. */
   public Map<String, String> fields() {
     return fields;
   }

@@ -57,7 +57,7 @@ public final class Watch implements AutoCloseable {
     }
   }
 
-  /** There are agents to be closed some day. */
+  /** Starts the thread that closes idle agents, unless it runs already. */
   static void tend() {
     synchronized (WATCHED) {
       agentsToTend = true;

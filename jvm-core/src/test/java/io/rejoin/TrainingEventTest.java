@@ -11,7 +11,7 @@ class TrainingEventTest {
   void fields_are_read_by_name() {
     TrainingEvent event =
         new TrainingEvent(
-            new String[] {"rank.lost", "rank", "2", "reason", "closed", "silent_millis", "12"}, 7);
+            new String[] {"RankLost", "rank", "2", "reason", "closed", "silent_millis", "12"}, 7);
 
     assertEquals(TrainingEvent.Kind.RANK_LOST, event.kind());
     assertEquals(2, event.rank().getAsInt());
@@ -22,16 +22,16 @@ class TrainingEventTest {
 
   @Test
   void an_unknown_kind_keeps_its_name() {
-    TrainingEvent event = new TrainingEvent(new String[] {"rank.sang"}, 0);
+    TrainingEvent event = new TrainingEvent(new String[] {"RankSang"}, 0);
 
     assertEquals(TrainingEvent.Kind.OTHER, event.kind());
-    assertEquals("rank.sang", event.name());
+    assertEquals("RankSang", event.name());
     assertTrue(event.rank().isEmpty());
   }
 
   @Test
   void a_field_that_is_not_there_or_no_number_is_an_error_that_names_it() {
-    TrainingEvent event = new TrainingEvent(new String[] {"usage", "agent", "x"}, 0);
+    TrainingEvent event = new TrainingEvent(new String[] {"Usage", "agent", "x"}, 0);
 
     assertTrue(
         assertThrows(IllegalArgumentException.class, () -> event.number("bytes"))
@@ -47,6 +47,6 @@ class TrainingEventTest {
   void a_key_without_a_value_is_refused() {
     assertThrows(
         IllegalArgumentException.class,
-        () -> new TrainingEvent(new String[] {"usage", "agent"}, 0));
+        () -> new TrainingEvent(new String[] {"Usage", "agent"}, 0));
   }
 }

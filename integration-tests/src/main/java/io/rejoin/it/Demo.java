@@ -34,13 +34,13 @@ public final class Demo {
 
   private final Terminal terminal = Terminal.standard();
   private final ResultTable table = new ResultTable(terminal);
-  private final List<Strike> strikes;
+  private final List<KillOrder> killOrders;
 
   /** Of the last training: the version that begins with a round. */
   private final NavigableMap<Integer, Integer> versionOfRound = new ConcurrentSkipListMap<>();
 
-  private Demo(List<Strike> strikes) {
-    this.strikes = strikes;
+  private Demo(List<KillOrder> killOrders) {
+    this.killOrders = killOrders;
   }
 
   /** No arguments; see the class. */
@@ -49,10 +49,10 @@ public final class Demo {
     System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     WorkDirectory work = WorkDirectory.fresh("demo-driver");
     System.setProperty("rejoin.it.log", work.file("driver.log").toString());
-    List<Strike> strikes;
+    List<KillOrder> killOrders;
     try {
       String kill = System.getProperty("kill", "");
-      strikes = Strike.parse(kill.isEmpty() ? "1@12" : kill, WORKERS, ROUNDS);
+      killOrders = KillOrder.parse(kill.isEmpty() ? "1@12" : kill, WORKERS, ROUNDS);
     } catch (IllegalArgumentException bad) {
       System.out.println(bad.getMessage());
       System.exit(2);
@@ -60,7 +60,7 @@ public final class Demo {
     }
     int status;
     try {
-      status = new Demo(strikes).run();
+      status = new Demo(killOrders).run();
     } catch (IOException | RuntimeException failed) {
       System.out.println();
       System.out.println("The demo failed: " + failed.getMessage());
@@ -129,10 +129,11 @@ public final class Demo {
       Outcome undisturbed = train(spark, ROUNDS, List.of(), terminal);
       modelLine(undisturbed);
       terminal.line(checkpoints());
-      List<String> rules = strikes.stream().map(strike -> strike.rule(versionOfRound)).toList();
+      List<String> rules =
+          killOrders.stream().map(killOrder -> killOrder.rule(versionOfRound)).toList();
       train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
 
-      terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(strikes));
+      terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(killOrders));
       Outcome struck = train(spark, ROUNDS, rules, terminal);
       modelLine(struck);
       table.add("Rejoin", "undisturbed", undisturbed, null);
@@ -143,17 +144,17 @@ public final class Demo {
   }
 
   private Outcome train(SparkSession spark, int rounds, List<String> rules, Terminal terminal) {
-    Story story = new Story(terminal, WORKERS);
+    DemoNarration narration = new DemoNarration(terminal, WORKERS);
     versionOfRound.clear();
     RejoinRun run =
         new RejoinRun(spark, RECIPE, WORKERS, rounds)
             .setting("spark.rejoin.checkpoint.rounds", CHECKPOINT_ROUNDS)
             // The story says it; the native log would say it between its lines.
             .setting("spark.rejoin.log.level", "error")
-            .listen(story::event)
+            .listen(narration::event)
             .listen(this::note);
     rules.forEach(run::fault);
-    return run.train(new SparkStory(story));
+    return run.train(new SparkFacts(narration));
   }
 
   /** Where versions begin follows from the model's size: in the next training they do so again. */
@@ -183,7 +184,7 @@ public final class Demo {
             + " s each)");
     List<Outcome> outcomes =
         new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, terminal::line)
-            .undisturbedAndStruck(strikes, settings);
+            .undisturbedAndStruck(killOrders, settings);
     Outcome undisturbed = outcomes.get(0);
     if (undisturbed.trouble() != null) {
       terminal.line(Tone.BAD, "undisturbed: " + undisturbed.trouble());
@@ -221,13 +222,14 @@ public final class Demo {
   }
 
   private String killed() {
-    return strikes.size() == 1 ? "one kill" : strikes.size() + " kills";
+    return killOrders.size() == 1 ? "one kill" : killOrders.size() + " kills";
   }
 
-  private static String words(List<Strike> strikes) {
+  private static String words(List<KillOrder> killOrders) {
     StringBuilder text = new StringBuilder();
-    for (int i = 0; i < strikes.size(); i++) {
-      text.append(i == 0 ? "" : i == strikes.size() - 1 ? " and " : ", ").append(strikes.get(i));
+    for (int i = 0; i < killOrders.size(); i++) {
+      text.append(i == 0 ? "" : i == killOrders.size() - 1 ? " and " : ", ")
+          .append(killOrders.get(i));
     }
     return text.toString();
   }

@@ -32,7 +32,7 @@ public final class FitDriver {
                 event -> {
                   if (event.kind() == Kind.VERSION_ENTERED) {
                     tell("round " + event.number("round"));
-                  } else if (event.kind() == Kind.RANK_CAUGHTUP) {
+                  } else if (event.kind() == Kind.CAUGHT_UP) {
                     tell("again " + event.number("rank"));
                   }
                 });

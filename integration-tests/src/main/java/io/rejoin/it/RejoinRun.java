@@ -181,7 +181,7 @@ public final class RejoinRun {
 
   private int roundsAgain() {
     return events().stream()
-        .filter(e -> e.kind() == TrainingEvent.Kind.RANK_CAUGHTUP)
+        .filter(e -> e.kind() == TrainingEvent.Kind.CAUGHT_UP)
         .mapToInt(e -> (int) e.number("rounds_again"))
         .sum();
   }

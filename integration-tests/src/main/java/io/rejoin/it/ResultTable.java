@@ -62,7 +62,7 @@ final class ResultTable {
           base == null ? "-" : (model ? "" : "> ") + decimal(outcome.millis() - base.millis()));
       again.add(Integer.toString(outcome.roundsAgain()));
       executors.add(model ? Integer.toString(outcome.executors()) : "?");
-      bytes.add(model ? Story.bytes(outcome.bytesAgain()) : "?");
+      bytes.add(model ? DemoNarration.bytes(outcome.bytesAgain()) : "?");
     }
     terminal.print("");
     row("", head);

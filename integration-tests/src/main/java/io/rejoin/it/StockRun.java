@@ -34,7 +34,7 @@ public final class StockRun {
   private final int workers;
   private final int rounds;
   private final Duration limit;
-  private final Consumer<String> story;
+  private final Consumer<String> narration;
   private final BlockingQueue<String> lines = new LinkedBlockingQueue<>();
   private final Map<Integer, ProcessHandle> processOfRank = new HashMap<>();
   private String application = "";
@@ -46,18 +46,18 @@ public final class StockRun {
       int workers,
       int rounds,
       Duration limit,
-      Consumer<String> story) {
+      Consumer<String> narration) {
     this.cluster = cluster;
     this.recipe = recipe;
     this.workers = workers;
     this.rounds = rounds;
     this.limit = limit;
-    this.story = story;
+    this.narration = narration;
   }
 
   /** Trains undisturbed, then under these kills. The list has one outcome for each. */
-  public List<Outcome> undisturbedAndStruck(List<Strike> strikes, Map<String, String> settings)
-      throws IOException {
+  public List<Outcome> undisturbedAndStruck(
+      List<KillOrder> killOrders, Map<String, String> settings) throws IOException {
     JavaProcess driver =
         new JavaProcess(
                 "stock driver",
@@ -80,14 +80,14 @@ public final class StockRun {
       List<Outcome> outcomes = new ArrayList<>();
       outcomes.add(follow(List.of()));
       if (outcomes.get(0).trouble() == null) {
-        outcomes.add(follow(strikes));
+        outcomes.add(follow(killOrders));
       }
       return outcomes;
     }
   }
 
-  private Outcome follow(List<Strike> strikes) {
-    List<Strike> left = new ArrayList<>(strikes);
+  private Outcome follow(List<KillOrder> killOrders) {
+    List<KillOrder> left = new ArrayList<>(killOrders);
     int roundsAgain = 0;
     int highest = -1;
     long start = 0;
@@ -108,7 +108,7 @@ public final class StockRun {
       if (match.find() && start != 0) {
         int round = Integer.parseInt(match.group(1));
         if (round <= highest && round == 0) {
-          story.accept(
+          narration.accept(
               "training begins again at round 0: "
                   + (highest + 1)
                   + " rounds are lost, on all "
@@ -119,7 +119,7 @@ public final class StockRun {
           roundsAgain += workers;
         }
         highest = Math.max(highest, round);
-        strike(left, round + 1);
+        killOrder(left, round + 1);
         continue;
       }
       if (!line.startsWith(StockDriver.PREFIX)) {
@@ -128,13 +128,13 @@ public final class StockRun {
       Map<String, String> fact = fact(line);
       switch (fact.get("kind")) {
         case "session":
-          story.accept("its application has started; a short training warms it up before each");
+          narration.accept("its application has started; a short training warms it up before each");
           application = fact.get("application");
           break;
         case "fit.start":
           start = System.nanoTime();
           processOfRank.clear();
-          story.accept("the " + fact.get("run") + " training begins");
+          narration.accept("the " + fact.get("run") + " training begins");
           break;
         case "task":
           Processes.executor(cluster.mark(), application, fact.get("executor"))
@@ -143,7 +143,7 @@ public final class StockRun {
                   process -> processOfRank.put(Integer.parseInt(fact.get("partition")), process));
           boolean again = !fact.get("try").equals("0") || !fact.get("attempt").equals("0");
           if (again) {
-            story.accept(
+            narration.accept(
                 String.format(
                     "stage %s, attempt %s: task of partition %s starts again on executor %s",
                     fact.get("stage"),
@@ -152,15 +152,15 @@ public final class StockRun {
                     fact.get("executor")));
           }
           if (start != 0 && processOfRank.size() == workers) {
-            strike(left, 0);
+            killOrder(left, 0);
           }
           break;
         case "executor.removed":
-          story.accept("executor " + fact.get("executor") + " is gone");
+          narration.accept("executor " + fact.get("executor") + " is gone");
           break;
         case "executor.added":
           if (start != 0) {
-            story.accept("executor " + fact.get("executor") + " is there");
+            narration.accept("executor " + fact.get("executor") + " is there");
           }
           break;
         case "fit.end":
@@ -189,16 +189,16 @@ public final class StockRun {
    * The process was found when its task started, and no program is started to kill it: each takes
    * rounds of time.
    */
-  private void strike(List<Strike> left, int round) {
+  private void killOrder(List<KillOrder> left, int round) {
     if (left.isEmpty() || left.get(0).round() != round) {
       return;
     }
-    Strike strike = left.get(0);
-    ProcessHandle process = processOfRank.get(strike.rank());
+    KillOrder killOrder = left.get(0);
+    ProcessHandle process = processOfRank.get(killOrder.rank());
     if (process != null && process.destroyForcibly()) {
       left.remove(0);
-      story.accept(
-          "SIGKILL to process " + process.pid() + ": " + strike + ", as soon as it is told");
+      narration.accept(
+          "SIGKILL to process " + process.pid() + ": " + killOrder + ", as soon as it is told");
     }
   }
 

@@ -185,7 +185,7 @@ class BadSurroundingsIT {
       assertEquals(
           Deadline.within(LIMIT, "calm", Sessions.cluster(), calm::train).digest(), digest);
       // One by the tracker, one by the agent.
-      assertEquals(2, logs.with("stranger.refused").size(), "told of once by each");
+      assertEquals(2, logs.awaited("StrangerRefused", 2).size(), "told of once by each");
     }
   }
 

@@ -27,7 +27,7 @@ record Calm(String digest, int rounds, long bytes) {
     for (int rank = 0; rank < workers; rank++) {
       for (int round = 0; round < rounds; round++) {
         for (long bytes : LADDER) {
-          run.fault(Fault.of(rank).version(round, bytes).tell());
+          run.fault(Fault.of(rank).version(round, bytes).notice());
           rules++;
         }
       }

@@ -28,7 +28,7 @@ class CtrlCIT {
   /** So many that the training can't be over before it is interrupted. */
   private static final int ROUNDS = 5_000;
 
-  private static final int STRUCK_ROUND = 5;
+  private static final int KILLED_ROUND = 5;
 
   /** What a JVM that was ended by SIGINT returns. */
   private static final int INTERRUPTED = 130;
@@ -67,7 +67,7 @@ class CtrlCIT {
     String[] training = {Recipe.BINARY.name(), Integer.toString(WORKERS), Integer.toString(ROUNDS)};
     try (FitProcess driver = new FitProcess(settings, temporary.toString(), training)) {
       Process process = driver.process();
-      driver.await("round", round -> Integer.parseInt(round) >= STRUCK_ROUND, LIMIT.toSeconds());
+      driver.await("round", round -> Integer.parseInt(round) >= KILLED_ROUND, LIMIT.toSeconds());
       List<ProcessHandle> children = process.descendants().collect(Collectors.toList());
       assertTrue(Processes.signal(process.pid(), "INT"), "there is no driver to interrupt");
       assertTrue(

@@ -73,9 +73,9 @@ final class Fault {
     return rule("cut:" + peer);
   }
 
-  /** Nothing is done: the rule only tells that its moment came. */
-  String tell() {
-    return rule("tell");
+  /** Nothing is done: the rule only notifies that its moment came. */
+  String notice() {
+    return rule("notify");
   }
 
   private Fault at(String what) {

@@ -134,9 +134,7 @@ record FaultCase(
               new ByEvent(run)
                   .when(
                       e ->
-                          e.kind() == Kind.RANK_RESTORED
-                              && isRank(e, 1)
-                              && e.number("incarnation") == 1,
+                          e.kind() == Kind.RESTORED && isRank(e, 1) && e.number("incarnation") == 1,
                       2,
                       "KILL");
             }));

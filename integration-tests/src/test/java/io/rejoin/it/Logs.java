@@ -2,6 +2,7 @@ package io.rejoin.it;
 
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.LogManager;
@@ -44,6 +45,18 @@ final class Logs implements AutoCloseable {
   /** Those that say this. */
   List<String> with(String part) {
     return lines.stream().filter(line -> line.contains(part)).collect(Collectors.toList());
+  }
+
+  /**
+   * Those that say this, once there are so many of them: events are delivered beside the training,
+   * and may reach the log after its end.
+   */
+  List<String> awaited(String part, int count) throws InterruptedException {
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(30);
+    while (with(part).size() < count && System.nanoTime() < deadline) {
+      TimeUnit.MILLISECONDS.sleep(20);
+    }
+    return with(part);
   }
 
   @Override

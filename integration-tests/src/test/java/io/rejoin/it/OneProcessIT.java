@@ -127,12 +127,12 @@ class OneProcessIT {
     Kill kill = new Kill(spark, killed);
     struck.listen(
         event -> {
-          if (event.kind() == Kind.RANK_CAUGHTUP) {
+          if (event.kind() == Kind.CAUGHT_UP) {
             isBack.countDown();
           } else if (event.kind() == Kind.VERSION_ENTERED
               && event.rank().getAsInt() == 1
               && event.number("round") == 4) {
-            kill.strike();
+            kill.killOrder();
           }
         });
     spark.sparkContext().addSparkListener(kill);
@@ -166,7 +166,7 @@ class OneProcessIT {
       this.gate = gate;
     }
 
-    synchronized void strike() {
+    synchronized void killOrder() {
       if (task < 0) {
         task = MeetingObjective.task("killed", 1);
         spark.sparkContext().killTaskAttempt(task, true, "killed by the test");

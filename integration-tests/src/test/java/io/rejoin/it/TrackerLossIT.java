@@ -24,7 +24,7 @@ import org.junit.jupiter.api.io.TempDir;
 /** The driver's process is gone, or was never there: what executors do, and when. */
 @DisplayName("without a driver executors wait as long as they were told, and no longer")
 class TrackerLossIT {
-  private static final Duration PATIENCE = Duration.ofSeconds(60);
+  private static final Duration WAIT_LIMIT = Duration.ofSeconds(60);
 
   @TempDir Path folder;
 
@@ -46,7 +46,8 @@ class TrackerLossIT {
     try (TrackerProcess tracker = new TrackerProcess(job, secret, lease.toMillis(), folder);
         // The time-out of the start is not what counts later.
         XgboostAgent agent = agent(job, secret, tracker.address(), 100);
-        XgboostMember member = agent.join(0, 0, 0, "terms", PATIENCE.toMillis(), Optional::empty)) {
+        XgboostMember member =
+            agent.join(0, 0, 0, "terms", WAIT_LIMIT.toMillis(), Optional::empty)) {
       assertFalse(agent.over());
       long killed = System.nanoTime();
       tracker.kill();
@@ -69,9 +70,9 @@ class TrackerLossIT {
         RejoinException failure =
             assertThrows(
                 RejoinException.class,
-                () -> agent.join(0, 0, 0, "terms", PATIENCE.toMillis(), Optional::empty));
+                () -> agent.join(0, 0, 0, "terms", WAIT_LIMIT.toMillis(), Optional::empty));
         long waited = System.nanoTime() - start;
-        assertTrue(waited < PATIENCE.toNanos(), "the join's own time-out was reached");
+        assertTrue(waited < WAIT_LIMIT.toNanos(), "the join's own time-out was reached");
         assertEquals(Code.TRACKER_UNREACHABLE, failure.code(), failure.getMessage());
         String text = "for " + millis / 1000 + " s";
         assertTrue(failure.text().contains(text), failure.text());
@@ -80,7 +81,7 @@ class TrackerLossIT {
   }
 
   private static RejoinException failureOf(XgboostMember member) throws InterruptedException {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + WAIT_LIMIT.toNanos();
     for (; ; ) {
       Optional<RejoinException> failure = member.failure();
       if (failure.isPresent()) {
@@ -92,7 +93,7 @@ class TrackerLossIT {
   }
 
   private static void awaitEnd(XgboostAgent agent) throws InterruptedException {
-    long deadline = System.nanoTime() + PATIENCE.toNanos();
+    long deadline = System.nanoTime() + WAIT_LIMIT.toNanos();
     while (!agent.over()) {
       assertTrue(System.nanoTime() < deadline, "the agent goes on without a driver");
       Thread.sleep(20); // Between two looks; the deadline decides, not this.

@@ -7,12 +7,12 @@ import java.util.Map;
 public final class CommonSettings {
   private CommonSettings() {}
 
-  /** Between two signs of life. */
+  /** Time between two heartbeats of a process to the tracker. */
   public static final Setting HEARTBEAT =
       time("heartbeat", "200ms", "between two signs of life of a process")
           .toTracker("heartbeat.millis");
 
-  /** The silence of the dead. */
+  /** Silence after which the tracker declares a process lost; at least twice {@link #HEARTBEAT}. */
   public static final Setting LOST_AFTER =
       time(
               "lost.after",
@@ -20,7 +20,7 @@ public final class CommonSettings {
               "silence after which a process is declared lost; at least twice the heartbeat")
           .toTracker("lost.millis");
 
-  /** How long a rank may be missing. */
+  /** How long a rank may be missing before the job ends with MEMBERS_MISSING. */
   public static final Setting MEMBERS_TIMEOUT =
       time(
               "members.timeout",
@@ -28,7 +28,7 @@ public final class CommonSettings {
               "how long a rank may be missing before the job ends with an error")
           .toTracker("members.millis");
 
-  /** How long an agent looks for its tracker. */
+  /** How long a starting process tries to reach the tracker before TRACKER_UNREACHABLE. */
   public static final Setting TRACKER_TIMEOUT =
       time("tracker.timeout", "30s", "how long a process tries to reach the tracker at the start")
           .toAgent("tracker.millis");
@@ -42,7 +42,7 @@ public final class CommonSettings {
                   + " before its tasks end with `TRACKER_UNREACHABLE`")
           .toTracker("lease.millis");
 
-  /** Where the tracker listens. */
+  /** The ports that the tracker may listen on, at the driver. */
   public static final Setting TRACKER_PORTS =
       Setting.of(
               "tracker.ports",
@@ -51,7 +51,7 @@ public final class CommonSettings {
               "port of the tracker: 0 for any, or `first-last`")
           .toTracker("ports");
 
-  /** Where agents listen. */
+  /** The ports that agents may listen on, at the executors. */
   public static final Setting AGENT_PORTS =
       Setting.of(
               "agent.ports",
@@ -60,7 +60,7 @@ public final class CommonSettings {
               "ports of the agents, one per job and process: 0 for any, or `first-last`")
           .toAgent("ports");
 
-  /** Memory for logs. */
+  /** Bytes of memory for logs per process and job; what is over goes to disk. */
   public static final Setting LOG_MEMORY =
       Setting.of(
               "log.memory",
@@ -69,7 +69,7 @@ public final class CommonSettings {
               "memory for logs per process and job; more goes to disk")
           .toAgent("log.memory.bytes");
 
-  /** Disk for logs. */
+  /** Bytes of disk for logs per process and job; more ends the job with OUT_OF_SPACE. */
   public static final Setting LOG_DISK =
       Setting.of(
               "log.disk",
@@ -78,17 +78,17 @@ public final class CommonSettings {
               "disk for logs per process and job; more ends the job with `OUT_OF_SPACE`")
           .toAgent("log.disk.bytes");
 
-  /** Encryption of all links. */
+  /** Whether links between processes are encrypted; those to the tracker always are. */
   public static final Setting ENCRYPT =
       Setting.of(
               "encrypt",
               SettingType.FLAG,
               "false",
-              "encrypts all links between processes; those to the tracker always are")
+              "encrypts all links between ranks and executors; those to the tracker always are")
           .toTracker("encrypt")
           .toAgent("encrypt");
 
-  /** The native log. */
+  /** The level of the native library's log on standard error. */
   public static final Setting LOG_LEVEL =
       Setting.of(
           "log.level",
@@ -96,7 +96,7 @@ public final class CommonSettings {
           "warn",
           "of the native log on stderr: off, error, warn, info, debug, trace");
 
-  /** All of them. */
+  /** All common settings, in the order of the documents' table. */
   public static final List<Setting> ALL =
       List.of(
           HEARTBEAT,
@@ -127,7 +127,7 @@ public final class CommonSettings {
     return Setting.of(name, SettingType.TIME, defaultText, meaning);
   }
 
-  /** What must hold among several. */
+  /** Refuses values that contradict each other, with both names. */
   static void check(SettingValues values) {
     long lost = values.number(LOST_AFTER);
     long heartbeat = values.number(HEARTBEAT);

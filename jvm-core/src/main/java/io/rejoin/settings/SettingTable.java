@@ -27,7 +27,7 @@ public final class SettingTable {
     this.settings = Collections.unmodifiableList(new ArrayList<>(settings));
   }
 
-  /** A setting's full name. */
+  /** The name with the prefix of the way in, for instance {@code spark.rejoin.heartbeat}. */
   public String name(Setting setting) {
     return prefix + setting.name();
   }

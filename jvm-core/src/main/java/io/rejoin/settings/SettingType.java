@@ -48,7 +48,7 @@ public final class SettingType {
           "true or false",
           text -> text.equals("true") || text.equals("false") ? Boolean.valueOf(text) : null);
 
-  /** Ports to listen on. */
+  /** A range of ports such as 40000-40100, or 0 for any port. */
   public static final SettingType PORTS =
       new SettingType(
           "0 for any port, or a range such as 40000-40100",

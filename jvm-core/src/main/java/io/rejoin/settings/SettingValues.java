@@ -32,12 +32,12 @@ public final class SettingValues implements Serializable {
     return (Long) value(setting);
   }
 
-  /** A flag. */
+  /** The value of a setting of type {@link SettingType#FLAG}. */
   public boolean flag(Setting setting) {
     return (Boolean) value(setting);
   }
 
-  /** A choice, or ports. */
+  /** The value of a setting that is a choice or a range of ports, as written. */
   public String text(Setting setting) {
     return (String) value(setting);
   }
@@ -57,7 +57,10 @@ public final class SettingValues implements Serializable {
     return Collections.unmodifiableMap(tracker);
   }
 
-  /** What a native agent is told, by its keys. */
+  /**
+   * The values that a native agent takes, under its own keys and in its own units (milliseconds,
+   * bytes).
+   */
   public Map<String, String> forAgent() {
     return Collections.unmodifiableMap(agent);
   }

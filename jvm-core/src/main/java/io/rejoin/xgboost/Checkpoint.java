@@ -40,7 +40,7 @@ final class Checkpoint {
     return progress;
   }
 
-  /** The model. */
+  /** The model's bytes, which are not to be changed. */
   byte[] model() {
     return model;
   }

@@ -118,7 +118,7 @@ public final class CheckpointRhythm implements Serializable {
     return (int) Math.max(1, rounds);
   }
 
-  /** For the terms that all ranks agree on. */
+  /** A text that is equal where the rhythm is: a part of the configuration fingerprint. */
   @Override
   public String toString() {
     return fixedRounds > 0

@@ -23,7 +23,7 @@ final class Incarnation {
   private static final Logger LOG = LoggerFactory.getLogger(Incarnation.class);
 
   private final XgboostMember member;
-  private final Seat seat;
+  private final RankTask rankTask;
   private final TrainingSpec spec;
   private final XgboostVersion version;
   private final IntConsumer listener;
@@ -32,12 +32,12 @@ final class Incarnation {
 
   Incarnation(
       XgboostMember member,
-      Seat seat,
+      RankTask rankTask,
       TrainingSpec spec,
       XgboostVersion version,
       IntConsumer listener) {
     this.member = member;
-    this.seat = seat;
+    this.rankTask = rankTask;
     this.spec = spec;
     this.version = version;
     this.listener = listener;
@@ -50,8 +50,8 @@ final class Incarnation {
       return;
     }
     Outcome outcome = start.complete() ? restoredOutcome() : train(source);
-    byte[] result = seat.rank() == 0 ? outcome.result().toBytes() : null;
-    member.finish(outcome.rounds(), outcome.model(), result, seat.finishMillis());
+    byte[] result = rankTask.rank() == 0 ? outcome.result().toBytes() : null;
+    member.finish(outcome.rounds(), outcome.model(), result, rankTask.finishMillis());
   }
 
   /** Nothing is left to train: the others wait only for this rank's report. */
@@ -97,7 +97,7 @@ final class Incarnation {
     } catch (XGBoostError e) {
       throw new RejoinException(
           RejoinException.Code.IO,
-          "the matrices of " + seat + " can't be built: " + e.getMessage(),
+          "the matrices of " + rankTask + " can't be built: " + e.getMessage(),
           e);
     }
   }
@@ -105,7 +105,7 @@ final class Incarnation {
   private void checkWorld() throws XGBoostError {
     int world = Communicator.getWorldSize();
     int rank = Communicator.getRank();
-    if (world != spec.world() || rank != seat.rank()) {
+    if (world != spec.world() || rank != rankTask.rank()) {
       throw new RejoinException(
           RejoinException.Code.INTERNAL,
           "XGBoost's communicator says rank "
@@ -113,7 +113,7 @@ final class Incarnation {
               + " of "
               + world
               + ", expected rank "
-              + seat.rank()
+              + rankTask.rank()
               + " of "
               + spec.world());
     }
@@ -134,10 +134,10 @@ final class Incarnation {
   private RejoinException missing(String what) {
     return new RejoinException(
         RejoinException.Code.INTERNAL,
-        seat + " starts at version " + start.version() + " but was given no " + what);
+        rankTask + " starts at version " + start.version() + " but was given no " + what);
   }
 
-  /** The state at the end. */
+  /** The model and the evaluations at the end of training, before they are reported. */
   private final class Outcome {
     private final Checkpoint checkpoint;
     private final Progress progress;
@@ -186,7 +186,7 @@ final class Incarnation {
     }
   }
 
-  /** From the matrices to the last round. */
+  /** The rounds of one incarnation, from opening the matrices to the last update. */
   private final class Training {
     private final LinkedHashMap<String, DMatrix> byName;
     private final DMatrix[] matrices;
@@ -239,7 +239,7 @@ final class Incarnation {
         }
         laps.lap("model");
         enter(false);
-        LOG.info("{} is at version {}, round {}: {}", seat, at, progress.round(), laps);
+        LOG.info("{} is at version {}, round {}: {}", rankTask, at, progress.round(), laps);
         int next = nextCheckpoint();
         listener.accept(progress.round());
         while (!done()) {
@@ -316,7 +316,7 @@ final class Incarnation {
             "ranks disagree whether to stop after round "
                 + (progress.round() - 1)
                 + " ("
-                + seat
+                + rankTask
                 + " would "
                 + (mine > 0 ? "stop" : "go on")
                 + "): the custom evaluation is computed from each rank's own rows. Use one of"

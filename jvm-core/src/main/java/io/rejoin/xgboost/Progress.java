@@ -31,7 +31,7 @@ final class Progress {
     this.metrics = new float[names.length][rounds];
   }
 
-  /** Rounds done. */
+  /** How many rounds this rank has trained, counted from the beginning of the training. */
   int round() {
     return round;
   }

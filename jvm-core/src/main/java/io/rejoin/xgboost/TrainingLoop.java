@@ -46,34 +46,39 @@ public final class TrainingLoop {
   /**
    * Trains and returns when the end is reached by all ranks.
    *
-   * @param seat who this is
+   * @param rankTask who this is
    * @param source where the matrices come from
    * @param cancel how the framework says that the task should end
    * @throws RejoinException with the reason for the task's or the job's end; if it will not repeat,
    *     a retry of the task goes on where the job is
    */
-  public void run(Seat seat, Matrices.Source source, CancelSignal cancel) {
-    while (!joinAndTrain(seat, source, cancel)) {
-      throwIfCancelled(seat, cancel);
+  public void run(RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
+    while (!joinAndTrain(rankTask, source, cancel)) {
+      throwIfCancelled(rankTask, cancel);
     }
   }
 
   /**
    * False when the job went back to an older version, and this rank has to start again from there.
    */
-  private boolean joinAndTrain(Seat seat, Matrices.Source source, CancelSignal cancel) {
+  private boolean joinAndTrain(RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
     XgboostMember member =
         agent.join(
-            seat.rank(), seat.stage(), seat.task(), spec.terms(version), seat.joinMillis(), cancel);
+            rankTask.rank(),
+            rankTask.stage(),
+            rankTask.task(),
+            spec.terms(version),
+            rankTask.joinMillis(),
+            cancel);
     Watch watch = Watch.over(why -> member.free(RejoinException.Code.CANCELLED, why), cancel);
     // Whatever is thrown, the member learns of it, so that the tracker doesn't have to wait for the
     // framework's word.
     try {
-      new Incarnation(member, seat, spec, version, progress).run(source);
+      new Incarnation(member, rankTask, spec, version, progress).run(source);
       member.close();
       return true;
     } catch (Exception thrown) {
-      RejoinException reason = reason(seat, member, thrown);
+      RejoinException reason = reason(rankTask, member, thrown);
       member.close(reason.code(), reason.text());
       if (reason.code() == RejoinException.Code.ROLLED_BACK) {
         return false;
@@ -92,7 +97,7 @@ public final class TrainingLoop {
    * consequence. After that a failure inside XGBoost repeats (bad parameters, bad labels), and one
    * of the user's code may not.
    */
-  private static RejoinException reason(Seat seat, XgboostMember member, Exception thrown) {
+  private static RejoinException reason(RankTask rankTask, XgboostMember member, Exception thrown) {
     RejoinException failure = member.failure().orElse(null);
     if (failure != null) {
       failure.addSuppressed(thrown);
@@ -104,11 +109,11 @@ public final class TrainingLoop {
     if (thrown instanceof XGBoostError) {
       return new RejoinException(
           RejoinException.Code.TRAINING_FAILED,
-          "XGBoost failed at " + seat + ": " + withoutTrace(thrown),
+          "XGBoost failed at " + rankTask + ": " + withoutTrace(thrown),
           thrown);
     }
     return new RejoinException(
-        RejoinException.Code.IO, "the code of " + seat + " threw " + thrown, thrown);
+        RejoinException.Code.IO, "the code of " + rankTask + " threw " + thrown, thrown);
   }
 
   /**
@@ -121,13 +126,13 @@ public final class TrainingLoop {
     return (trace < 0 ? text : text.substring(0, trace)).trim();
   }
 
-  private static void throwIfCancelled(Seat seat, CancelSignal cancel) {
+  private static void throwIfCancelled(RankTask rankTask, CancelSignal cancel) {
     cancel
         .cancelled()
         .ifPresent(
             reason -> {
               throw new RejoinException(
-                  RejoinException.Code.CANCELLED, seat + " was cancelled: " + reason);
+                  RejoinException.Code.CANCELLED, rankTask + " was cancelled: " + reason);
             });
   }
 }

@@ -26,7 +26,7 @@ public final class TrainingResult {
     this.metrics = Collections.unmodifiableMap(new LinkedHashMap<>(metrics));
   }
 
-  /** The model. */
+  /** The model in XGBoost's {@code ubj} format; the same bytes at all ranks. A copy. */
   public byte[] model() {
     return model.clone();
   }

@@ -21,12 +21,12 @@ public final class XgboostMember implements AutoCloseable {
     this.handle = handle;
   }
 
-  /** Its rank, from 0. */
+  /** The rank, from 0; the same in every incarnation. */
   public int rank() {
     return rank;
   }
 
-  /** From where it starts. */
+  /** The version, checkpoint and round that the tracker's plan gave to this incarnation. */
   public Start start() {
     return new Start(Pairs.map(Native.memberStart(open())));
   }
@@ -125,7 +125,7 @@ public final class XgboostMember implements AutoCloseable {
     }
   }
 
-  /** The task is over, cleanly. */
+  /** Ends the rank's part in the job without a failure. */
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
@@ -141,7 +141,7 @@ public final class XgboostMember implements AutoCloseable {
     return handle;
   }
 
-  /** What was decided for a newcomer. */
+  /** Where an incarnation starts, as the tracker's plan says. */
   public static final class Start {
     private final Map<String, String> values;
 

@@ -13,7 +13,7 @@ import java.util.Map;
 public final class XgboostSettings {
   private XgboostSettings() {}
 
-  /** Rounds per checkpoint. */
+  /** How many rounds lie between two checkpoints; 0 lets Rejoin decide. */
   public static final Setting CHECKPOINT_ROUNDS =
       Setting.of(
           "checkpoint.rounds",
@@ -24,7 +24,7 @@ public final class XgboostSettings {
               + " one again: with 1 never more than one. Up to XGBoost 3.2 with sampling it is part"
               + " of the result");
 
-  /** The hook. */
+  /** Whether XGBoost's own collectives are served by Rejoin: {@code auto} or {@code off}. */
   public static final Setting HOOK =
       Setting.of(
               "hook",

@@ -31,7 +31,7 @@ final class SmallTraining {
   private static final int ROUNDS = 5;
   private static final int ROWS = 200;
   private static final int COLUMNS = 3;
-  private static final long PATIENCE_MILLIS = 300_000;
+  private static final long WAIT_LIMIT_MILLIS = 300_000;
 
   private final Path spill;
   private final List<TrainingEvent> events = new ArrayList<>();
@@ -85,13 +85,13 @@ final class SmallTraining {
                     new TrainingLoop(agent, spec())
                         .onProgress(listeners.get(mine))
                         .run(
-                            new Seat(mine, 0, 0, PATIENCE_MILLIS, PATIENCE_MILLIS),
+                            new RankTask(mine, 0, 0, WAIT_LIMIT_MILLIS, WAIT_LIMIT_MILLIS),
                             () -> new Rows(mine),
                             Optional::empty)));
       }
       for (Future<?> rank : ranks) {
         try {
-          rank.get(PATIENCE_MILLIS, TimeUnit.MILLISECONDS);
+          rank.get(WAIT_LIMIT_MILLIS, TimeUnit.MILLISECONDS);
         } catch (ExecutionException failed) {
           // So that the other rank doesn't wait for a retry that won't come.
           tracker.cancel(RejoinException.Code.CANCELLED, "a rank failed");
@@ -102,12 +102,12 @@ final class SmallTraining {
       return TrainingResult.of(tracker.result()).model();
     } finally {
       threads.shutdown();
-      assertTrue(threads.awaitTermination(PATIENCE_MILLIS, TimeUnit.MILLISECONDS));
+      assertTrue(threads.awaitTermination(WAIT_LIMIT_MILLIS, TimeUnit.MILLISECONDS));
     }
   }
 
   private void awaitEnd(Tracker tracker) {
-    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(PATIENCE_MILLIS);
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WAIT_LIMIT_MILLIS);
     do {
       assertTrue(System.nanoTime() < deadline, "the job's end is not told");
       tracker.poll(100).ifPresent(events::add);

@@ -70,9 +70,9 @@ final class Fit<M extends Model<M>> {
     surroundings.check(stock.wantsGpu(validated));
     SettingValues settings = surroundings.stockFirst(set);
 
-    try (GangAdmission.Seats seats =
+    try (GangAdmission.AdmittedGang admittedGang =
         GangAdmission.of(context).admit(context, runtime.numWorkers(), settings)) {
-      LOG.debug("{} admitted", seats);
+      LOG.debug("{} admitted", admittedGang);
       return stock.model(train(settings, version, runtime, surroundings, validated), parent);
     }
   }
@@ -186,7 +186,7 @@ final class Fit<M extends Model<M>> {
     return budget;
   }
 
-  /** Where executors are now. */
+  /** The hosts of the executors that the session has now. */
   private static List<String> hosts() {
     List<String> hosts = new ArrayList<>();
     Iterator<BlockManagerId> all =

@@ -81,7 +81,7 @@ final class Gang {
     }
   }
 
-  /** Null when Spark's job succeeded. */
+  /** Waits for Spark's job; the failure it ended with, or null when it succeeded. */
   private RejoinException await(Future<?> job) {
     try {
       job.get();

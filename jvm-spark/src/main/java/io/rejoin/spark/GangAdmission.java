@@ -23,7 +23,9 @@ final class GangAdmission {
   private final Deque<Object> queue = new ArrayDeque<>();
   private int taken;
 
-  /** Of this context. */
+  /**
+   * The admission of this context: one for each, so that gangs of several fits wait for each other.
+   */
   static GangAdmission of(SparkContext context) {
     synchronized (ALL) {
       return ALL.computeIfAbsent(context, c -> new GangAdmission());
@@ -36,7 +38,7 @@ final class GangAdmission {
    * @throws RejoinException BAD_ARGUMENT when the cluster doesn't have so many slots in time;
    *     TIMED_OUT when other gangs don't end in time; CANCELLED when the thread is interrupted
    */
-  Seats admit(SparkContext context, int workers, SettingValues settings) {
+  AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
     Object ticket = new Object();
     long queued = System.nanoTime();
     long since = queued;
@@ -49,7 +51,7 @@ final class GangAdmission {
           boolean enough = slots >= workers;
           if (enough && queue.peek() == ticket && taken + workers <= slots) {
             taken += workers;
-            return new Seats(workers);
+            return new AdmittedGang(workers);
           }
           if (enough) {
             since = System.nanoTime();
@@ -144,11 +146,11 @@ final class GangAdmission {
     return TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - nanos);
   }
 
-  /** The slots of one gang. */
-  final class Seats implements AutoCloseable {
+  /** The task slots of one admitted gang, until it is closed. */
+  final class AdmittedGang implements AutoCloseable {
     private int workers;
 
-    private Seats(int workers) {
+    private AdmittedGang(int workers) {
       this.workers = workers;
     }
 

@@ -83,7 +83,7 @@ final class GangRdd extends RDD<String> {
     return ScalaCollections.list(all);
   }
 
-  /** Stored rows and what they have to be. */
+  /** Stored rows, and the fingerprint that they have to have when they are read. */
   private static final class Stored implements java.io.Serializable {
     private static final long serialVersionUID = 1L;
 

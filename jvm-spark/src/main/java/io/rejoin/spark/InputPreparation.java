@@ -159,7 +159,7 @@ final class InputPreparation {
     }
   }
 
-  /** Lets Spark notice who has come and gone. */
+  /** Waits, so that Spark learns which executors have come and gone. */
   private static void pause(int seconds) {
     try {
       Thread.sleep(seconds * 1000L);

@@ -39,7 +39,7 @@ final class PreparedInput implements AutoCloseable {
     return rows;
   }
 
-  /** By partition. */
+  /** What each partition's rows have to be when they are read again; by partition. */
   List<RowFingerprint> fingerprints() {
     return fingerprints;
   }
@@ -60,7 +60,7 @@ final class PreparedInput implements AutoCloseable {
     return fingerprints.stream().mapToLong(RowFingerprint::bytes).sum();
   }
 
-  /** Frees the copies. */
+  /** Frees the stored rows; nothing can be read from them any more. */
   @Override
   public void close() {
     uninterrupted(release);

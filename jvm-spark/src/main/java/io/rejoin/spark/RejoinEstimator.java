@@ -49,7 +49,7 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
     this.stock = stock;
   }
 
-  /** The stock estimator. */
+  /** The stock estimator that this one was made of; its parameters are the training's. */
   public Estimator<M> stock() {
     return stock;
   }
@@ -102,7 +102,7 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
     return stock.uid();
   }
 
-  /** The stock estimator's. */
+  /** The stock estimator's parameters. */
   @Override
   public Param<?>[] params() {
     return stock.params();

@@ -23,7 +23,7 @@ final class RejoinEstimatorStorage {
 
   private RejoinEstimatorStorage() {}
 
-  /** Writes. */
+  /** Writes the stock estimator with its parameters, and Rejoin's settings beside it. */
   static final class Writer extends MLWriter {
     private final RejoinEstimator<?> estimator;
 
@@ -54,7 +54,7 @@ final class RejoinEstimatorStorage {
     }
   }
 
-  /** Reads. */
+  /** Reads what {@link Writer} has written. */
   static final class Reader extends MLReader<RejoinEstimator<?>> {
     @Override
     public RejoinEstimator<?> load(String path) {

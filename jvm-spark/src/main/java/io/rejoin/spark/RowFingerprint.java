@@ -60,7 +60,7 @@ final class RowFingerprint implements Serializable {
     return bytes;
   }
 
-  /** Whether any row has a sparse vector. */
+  /** Whether any row has its features as a sparse vector: then they are read as such. */
   boolean sparse() {
     return sparse;
   }

@@ -3,7 +3,7 @@ package io.rejoin.spark;
 import io.rejoin.GangTask;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.xgboost.Matrices;
-import io.rejoin.xgboost.Seat;
+import io.rejoin.xgboost.RankTask;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.TrainingSpec;
 import io.rejoin.xgboost.XgboostAgent;
@@ -30,8 +30,8 @@ final class SparkTask implements Serializable {
   /** Trains; returns at the job's end. */
   void run(TaskContext context, Matrices.Source source) {
     long members = task.settings().number(CommonSettings.MEMBERS_TIMEOUT);
-    Seat seat =
-        new Seat(
+    RankTask rankTask =
+        new RankTask(
             context.partitionId(),
             context.stageAttemptNumber(),
             context.attemptNumber(),
@@ -42,10 +42,10 @@ final class SparkTask implements Serializable {
         place,
         XgboostAgent.class,
         XgboostAgent::open,
-        agent -> new TrainingLoop(agent, spec).run(seat, source, place));
+        agent -> new TrainingLoop(agent, spec).run(rankTask, source, place));
   }
 
-  /** A task's executor. */
+  /** The executor that a task runs at, as the gang's task sees it. */
   private static final class Place implements GangTask.Place {
     private final TaskContext context;
     private final SparkEnv env = SparkEnv.get();

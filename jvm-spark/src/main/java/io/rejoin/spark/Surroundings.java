@@ -89,7 +89,7 @@ final class Surroundings {
     return slots < 1 ? workers() : Math.min(workers(), slots);
   }
 
-  /** What raises it. */
+  /** The Spark setting that raises the number of deaths that a rank may have. */
   String deathsSetting() {
     return context.isLocal()
         ? "the second number in the master local[threads,failures]"

@@ -36,7 +36,7 @@ class GangAdmissionTest {
     return session.sparkContext();
   }
 
-  private CompletableFuture<GangAdmission.Seats> admit(int workers) {
+  private CompletableFuture<GangAdmission.AdmittedGang> admit(int workers) {
     return CompletableFuture.supplyAsync(
         () -> GangAdmission.of(context()).admit(context(), workers, settings));
   }
@@ -53,8 +53,8 @@ class GangAdmissionTest {
 
   @Test
   void a_second_gang_waits_until_the_first_has_left() throws Exception {
-    GangAdmission.Seats first = GangAdmission.of(context()).admit(context(), 2, settings);
-    CompletableFuture<GangAdmission.Seats> second = admit(2);
+    GangAdmission.AdmittedGang first = GangAdmission.of(context()).admit(context(), 2, settings);
+    CompletableFuture<GangAdmission.AdmittedGang> second = admit(2);
     awaitQueue(second);
 
     first.close();
@@ -63,30 +63,30 @@ class GangAdmissionTest {
 
   /** Returns when these gangs, in this order, are all that wait; none of them is admitted then. */
   @SafeVarargs
-  private static void awaitQueue(CompletableFuture<GangAdmission.Seats>... waiting) {
+  private static void awaitQueue(CompletableFuture<GangAdmission.AdmittedGang>... waiting) {
     long begun = System.nanoTime();
     while (GangAdmission.of(context()).queued() < waiting.length) {
-      for (CompletableFuture<GangAdmission.Seats> gang : waiting) {
+      for (CompletableFuture<GangAdmission.AdmittedGang> gang : waiting) {
         assertFalse(gang.isDone(), "it is admitted beside those who have all slots");
       }
       assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(60), "nobody waits");
       Thread.onSpinWait();
     }
-    for (CompletableFuture<GangAdmission.Seats> gang : waiting) {
+    for (CompletableFuture<GangAdmission.AdmittedGang> gang : waiting) {
       assertFalse(gang.isDone(), "it is admitted beside those who have all slots");
     }
   }
 
   @Test
   void a_small_gang_that_would_fit_waits_behind_a_large_one_that_came_before_it() throws Exception {
-    GangAdmission.Seats first = GangAdmission.of(context()).admit(context(), 2, settings);
-    CompletableFuture<GangAdmission.Seats> large = admit(3);
+    GangAdmission.AdmittedGang first = GangAdmission.of(context()).admit(context(), 2, settings);
+    CompletableFuture<GangAdmission.AdmittedGang> large = admit(3);
     awaitQueue(large);
-    CompletableFuture<GangAdmission.Seats> small = admit(1);
+    CompletableFuture<GangAdmission.AdmittedGang> small = admit(1);
     awaitQueue(large, small);
 
     first.close();
-    GangAdmission.Seats all = large.get(60, TimeUnit.SECONDS);
+    GangAdmission.AdmittedGang all = large.get(60, TimeUnit.SECONDS);
     awaitQueue(small);
     all.close();
     small.get(60, TimeUnit.SECONDS).close();
@@ -94,7 +94,8 @@ class GangAdmissionTest {
 
   @Test
   void a_gang_that_fits_beside_another_does_not_wait() throws Exception {
-    try (GangAdmission.Seats two = GangAdmission.of(context()).admit(context(), 2, settings)) {
+    try (GangAdmission.AdmittedGang two =
+        GangAdmission.of(context()).admit(context(), 2, settings)) {
       assertFalse(two == null);
       admit(1).get(60, TimeUnit.SECONDS).close();
     }
@@ -102,11 +103,12 @@ class GangAdmissionTest {
 
   @Test
   void seats_are_given_back_once_however_often_they_are_closed() throws Exception {
-    GangAdmission.Seats seats = GangAdmission.of(context()).admit(context(), 3, settings);
-    seats.close();
-    seats.close();
-    GangAdmission.Seats all = admit(3).get(60, TimeUnit.SECONDS);
-    CompletableFuture<GangAdmission.Seats> other = admit(1);
+    GangAdmission.AdmittedGang admittedGang =
+        GangAdmission.of(context()).admit(context(), 3, settings);
+    admittedGang.close();
+    admittedGang.close();
+    GangAdmission.AdmittedGang all = admit(3).get(60, TimeUnit.SECONDS);
+    CompletableFuture<GangAdmission.AdmittedGang> other = admit(1);
     awaitQueue(other);
     all.close();
     other.get(60, TimeUnit.SECONDS).close();
@@ -116,9 +118,10 @@ class GangAdmissionTest {
   void the_queue_has_an_end() {
     SettingValues hasty =
         SparkSettings.of(Collections.singletonMap("spark.rejoin.queue.timeout", "200ms"));
-    try (GangAdmission.Seats all = GangAdmission.of(context()).admit(context(), 3, settings)) {
+    try (GangAdmission.AdmittedGang all =
+        GangAdmission.of(context()).admit(context(), 3, settings)) {
       assertFalse(all == null);
-      CompletableFuture<GangAdmission.Seats> late =
+      CompletableFuture<GangAdmission.AdmittedGang> late =
           CompletableFuture.supplyAsync(
               () -> GangAdmission.of(context()).admit(context(), 1, hasty));
       ExecutionException failure =

@@ -5,7 +5,7 @@ import io.rejoin.JobId;
 import io.rejoin.NativeLibrary;
 import io.rejoin.Secret;
 import io.rejoin.xgboost.Matrices;
-import io.rejoin.xgboost.Seat;
+import io.rejoin.xgboost.RankTask;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.XgboostAgent;
 import java.io.Serializable;
@@ -17,7 +17,7 @@ import ml.dmlc.xgboost4j.java.DMatrix;
 /** So many ranks of a training with Rejoin, from this one on: one agent. */
 final class RejoinWork implements Work {
   private static final long serialVersionUID = 1L;
-  private static final long PATIENCE_MILLIS = 60_000;
+  private static final long WAIT_LIMIT_MILLIS = 60_000;
 
   private final JobId job;
   private final Secret secret;
@@ -63,7 +63,7 @@ final class RejoinWork implements Work {
     new TrainingLoop(agent, shape.spec(ranks))
         .onProgress(clock)
         .run(
-            new Seat(rank, 0, 0, PATIENCE_MILLIS, PATIENCE_MILLIS),
+            new RankTask(rank, 0, 0, WAIT_LIMIT_MILLIS, WAIT_LIMIT_MILLIS),
             () -> new Owned(shape.matrix(shape.part(rank))),
             Optional::empty);
     return clock;

@@ -36,7 +36,7 @@ public final class Survival<M extends Model<M>> {
   private final RejoinEstimator<M> estimator;
   private final List<int[]> kills = new ArrayList<>();
 
-  /** Of this estimator, which is not changed. */
+  /** Tries this estimator, which is not changed. */
   public Survival(RejoinEstimator<M> estimator) {
     this.estimator = estimator;
   }
@@ -117,7 +117,7 @@ public final class Survival<M extends Model<M>> {
     return faults;
   }
 
-  /** What came of it. */
+  /** The two trainings and whether their models are the same. */
   public static final class Report<M extends Model<M>> {
     private final M undisturbed;
     private final M disturbed;
@@ -134,7 +134,7 @@ public final class Survival<M extends Model<M>> {
       return undisturbed;
     }
 
-    /** The model of the other. */
+    /** The model of the training with kills. */
     public M disturbed() {
       return disturbed;
     }

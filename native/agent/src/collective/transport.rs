@@ -1,0 +1,88 @@
+//! How the bytes of one collective go under one generation: over links, or through shared memory.
+
+use super::exchange::{Exchange, Went};
+use super::local_rank::LocalRank;
+use super::memory::Memory;
+use super::peer_links::PeerLinks;
+use super::rank_profile::RankProfile;
+use super::shared_exchange::SharedExchange;
+use mio::Poll;
+use rejoin_collectives::{Buffers, Reducer, Schedule};
+use rejoin_protocol::ids::Rank;
+use rejoin_transport::Backoff;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What belongs to the rank and is used by the call that is under way.
+pub(super) struct CallContext<'a> {
+    pub(super) peer_links: &'a mut PeerLinks,
+    pub(super) memory: &'a mut Memory,
+    pub(super) local_rank: &'a LocalRank,
+    pub(super) poll: &'a mut Poll,
+    pub(super) backoff: &'a mut Backoff,
+    pub(super) rank_profile: &'a mut RankProfile,
+    /// [`LocalRank::changes`] as of the caller's last look.
+    pub(super) seen: u64,
+    pub(super) deadline: Instant,
+}
+
+/// One collective under one generation. Holds no bytes of the caller.
+pub(super) enum Transport {
+    Links(Arc<Schedule>, Exchange),
+    Memory(Box<SharedExchange>),
+}
+
+impl Transport {
+    /// Bytes of the result that this rank writes.
+    pub(super) fn result_bytes(&self) -> usize {
+        match self {
+            Transport::Links(schedule, _) => schedule.result_bytes(),
+            Transport::Memory(exchange) => exchange.result_bytes(),
+        }
+    }
+
+    /// Bytes that have gone to others.
+    pub(super) fn sent(&self) -> u64 {
+        match self {
+            Transport::Links(_, exchange) => exchange.sent,
+            Transport::Memory(exchange) => exchange.sent(),
+        }
+    }
+
+    /// What was read, in the collective that is done, of other ranks' inputs. What came over links
+    /// was told when it came.
+    pub(super) fn observed(&self) -> &[(Rank, u64)] {
+        match self {
+            Transport::Links(..) => &[],
+            Transport::Memory(exchange) => exchange.observed(),
+        }
+    }
+
+    /// Goes on until it is done or something else has to be done first.
+    pub(super) fn advance(
+        &mut self,
+        buffers: &mut Buffers<'_>,
+        reducer: &Reducer<'_>,
+        context: &mut CallContext<'_>,
+    ) -> Went {
+        match self {
+            Transport::Links(schedule, exchange) => exchange.advance(schedule, buffers, reducer, context),
+            Transport::Memory(exchange) => exchange.advance(buffers.input, buffers.result, reducer, context),
+        }
+    }
+
+    /// Who is waited for, and what is known of them.
+    pub(super) fn awaited(&self, memory: &mut Memory, peer_links: &PeerLinks) -> Vec<String> {
+        match self {
+            Transport::Links(schedule, exchange) => {
+                let awaited = exchange.awaited(schedule).into_iter();
+                let text =
+                    |(peer, bytes)| format!("rank {peer} ({bytes} bytes to come; {})", peer_links.describe(peer));
+                awaited.map(text).collect()
+            }
+            Transport::Memory(exchange) => memory
+                .entered(exchange.generation())
+                .map_or(Vec::new(), |entered| exchange.awaited(entered, peer_links)),
+        }
+    }
+}

@@ -13,8 +13,8 @@ setup:
 build: setup
 	@scripts/build.sh
 
-# A real Spark cluster on this machine; KILL=rank@round[,rank@round] chooses who dies when, CHECKPOINT_ROUNDS=1 a checkpoint after
-# every round instead of the default rhythm.
+# A real Spark cluster on this machine; KILL=rank@round[,rank@round] chooses who dies when,
+# CHECKPOINT_ROUNDS=1 a checkpoint after every round instead of the default rhythm.
 demo: build
 	@integration-tests/demo.sh
 
@@ -26,8 +26,9 @@ quick:
 test: setup
 	@scripts/test.sh
 
-# About an hour: ten times the seeds, the cross product of faults, trainings, settings and versions, and MINUTES (6) of random
-# kills. REPEAT=4 repetitions, FULL=1 for every cell on every pair of versions, SEED=... for the same again (CONTRIBUTING.md).
+# About an hour: ten times the seeds, the cross product of faults, trainings, settings and versions,
+# and MINUTES (6) of random kills. REPEAT=4 repetitions, FULL=1 for every cell on every pair of
+# versions, SEED=... for the same again (CONTRIBUTING.md).
 test-long: setup
 	@scripts/test.sh long
 
@@ -38,16 +39,19 @@ test-nightly:
 bench: build
 	@scripts/bench.sh
 
-# The engine's rendezvous, checkpoints and recovery, then allreduce among ranks of this machine, Open MPI and Gloo beside it
-# (Debian: openmpi-bin libopenmpi-dev libgloo-dev g++).
+# The engine's rendezvous, checkpoints and recovery, then allreduce among ranks of this machine,
+# Open MPI and Gloo beside it, and the same beside load processes, two for each core, with Open MPI
+# and a ring of blocking sockets (Debian: openmpi-bin libopenmpi-dev libgloo-dev g++).
 bench-collectives:
 	@cargo build --release --locked -p rejoin-bench -p rejoin-cli
 	@$${CARGO_TARGET_DIR:-target}/release/rejoin-bench engine --repetitions $${PAIRS:-9}
 	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9}
+	@BUILD_DIR=$(CURDIR)/build/peers $${CARGO_TARGET_DIR:-target}/release/rejoin-bench compare --pairs $${PAIRS:-9} --busy
 
-# On hosts (network namespaces) with 1 Gbit/s and 1 ms between them: every algorithm of every collective on 4 and on 2 of them, and
-# whether the tables of choices (native/collectives/src/choice.rs) say the fastest; allreduce on 4, Gloo beside it; then XGBoost on 2,
-# the stock collective beside it. Needs root.
+# On hosts (network namespaces) with 1 Gbit/s and 1 ms between them: every algorithm of every
+# collective on 4 and on 2 of them, and whether the tables of choices
+# (native/collectives/src/choice.rs) say the fastest; allreduce on 4, Gloo beside it; then XGBoost
+# on 2, the stock collective beside it. Needs root.
 SCHEDULE_SIZES = 8,1024,4096,16384,65536,262144,1048576,4194304,16777216
 bench-network: build
 	@cargo build --release --locked -p rejoin-bench
@@ -57,7 +61,8 @@ bench-network: build
 	  $$bench network --hosts 4 -- $$bench $$schedules --worlds 8 --sizes $(SCHEDULE_SIZES) --placement together && \
 	  $$bench network --hosts 2 -- $$bench $$schedules --worlds 4 --sizes $(SCHEDULE_SIZES) --placement together
 	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); \
-	  BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 -- $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
+	  BUILD_DIR=$(CURDIR)/build/peers $$bench network --hosts 4 -- \
+	    $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
 	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); \
 	  BENCH=training $$bench network --hosts 2 -- scripts/bench.sh
 

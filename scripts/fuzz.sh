@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Every decoder under cargo-fuzz for SECONDS_EACH (20), from the kept corpus on: `scripts/fuzz.sh`, or `scripts/fuzz.sh header board`.
-# A stable toolchain does; TOOLCHAIN=nightly runs them under the address sanitizer. Inputs that reached something new are in
-# build/fuzz/TARGET, where the next run begins, and what broke a decoder is in build/fuzz/broken.
+# Every decoder under cargo-fuzz for SECONDS_EACH (20), from the kept corpus on: `scripts/fuzz.sh`,
+# or `scripts/fuzz.sh header segment`. A stable toolchain does; TOOLCHAIN=nightly runs them under the
+# address sanitizer. Inputs that reached something new are in build/fuzz/TARGET, where the next run
+# begins, and what broke a decoder is in build/fuzz/broken.
 set -u
 cd "$(dirname "$0")/.."
 work=$PWD/build/fuzz
@@ -37,8 +38,10 @@ fi
 passed=0 failed=0
 for target in "${targets[@]}"; do
   mkdir -p "$work/$target"
-  if cargo "${toolchain[@]}" fuzz run --sanitizer "$sanitizer" --fuzz-dir fuzz "$target" "$work/$target" "fuzz/corpus/$target" -- \
-    -max_total_time="${SECONDS_EACH:-20}" -malloc_limit_mb=64 -rss_limit_mb=2048 -artifact_prefix="$work/broken/$target-" \
+  if cargo "${toolchain[@]}" fuzz run --sanitizer "$sanitizer" --fuzz-dir fuzz "$target" \
+    "$work/$target" "fuzz/corpus/$target" -- \
+    -max_total_time="${SECONDS_EACH:-20}" -malloc_limit_mb=64 -rss_limit_mb=2048 \
+    -artifact_prefix="$work/broken/$target-" \
     >"$work/$target.log" 2>&1; then
     passed=$((passed + 1))
     echo "test fuzz::$target ... ok ($(sed -n 's/^Done \([0-9]*\) runs.*/\1/p' "$work/$target.log") inputs)"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the C library with its header and pkg-config file, and the launcher `rejoin`: install.sh PREFIX. Under DESTDIR, if that
-# is set. BUILT_LIBRARIES and BUILT_PROGRAMS are folders with what was built before; without them the release is built first.
+# Installs the C library with its header and pkg-config file, and the launcher `rejoin`: install.sh
+# PREFIX. Under DESTDIR, if that is set. BUILT_LIBRARIES and BUILT_PROGRAMS are folders with what
+# was built before; without them the release is built first.
 set -eu
 cd "$(dirname "$0")/.."
 prefix=$(realpath -m "${1:?expected the folder to install to, as in: install.sh /usr/local}")

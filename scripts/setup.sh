@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++, numpy. JDK, Rust and Python have to be there.
+# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++,
+# numpy. JDK, Rust and Python have to be there.
 set -eu
 
 wanted() {
@@ -7,11 +8,12 @@ wanted() {
   exit 2
 }
 
-java_version=$(java -version 2>&1 | head -1) || wanted "a JDK 17" "no java" "Install it: apt-get install openjdk-17-jdk-headless"
+install="Install it: apt-get install openjdk-17-jdk-headless"
+java_version=$(java -version 2>&1 | head -1) || wanted "a JDK 17" "no java" "$install"
 java_major=$(echo "$java_version" | sed -E 's/.*"([0-9]+).*/\1/')
 [ "${java_major:-0}" -ge 17 ] 2>/dev/null ||
-  wanted "a JDK 17 or newer" "$java_version" "Install it: apt-get install openjdk-17-jdk-headless"
-command -v javac >/dev/null || wanted "a JDK with javac" "only a runtime" "Install it: apt-get install openjdk-17-jdk-headless"
+  wanted "a JDK 17 or newer" "$java_version" "$install"
+command -v javac >/dev/null || wanted "a JDK with javac" "only a runtime" "$install"
 
 rust_version=$(rustc --version 2>/dev/null | cut -d' ' -f2) || true
 rust_minor=$(echo "${rust_version:-0.0.0}" | cut -d. -f2)
@@ -29,10 +31,12 @@ if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"
   as_root=()
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || wanted "${missing[*]}" "neither root nor sudo" "Run as root: apt-get install ${missing[*]}"
+    command -v sudo >/dev/null ||
+      wanted "${missing[*]}" "neither root nor sudo" "Run as root: apt-get install ${missing[*]}"
     as_root=(sudo)
   fi
   echo "installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 fi

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Random deaths for as long as you say: `make soak MINUTES=30`.
 
-Rounds of one job each: six ranks as processes, each result checked for its value at each rank (native/cli/examples/scenario.rs),
-ranks 1 to 5 killed, stopped, cut off and thrown out at random calls, again and again. Rank 0 and the launcher live through a round: their
-memory and open descriptors are watched, and must be as flat at its end as they were after its first third.
-The seed decides the rules; a failing round prints it with the command.
+Rounds of one job each: six ranks as processes, each result checked for its value at each rank
+(native/cli/examples/scenario.rs), ranks 1 to 5 killed, stopped, cut off and thrown out at random
+calls, again and again. Rank 0 and the launcher live through a round: their memory and open
+descriptors are watched, and must be as flat at its end as they were after its first third. The seed
+decides the rules; a failing round prints it with the command.
 """
 
 import argparse
@@ -33,11 +34,14 @@ def rules(draw, iterations):
     version = 1
     while version < iterations - 2:
         for rank in draw.sample(range(1, RANKS), draw.choice([1, 1, 1, 2, 3])):
-            what = draw.choices(["kill", "throw", "stop:300ms", f"cut:{(rank + 1) % RANKS}", "delay:50ms"], [60, 10, 10, 10, 10])[0]
+            faults = ["kill", "throw", "stop:300ms", f"cut:{(rank + 1) % RANKS}", "delay:50ms"]
+            what = draw.choices(faults, [60, 10, 10, 10, 10])[0]
             where = draw.choice(["entry", "completed", "sent:1"])
-            # Every other kind of call sends nothing at most ranks, so only calls that all send in are waited for in their middle.
+            # Every other kind of call sends nothing at most ranks, so only calls that all send in
+            # are waited for in their middle.
             seqno = draw.choice([0, 9, 10]) if where.startswith("sent") else draw.randrange(CALLS)
-            out.append(f"rank={rank},incarnation={incarnations[rank]},version={version},seqno={seqno},at={where},do={what}")
+            member = f"rank={rank},incarnation={incarnations[rank]}"
+            out.append(f"{member},version={version},seqno={seqno},at={where},do={what}")
             incarnations[rank] += what in ("kill", "throw")
         version += draw.randrange(5, 25)
     return out
@@ -101,7 +105,8 @@ def main():
     while passed + failed == 0 or (time.monotonic() < until and not failed):
         seed = options.seed + passed
         strikes = rules(random.Random(seed), options.iterations)
-        command = [f"{options.binaries}/rejoin", "run", "-n", str(RANKS), "--restart", "--restarts", "100000", "--timeout", "600s"]
+        command = [f"{options.binaries}/rejoin", "run", "-n", str(RANKS)]
+        command += ["--restart", "--restarts", "100000", "--timeout", "600s"]
         for strike in strikes:
             command += ["--kill", strike]
         command += ["--", f"{options.binaries}/examples/scenario", str(options.iterations), str(options.floats)]
@@ -114,13 +119,15 @@ def main():
         over.set()
         watcher.join()
         told = [f"round of seed {seed}: {len(strikes)} strikes in {time.monotonic() - began:.0f} s"]
-        # A rank that was declared lost on a busy machine comes back as another incarnation than its rules are for: those never
-        # fire, which `rejoin run` tells by this code when all else went well.
+        # A rank that was declared lost on a busy machine comes back as another incarnation than its
+        # rules are for: those never fire, which `rejoin run` tells by this code when all else went
+        # well.
         missed = output.count(" never fired")
         told.append(f"{missed} of them missed")
         bad = process.returncode not in (0, UNFIRED) or "WRONG RESULT" in output or 2 * missed > len(strikes)
         for who, (rss, late_rss), (descriptors, late_descriptors) in grown(samples, process.pid):
-            told.append(f"{who}: {rss >> 10} then {late_rss >> 10} MiB, {descriptors} then {late_descriptors} descriptors")
+            memory = f"{rss >> 10} then {late_rss >> 10} MiB"
+            told.append(f"{who}: {memory}, {descriptors} then {late_descriptors} descriptors")
             leaks = late_rss > rss * (1 + SLACK_SHARE) + SLACK_KIB or late_descriptors > descriptors + SLACK_DESCRIPTORS
             bad = bad or leaks
         print("; ".join(told), flush=True)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What needs a nightly toolchain: Miri, and the address and thread sanitizers. Whatever isn't there is named with how to get it, and the
-# script fails then: nothing is passed over in silence. Parts: `scripts/test-nightly.sh miri`, `address`, `thread`, `fuzz`.
+# What needs a nightly toolchain: Miri, and the address and thread sanitizers. Whatever isn't there
+# is named with how to get it, and the script fails then: nothing is passed over in silence. Parts:
+# `scripts/test-nightly.sh miri`, `address`, `thread`, `fuzz`.
 set -u
 cd "$(dirname "$0")/.."
 failed=0
@@ -31,21 +32,25 @@ miri() {
     run cargo +nightly miri test --locked -p rejoin-protocol -p rejoin-collectives
 }
 
-# What shares memory, and what is called from other languages. The address sanitizer needs nothing but its runtime library, which every
-# toolchain brings. Leaks are not looked for: what threads that are still there hold at the end of a process is none.
+# What shares memory, and what is called from other languages. The address sanitizer needs nothing
+# but its runtime library, which every toolchain brings. Leaks are not looked for: what threads that
+# are still there hold at the end of a process is none.
 address() {
   RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$base/address \
-    run cargo +nightly test --locked --no-fail-fast --target "$host" -p rejoin-collectives -p rejoin-transport -p rejoin-agent -p rejoin-capi --lib --tests
+    run cargo +nightly test --locked --no-fail-fast --target "$host" \
+    -p rejoin-collectives -p rejoin-transport -p rejoin-agent -p rejoin-capi --lib --tests
 }
 
 # The thread sanitizer has to see the standard library too: without it every lock of it would look like a race.
 thread() {
   if [ ! -d "$source" ]; then
-    missing "the standard library's source, for the thread sanitizer" "rustup component add --toolchain nightly rust-src"
+    missing "the standard library's source, for the thread sanitizer" \
+      "rustup component add --toolchain nightly rust-src"
     return
   fi
   RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=$base/thread \
-    run cargo +nightly test --locked --no-fail-fast -Zbuild-std --target "$host" -p rejoin-transport -p rejoin-agent -p rejoin-capi --lib --tests
+    run cargo +nightly test --locked --no-fail-fast -Zbuild-std --target "$host" \
+    -p rejoin-transport -p rejoin-agent -p rejoin-capi --lib --tests
 }
 
 fuzz() {

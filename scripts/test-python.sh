@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# The Python package's tests, by the first Python that has numpy, with the library and the launcher that `cargo test` has built.
+# The Python package's tests, by the first Python that has numpy, with the library and the launcher
+# that `cargo test` has built.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${BUILT:-${CARGO_TARGET_DIR:-target}/debug}
 folder=$(realpath "$folder")
-export REJOIN_COMMAND=$folder/rejoin REJOIN_LIBRARY=$folder/deps/librejoin.so PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
+export REJOIN_COMMAND=$folder/rejoin REJOIN_LIBRARY=$folder/deps/librejoin.so
+export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
     exec "$python" -m unittest discover -v -s python/tests

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# All tests: units and simulator (Rust), units (Java), faults on real clusters. `scripts/test.sh long` is another run: the units,
-# ten times the seeds, and the cross product of faults, settings and versions, told case by case. Every runner is run even if an
-# earlier one failed; the last line counts them all.
+# All tests: units and simulator (Rust), units (Java), faults on real clusters.
+# `scripts/test.sh long` is another run: the units, ten times the seeds, and the cross product of
+# faults, settings and versions, told case by case. Every runner is run even if an earlier one
+# failed; the last line counts them all.
 #
-# Of the long run: FULL=1 tries the whole product on every pair of versions, REPEAT repetitions, MINUTES of random kills in all,
-# SEED of everything random; JAVA_OPTIONS=-Drejoin.it.recipes=DART,RANKING or -Drejoin.it.only=WORDS choose a part.
+# Of the long run: FULL=1 tries the whole product on every pair of versions, REPEAT repetitions,
+# MINUTES of random kills in all, SEED of everything random;
+# JAVA_OPTIONS=-Drejoin.it.recipes=DART,RANKING or -Drejoin.it.only=WORDS choose a part.
 set -u
 cd "$(dirname "$0")/.."
 long=${1:-}
@@ -52,7 +54,9 @@ suite() {
   shift 2
   for class in "$@"; do selects+=(--select-class "io.rejoin.it.$class"); done
   step "clusters: $name on $set"
-  JAVA_OPTIONS="${JAVA_OPTIONS:-} -Dlog4j2.configurationFile=rejoin-it-log4j2.properties -Drejoin.it.log=$PWD/$reports/$name-$set-spark.log" \
+  local logs="-Dlog4j2.configurationFile=rejoin-it-log4j2.properties"
+  logs="$logs -Drejoin.it.log=$PWD/$reports/$name-$set-spark.log"
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} $logs" \
     integration-tests/run.sh "$set" org.junit.platform.console.ConsoleLauncher execute "${selects[@]}" \
     --details tree --disable-ansi-colors --disable-banner --fail-if-no-tests \
     --reports-dir "$reports/$name-$set" 2>&1 | tee "$reports/$name-$set.log" | grep --line-buffered '^\[long\]'
@@ -61,7 +65,8 @@ suite() {
     [ "$name" = long ] && sed -n '/^Failures/,$p' "$reports/$name-$set.log" | head -120
   fi
   [ "$name" = long ] && return
-  grep -E '(├─|└─|[+|'"'"']--) .*(✔|✘|↷|\[OK\]|\[X\]|\[S\])' "$reports/$name-$set.log" | grep -v 'JUnit ' || tail -40 "$reports/$name-$set.log"
+  grep -E '(├─|└─|[+|'"'"']--) .*(✔|✘|↷|\[OK\]|\[X\]|\[S\])' "$reports/$name-$set.log" | grep -v 'JUnit ' ||
+    tail -40 "$reports/$name-$set.log"
 }
 
 # product SET CELLS: the long run on one set of versions; each fault meets so many kinds of training, or `all`.
@@ -79,11 +84,16 @@ if [ "$long" = long ]; then
   product spark41-xgb311 $some
 else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
-  suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT TrackerLossIT
+  suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
+    TrackerLossIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
 fi
 
-mapfile -t results < <(find "$reports" -mindepth 1 -maxdepth 1 -type d; find jvm-core jvm-spark integration-tests -type d -name test-reports)
-python3 integration-tests/summary.py "$reports/cargo.log" "$reports/python.log" "${fuzzed[@]}" "${results[@]}" || failed=1
+mapfile -t results < <(
+  find "$reports" -mindepth 1 -maxdepth 1 -type d
+  find jvm-core jvm-spark integration-tests -type d -name test-reports
+)
+python3 integration-tests/summary.py \
+  "$reports/cargo.log" "$reports/python.log" "${fuzzed[@]}" "${results[@]}" || failed=1
 exit "$failed"

@@ -7,12 +7,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import java.time.Duration;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.Consumer;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
+import org.apache.spark.scheduler.StageInfo;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -204,9 +208,8 @@ class ModesIT {
     run.listen(
         event -> {
           remember(event, processes, executors);
-          if (event.kind() == Kind.FAULT_FIRED || event.kind() == Kind.RANK_JOINED) {
-            tasks.killWhen(
-                spark, run.fired() == 1 && executors.keySet().containsAll(java.util.List.of(1, 2)));
+          if (run.fired() == 1 && executors.keySet().containsAll(List.of(1, 2))) {
+            tasks.kill(spark);
           }
         });
     spark.sparkContext().addSparkListener(tasks);
@@ -229,34 +232,62 @@ class ModesIT {
     }
   }
 
-  /** Kills the first task of rank 1 on demand, and tells when it has ended. */
+  /** Kills the gang's first task of rank 1 on demand, and tells when it has ended. */
   private static final class GangTasks extends SparkListener {
-    private final Map<Integer, Long> newest = new ConcurrentHashMap<>();
-    private final java.util.function.Consumer<String> ended;
-    private volatile long killed = -1;
+    private static final String GANG = "GangRdd";
+    private final Consumer<String> ended;
+    private int stage = -1;
+    private long first = -1;
+    private SparkSession wanted;
 
-    GangTasks(java.util.function.Consumer<String> ended) {
+    GangTasks(Consumer<String> ended) {
       this.ended = ended;
     }
 
-    /** The newest task of partition 1 is that of the gang: nothing runs beside it. */
-    synchronized void killWhen(SparkSession spark, boolean now) {
-      if (now && killed < 0) {
-        killed = newest.get(1);
-        spark.sparkContext().killTaskAttempt(killed, true, "killed by the test");
+    /**
+     * Kills it now, or as soon as Spark has told of its start: its bus may be later than Rejoin's
+     * events.
+     */
+    synchronized void kill(SparkSession spark) {
+      if (wanted == null) {
+        wanted = spark;
+        killIfKnown();
+      }
+    }
+
+    private void killIfKnown() {
+      if (wanted != null && first >= 0) {
+        if (!wanted.sparkContext().killTaskAttempt(first, true, "killed by the test")) {
+          ended.accept("Spark doesn't run task " + first);
+        }
       }
     }
 
     @Override
-    public void onTaskStart(SparkListenerTaskStart event) {
-      newest.put(event.taskInfo().index(), event.taskInfo().taskId());
+    public synchronized void onStageSubmitted(SparkListenerStageSubmitted event) {
+      StageInfo info = event.stageInfo();
+      if (stage < 0 && info.rddInfos().exists(rdd -> rdd.name().equals(GANG))) {
+        stage = info.stageId();
+      }
+    }
+
+    @Override
+    public synchronized void onTaskStart(SparkListenerTaskStart event) {
+      if (event.stageId() == stage && event.taskInfo().index() == 1 && first < 0) {
+        first = event.taskInfo().taskId();
+        killIfKnown();
+      }
     }
 
     @Override
     public void onTaskEnd(SparkListenerTaskEnd event) {
-      if (event.taskInfo().taskId() == killed) {
+      if (event.taskInfo().taskId() == first()) {
         ended.accept(event.reason().toString());
       }
+    }
+
+    private synchronized long first() {
+      return first;
     }
   }
 }

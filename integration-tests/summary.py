@@ -14,6 +14,8 @@ import xml.etree.ElementTree as ElementTree
 CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;", re.MULTILINE)
 # What cargo says when a test binary could not be built or run to its end.
 CARGO_BROKEN = re.compile(r"^error: (could not compile|test failed|\d+ targets? failed)|SIGABRT|SIGSEGV", re.MULTILINE)
+# So many characters of a failure's reason are shown: a log that is cut to its last lines still says why.
+REASON = 2000
 # What Python's unittest says at its end.
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.MULTILINE)
 
@@ -22,9 +24,11 @@ def junit(path):
     """Counts of one XML report."""
     passed = failed = skipped = 0
     for case in ElementTree.parse(path).getroot().iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
+        trouble = [found for found in (case.find("failure"), case.find("error")) if found is not None]
+        if trouble:
             failed += 1
-            print(f"FAILED {case.get('classname')}: {case.get('name')}", file=sys.stderr)
+            reason = trouble[0].get("message") or (trouble[0].text or "").strip().partition("\n")[0]
+            print(f"FAILED {case.get('classname')}: {case.get('name')}\n  {reason[:REASON]}", file=sys.stderr)
         elif case.find("skipped") is not None:
             skipped += 1
         else:

@@ -1,41 +1,16 @@
 //! Moves the bytes of one collective under one generation, on the caller's thread.
 
+use super::call_context::{CallContext, ExchangeOutcome};
 use super::local_rank::LocalRank;
 use super::peer_links::{PeerLinks, Trouble};
-use super::transport::CallContext;
-use mio::{Events, Poll};
-use rejoin_collectives::{Buffers, FoldError, LinkMachine, Reducer, Schedule};
-use rejoin_protocol::error::Error;
+use rejoin_collectives::{Buffers, LinkMachine, Reducer, Schedule};
 use rejoin_protocol::ids::Rank;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Most bytes of one frame.
 const FRAME_BYTES: usize = 256 << 10;
 /// Most parts of one frame.
 const PARTS: usize = 16;
-/// Longest sleep: links that broke are told of again after it.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
-/// How a stretch of an exchange ended.
-pub(super) enum Went {
-    /// The result is there, and everything has gone.
-    Done,
-    /// Something has changed that the call has to look at; it may go on afterwards.
-    Changed,
-    /// So long as was allowed.
-    Late,
-    /// A peer made another call.
-    Trouble(Trouble),
-    /// The caller's reducer failed.
-    Fold(FoldError),
-    /// A fault rule's moment: so many bytes have been sent.
-    Sent,
-    /// This rank's part of the result is whole, which others read when they see what it does next:
-    /// it goes on without it.
-    Part,
-    /// It can't go on.
-    Failed(Error),
-}
 
 /// One collective under one generation. Holds no bytes of the caller.
 pub(super) struct Exchange {
@@ -68,7 +43,7 @@ impl Exchange {
         buffers: &mut Buffers<'_>,
         reducer: &Reducer<'_>,
         context: &mut CallContext<'_>,
-    ) -> Went {
+    ) -> ExchangeOutcome {
         let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, deadline } = context;
         let (local_rank, seen, deadline) = (*local_rank, *seen, *deadline);
         loop {
@@ -80,9 +55,9 @@ impl Exchange {
                 backoff.over(Instant::now);
             }
             match step {
-                ExchangeStep::Done => return Went::Done,
-                ExchangeStep::Stop => return Went::Sent,
-                _ if local_rank.changes() != seen => return Went::Changed,
+                ExchangeStep::Done => return ExchangeOutcome::Done,
+                ExchangeStep::Stop => return ExchangeOutcome::Sent,
+                _ if local_rank.changes() != seen => return ExchangeOutcome::Changed,
                 ExchangeStep::Progress => continue,
                 // A look is a system call for each rank: none of them costs nothing.
                 ExchangeStep::Nothing if backoff.pause(0) => continue,
@@ -90,18 +65,18 @@ impl Exchange {
             }
             let now = Instant::now();
             if now >= deadline {
-                return Went::Late;
+                return ExchangeOutcome::Late;
             }
             if peer_links.has_to_report(now) {
-                return Went::Changed;
+                return ExchangeOutcome::Changed;
             }
             if let Some((peer, collective_id)) =
                 peer_links.expected().and_then(|expected| memory.contradicts(&expected))
             {
-                return Went::Trouble(Trouble::Mismatch(peer, collective_id));
+                return ExchangeOutcome::Trouble(Trouble::Mismatch(peer, collective_id));
             }
             rank_profile.waiting(|| self.awaited(schedule).first().map(|(peer, _)| *peer));
-            sleep(local_rank, poll, deadline - now, || local_rank.changes() != seen);
+            local_rank.sleep(poll, deadline - now, || local_rank.changes() != seen);
             rank_profile.exchanging();
         }
     }
@@ -114,7 +89,7 @@ impl Exchange {
         reducer: &Reducer<'_>,
         peer_links: &mut PeerLinks,
         local_rank: &LocalRank,
-    ) -> Result<ExchangeStep, Went> {
+    ) -> Result<ExchangeStep, ExchangeOutcome> {
         let mut progress = false;
         if self.stop_at == Some(0) {
             self.stop_at = None;
@@ -123,7 +98,9 @@ impl Exchange {
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             while let Some(extent) = self.machine.wanted(schedule, peer) {
-                let count = peer_links.receive(peer, local_rank, buffers.bytes_mut(extent)).map_err(Went::Trouble)?;
+                let count = peer_links
+                    .receive(peer, local_rank, buffers.bytes_mut(extent))
+                    .map_err(ExchangeOutcome::Trouble)?;
                 if count == 0 {
                     break;
                 }
@@ -131,11 +108,11 @@ impl Exchange {
                 progress = true;
                 if self.machine.wanted(schedule, peer).is_none() {
                     // A ring is full: what has come makes room.
-                    self.machine.work(schedule, buffers, reducer).map_err(Went::Fold)?;
+                    self.machine.work(schedule, buffers, reducer).map_err(ExchangeOutcome::Fold)?;
                 }
             }
         }
-        progress |= self.machine.work(schedule, buffers, reducer).map_err(Went::Fold)?;
+        progress |= self.machine.work(schedule, buffers, reducer).map_err(ExchangeOutcome::Fold)?;
         let mut all_gone = true;
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
@@ -218,13 +195,4 @@ enum ExchangeStep {
     Progress,
     Nothing,
     Stop,
-}
-
-/// Sleeps until a link has something, the local rank wakes this thread, or the time is over.
-pub(super) fn sleep(local_rank: &LocalRank, poll: &mut Poll, at_most: Duration, is_due: impl Fn() -> bool) {
-    local_rank.sleep(is_due, || {
-        let mut events = Events::with_capacity(64);
-        // An interrupted or failed poll only makes the caller look again, and a deadline ends that.
-        let _ = poll.poll(&mut events, Some(at_most.min(LONGEST_SLEEP)));
-    });
 }

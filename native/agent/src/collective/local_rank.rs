@@ -4,7 +4,7 @@ use super::results::Results;
 use crate::agent::MemberId;
 use crate::logs::{Budget, Logged, Spilled};
 use bytes::Bytes;
-use mio::{Poll, Token, Waker};
+use mio::{Events, Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use rejoin_protocol::collective::{CollectiveId, Entry, Fetch, Output, Participant, Signature};
 use rejoin_protocol::error::{Code, Error};
@@ -13,9 +13,13 @@ use rejoin_sync::Parker;
 use rejoin_transport::Link;
 use std::sync::atomic::AtomicU64;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
+
+/// Longest sleep: links that broke are told of again after it.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One rank in one incarnation.
 pub(super) struct LocalRank {
@@ -97,9 +101,14 @@ impl LocalRank {
         });
     }
 
-    /// The rank's thread naps, unless something `is_due`.
-    pub(super) fn sleep(&self, is_due: impl FnOnce() -> bool, nap: impl FnOnce()) {
-        self.parker.sleep(is_due, nap);
+    /// The rank's thread sleeps until a link in its poll has something, or [`LocalRank::changed`]
+    /// is called, or the time is over; not at all when something `is_due`.
+    pub(super) fn sleep(&self, poll: &mut Poll, at_most: Duration, is_due: impl FnOnce() -> bool) {
+        self.parker.sleep(is_due, || {
+            let mut events = Events::with_capacity(64);
+            // An interrupted or failed poll only makes the caller look again, and a deadline ends that.
+            let _ = poll.poll(&mut events, Some(at_most.min(LONGEST_SLEEP)));
+        });
     }
 
     /// Ends its calls. The first reason counts.

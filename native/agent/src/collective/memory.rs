@@ -13,8 +13,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Bytes of each of the two slots of a rank's segment.
-pub(super) const SLOT_BYTES: usize = 256 << 10;
 /// How long a segment that can't be opened is tried again before the tracker is told: its owner may have died, and then
 /// nobody has to know of it.
 const OPENING: Duration = Duration::from_secs(1);

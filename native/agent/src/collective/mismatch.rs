@@ -1,6 +1,5 @@
 //! Two ranks have made calls that can't be paired: both are named, by asking the other one.
 
-use super::exchange::sleep;
 use super::local_rank::LocalRank;
 use super::plane::CollectivePlane;
 use mio::Poll;
@@ -69,7 +68,7 @@ fn the_jobs_error(local_rank: &LocalRank, poll: &mut Poll) -> Option<Error> {
             return Some(error.clone());
         }
         let left = deadline.checked_duration_since(Instant::now())?;
-        sleep(local_rank, poll, left, || local_rank.changes() != seen);
+        local_rank.sleep(poll, left, || local_rank.changes() != seen);
     }
 }
 
@@ -99,6 +98,6 @@ fn ask(
             }
         }
         let left = deadline.checked_duration_since(Instant::now())?;
-        sleep(local_rank, poll, left, || local_rank.changes() != seen);
+        local_rank.sleep(poll, left, || local_rank.changes() != seen);
     }
 }

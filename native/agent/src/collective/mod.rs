@@ -11,6 +11,7 @@
 //!   it, brings plans and links, and serves its results to others *while the owner computes*
 //!   ([`plane`]).
 
+mod call_context;
 mod call_log;
 mod calls;
 mod communicator;

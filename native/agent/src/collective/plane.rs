@@ -2,7 +2,6 @@
 //! and local ranks' results are served.
 
 use super::local_rank::{LocalRank, LocalRankState};
-use super::memory::SLOT_BYTES;
 use super::parts::{Parts, Writing};
 use crate::agent::MemberId;
 use crate::logs::{Budget, BufferPool, Logged, ResultCache};
@@ -20,6 +19,9 @@ use rejoin_transport::Link;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+
+/// Bytes of each of the two slots of a rank's segment.
+const SLOT_BYTES: usize = 256 << 10;
 
 /// The collectives of all ranks of one process: the agent's plane, or a part of it.
 pub struct CollectivePlane {

@@ -1,11 +1,10 @@
 //! Moves the bytes of one collective through shared memory under one generation, on the caller's thread.
 
-use super::exchange::{sleep, Went};
+use super::call_context::{CallContext, ExchangeOutcome};
 use super::local_rank::LocalRank;
 use super::memory::Entered;
 use super::peer_links::{PeerLinks, Trouble};
 use super::poll_interval::PollInterval;
-use super::transport::CallContext;
 use rejoin_collectives::shared::{self, Segments, SharedError, SharedMachine, COMMON_BYTES};
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::frame::{Expected, Verdict};
@@ -69,15 +68,15 @@ impl SharedExchange {
         result: &mut [u8],
         reducer: &Reducer<'_>,
         context: &mut CallContext<'_>,
-    ) -> Went {
+    ) -> ExchangeOutcome {
         if self.stop_at.take() == Some(0) {
             self.machine.stop_at(None);
-            return Went::Sent;
+            return ExchangeOutcome::Sent;
         }
         let CallContext { peer_links, memory, local_rank, poll, backoff, rank_profile, seen, deadline } = context;
         let (local_rank, seen, deadline) = (*local_rank, *seen, *deadline);
         let Some(entered) = memory.entered(self.expected.generation) else {
-            return Went::Failed(Error::new(
+            return ExchangeOutcome::Failed(Error::new(
                 Code::Internal,
                 "a collective is under way on segments that were given up",
             ));
@@ -90,22 +89,22 @@ impl SharedExchange {
                 }
             }
             if local_rank.changes() != seen {
-                return Went::Changed;
+                return ExchangeOutcome::Changed;
             }
             if !self.is_over && backoff.pause(entered.spins) {
                 continue;
             }
             let now = Instant::now();
             if now >= deadline {
-                return Went::Late;
+                return ExchangeOutcome::Late;
             }
             if let Some(trouble) =
                 self.ended(entered, poll_interval.looks_at_links().then_some(&mut **peer_links), local_rank)
             {
-                return Went::Trouble(trouble);
+                return ExchangeOutcome::Trouble(trouble);
             }
             if peer_links.has_to_report(now) {
-                return Went::Changed;
+                return ExchangeOutcome::Changed;
             }
             let left = deadline - now;
             match self.rest(&entered.group) {
@@ -116,7 +115,7 @@ impl SharedExchange {
                 }
                 Rest::UntilChanged => {
                     rank_profile.waiting(|| None);
-                    sleep(local_rank, poll, left, || local_rank.changes() != seen);
+                    local_rank.sleep(poll, left, || local_rank.changes() != seen);
                 }
             }
             rank_profile.exchanging();
@@ -132,7 +131,7 @@ impl SharedExchange {
         input: &[u8],
         result: &mut [u8],
         reducer: &Reducer<'_>,
-    ) -> Option<Went> {
+    ) -> Option<ExchangeOutcome> {
         let before = self.machine.progress();
         let advanced = self.machine.advance(&mut entered.group, input, result, reducer);
         if let (Ok(true), true) = (&advanced, self.expected.inputs != 0) {
@@ -151,15 +150,15 @@ impl SharedExchange {
                     entered.base = self.machine.last_step();
                     entered.uncompared = self.machine.uncompared();
                 }
-                return Some(Went::Done);
+                return Some(ExchangeOutcome::Done);
             }
-            Err(SharedError::Fold(error)) => return Some(Went::Fold(error)),
+            Err(SharedError::Fold(error)) => return Some(ExchangeOutcome::Fold(error)),
             Err(SharedError::Mismatch { rank, theirs }) => {
                 return Some(match sharing::judge(&theirs, &self.expected) {
                     Ok(Verdict::Mismatch(collective_id)) => {
-                        Went::Trouble(Trouble::Mismatch(Rank(rank as u32), collective_id))
+                        ExchangeOutcome::Trouble(Trouble::Mismatch(Rank(rank as u32), collective_id))
                     }
-                    seen => Went::Failed(Error::new(
+                    seen => ExchangeOutcome::Failed(Error::new(
                         Code::Internal,
                         format!("{:?} was expected on rank {rank}'s segment, seen {seen:?}", self.expected),
                     )),
@@ -167,10 +166,10 @@ impl SharedExchange {
             }
         }
         if self.machine.has_stopped() {
-            return Some(Went::Sent);
+            return Some(ExchangeOutcome::Sent);
         }
         if self.machine.shows_part() {
-            return Some(Went::Part);
+            return Some(ExchangeOutcome::Part);
         }
         if self.machine.progress() > before {
             backoff.over(Instant::now);
@@ -292,7 +291,10 @@ mod tests {
     /// A call of both ranks of one host, with what rank 0 finds when it has been frozen since it
     /// entered generation 1: rank 1 has published its part there, and `meanwhile` happens before
     /// rank 0 wakes.
-    fn wakes(identity: [u8; 64], meanwhile: impl FnOnce(&mut Group, [Arc<Segment>; 2])) -> (Option<Went>, bool) {
+    fn wakes(
+        identity: [u8; 64],
+        meanwhile: impl FnOnce(&mut Group, [Arc<Segment>; 2]),
+    ) -> (Option<ExchangeOutcome>, bool) {
         let segments = [0, 1].map(|_| Arc::new(Segment::new(4096).unwrap()));
         let peers: Vec<PeerSegment> = segments.iter().cloned().map(PeerSegment::Here).collect();
         let reducer = Reducer::new(Reduction::Sum, Element::U8).unwrap();
@@ -332,7 +334,10 @@ mod tests {
 
     #[test]
     fn a_rank_that_wakes_when_others_are_in_a_later_attempt_throws_away_what_it_has_read() {
-        assert!(matches!(wakes([1; 64], |_, _| {}), (Some(Went::Done), false)), "nothing has happened meanwhile");
+        assert!(
+            matches!(wakes([1; 64], |_, _| {}), (Some(ExchangeOutcome::Done), false)),
+            "nothing has happened meanwhile"
+        );
         let goes_on = |group: &mut Group, segments: [Arc<Segment>; 2]| {
             // Its segment's memory is written again, and rank 0 can't tell that by the steps.
             group.own_slot(first_step(1) + 1)[64..72].copy_from_slice(&[77; 8]);

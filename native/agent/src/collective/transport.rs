@@ -1,30 +1,13 @@
 //! How the bytes of one collective go under one generation: over links, or through shared memory.
 
-use super::exchange::{Exchange, Went};
-use super::local_rank::LocalRank;
+use super::call_context::{CallContext, ExchangeOutcome};
+use super::exchange::Exchange;
 use super::memory::Memory;
 use super::peer_links::PeerLinks;
-use super::rank_profile::RankProfile;
 use super::shared_exchange::SharedExchange;
-use mio::Poll;
 use rejoin_collectives::{Buffers, Reducer, Schedule};
 use rejoin_protocol::ids::Rank;
-use rejoin_transport::Backoff;
 use std::sync::Arc;
-use std::time::Instant;
-
-/// What belongs to the rank and is used by the call that is under way.
-pub(super) struct CallContext<'a> {
-    pub(super) peer_links: &'a mut PeerLinks,
-    pub(super) memory: &'a mut Memory,
-    pub(super) local_rank: &'a LocalRank,
-    pub(super) poll: &'a mut Poll,
-    pub(super) backoff: &'a mut Backoff,
-    pub(super) rank_profile: &'a mut RankProfile,
-    /// [`LocalRank::changes`] as of the caller's last look.
-    pub(super) seen: u64,
-    pub(super) deadline: Instant,
-}
 
 /// One collective under one generation. Holds no bytes of the caller.
 pub(super) enum Transport {
@@ -64,7 +47,7 @@ impl Transport {
         buffers: &mut Buffers<'_>,
         reducer: &Reducer<'_>,
         context: &mut CallContext<'_>,
-    ) -> Went {
+    ) -> ExchangeOutcome {
         match self {
             Transport::Links(schedule, exchange) => exchange.advance(schedule, buffers, reducer, context),
             Transport::Memory(exchange) => exchange.advance(buffers.input, buffers.result, reducer, context),

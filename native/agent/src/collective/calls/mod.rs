@@ -2,10 +2,11 @@
 //! [`Communicator`](super::Communicator), or a trainer by its [`Operations`](super::Operations).
 //! [`running`] is what happens in each of them.
 
+mod input;
 mod moments;
 mod running;
 
-pub use running::{Input, Prepare};
+pub use input::{Input, Prepare};
 
 use super::call_log::CallLog;
 use super::local_rank::LocalRank;

@@ -4,6 +4,7 @@ use super::Calls;
 use rejoin_protocol::collective::CollectiveId;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
+use rejoin_protocol::ids::Phase;
 use std::time::Duration;
 
 impl Calls {
@@ -23,6 +24,16 @@ impl Calls {
             self.inject(&rule)?;
         }
         Ok(())
+    }
+
+    /// So many bytes have been sent in the call that is under way.
+    pub(super) fn sent(&mut self, phase: Phase, seqno: u32, sent: u64) -> Result<(), Error> {
+        let left = self.left_in(phase) + sent;
+        self.moment(|moment| match moment {
+            Moment::Sent { phase: p, seqno: s, bytes } => *p == phase && *s == seqno && *bytes <= sent,
+            Moment::Bytes { phase: p, bytes } => *p == phase && *bytes <= left,
+            _ => false,
+        })
     }
 
     fn inject(&mut self, rule: &FaultRule) -> Result<(), Error> {

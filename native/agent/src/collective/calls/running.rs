@@ -1,20 +1,21 @@
 //! One collective, from its call to its result.
 
-use super::Calls;
+use super::{Calls, Input};
 use crate::agent::MemberId;
-use crate::collective::exchange::{sleep, Exchange, Went};
+use crate::collective::call_context::{CallContext, ExchangeOutcome};
+use crate::collective::exchange::Exchange;
 use crate::collective::memory::Unopened;
 use crate::collective::mismatch::explain;
 use crate::collective::parts::Parts;
 use crate::collective::peer_links::Trouble;
 use crate::collective::shape::Shape;
 use crate::collective::shared_exchange::SharedExchange;
-use crate::collective::transport::{CallContext, Transport};
+use crate::collective::transport::Transport;
 use crate::logs::Logged;
 use crate::reservation;
 use bytes::{Bytes, BytesMut};
 use rejoin_collectives::{Buffers, Reducer};
-use rejoin_protocol::collective::{frame::Expected, BootKey, Call, CollectiveId, Next};
+use rejoin_protocol::collective::{frame::Expected, BootKey, Call, CollectiveId, Next, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Generation, Phase, Version};
@@ -25,37 +26,21 @@ use twox_hash::XxHash3_64;
 /// Between two tries to open what another rank shares.
 const OPEN_AGAIN: Duration = Duration::from_millis(20);
 
-/// What a call gives to a collective.
-pub enum Input<'a> {
-    /// Bytes that are there.
-    Ready(&'a [u8]),
-    /// Bytes that are there once the function has filled them. It isn't called when the result is a recorded one.
-    OnDemand(&'a mut [u8], &'a mut Prepare<'a>),
+/// One collective, from its call to its result.
+struct RunningCall<'c, 'i> {
+    call: &'c Call,
+    shape: Shape,
+    reducer: &'c Reducer<'c>,
+    input: Input<'i>,
+    signature: Signature,
+    began: Instant,
+    deadline: Instant,
+    /// Under the last generation that it was begun under.
+    run: Option<GenerationRun>,
 }
 
-impl<'a> Input<'a> {
-    /// A buffer that is filled, unless there is a function that does it on demand.
-    pub fn of(buffer: &'a mut [u8], prepare: Option<&'a mut Prepare<'a>>) -> Self {
-        match prepare {
-            None => Input::Ready(buffer),
-            Some(prepare) => Input::OnDemand(buffer, prepare),
-        }
-    }
-
-    /// How many bytes it has.
-    pub(in crate::collective) fn length(&self) -> usize {
-        match self {
-            Input::Ready(bytes) => bytes.len(),
-            Input::OnDemand(bytes, _) => bytes.len(),
-        }
-    }
-}
-
-/// Fills a buffer. When it fails, the call does, with that error.
-pub type Prepare<'a> = dyn FnMut(&mut [u8]) -> Result<(), Error> + 'a;
-
-/// A collective under way.
-struct Under {
+/// A collective under one generation.
+struct GenerationRun {
     generation: Generation,
     collective_id: CollectiveId,
     transport: Transport,
@@ -64,10 +49,14 @@ struct Under {
     parts: Option<Arc<Parts>>,
 }
 
-impl Under {
-    /// The buffer of a result that this rank writes alone.
-    fn into_buffer(self) -> Option<BytesMut> {
-        self.parts.is_none().then_some(self.result)
+impl RunningCall<'_, '_> {
+    fn is_under(&self, generation: Generation, collective_id: CollectiveId) -> bool {
+        self.run.as_ref().is_some_and(|run| (run.generation, run.collective_id) == (generation, collective_id))
+    }
+
+    /// The buffer of a result that this rank wrote alone under a generation that is over.
+    fn take_buffer(&mut self) -> Option<BytesMut> {
+        self.run.take().filter(|run| run.parts.is_none()).map(|run| run.result)
     }
 }
 
@@ -98,156 +87,190 @@ impl Calls {
         key: Option<BootKey>,
         shape: Shape,
         reducer: &Reducer<'_>,
-        mut input: Input<'_>,
+        input: Input<'_>,
     ) -> Result<Bytes, Error> {
-        let began = Instant::now();
+        let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
         let deadline = began + self.at_most;
-        let signature = call.signature(key.as_ref());
-        self.log.call(self.local_rank.member, || self.position(), key.as_ref(), call);
-        reservation::check(|| format!("the result of {call}"), shape.result_bytes(self.local_rank.world as usize))?;
-        let collective_id = self.local_rank.lock().participant.begin(call, key)?;
-        if let (true, Input::Ready(bytes)) = (self.repeats, &input) {
-            self.give(bytes);
-        }
-        let CollectiveId { phase, seqno, .. } = collective_id;
-        self.moment(|moment| *moment == Moment::Entering { phase, seqno })?;
-        let mut under: Option<Under> = None;
+        let mut running = RunningCall { call, shape, reducer, input, signature, began, deadline, run: None };
+        self.begin(&running, key)?;
         loop {
             let seen = self.local_rank.changes();
             self.plane.make_room(&self.local_rank)?;
             let (next, collective_id) = self.look()?;
-            match next {
-                Next::Replayed(result) => {
-                    let CollectiveId { phase, seqno, .. } = collective_id;
-                    self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
-                    self.has_run = false;
-                    self.rank_profile.replaying();
-                    if let Some(buffer) = under.take().and_then(Under::into_buffer) {
-                        self.plane.pool.give_back(buffer);
-                    }
-                    return result.whole();
-                }
+            let result = match next {
+                Next::Replayed(result) => Some(self.replayed(&mut running, collective_id, &result)?),
                 Next::Wait(reason) => {
-                    let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                        return Err(self.late(call, collective_id, began, &reason));
-                    };
-                    let local_rank = &self.local_rank;
                     self.rank_profile.waiting(|| None);
-                    sleep(local_rank, &mut self.poll, left, || local_rank.changes() != seen);
+                    self.wait(&running, collective_id, seen, Duration::MAX, || reason.to_string())?;
                     self.rank_profile.exchanging();
+                    None
                 }
-                Next::Run(generation) => {
-                    if under
-                        .as_ref()
-                        .is_none_or(|under| (under.generation, under.collective_id) != (generation, collective_id))
-                    {
-                        match self.decide(generation) {
-                            Ok(true) => {}
-                            Ok(false) => continue,
-                            Err(Unopened { peer, reason, .. }) => {
-                                let Some(left) = deadline.checked_duration_since(Instant::now()) else {
-                                    let reason = format!("the memory that rank {peer} shares: {reason}");
-                                    return Err(self.late(call, collective_id, began, &reason));
-                                };
-                                let local_rank = &self.local_rank;
-                                sleep(local_rank, &mut self.poll, left.min(OPEN_AGAIN), || {
-                                    local_rank.changes() != seen
-                                });
-                                continue;
-                            }
-                        }
-                        let CollectiveId { phase, seqno, .. } = collective_id;
-                        if under.is_some() {
-                            self.moment(|moment| *moment == Moment::Again { phase, seqno })?;
-                        }
-                        let inputs = if self.repeats { self.local_rank.lock().participant.own_digest() } else { 0 };
-                        let expected = Expected { generation, collective_id, digest: signature.digest, inputs };
-                        self.peer_links.begin(expected);
-                        let spare = under.take().and_then(Under::into_buffer);
-                        let (transport, parts) = self.transport(&shape, expected)?;
-                        let result = match &parts {
-                            Some(parts) => {
-                                spare.into_iter().for_each(|buffer| self.plane.pool.give_back(buffer));
-                                parts.take(self.rank().0 as usize)?
-                            }
-                            None => spare.unwrap_or_else(|| self.plane.pool.take(transport.result_bytes())),
-                        };
-                        under = Some(Under { generation, collective_id, transport, result, parts });
-                        if let Input::OnDemand(bytes, prepare) = &mut input {
-                            prepare(bytes)?;
-                            let bytes: &mut [u8] = std::mem::take(bytes);
-                            input = Input::Ready(bytes);
-                        }
-                    }
-                    let (Some(now), Input::Ready(bytes)) = (&mut under, &input) else { continue };
-                    let mut buffers = Buffers { input: bytes, result: &mut now.result, scratch: &mut self.scratch };
-                    let mut context = CallContext {
-                        peer_links: &mut self.peer_links,
-                        memory: &mut self.memory,
-                        local_rank: &self.local_rank,
-                        poll: &mut self.poll,
-                        backoff: &mut self.backoff,
-                        rank_profile: &mut self.rank_profile,
-                        seen,
-                        deadline,
-                    };
-                    match now.transport.advance(&mut buffers, reducer, &mut context) {
-                        Went::Done => {
-                            let Some(now) = under.take() else { continue };
-                            if let Some(result) = self.done(now)? {
-                                self.has_run = true;
-                                return Ok(result);
-                            }
-                        }
-                        Went::Changed => {
-                            if self.peer_links.has_to_report(Instant::now()) {
-                                self.peer_links.report(&self.plane);
-                            }
-                        }
-                        Went::Late => {
-                            let whom = now.transport.awaited(&mut self.memory, &self.peer_links);
-                            let reason = format!("bytes of {} in generation {generation}", whom.join(", "));
-                            return Err(self.late(call, collective_id, began, &reason));
-                        }
-                        Went::Trouble(Trouble::Mismatch(peer, theirs)) => {
-                            return Err(explain(
-                                &self.plane,
-                                &self.local_rank,
-                                &mut self.poll,
-                                collective_id,
-                                &signature,
-                                peer,
-                                theirs,
-                            ));
-                        }
-                        Went::Fold(error) => {
-                            return Err(Error::new(
-                                Code::TrainingFailed,
-                                format!("{call} as {collective_id}: {error}"),
-                            ));
-                        }
-                        Went::Failed(error) => return Err(error),
-                        Went::Part => {
-                            if let Some(parts) = &now.parts {
-                                parts.give(self.rank().0 as usize, std::mem::take(&mut now.result));
-                            }
-                        }
-                        Went::Sent => {
-                            let sent = now.transport.sent();
-                            let CollectiveId { phase, seqno, .. } = collective_id;
-                            let left = self.left_in(phase) + sent;
-                            self.moment(|moment| match moment {
-                                Moment::Sent { phase: p, seqno: s, bytes } => {
-                                    *p == phase && *s == seqno && *bytes <= sent
-                                }
-                                Moment::Bytes { phase: p, bytes } => *p == phase && *bytes <= left,
-                                _ => false,
-                            })?;
-                        }
-                    }
+                Next::Run(generation) if self.is_begun(&mut running, generation, collective_id, seen)? => {
+                    self.go_on(&mut running, seen)?
                 }
+                Next::Run(_) => None,
+            };
+            if let Some(result) = result {
+                return Ok(result);
             }
         }
+    }
+
+    /// Takes the call's place among the rank's calls.
+    fn begin(&mut self, running: &RunningCall<'_, '_>, key: Option<BootKey>) -> Result<(), Error> {
+        let RunningCall { call, shape, input, .. } = running;
+        self.log.call(self.local_rank.member, || self.position(), key.as_ref(), call);
+        reservation::check(|| format!("the result of {call}"), shape.result_bytes(self.local_rank.world as usize))?;
+        let CollectiveId { phase, seqno, .. } = self.local_rank.lock().participant.begin(call, key)?;
+        if let (true, Input::Ready(bytes)) = (self.repeats, input) {
+            self.give(bytes);
+        }
+        self.moment(|moment| *moment == Moment::Entering { phase, seqno })
+    }
+
+    /// The result is a recorded one.
+    fn replayed(
+        &mut self,
+        running: &mut RunningCall<'_, '_>,
+        collective_id: CollectiveId,
+        result: &Logged,
+    ) -> Result<Bytes, Error> {
+        let CollectiveId { phase, seqno, .. } = collective_id;
+        self.moment(|moment| *moment == Moment::Replaying || *moment == Moment::Replayed { phase, seqno })?;
+        self.has_run = false;
+        self.rank_profile.replaying();
+        if let Some(buffer) = running.take_buffer() {
+            self.plane.pool.give_back(buffer);
+        }
+        result.whole()
+    }
+
+    /// Sleeps until something has changed, at most so long.
+    ///
+    /// # Errors
+    /// `TimedOut` after the call's deadline.
+    fn wait(
+        &mut self,
+        running: &RunningCall<'_, '_>,
+        collective_id: CollectiveId,
+        seen: u64,
+        at_most: Duration,
+        reason: impl FnOnce() -> String,
+    ) -> Result<(), Error> {
+        let Some(left) = running.deadline.checked_duration_since(Instant::now()) else {
+            return Err(self.late(running, collective_id, &reason()));
+        };
+        let local_rank = &self.local_rank;
+        local_rank.sleep(&mut self.poll, left.min(at_most), || local_rank.changes() != seen);
+        Ok(())
+    }
+
+    /// Whether the call is under way under this generation; begins it there if it can be.
+    fn is_begun(
+        &mut self,
+        running: &mut RunningCall<'_, '_>,
+        generation: Generation,
+        collective_id: CollectiveId,
+        seen: u64,
+    ) -> Result<bool, Error> {
+        if running.is_under(generation, collective_id) {
+            return Ok(true);
+        }
+        let decided = match self.decide(generation) {
+            Ok(decided) => decided,
+            Err(Unopened { peer, reason, .. }) => {
+                let reason = || format!("the memory that rank {peer} shares: {reason}");
+                self.wait(running, collective_id, seen, OPEN_AGAIN, reason)?;
+                false
+            }
+        };
+        if decided {
+            self.begin_under(running, generation, collective_id)?;
+        }
+        Ok(decided)
+    }
+
+    /// Begins the call under a generation that was decided about, from its start.
+    fn begin_under(
+        &mut self,
+        running: &mut RunningCall<'_, '_>,
+        generation: Generation,
+        collective_id: CollectiveId,
+    ) -> Result<(), Error> {
+        let CollectiveId { phase, seqno, .. } = collective_id;
+        if running.run.is_some() {
+            self.moment(|moment| *moment == Moment::Again { phase, seqno })?;
+        }
+        let inputs = if self.repeats { self.local_rank.lock().participant.own_digest() } else { 0 };
+        let expected = Expected { generation, collective_id, digest: running.signature.digest, inputs };
+        self.peer_links.begin(expected);
+        let spare = running.take_buffer();
+        let (transport, parts) = self.transport(&running.shape, expected)?;
+        let result = match &parts {
+            Some(parts) => {
+                spare.into_iter().for_each(|buffer| self.plane.pool.give_back(buffer));
+                parts.take(self.rank().0 as usize)?
+            }
+            None => spare.unwrap_or_else(|| self.plane.pool.take(transport.result_bytes())),
+        };
+        running.run = Some(GenerationRun { generation, collective_id, transport, result, parts });
+        running.input.prepare()
+    }
+
+    /// Moves bytes until the call is done, which gives its result, or something else has to be done first.
+    fn go_on(&mut self, running: &mut RunningCall<'_, '_>, seen: u64) -> Result<Option<Bytes>, Error> {
+        let RunningCall { run: Some(run), input: Input::Ready(input), reducer, deadline, .. } = running else {
+            return Ok(None);
+        };
+        let mut buffers = Buffers { input, result: &mut run.result, scratch: &mut self.scratch };
+        let mut context = CallContext {
+            peer_links: &mut self.peer_links,
+            memory: &mut self.memory,
+            local_rank: &self.local_rank,
+            poll: &mut self.poll,
+            backoff: &mut self.backoff,
+            rank_profile: &mut self.rank_profile,
+            seen,
+            deadline: *deadline,
+        };
+        match run.transport.advance(&mut buffers, reducer, &mut context) {
+            ExchangeOutcome::Done => {
+                let Some(run) = running.run.take() else { return Ok(None) };
+                let result = self.done(run)?;
+                self.has_run |= result.is_some();
+                return Ok(result);
+            }
+            ExchangeOutcome::Changed => {
+                if self.peer_links.has_to_report(Instant::now()) {
+                    self.peer_links.report(&self.plane);
+                }
+            }
+            ExchangeOutcome::Part => {
+                if let Some(parts) = &run.parts {
+                    parts.give(self.rank().0 as usize, std::mem::take(&mut run.result));
+                }
+            }
+            ExchangeOutcome::Sent => {
+                let (CollectiveId { phase, seqno, .. }, sent) = (run.collective_id, run.transport.sent());
+                self.sent(phase, seqno, sent)?;
+            }
+            ExchangeOutcome::Failed(error) => return Err(error),
+            ExchangeOutcome::Fold(error) => {
+                let text = format!("{} as {}: {error}", running.call, run.collective_id);
+                return Err(Error::new(Code::TrainingFailed, text));
+            }
+            ExchangeOutcome::Late => {
+                let whom = run.transport.awaited(&mut self.memory, &self.peer_links);
+                let reason = format!("bytes of {} in generation {}", whom.join(", "), run.generation);
+                let collective_id = run.collective_id;
+                return Err(self.late(running, collective_id, &reason));
+            }
+            ExchangeOutcome::Trouble(Trouble::Mismatch(peer, theirs)) => {
+                let (plane, local_rank, poll) = (&self.plane, &self.local_rank, &mut self.poll);
+                return Err(explain(plane, local_rank, poll, run.collective_id, &running.signature, peer, theirs));
+            }
+        }
+        Ok(None)
     }
 
     /// Puts the input of the call that has begun to all that was given before it in its phase.
@@ -351,38 +374,39 @@ impl Calls {
     }
 
     /// The whole result is here; `None` when the generation was over before it was.
-    fn done(&mut self, under: Under) -> Result<Option<Bytes>, Error> {
-        let sent = under.transport.sent();
-        let result = match under.parts {
+    fn done(&mut self, run: GenerationRun) -> Result<Option<Bytes>, Error> {
+        let sent = run.transport.sent();
+        let result = match run.parts {
             Some(parts) => parts.whole()?,
-            None => under.result.freeze(),
+            None => run.result.freeze(),
         };
-        let (logged, result) = self.plane.logged(under.generation, under.collective_id, result);
+        let (logged, result) = self.plane.logged(run.generation, run.collective_id, result);
         {
             let mut state = self.local_rank.lock();
             if let Some(error) = &state.error {
                 return Err(error.clone());
             }
-            if !state.finish(under.generation, logged) {
+            if !state.finish(run.generation, logged) {
                 return Ok(None);
             }
-            state.observe(&under.collective_id, under.transport.observed());
+            state.observe(&run.collective_id, run.transport.observed());
             let _ = state.drain();
         }
         self.plane.make_room(&self.local_rank)?;
-        let CollectiveId { phase, seqno, .. } = under.collective_id;
+        let CollectiveId { phase, seqno, .. } = run.collective_id;
         self.left = (phase, self.left_in(phase) + sent);
         self.moment(|moment| *moment == Moment::Completed { phase, seqno })?;
         Ok(Some(result))
     }
 
-    fn late(&self, call: &Call, collective_id: CollectiveId, began: Instant, reason: &str) -> Error {
+    fn late(&self, running: &RunningCall<'_, '_>, collective_id: CollectiveId, reason: &str) -> Error {
         Error::new(
             Code::TimedOut,
             format!(
-                "rank {} called {call} as {collective_id} and waited {} s, which is the limit, for {reason}; {}",
+                "rank {} called {} as {collective_id} and waited {} s, which is the limit, for {reason}; {}",
                 self.rank(),
-                began.elapsed().as_secs(),
+                running.call,
+                running.began.elapsed().as_secs(),
                 self.plane.agent().map_or(String::new(), |agent| agent.situation())
             ),
         )

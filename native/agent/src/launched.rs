@@ -6,6 +6,7 @@
 //! as long as they let descriptors through.
 
 use crate::agent::AgentConfig;
+pub use crate::collective::SHARED_MEMORY;
 use crate::collective::{Communicator, Limits, Process, Settings};
 use crate::durable::Durable;
 pub use crate::inject::INJECTED;
@@ -37,9 +38,6 @@ pub const DETAILS: &str = "REJOIN_DETAILS";
 
 /// `1` if each rank's calls are to be told on standard error, a line each ([`Process::logging_calls`]).
 pub const CALLS: &str = "REJOIN_CALLS";
-
-/// `0` if ranks of the same host don't share memory ([`Process::sharing_memory`]).
-pub const SHARED_MEMORY: &str = "REJOIN_SHARED_MEMORY";
 
 /// Folder of durable checkpoints ([`Settings::durable`]).
 pub const DURABLE: &str = "REJOIN_DURABLE";
@@ -81,8 +79,6 @@ pub struct Launched {
     pub details: bool,
     /// Whether each call is to be told on standard error.
     pub calls: bool,
-    /// Whether its ranks share memory with others of the same host.
-    pub shares_memory: bool,
     /// Durable checkpoints, and limits.
     pub settings: Settings,
     /// For [`crate::Agent::start`].
@@ -118,7 +114,7 @@ impl Launched {
     /// As [`Process::start`].
     pub fn process(&self) -> Result<Process, Error> {
         let process = Process::start_with(self.agent.clone(), self.settings.clone())?;
-        let process = process.with_details(self.details).sharing_memory(self.shares_memory);
+        let process = process.with_details(self.details);
         Ok(match self.calls {
             true => process.logging_calls(Arc::new(|line| eprintln!("call {line}"))),
             false => process,
@@ -152,7 +148,6 @@ impl Launched {
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
         let is_wanted = |name| variable(name).is_some_and(|value| value == "1");
         let (details, calls) = (is_wanted(DETAILS), is_wanted(CALLS));
-        let shares_memory = variable(SHARED_MEMORY).is_none_or(|value| value != "0");
         let durable = match variable(DURABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => {
                 let every = variable(DURABLE_EVERY).unwrap_or_else(|| "1".into());
@@ -194,16 +189,10 @@ impl Launched {
             attempt: Attempt { stage: 0, task },
             details,
             calls,
-            shares_memory,
             settings: Settings { durable, logs, own_copies },
             agent,
         })
     }
-}
-
-/// What [`SHARED_MEMORY`] says of this process, however it has come to its job.
-pub(crate) fn shares_memory() -> bool {
-    std::env::var(SHARED_MEMORY).map_or(true, |value| value != "0")
 }
 
 /// The name under which the tracker knows the process of this start of a rank.

@@ -41,5 +41,5 @@ pub use folding::Folding;
 pub use operations::{LogBytes, Operations};
 pub use options::{Boot, Language, Limits, Options, Typed};
 pub use plane::CollectivePlane;
-pub use process::{Process, Settings};
+pub use process::{Process, Settings, SHARED_MEMORY};
 pub use shared_result::Shared;

@@ -1,27 +1,23 @@
 //! The agent of a process whose ranks make collectives.
 
 use super::call_log::{CallLog, CallSink};
-use super::calls::{Calls, Choices};
-use super::communicator::{Communicator, JoinArguments};
-use super::memory::Memory;
-use super::options::{Language, Limits};
+use super::options::Language;
 use super::plane::CollectivePlane;
-use super::rank_profile::RankProfile;
-use crate::agent::{Agent, AgentConfig, Joined, MemberId};
+use crate::agent::{Agent, AgentConfig};
 use crate::durable::Durable;
-use crate::launched;
 use crate::logs::{Budget, LogLimits};
 use crate::plane::{DataPlane, PlaneUsage};
-use bytes::Bytes;
-use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::host::{Offer, OWN_COPIES};
-use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::error::Error;
+use rejoin_protocol::host::OWN_COPIES;
 use std::sync::Arc;
 
 /// Which settings the limits of logs come from.
 const LOG_SETTINGS: &str =
     "--log-memory, --log-disk and --spill of `rejoin run`, else log_memory, log_disk and spill where \
                             the process is started";
+
+/// `0` in the environment if ranks of the same host don't share memory ([`Process::sharing_memory`]).
+pub const SHARED_MEMORY: &str = "REJOIN_SHARED_MEMORY";
 
 /// What a process may choose.
 #[derive(Clone, Debug)]
@@ -31,7 +27,7 @@ pub struct Settings {
     pub durable: Option<Durable>,
     /// What the results that a rank that comes back is given again may use of memory and disk.
     pub logs: LogLimits,
-    /// How many other processes hold each rank's own model ([`Communicator::checkpoint_with_own`]),
+    /// How many other processes hold each rank's own model ([`Communicator::checkpoint_with_own`](super::Communicator::checkpoint_with_own)),
     /// on other hosts where there are any: so many less one may die together with the rank, at the
     /// same moment. At least 1; where there are fewer others, each of them holds one. The same at
     /// all ranks of a job.
@@ -49,13 +45,13 @@ impl Default for Settings {
 /// ends its agent.
 #[derive(Clone)]
 pub struct Process {
-    agent: Arc<Agent>,
-    plane: Arc<CollectivePlane>,
-    details: bool,
-    calls: CallLog,
-    shares_memory: bool,
-    own_copies: u32,
-    language: Language,
+    pub(super) agent: Arc<Agent>,
+    pub(super) plane: Arc<CollectivePlane>,
+    pub(super) details: bool,
+    pub(super) calls: CallLog,
+    pub(super) shares_memory: bool,
+    pub(super) own_copies: u32,
+    pub(super) language: Language,
 }
 
 impl Process {
@@ -74,7 +70,7 @@ impl Process {
     pub fn start_with(config: AgentConfig, settings: Settings) -> Result<Process, Error> {
         let plane = Arc::new(CollectivePlane::new(Budget::new(settings.logs, LOG_SETTINGS)));
         let agent = Arc::new(Agent::start_keeping(config, plane.clone(), settings.durable, settings.own_copies)?);
-        let (calls, shares_memory) = (CallLog::default(), launched::shares_memory());
+        let (calls, shares_memory) = (CallLog::default(), shares_memory());
         let (own_copies, language) = (settings.own_copies, Language::default());
         Ok(Process { agent, plane, details: false, calls, shares_memory, own_copies, language })
     }
@@ -100,15 +96,11 @@ impl Process {
     }
 
     /// The same process, whose ranks share memory with those of the same host from their next join
-    /// on, or don't. They do if neither this nor the variable [`launched::SHARED_MEMORY`] says
+    /// on, or don't. They do if neither this nor the variable [`SHARED_MEMORY`] says
     /// anything else. Collectives go through shared memory where all ranks are on one host and all
     /// share it, and over links otherwise; results and errors are the same.
     pub fn sharing_memory(self, shares_memory: bool) -> Process {
         Process { shares_memory, ..self }
-    }
-
-    pub(super) fn language(&self) -> Language {
-        self.language
     }
 
     /// What the results that are kept for ranks that come back use of this process's memory and disk.
@@ -120,67 +112,9 @@ impl Process {
     pub fn agent(&self) -> &Agent {
         &self.agent
     }
+}
 
-    /// Takes a rank's local rank, and waits until it can start: at the first rendezvous until all ranks
-    /// are there, later until the checkpoint that it starts from is here. `given` says what this
-    /// incarnation assumes and has to be equal everywhere.
-    ///
-    /// `Ok(None)`: the job has reached its end already.
-    ///
-    /// # Errors
-    /// As [`Agent::join`]. The rank has no local rank then.
-    pub fn join(
-        &self,
-        rank: Rank,
-        attempt: Attempt,
-        given: &str,
-        limits: Limits,
-    ) -> Result<Option<Communicator>, Error> {
-        let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
-        let segment_address = segment.as_ref().map(|segment| segment.segment_address());
-        let offer = Offer { segment: segment_address, ..Offer::default() };
-        // A rank that wanted another number of copies would be given less than it relies on.
-        let fingerprint = format!("collectives 1; own_copies {}; {given}", self.own_copies);
-        let joined = self.agent.join_offering(rank, attempt, fingerprint, offer, limits.join)?;
-        let (start, bytes) = match joined {
-            Joined::Over { .. } => return Ok(None),
-            Joined::Start { start, bytes, world } => {
-                self.warn_of_fewer_copies(rank, world);
-                (start, bytes)
-            }
-        };
-        // A model may have no bytes.
-        let bytes = bytes.or_else(|| start.checkpoint.map(|_| Bytes::new()));
-        let member = MemberId { rank, incarnation: start.incarnation };
-        let Some(local_rank) = self.plane.local_rank(member) else {
-            let error = self.agent.failure(member).unwrap_or_else(|| {
-                Error::new(
-                    Code::Io,
-                    format!("rank {rank} was started, but its local_rank could not be made in this process"),
-                )
-            });
-            self.agent.leave(member, Some(error.clone()));
-            return Err(error);
-        };
-        let choices = Choices {
-            at_most: limits.call,
-            rank_profile: RankProfile::new(self.details),
-            log: self.calls.clone(),
-            repeats: false,
-        };
-        let calls = Calls::new(self.plane.clone(), local_rank, Memory::new(member, segment), choices)?;
-        let join_arguments = JoinArguments { process: self.clone(), attempt, terms: given.to_string() };
-        Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, (limits, join_arguments))))
-    }
-
-    /// More copies than there can ever be: whoever chose that relies on something else than there is.
-    fn warn_of_fewer_copies(&self, rank: Rank, world: u32) {
-        let (asked, others) = (self.own_copies, world.saturating_sub(1));
-        if asked > others && asked != OWN_COPIES {
-            log::warn!(
-                "rank {rank}: {asked} copies of each rank's own model were asked for (own_copies), but there are \
-                 {others} other ranks: each of them holds one"
-            );
-        }
-    }
+/// What [`SHARED_MEMORY`] says of this process, however it has come to its job.
+fn shares_memory() -> bool {
+    std::env::var(SHARED_MEMORY).map_or(true, |value| value != "0")
 }

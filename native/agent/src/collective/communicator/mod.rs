@@ -2,7 +2,9 @@
 //!
 //! Each call over bytes has an [`Input`], which is there or is prepared on demand.
 
+mod first_lazy;
 mod gathering;
+mod joining;
 mod reducing;
 mod versions;
 
@@ -12,6 +14,7 @@ use super::process::Process;
 use super::shape::Shape;
 use crate::agent::{Agent, MemberId};
 use bytes::Bytes;
+use first_lazy::FirstLazy;
 use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::{BootKey, Call, Site};
 use rejoin_protocol::error::{Code, Error};
@@ -20,7 +23,6 @@ use rejoin_protocol::ids::{Attempt, Rank, Version};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
-use versions::FirstLazy;
 
 /// One rank of a job, in one incarnation: its collectives and checkpoints. One thread at a time makes its calls.
 ///
@@ -46,38 +48,13 @@ pub struct Communicator {
 
 /// How a rank has taken its local rank.
 #[derive(Clone)]
-pub(super) struct JoinArguments {
-    pub(super) process: Process,
-    pub(super) attempt: Attempt,
-    pub(super) terms: String,
+struct JoinArguments {
+    process: Process,
+    attempt: Attempt,
+    terms: String,
 }
 
 impl Communicator {
-    pub(super) fn start(
-        agent: Arc<Agent>,
-        calls: Calls,
-        start: Start,
-        model: Option<Bytes>,
-        (limits, join_arguments): (Limits, JoinArguments),
-    ) -> Self {
-        agent.begun(calls.local_rank.member, &start);
-        let own = start.own.map(|own| agent.held(&own).unwrap_or_default());
-        let (loaded, first_lazy, boot_used, finished) = (false, FirstLazy::NotTaken, BTreeMap::new(), false);
-        Communicator {
-            agent,
-            calls,
-            limits,
-            join_arguments,
-            start,
-            model,
-            own,
-            loaded,
-            first_lazy,
-            boot_used,
-            finished,
-        }
-    }
-
     /// This rank.
     pub fn rank(&self) -> Rank {
         self.calls.rank()
@@ -119,7 +96,7 @@ impl Communicator {
         if self.loaded {
             return Ok(());
         }
-        let (rank, language) = (self.rank(), self.join_arguments.process.language());
+        let (rank, language) = (self.rank(), self.join_arguments.process.language);
         let text = format!(
             "rank {rank} called {} before {load}. A rank that comes back at a later version would make that call \
              again, and the others would take it for one of that version. Call {load} first; or, if the call is a \

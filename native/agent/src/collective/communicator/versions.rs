@@ -1,9 +1,11 @@
 //! From one version to the next: what a rank starts from, its checkpoints, its end.
 
+use super::first_lazy::FirstLazy;
 use super::{Communicator, JoinArguments};
 use crate::agent::{digested_checkpoint, lazy_checkpoint, Taken};
 use crate::collective::options::Options;
-use crate::store::{digest, Model, Supplier};
+use crate::digest::digest;
+use crate::store::Model;
 use bytes::Bytes;
 use rejoin_protocol::collective::Site;
 use rejoin_protocol::error::{Code, Error};
@@ -11,14 +13,6 @@ use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Checkpoint, Rank, Version};
 use std::panic::Location;
 use std::sync::Arc;
-
-/// What is known of an incarnation's first lazy checkpoint.
-pub(super) enum FirstLazy {
-    NotTaken,
-    /// Of this version, with the digest of what its supplier has given.
-    Gave(Version, u128, Arc<Supplier>),
-    Looked,
-}
 
 impl Communicator {
     /// What this incarnation starts from: the version, and the model of that version's checkpoint;
@@ -35,7 +29,7 @@ impl Communicator {
                 "rank {} asked for what it starts from, which is version {start}, after a checkpoint: it is in version \
                  {version}. Call {} once, before the first checkpoint",
                 self.rank(),
-                self.join_arguments.process.language().load()
+                self.join_arguments.process.language.load()
             );
             return Err(self.fails(Error::new(Code::BadState, text)));
         }

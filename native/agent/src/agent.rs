@@ -1,9 +1,10 @@
 //! The agent of one process for one job: what tasks call. Outlives the tasks.
 
 use crate::control::{Command, Control, Shared};
+use crate::digest::digest;
 use crate::durable::{self, CheckpointFile, Durable};
 use crate::plane::DataPlane;
-use crate::store::{digest, Model};
+use crate::store::Model;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use parking_lot::Mutex;

@@ -1,6 +1,7 @@
 //! Bringing a rank's own model to another process, which holds it for the case that this one dies.
 
-use crate::fetch::{part_digest, Reply, Request, SLICE, WINDOW};
+use crate::digest::part_digest;
+use crate::fetch::{Reply, Request, SLICE, WINDOW};
 use bytes::Bytes;
 use rejoin_protocol::ids::{AgentId, Checkpoint, Phase};
 use rejoin_protocol::wire::{self, Header, Kind};

@@ -1,5 +1,6 @@
 //! The checkpoints that this process holds, whoever took them. Outlives the tasks.
 
+use crate::digest::model_digest;
 use crate::durable::CheckpointFile;
 use crate::reservation;
 use bytes::{Bytes, BytesMut};
@@ -9,21 +10,7 @@ use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Version};
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
-use twox_hash::{xxhash3_128::Hasher, XxHash3_128};
-
-/// Digest under which checkpoints and models are compared (xxh3, 128 bits).
-pub fn digest(bytes: &[u8]) -> u128 {
-    XxHash3_128::oneshot(bytes)
-}
-
-/// The same of a model; one without bytes has none.
-pub(crate) fn model_digest(model: &[u8]) -> u128 {
-    if model.is_empty() {
-        0
-    } else {
-        digest(model)
-    }
-}
+use twox_hash::xxhash3_128::Hasher;
 
 /// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it
 /// is asked. It is asked on a thread of the store's, at most once at a time there, and dropped when
@@ -247,6 +234,7 @@ impl CheckpointStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::digest;
 
     fn checkpoint(bytes: &[u8]) -> Checkpoint {
         Checkpoint {

@@ -2,9 +2,9 @@
 
 use super::{Control, Role};
 use crate::agent::MemberId;
+use crate::digest::digest;
 use crate::fetch::{Reply, Request};
 use crate::plane::DataPlane;
-use crate::store::digest;
 use bytes::Bytes;
 use rejoin_protocol::collective::{self, BootKey, CollectiveId, Entry, Signature};
 use rejoin_protocol::error::{Code, Error};

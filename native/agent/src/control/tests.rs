@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::agent::checkpoint;
-use crate::fetch::{part_digest, Reply, Request};
+use crate::digest::part_digest;
+use crate::fetch::{Reply, Request};
 use crate::plane::NoPlane;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, OWN_COPIES};

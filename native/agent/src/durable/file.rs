@@ -7,8 +7,8 @@
 //! (xxh3-64); then the model. Format 1 doesn't tell the number of ranks.
 
 use super::folder::Folder;
+use crate::digest::model_digest;
 use crate::reservation;
-use crate::store::model_digest;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Checkpoint, Lineage, Rank, Version};

@@ -4,7 +4,7 @@
 
 use super::{Reply, Request};
 use crate::agent::MemberId;
-use crate::store::digest;
+use crate::digest::{digest, part_digest};
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Checkpoint};
@@ -342,11 +342,6 @@ impl Gathering {
         }
         words.join(", ")
     }
-}
-
-/// What is told of each part with it.
-pub(crate) fn part_digest(part: &[u8]) -> u64 {
-    digest(part) as u64
 }
 
 #[cfg(test)]

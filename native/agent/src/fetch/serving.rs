@@ -1,9 +1,10 @@
 //! The answering side: one for each link that somebody fetches over.
 
-use super::{part_digest, Reply, Request, SLICE, WINDOW};
+use super::{Reply, Request, SLICE, WINDOW};
+use crate::digest::{digest, part_digest};
 use crate::logs::Logged;
 use crate::plane::DataPlane;
-use crate::store::{digest, CheckpointStore};
+use crate::store::CheckpointStore;
 use bytes::Bytes;
 use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::Error;

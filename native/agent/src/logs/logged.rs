@@ -1,7 +1,7 @@
 //! One result of a collective as it is kept: in memory, or in a file.
 
 use super::{Budget, CachedResult};
-use crate::store::digest;
+use crate::digest::digest;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};

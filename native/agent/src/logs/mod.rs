@@ -3,13 +3,14 @@
 
 mod budget;
 mod buffer_pool;
+mod cached_result;
 mod logged;
 mod memory;
 mod result_cache;
 
 pub use budget::{Budget, LogLimits};
+pub use cached_result::CachedResult;
 pub use logged::{Logged, Spilled};
-pub use result_cache::CachedResult;
 
 pub(crate) use buffer_pool::BufferPool;
 pub(crate) use logged::SpillFile;

@@ -1,38 +1,20 @@
 //! Results that the ranks of one process keep together: all ranks get the same one, so one copy of it is enough.
 
+use super::cached_result::{CacheState, CachedResult};
 use super::{Budget, BufferPool, Logged};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::collective::CollectiveId;
 use rejoin_protocol::ids::Generation;
-use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 /// Shorter results are kept by each rank for itself: looking for the others' costs more than the bytes do.
 const WORTH_SHARING: usize = 4 << 10;
 
-/// Under which generation it was made, and where.
-type ResultKey = (Generation, CollectiveId);
-
-/// A result in memory, counted once, however many logs of this process hold it.
-#[derive(Debug)]
-pub struct CachedResult {
-    bytes: Bytes,
-    key: ResultKey,
-    state: Arc<CacheState>,
-}
-
 /// The results in memory that the logs of one process's ranks hold.
 #[derive(Debug)]
 pub(crate) struct ResultCache {
     state: Arc<CacheState>,
-}
-
-#[derive(Debug)]
-struct CacheState {
-    budget: Arc<Budget>,
-    pool: Arc<BufferPool>,
-    held: Mutex<HashMap<ResultKey, Weak<CachedResult>>>,
 }
 
 impl ResultCache {
@@ -80,28 +62,6 @@ impl ResultCache {
                 (Logged::Cached(common), result)
             }
         }
-    }
-}
-
-impl CachedResult {
-    /// Its bytes.
-    pub fn bytes(&self) -> &Bytes {
-        &self.bytes
-    }
-}
-
-impl Drop for CachedResult {
-    fn drop(&mut self) {
-        let CacheState { budget, pool, held } = &*self.state;
-        let mut held = held.lock();
-        // Another one may stand there by now.
-        if held.get(&self.key).is_some_and(|there| there.strong_count() == 0) {
-            held.remove(&self.key);
-        }
-        drop(held);
-        let length = self.bytes.len() as u64;
-        budget.give_memory(length);
-        pool.keep(std::mem::take(&mut self.bytes));
     }
 }
 

@@ -1,64 +1,23 @@
 //! The driver's side: the tracker's state machine on real links.
 
+mod owner;
 mod serve;
+
+pub use owner::{TrackerNotice, TrackerServerConfig};
 
 use bytes::Bytes;
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use mio::Waker;
+use owner::Outcome;
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Attempt, Rank};
-use rejoin_protocol::tracker::{Input, TrackerConfig};
-use rejoin_transport::{JobId, PortRange, Secret};
+use rejoin_protocol::ids::Rank;
+use rejoin_protocol::tracker::Input;
 use serve::Server;
-use std::collections::BTreeSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What a tracker needs to know beside the rules of its job.
-#[derive(Clone, Debug)]
-pub struct TrackerServerConfig {
-    /// The job.
-    pub job: JobId,
-    /// The job's secret.
-    pub secret: Secret,
-    /// Whether data links have to be encrypted.
-    pub encrypt: bool,
-    /// Address to listen at; agents reach it there.
-    pub listen: IpAddr,
-    /// Ports to listen at.
-    pub ports: PortRange,
-    /// The rules.
-    pub rules: TrackerConfig,
-}
-
-/// What a tracker tells its owner.
-#[derive(Clone, Debug)]
-pub enum TrackerNotice {
-    /// A fact.
-    Event(Event),
-    /// The framework should kill and replace what hosts this rank: it is lost, but may only be frozen.
-    Kill {
-        /// The rank.
-        rank: Rank,
-        /// The framework's try: its stage attempt and its task attempt.
-        attempt: Attempt,
-        /// The framework's name of the process.
-        executor: String,
-        /// The cause in words.
-        reason: String,
-    },
-}
-
-#[derive(Default)]
-pub(crate) struct Outcome {
-    result: Option<Result<Bytes, Error>>,
-    /// Ranks that were sent back to an older version and have not joined again.
-    sent_back: BTreeSet<Rank>,
-}
 
 /// A running tracker. Dropping it ends the job.
 pub struct TrackerServer {

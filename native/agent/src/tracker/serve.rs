@@ -4,7 +4,7 @@
 #[path = "turns.rs"]
 mod turns;
 
-use super::{Outcome, TrackerNotice, TrackerServerConfig};
+use super::owner::{Outcome, TrackerNotice, TrackerServerConfig};
 use bytes::Bytes;
 use crossbeam::channel::{Receiver, Sender};
 use mio::net::TcpStream;

@@ -1,0 +1,53 @@
+//! What a tracker is given by its owner, and what it tells him.
+
+use bytes::Bytes;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::tracker::TrackerConfig;
+use rejoin_transport::{JobId, PortRange, Secret};
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+/// What a tracker needs to know beside the rules of its job.
+#[derive(Clone, Debug)]
+pub struct TrackerServerConfig {
+    /// The job.
+    pub job: JobId,
+    /// The job's secret.
+    pub secret: Secret,
+    /// Whether data links have to be encrypted.
+    pub encrypt: bool,
+    /// Address to listen at; agents reach it there.
+    pub listen: IpAddr,
+    /// Ports to listen at.
+    pub ports: PortRange,
+    /// The rules.
+    pub rules: TrackerConfig,
+}
+
+/// What a tracker tells its owner.
+#[derive(Clone, Debug)]
+pub enum TrackerNotice {
+    /// A fact.
+    Event(Event),
+    /// The framework should kill and replace what hosts this rank: it is lost, but may only be frozen.
+    Kill {
+        /// The rank.
+        rank: Rank,
+        /// The framework's try: its stage attempt and its task attempt.
+        attempt: Attempt,
+        /// The framework's name of the process.
+        executor: String,
+        /// The cause in words.
+        reason: String,
+    },
+}
+
+/// What has become of the job.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) result: Option<Result<Bytes, Error>>,
+    /// Ranks that were sent back to an older version and have not joined again.
+    pub(super) sent_back: BTreeSet<Rank>,
+}

@@ -40,6 +40,7 @@ final class SparkRegistry extends SparkListener {
   private final Tracker tracker;
   private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
   private final Map<String, Long> taskIds = new ConcurrentHashMap<>();
+  private final Map<String, String> killsWanted = new ConcurrentHashMap<>();
   private final Map<Integer, Integer> failures = new ConcurrentHashMap<>();
   private volatile String lastFailure = "";
 
@@ -74,15 +75,9 @@ final class SparkRegistry extends SparkListener {
     String executor = wanted.text("executor");
     String reason = wanted.text("reason");
     if (context.isLocal()) {
-      Long task =
-          taskIds.get(
-              key(
-                  (int) wanted.number("stage"),
-                  (int) wanted.number("rank"),
-                  (int) wanted.number("task")));
-      if (task != null) {
-        context.killTaskAttempt(task, true, "declared lost: " + reason);
-      }
+      String attempt = key(wanted.number("stage"), wanted.number("rank"), wanted.number("task"));
+      killsWanted.put(attempt, "declared lost: " + reason);
+      killIfWanted(attempt);
     } else {
       LOG.warn("executor {} is to be killed and replaced: {}", executor, reason);
       if (!context.killAndReplaceExecutor(executor)) {
@@ -105,7 +100,18 @@ final class SparkRegistry extends SparkListener {
   public void onTaskStart(SparkListenerTaskStart event) {
     if (stages.contains(event.stageId())) {
       TaskInfo task = event.taskInfo();
-      taskIds.put(key(event.stageAttemptId(), task.index(), task.attemptNumber()), task.taskId());
+      String attempt = key(event.stageAttemptId(), task.index(), task.attemptNumber());
+      taskIds.put(attempt, task.taskId());
+      killIfWanted(attempt);
+    }
+  }
+
+  /** Spark's bus may report a task's start after the tracker's wish: what comes second kills. */
+  private synchronized void killIfWanted(String attempt) {
+    Long task = taskIds.get(attempt);
+    String reason = killsWanted.get(attempt);
+    if (task != null && reason != null) {
+      context.killTaskAttempt(task, true, reason);
     }
   }
 
@@ -184,7 +190,7 @@ final class SparkRegistry extends SparkListener {
     }
   }
 
-  private static String key(int stage, int rank, int task) {
+  private static String key(long stage, long rank, long task) {
     return stage + "/" + rank + "/" + task;
   }
 }

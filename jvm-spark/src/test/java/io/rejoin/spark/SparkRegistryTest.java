@@ -7,20 +7,26 @@ import io.rejoin.Agent;
 import io.rejoin.AgentSettings;
 import io.rejoin.Communicator;
 import io.rejoin.JobId;
+import io.rejoin.KillWanted;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerTaskStart;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 
-/** What a gang's book says of tasks of a real Spark. */
+/** What a gang's registry records of tasks of a real Spark. */
 class SparkRegistryTest {
+  private static final CountDownLatch FIRST_TRY_RUNS = new CountDownLatch(1);
   private static SparkSession session;
 
   @BeforeAll
@@ -96,6 +102,57 @@ class SparkRegistryTest {
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);
         session.sparkContext().removeSparkListener(registry);
       }
+    }
+  }
+
+  @Test
+  void a_task_is_killed_that_spark_reports_after_the_wish_to_kill_it() throws Exception {
+    JobId job = JobId.random();
+    CountDownLatch wished = new CountDownLatch(1);
+    SparkListener late =
+        new SparkListener() {
+          @Override
+          public void onTaskStart(SparkListenerTaskStart event) {
+            await(wished);
+          }
+        };
+    try (Tracker tracker =
+        Tracker.open(job, Secret.random(), new Tracker.Settings(1, "127.0.0.1"))) {
+      SparkRegistry registry = new SparkRegistry(session.sparkContext(), tracker);
+      // Spark's bus calls one listener after the other, and this one comes first.
+      session.sparkContext().addSparkListener(late);
+      session.sparkContext().addSparkListener(registry);
+      session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, job.toString());
+      JavaFutureAction<Void> work =
+          JavaSparkContext.fromSparkContext(session.sparkContext())
+              .parallelize(List.of(0), 1)
+              .foreachPartitionAsync(
+                  rows -> {
+                    if (TaskContext.get().attemptNumber() == 0) {
+                      FIRST_TRY_RUNS.countDown();
+                      new CountDownLatch(1).await();
+                    }
+                  });
+      try {
+        await(FIRST_TRY_RUNS);
+        registry.kill(KillWanted.ofTheFirstTry());
+        wished.countDown();
+        work.get(60, TimeUnit.SECONDS);
+      } finally {
+        wished.countDown();
+        work.cancel(true);
+        session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);
+        session.sparkContext().removeSparkListener(registry);
+        session.sparkContext().removeSparkListener(late);
+      }
+    }
+  }
+
+  private static void await(CountDownLatch latch) {
+    try {
+      assertTrue(latch.await(60, TimeUnit.SECONDS), "what is waited for didn't come");
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
     }
   }
 }

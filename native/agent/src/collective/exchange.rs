@@ -98,9 +98,8 @@ impl Exchange {
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             while let Some(extent) = self.machine.wanted(schedule, peer) {
-                let count = peer_links
-                    .receive(peer, local_rank, buffers.bytes_mut(extent))
-                    .map_err(ExchangeOutcome::Trouble)?;
+                let bytes = buffers.bytes_mut(extent);
+                let count = peer_links.receive(peer, local_rank, bytes).map_err(ExchangeOutcome::Trouble)?;
                 if count == 0 {
                     break;
                 }
@@ -124,39 +123,41 @@ impl Exchange {
                 progress |= bytes > 0;
                 continue;
             }
-            loop {
-                // The next frame goes straight from the buffers when nothing waits before it.
-                if !peer_links.flush(peer) {
-                    all_gone = false;
-                    break;
-                }
-                let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
-                if peer_links.queued(peer).is_none() {
-                    break;
-                }
-                let owed = peer_links.owed(peer);
-                let bytes = self.payload(schedule, buffers, peer, owed, &mut parts);
-                if bytes == 0 {
-                    break;
-                }
-                let gone = peer_links.send_parts(peer, &parts);
-                self.machine.sent(schedule, peer, gone);
-                self.sent += gone as u64;
-                progress |= gone > 0;
-                if self.stop_at.is_some_and(|stop| self.sent >= stop) {
-                    self.stop_at = None;
-                    return Ok(ExchangeStep::Stop);
-                }
-                if gone < bytes {
-                    all_gone = false;
-                    break;
-                }
+            let before = self.sent;
+            all_gone &= self.send(schedule, buffers, peer, peer_links);
+            progress |= self.sent > before;
+            if self.stop_at.is_some_and(|stop| self.sent >= stop) {
+                self.stop_at = None;
+                return Ok(ExchangeStep::Stop);
             }
         }
         if all_gone && self.machine.is_finished() {
             return Ok(ExchangeStep::Done);
         }
         Ok(if progress { ExchangeStep::Progress } else { ExchangeStep::Nothing })
+    }
+
+    /// Sends what a peer's link takes, up to where a rule waits. False if something is left that it doesn't take now.
+    fn send(&mut self, schedule: &Schedule, buffers: &Buffers<'_>, peer: usize, peer_links: &mut PeerLinks) -> bool {
+        // The next frame goes straight from the buffers when nothing waits before it.
+        while peer_links.flush(peer) {
+            let mut parts: [&[u8]; PARTS] = [&[]; PARTS];
+            if peer_links.queued(peer).is_none() {
+                return true;
+            }
+            let owed = peer_links.owed(peer);
+            let bytes = self.payload(schedule, buffers, peer, owed, &mut parts);
+            if bytes == 0 {
+                return true;
+            }
+            let gone = peer_links.send_parts(peer, &parts);
+            self.machine.sent(schedule, peer, gone);
+            self.sent += gone as u64;
+            if gone < bytes || self.stop_at.is_some_and(|stop| self.sent >= stop) {
+                return gone == bytes;
+            }
+        }
+        false
     }
 
     /// The parts of the next frame for a peer, or of those that are owed of the one that was begun,

@@ -30,6 +30,14 @@ impl Convention {
     pub(crate) const NATIVE: Convention = Convention::X86_64;
     #[cfg(target_arch = "aarch64")]
     pub(crate) const NATIVE: Convention = Convention::Aarch64;
+
+    /// How many registers it has for arguments.
+    pub(crate) const fn registers(self) -> usize {
+        match self {
+            Convention::X86_64 => 6,
+            Convention::Aarch64 => 8,
+        }
+    }
 }
 
 /// The two forms in which XGBoost has its collectives.

@@ -10,26 +10,20 @@ use super::arguments::{Arguments, Convention, Operation};
 use super::{dispatch, entries};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 
-/// What a function in an entry has saved: the registers for arguments, in their order.
-#[cfg(target_arch = "x86_64")]
+/// What a function in an entry has saved.
 #[repr(C)]
-pub(crate) struct Saved {
-    arguments: [usize; 6],
-    stack: *const usize,
-}
-
-/// The same, and x8.
-#[cfg(target_arch = "aarch64")]
-#[repr(C)]
-pub(crate) struct Saved {
-    arguments: [usize; 8],
+pub(crate) struct SavedRegisters {
+    /// The registers for arguments, in their order.
+    arguments: [usize; Convention::NATIVE.registers()],
+    /// x8: where the result goes.
+    #[cfg(target_arch = "aarch64")]
     result: usize,
     stack: *const usize,
 }
 
 /// Serves a call, if it is one of a Rejoin rank: then 0 is returned, and the result is success.
 /// Otherwise the address of the original.
-unsafe extern "C" fn serve(operation: usize, saved: &Saved) -> usize {
+unsafe extern "C" fn serve(operation: usize, saved: &SavedRegisters) -> usize {
     let mut arguments = Arguments::new(Convention::NATIVE, &saved.arguments, saved.stack);
     // SAFETY: these are the arguments of a method that returns through a hidden pointer.
     let (result, this) = unsafe {

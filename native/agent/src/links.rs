@@ -22,7 +22,7 @@ const FAILURES: u32 = 12;
 pub(crate) struct Wanted {
     pub(crate) incarnation: Incarnation,
     pub(crate) address: SocketAddr,
-    state: State,
+    state: LinkState,
     /// Tries in a row that made no link: so long is the pause.
     tries: u32,
     /// Those of them that failed since the peer answered last.
@@ -30,7 +30,7 @@ pub(crate) struct Wanted {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum LinkState {
     /// Not there; the one who makes it tries at this time.
     Down(Instant),
     /// On its way, over this connection.
@@ -93,7 +93,7 @@ impl DataLinks {
             wanted.entry((peer.rank, lane)).or_insert_with(|| Wanted {
                 incarnation: peer.incarnation,
                 address: peer.at.address,
-                state: State::Down(now),
+                state: LinkState::Down(now),
                 tries: 0,
                 failures: 0,
             });
@@ -110,7 +110,7 @@ impl DataLinks {
         let mut due = Vec::new();
         for (member, (_, wanted)) in &self.members {
             for ((peer, lane), Wanted { incarnation, address, state, .. }) in wanted {
-                if member.rank < *peer && matches!(state, State::Down(at) if *at <= now) {
+                if member.rank < *peer && matches!(state, LinkState::Down(at) if *at <= now) {
                     let (member, peer, incarnation, lane, address) = (*member, *peer, *incarnation, *lane, *address);
                     due.push(Due { member, peer, incarnation, lane, address });
                 }
@@ -124,7 +124,7 @@ impl DataLinks {
         let wanted = self.members.iter().flat_map(|(member, (_, wanted))| wanted.iter().map(move |w| (member, w)));
         wanted
             .filter_map(|(member, ((peer, _), link))| match link.state {
-                State::Down(at) if member.rank < *peer => Some(at),
+                LinkState::Down(at) if member.rank < *peer => Some(at),
                 _ => None,
             })
             .min()
@@ -133,7 +133,7 @@ impl DataLinks {
     /// A try is on its way.
     pub(crate) fn making(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token) {
         if let Some(link) = self.find(member, peer, lane) {
-            link.state = State::Making(token);
+            link.state = LinkState::Making(token);
         }
     }
 
@@ -141,7 +141,7 @@ impl DataLinks {
     pub(crate) fn up(&mut self, member: MemberId, peer: Rank, incarnation: Incarnation, lane: Lane) -> bool {
         match self.find(member, peer, lane) {
             Some(link) if link.incarnation == incarnation => {
-                link.state = State::Up;
+                link.state = LinkState::Up;
                 (link.tries, link.failures) = (0, 0);
                 true
             }
@@ -171,10 +171,10 @@ impl DataLinks {
     /// This try made no link: the next one comes after a pause.
     fn tried(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) -> Option<&mut Wanted> {
         let pause_limit = self.pause_limit;
-        let link = self.find(member, peer, lane).filter(|link| link.state == State::Making(token))?;
+        let link = self.find(member, peer, lane).filter(|link| link.state == LinkState::Making(token))?;
         link.tries = link.tries.saturating_add(1);
         let pause = PAUSE.saturating_mul(1 << link.tries.min(10)).min(pause_limit);
-        link.state = State::Down(now + pause);
+        link.state = LinkState::Down(now + pause);
         Some(link)
     }
 
@@ -195,8 +195,8 @@ impl DataLinks {
     ) -> Broke {
         let is_first = self.down(member, peer).next().is_none();
         match self.find(member, peer, lane) {
-            Some(link) if link.incarnation == incarnation && link.state == State::Up => {
-                link.state = State::Down(now);
+            Some(link) if link.incarnation == incarnation && link.state == LinkState::Up => {
+                link.state = LinkState::Down(now);
                 if is_first {
                     Broke::First
                 } else {
@@ -210,7 +210,7 @@ impl DataLinks {
     /// The lanes to a peer that have no link now.
     fn down(&self, member: MemberId, peer: Rank) -> impl Iterator<Item = Lane> + '_ {
         let wanted = self.members.get(&member).into_iter().flat_map(|(_, wanted)| wanted);
-        wanted.filter(move |((rank, _), link)| *rank == peer && link.state != State::Up).map(|((_, lane), _)| *lane)
+        wanted.filter(move |((rank, _), link)| *rank == peer && link.state != LinkState::Up).map(|((_, lane), _)| *lane)
     }
 
     /// Whether an incoming link fits: `Ok`, or the reason why not and whether to try again.

@@ -29,7 +29,7 @@ pub enum Transport {
 
 /// What a rank is told at its start.
 #[derive(Clone, Serialize, Deserialize)]
-struct Job {
+struct RankSetup {
     rank: usize,
     world: usize,
     sizes: Vec<usize>,
@@ -98,7 +98,7 @@ pub fn run_worlds(
     for &world in &measured.worlds {
         let places: Vec<usize> = (0..world).map(|rank| placement.host(rank, world, hosts.len().max(1))).collect();
         let host = |rank: usize| hosts.get(places[rank]);
-        let job = |rank| Job {
+        let job = |rank| RankSetup {
             rank,
             world,
             sizes: measured.sizes.clone(),
@@ -116,7 +116,7 @@ pub fn run_worlds(
     Ok(())
 }
 
-fn run_threads(jobs: Vec<Job>) -> Result<(), String> {
+fn run_threads(jobs: Vec<RankSetup>) -> Result<(), String> {
     let introduced: Vec<(Introduction, Kept)> =
         jobs.iter().map(|job| job.transport.introduce(job.address)).collect::<Result<_, _>>()?;
     let (introductions, kept): (Vec<Introduction>, Vec<Kept>) = introduced.into_iter().unzip();
@@ -142,7 +142,7 @@ fn run_threads(jobs: Vec<Job>) -> Result<(), String> {
 
 /// Every rank in a process of its own, on its host.
 fn run_processes<'a>(
-    jobs: Vec<Job>,
+    jobs: Vec<RankSetup>,
     host: impl Fn(usize) -> Option<&'a Host>,
     mut tell: impl FnMut(&str),
 ) -> Result<(), String> {
@@ -184,7 +184,7 @@ fn run_processes<'a>(
 /// One rank in a process of its own: introduces itself on standard output, and is introduced to the others on standard
 /// input.
 pub fn run_rank(job: &str) -> Result<(), String> {
-    let job: Job = serde_json::from_str(job).map_err(|error| error.to_string())?;
+    let job: RankSetup = serde_json::from_str(job).map_err(|error| error.to_string())?;
     let (introduction, kept) = job.transport.introduce(job.address)?;
     println!("{}", serde_json::to_string(&introduction).map_err(|error| error.to_string())?);
     let mut line = String::new();
@@ -194,7 +194,7 @@ pub fn run_rank(job: &str) -> Result<(), String> {
 }
 
 fn take_part(
-    job: &Job,
+    job: &RankSetup,
     kept: Kept,
     introductions: &[Introduction],
     here: Option<Vec<PeerSegment>>,

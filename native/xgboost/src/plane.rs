@@ -51,14 +51,14 @@ pub struct Plane {
     hook: HookUse,
     /// How long a hooked call may wait for its peers.
     at_most: Duration,
-    hooked: Mutex<BTreeMap<MemberId, Hooked>>,
+    hooked: Mutex<BTreeMap<MemberId, HookedIncarnation>>,
     rules: Mutex<Rules>,
     own: Weak<Plane>,
 }
 
 /// One incarnation whose collectives are taken over.
 #[derive(Clone)]
-struct Hooked {
+struct HookedIncarnation {
     operations: Arc<Operations>,
     world: u32,
 }
@@ -131,7 +131,7 @@ impl Plane {
             let member = MemberId { rank, incarnation: *incarnation };
             match Operations::open(&self.collectives, member, memory, TRAINER, self.at_most) {
                 Ok(operations) => {
-                    let hooked = Hooked { operations: Arc::new(operations), world: *world };
+                    let hooked = HookedIncarnation { operations: Arc::new(operations), world: *world };
                     self.hooked.lock().insert(member, hooked);
                 }
                 Err(error) => {
@@ -166,7 +166,7 @@ impl Plane {
             })?;
         }
         let arguments = self.bridge.communicator(rank, incarnation, variant)?;
-        if let Some(Hooked { operations, world }) = hooked {
+        if let Some(HookedIncarnation { operations, world }) = hooked {
             self.bridge.hook(rank, incarnation, world, operations);
         }
         Ok(arguments)
@@ -184,7 +184,7 @@ impl Plane {
         }
         let (MemberId { rank, incarnation }, Checkpoint { version, round, digest, .. }) = (member, taken.checkpoint);
         agent.take(member, taken, |entered| {
-            if let Some(Hooked { operations, .. }) = self.hooked(rank, incarnation) {
+            if let Some(HookedIncarnation { operations, .. }) = self.hooked(rank, incarnation) {
                 operations.enter(version, round)?;
             }
             let mark = PhaseMark { round, checkpoint: digest };
@@ -201,7 +201,7 @@ impl Plane {
     /// As [`Bridge::begin_round`].
     pub fn begin_round(&self, rank: Rank, incarnation: Incarnation, round: u32) -> Result<(), Error> {
         match self.hooked(rank, incarnation) {
-            Some(Hooked { operations, .. }) => {
+            Some(HookedIncarnation { operations, .. }) => {
                 operations.begin_round(round);
                 Ok(())
             }
@@ -245,7 +245,7 @@ impl Plane {
         self.bridge.failure(rank, incarnation)
     }
 
-    fn hooked(&self, rank: Rank, incarnation: Incarnation) -> Option<Hooked> {
+    fn hooked(&self, rank: Rank, incarnation: Incarnation) -> Option<HookedIncarnation> {
         self.hooked.lock().get(&MemberId { rank, incarnation }).cloned()
     }
 

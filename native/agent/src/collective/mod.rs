@@ -42,4 +42,4 @@ pub use operations::{LogBytes, Operations};
 pub use options::{Boot, Language, Limits, Options, Typed};
 pub use plane::CollectivePlane;
 pub use process::{Process, Settings, SHARED_MEMORY};
-pub use shared_result::Shared;
+pub use shared_result::SharedResult;

@@ -17,21 +17,21 @@ use std::sync::{Arc, Weak};
 /// One result under one generation. It is gone with the last rank that takes part.
 #[derive(Debug)]
 pub(super) struct Parts {
-    state: Mutex<State>,
+    state: Mutex<PartsState>,
 }
 
 #[derive(Debug)]
-enum State {
+enum PartsState {
     /// By rank: the part, while nobody writes it.
     Apart {
-        parts: Vec<Part>,
+        parts: Vec<PartState>,
         lengths: Vec<usize>,
     },
     Whole(Bytes),
 }
 
 #[derive(Debug)]
-enum Part {
+enum PartState {
     Free(BytesMut),
     Taken,
     Written(BytesMut),
@@ -69,14 +69,14 @@ impl Writing {
 
 impl Parts {
     fn new(mut memory: BytesMut, lengths: Vec<usize>) -> Self {
-        let parts = lengths.iter().map(|length| Part::Free(memory.split_to(*length))).collect();
-        Parts { state: Mutex::new(State::Apart { parts, lengths }) }
+        let parts = lengths.iter().map(|length| PartState::Free(memory.split_to(*length))).collect();
+        Parts { state: Mutex::new(PartsState::Apart { parts, lengths }) }
     }
 
     fn has(&self, wanted: &[usize]) -> bool {
         match &*self.state.lock() {
-            State::Apart { lengths, .. } => lengths == wanted,
-            State::Whole(bytes) => bytes.len() == wanted.iter().sum::<usize>(),
+            PartsState::Apart { lengths, .. } => lengths == wanted,
+            PartsState::Whole(bytes) => bytes.len() == wanted.iter().sum::<usize>(),
         }
     }
 
@@ -85,10 +85,10 @@ impl Parts {
     /// # Errors
     /// `Internal` when it was taken before.
     pub(super) fn take(&self, rank: usize) -> Result<BytesMut, Error> {
-        if let State::Apart { parts, .. } = &mut *self.state.lock() {
-            if let Part::Free(part) = &mut parts[rank] {
+        if let PartsState::Apart { parts, .. } = &mut *self.state.lock() {
+            if let PartState::Free(part) = &mut parts[rank] {
                 let part = std::mem::take(part);
-                parts[rank] = Part::Taken;
+                parts[rank] = PartState::Taken;
                 return Ok(part);
             }
         }
@@ -97,8 +97,8 @@ impl Parts {
 
     /// It is written.
     pub(super) fn give(&self, rank: usize, part: BytesMut) {
-        if let State::Apart { parts, .. } = &mut *self.state.lock() {
-            parts[rank] = Part::Written(part);
+        if let PartsState::Apart { parts, .. } = &mut *self.state.lock() {
+            parts[rank] = PartState::Written(part);
         }
     }
 
@@ -108,22 +108,22 @@ impl Parts {
     /// `Internal` when a part isn't there.
     pub(super) fn whole(&self) -> Result<Bytes, Error> {
         let mut state = self.state.lock();
-        if let State::Apart { parts, .. } = &mut *state {
-            if let Some(rank) = parts.iter().position(|part| !matches!(part, Part::Written(_))) {
+        if let PartsState::Apart { parts, .. } = &mut *state {
+            if let Some(rank) = parts.iter().position(|part| !matches!(part, PartState::Written(_))) {
                 return Err(Error::new(Code::Internal, format!("all are done, but rank {rank}'s part isn't there")));
             }
             let mut whole = BytesMut::new();
             for part in parts.drain(..) {
-                if let Part::Written(part) = part {
+                if let PartState::Written(part) = part {
                     // They lie one behind the other: nothing is copied.
                     whole.unsplit(part);
                 }
             }
-            *state = State::Whole(whole.freeze());
+            *state = PartsState::Whole(whole.freeze());
         }
         match &*state {
-            State::Whole(bytes) => Ok(bytes.clone()),
-            State::Apart { .. } => Err(Error::new(Code::Internal, "parts that were put together are apart")),
+            PartsState::Whole(bytes) => Ok(bytes.clone()),
+            PartsState::Apart { .. } => Err(Error::new(Code::Internal, "parts that were put together are apart")),
         }
     }
 }

@@ -7,23 +7,23 @@ use std::ops::Deref;
 
 /// A result of a collective in memory that the log of results has too. It is read as a slice.
 #[derive(Clone)]
-pub struct Shared<T> {
+pub struct SharedResult<T> {
     /// Whole elements, the first of which is aligned.
     bytes: Bytes,
     element: PhantomData<T>,
 }
 
-impl<T: Typed> Shared<T> {
+impl<T: Typed> SharedResult<T> {
     /// These bytes are whole elements: the length of a result is that of its call.
     pub(super) fn new(bytes: Bytes) -> Self {
         let is_aligned = bytes.as_ptr().align_offset(align_of::<T>()) == 0;
         // What was fetched from another process may begin anywhere in what came from there.
         let bytes = if is_aligned { bytes } else { aligned::<T>(&bytes) };
-        Shared { bytes, element: PhantomData }
+        SharedResult { bytes, element: PhantomData }
     }
 }
 
-impl<T: Typed> Deref for Shared<T> {
+impl<T: Typed> Deref for SharedResult<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -31,7 +31,7 @@ impl<T: Typed> Deref for Shared<T> {
     }
 }
 
-impl<T: Typed + std::fmt::Debug> std::fmt::Debug for Shared<T> {
+impl<T: Typed + std::fmt::Debug> std::fmt::Debug for SharedResult<T> {
     fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.deref().fmt(to)
     }
@@ -60,8 +60,8 @@ mod tests {
         let bytes = Bytes::from([&[0; 3][..], bytemuck::cast_slice(&[1.5f64, -2.0])].concat());
         for start in 0..3 {
             let moved = Bytes::from([&vec![0; start][..], &bytes[3..]].concat()).slice(start..);
-            assert_eq!(&*Shared::<f64>::new(moved), &[1.5, -2.0]);
+            assert_eq!(&*SharedResult::<f64>::new(moved), &[1.5, -2.0]);
         }
-        assert!(Shared::<f64>::new(Bytes::new()).is_empty());
+        assert!(SharedResult::<f64>::new(Bytes::new()).is_empty());
     }
 }

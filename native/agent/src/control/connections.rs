@@ -1,6 +1,6 @@
 //! Connections with other agents: accepted and made, and what comes over them handed on to whom it is for.
 
-use super::gatherings::Stripe;
+use super::gatherings::StripeRead;
 use super::{Connection, Control, Role, HANDSHAKE};
 use crate::agent::MemberId;
 use crate::copies::Said;
@@ -140,9 +140,9 @@ impl Control {
                     return None;
                 }
                 Role::Fetching(member, number) => match self.read_stripe(token, member, number) {
-                    Stripe::Read(bytes) => return Some(bytes),
-                    Stripe::Over => return None,
-                    Stripe::Message => {}
+                    StripeRead::Read(bytes) => return Some(bytes),
+                    StripeRead::Over => return None,
+                    StripeRead::Message => {}
                 },
                 _ => {}
             }

@@ -2,7 +2,7 @@
 
 use super::{Control, Role};
 use crate::agent::MemberId;
-use crate::fetch::{Gathering, Next, Progress};
+use crate::fetch::{Gathering, NextStripe, Progress};
 use mio::Token;
 use rejoin_protocol::host::Input;
 use rejoin_protocol::ids::Checkpoint;
@@ -12,7 +12,7 @@ use rejoin_transport::Purpose;
 use std::time::Instant;
 
 /// What was there of a stripe.
-pub(super) enum Stripe {
+pub(super) enum StripeRead {
     /// So many of its bytes; there may be more.
     Read(usize),
     /// Nothing more now, or its connection has ended.
@@ -46,9 +46,9 @@ impl Control {
     pub(super) fn go_on_gathering(&mut self, member: MemberId) {
         while let Some(gathering) = self.gatherings.get_mut(&member) {
             let (number, holder) = match gathering.next(Instant::now()) {
-                Next::Ask(number, holder) => (number, holder),
-                Next::Wait => return,
-                Next::Failed => {
+                NextStripe::Ask(number, holder) => (number, holder),
+                NextStripe::Wait => return,
+                NextStripe::Failed => {
                     // What is here is kept for the next try.
                     let (reason, is_further) = (gathering.failure().message, gathering.has_come_further());
                     let MemberId { rank, incarnation } = member;
@@ -84,15 +84,15 @@ impl Control {
     }
 
     /// Brings bytes of a checkpoint to where they belong.
-    pub(super) fn read_stripe(&mut self, token: Token, member: MemberId, number: u32) -> Stripe {
+    pub(super) fn read_stripe(&mut self, token: Token, member: MemberId, number: u32) -> StripeRead {
         let (Some(connection), Some(gathering)) = (self.connections.get_mut(&token), self.gatherings.get_mut(&member))
         else {
             self.remove(token);
-            return Stripe::Over;
+            return StripeRead::Over;
         };
         let read = match connection.link.next_header() {
-            Ok(None) => return Stripe::Over,
-            Ok(Some(header)) if header.kind != Kind::Bulk => return Stripe::Message,
+            Ok(None) => return StripeRead::Over,
+            Ok(Some(header)) if header.kind != Kind::Bulk => return StripeRead::Message,
             Ok(Some(header)) => match gathering.room(number, &header) {
                 Ok(room) => connection.link.read_payload(room).map_err(|cause| cause.to_string()),
                 Err(reason) => Err(reason),
@@ -100,15 +100,15 @@ impl Control {
             Err(cause) => Err(cause.to_string()),
         };
         match read {
-            Ok(0) => Stripe::Over,
+            Ok(0) => StripeRead::Over,
             Ok(count) => {
                 let progress = gathering.came(number, count, Instant::now());
                 self.gathered(token, member, progress);
-                Stripe::Read(count)
+                StripeRead::Read(count)
             }
             Err(reason) => {
                 self.end(token, reason);
-                Stripe::Over
+                StripeRead::Over
             }
         }
     }

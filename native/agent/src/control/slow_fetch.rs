@@ -38,14 +38,14 @@ struct Watched {
     is_killed: AtomicBool,
 }
 
-struct Process {
+struct PacedProcess {
     shared: Arc<Shared>,
     watched: Arc<Watched>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Process {
-    fn start(tracker: &TrackerServer, number: u32, watched: &Arc<Watched>, pace: Option<Pace>) -> Process {
+impl PacedProcess {
+    fn start(tracker: &TrackerServer, number: u32, watched: &Arc<Watched>, pace: Option<Pace>) -> PacedProcess {
         let config = AgentConfig {
             job: keys().job,
             secret: keys().secret,
@@ -62,7 +62,7 @@ impl Process {
         control.links.pause_limit = Duration::from_millis(1);
         let (watched, own) = (watched.clone(), watched.clone());
         let thread = std::thread::spawn(move || run(control, &own, pace));
-        Process { shared, watched, thread: Mutex::new(Some(thread)) }
+        PacedProcess { shared, watched, thread: Mutex::new(Some(thread)) }
     }
 
     fn join(&self, rank: u32, task: u32) -> Waiting<Joined> {
@@ -81,7 +81,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for PacedProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -160,9 +160,9 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
     let tracker = TrackerServer::start(config).unwrap();
 
     let [one, other, newcomer]: [Arc<Watched>; 3] = Default::default();
-    let first = Process::start(&tracker, 0, &one, Pace::of(&other, &newcomer));
-    let second = Process::start(&tracker, 1, &other, Pace::of(&one, &newcomer));
-    let third = Process::start(&tracker, 2, &Arc::default(), None);
+    let first = PacedProcess::start(&tracker, 0, &one, Pace::of(&other, &newcomer));
+    let second = PacedProcess::start(&tracker, 1, &other, Pace::of(&one, &newcomer));
+    let third = PacedProcess::start(&tracker, 2, &Arc::default(), None);
     let processes = [&first, &second, &third];
     let waits: Vec<_> = (0..3).map(|rank| processes[rank as usize].join(rank, 0)).collect();
     let model: Vec<u8> = (0..MODEL_BYTES).map(|place| (place * 7 + place / 256) as u8).collect();
@@ -198,10 +198,10 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
     third.kill();
     is_told("rank 2 is lost", &|event| matches!(event, Event::RankLost { rank: Rank(2), .. }));
 
-    let fourth = Process::start(&tracker, 3, &newcomer, None);
+    let fourth = PacedProcess::start(&tracker, 3, &newcomer, None);
     let wait = fourth.join(2, 1);
     let dying = until("somebody gives its checkpoint", || {
-        let serves = |process: &&Process| process.watched.is_serving.load(Ordering::SeqCst);
+        let serves = |process: &&PacedProcess| process.watched.is_serving.load(Ordering::SeqCst);
         [&first, &second].into_iter().find(serves)
     });
     until("a third of it is there, and its links were asked for again and again", || {

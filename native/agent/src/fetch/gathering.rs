@@ -60,7 +60,7 @@ struct Stripe {
 
 /// What is to be done.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextStripe {
     /// Connect to this holder, and ask it for the stripe of this number.
     Ask(u32, AgentAddress),
     /// Stripes are on their way.
@@ -144,11 +144,11 @@ impl Gathering {
     }
 
     /// Whom to ask for what now. Ask again until it isn't [`Next::Ask`].
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
-        let Some(range) = self.missing.pop() else { return Next::Wait };
+    pub(crate) fn next(&mut self, now: Instant) -> NextStripe {
+        let Some(range) = self.missing.pop() else { return NextStripe::Wait };
         let Some(holder) = self.holders.pop_front() else {
             self.missing.push(range);
-            return if self.stripes.is_empty() { Next::Failed } else { Next::Wait };
+            return if self.stripes.is_empty() { NextStripe::Failed } else { NextStripe::Wait };
         };
         if self.checkpoint.is_made() && self.bytes.is_empty() {
             self.bytes = vec![0; self.checkpoint.length as usize];
@@ -158,7 +158,7 @@ impl Gathering {
         let next = range.start;
         let stripe = Stripe { holder: holder.clone(), range, next, part: next..next, part_digest: 0, last_heard: now };
         self.stripes.insert(number, stripe);
-        Next::Ask(number, holder)
+        NextStripe::Ask(number, holder)
     }
 
     /// Verified bytes that are here.
@@ -368,7 +368,7 @@ mod tests {
 
     fn asked(gathering: &mut Gathering) -> Vec<(u32, u64)> {
         let mut asked = Vec::new();
-        while let Next::Ask(number, holder) = gathering.next(Instant::now()) {
+        while let NextStripe::Ask(number, holder) = gathering.next(Instant::now()) {
             asked.push((number, holder.agent.0));
         }
         asked
@@ -441,7 +441,7 @@ mod tests {
         assert_eq!(asked(&mut gathering), [(0, 1), (1, 2)]);
         answer(&mut gathering, 0, &bytes, 3 << 20);
         gathering.failed(0, "gone");
-        assert_eq!(gathering.next(Instant::now()), Next::Wait, "the other one is still busy");
+        assert_eq!(gathering.next(Instant::now()), NextStripe::Wait, "the other one is still busy");
         assert!(matches!(answer(&mut gathering, 1, &bytes, u64::MAX), Progress::Brought));
         assert_eq!(asked(&mut gathering), [(2, 2)]);
         let rest = gathering.request(2);
@@ -454,7 +454,7 @@ mod tests {
         let bytes = model(1000);
         let mut gathering = gathering(&bytes, &[at(1, "there"), at(2, "there")]);
         let (began, later) = (Instant::now(), Instant::now() + std::time::Duration::from_secs(8));
-        assert_eq!(gathering.next(began), Next::Ask(0, at(1, "there")));
+        assert_eq!(gathering.next(began), NextStripe::Ask(0, at(1, "there")));
         let part = |from: usize, to: usize| Header {
             kind: Kind::Bulk,
             offset: from as u64,
@@ -492,7 +492,7 @@ mod tests {
         for number in [1, 2] {
             gathering.failed(number, "gone");
         }
-        assert_eq!(gathering.next(Instant::now()), Next::Failed);
+        assert_eq!(gathering.next(Instant::now()), NextStripe::Failed);
         assert!(gathering.has_come_further() && !gathering.has_come_further());
         assert_eq!(gathering.go_on(&again, vec![at(4, "there")]), Some(vec![]));
         assert_eq!(asked(&mut gathering), [(3, 4)]);
@@ -558,11 +558,11 @@ mod tests {
         let mut gathering = gathering(&bytes, &[at(1, "there"), at(2, "there")]);
         assert_eq!(asked(&mut gathering), [(0, 1), (1, 2)]);
         gathering.failed(1, "silent for 5 s");
-        assert_eq!(gathering.next(Instant::now()), Next::Wait);
+        assert_eq!(gathering.next(Instant::now()), NextStripe::Wait);
         assert!(matches!(answer(&mut gathering, 0, &wrong, u64::MAX), Progress::Brought));
         assert_eq!(asked(&mut gathering), [(2, 1)]);
         assert!(matches!(answer(&mut gathering, 2, &wrong, u64::MAX), Progress::Brought));
-        assert_eq!(gathering.next(Instant::now()), Next::Failed, "all of it was the first one's");
+        assert_eq!(gathering.next(Instant::now()), NextStripe::Failed, "all of it was the first one's");
         let error = gathering.failure().message;
         assert!(error.contains("127.0.0.1:2: silent for 5 s") && error.contains("another digest"), "{error}");
     }

@@ -7,7 +7,7 @@
 mod gathering;
 mod serving;
 
-pub(crate) use gathering::{Gathering, Next, Progress};
+pub(crate) use gathering::{Gathering, NextStripe, Progress};
 pub(crate) use serving::Serve;
 
 use rejoin_protocol::collective::{BootKey, CollectiveId, Signature};

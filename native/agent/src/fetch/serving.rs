@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// The answering side.
 #[derive(Default)]
 pub(crate) struct Serve {
-    parts: VecDeque<Part>,
+    parts: VecDeque<PendingReply>,
     /// When it was last told that something is coming.
     announced: Option<Instant>,
     /// An own model of a rank elsewhere, and its bytes so far.
@@ -30,7 +30,7 @@ pub(crate) struct Serve {
 const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
 
 /// One thing to be sent.
-struct Part {
+struct PendingReply {
     /// What stands before the bytes.
     reply: Option<Reply>,
     /// Phase and lineage of the bytes' frames.
@@ -57,10 +57,12 @@ impl Serve {
     ) -> Result<Option<Checkpoint>, Error> {
         match wire::decode(payload)? {
             Request::Checkpoint { checkpoint, from, to } => match store.find_made(&checkpoint) {
-                Some((made, bytes)) => self.parts.push_back(Part::checkpoint(&checkpoint, &made, bytes, from..to)),
+                Some((made, bytes)) => {
+                    self.parts.push_back(PendingReply::checkpoint(&checkpoint, &made, bytes, from..to))
+                }
                 None if store.can_make(&checkpoint) => {
-                    let waiting = Part::checkpoint(&checkpoint, &checkpoint, Bytes::new(), 0..0);
-                    self.parts.push_back(Part { awaits: Some((checkpoint, from..to)), ..waiting });
+                    let waiting = PendingReply::checkpoint(&checkpoint, &checkpoint, Bytes::new(), 0..0);
+                    self.parts.push_back(PendingReply { awaits: Some((checkpoint, from..to)), ..waiting });
                     return Ok(Some(checkpoint));
                 }
                 None => link.send_message(&Reply::Missing),
@@ -80,10 +82,10 @@ impl Serve {
                     let result = result.in_memory().cloned().map_or(result, Logged::Memory);
                     // The digest is made when its turn comes: many results at once would hold up the heartbeat.
                     let reply = Reply::Result { seqno, signature, key, length: result.len(), digest: 0 };
-                    self.parts.push_back(Part::new(Some(reply), phase, lineage, result));
+                    self.parts.push_back(PendingReply::new(Some(reply), phase, lineage, result));
                 }
                 if missing {
-                    let nothing = Part::new(Some(Reply::Missing), phase, lineage, Bytes::new());
+                    let nothing = PendingReply::new(Some(Reply::Missing), phase, lineage, Bytes::new());
                     self.parts.push_back(nothing);
                 }
             }
@@ -97,8 +99,8 @@ impl Serve {
         for part in &mut self.parts {
             let Some((_, range)) = part.awaits.take_if(|(awaited, _)| awaited == asked) else { continue };
             *part = match made {
-                Ok((made, bytes)) => Part::checkpoint(asked, made, bytes.clone(), range),
-                Err(_) => Part::new(Some(Reply::Missing), part.header.phase, part.header.lineage, Bytes::new()),
+                Ok((made, bytes)) => PendingReply::checkpoint(asked, made, bytes.clone(), range),
+                Err(_) => PendingReply::new(Some(Reply::Missing), part.header.phase, part.header.lineage, Bytes::new()),
             };
         }
     }
@@ -162,19 +164,19 @@ impl Serve {
     }
 }
 
-impl Part {
+impl PendingReply {
     fn new(reply: Option<Reply>, phase: Phase, lineage: Lineage, bytes: impl Into<Logged>) -> Self {
         let bytes = bytes.into();
         let header = Header { kind: Kind::Bulk, phase, lineage, ..Header::control(0) };
         let end = bytes.len();
-        Part { reply, header, bytes, sent: 0, end, awaits: None }
+        PendingReply { reply, header, bytes, sent: 0, end, awaits: None }
     }
 
     fn checkpoint(asked: &Checkpoint, made: &Checkpoint, bytes: Bytes, wanted: Range<u64>) -> Self {
         let reply = (!asked.is_made()).then_some(Reply::Is(*made));
-        let part = Part::new(reply, Phase::Version(made.version), made.lineage, bytes);
+        let part = PendingReply::new(reply, Phase::Version(made.version), made.lineage, bytes);
         let end = wanted.end.min(part.end);
-        Part { sent: wanted.start.min(end), end, ..part }
+        PendingReply { sent: wanted.start.min(end), end, ..part }
     }
 
     /// Queues the next piece; true when it was the last one. A result that lies on disk is read piece by piece.

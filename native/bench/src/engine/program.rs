@@ -1,7 +1,7 @@
 //! What each rank does. It writes what it saw into a file of its own: `NAME,NANOSECONDS` a line.
 
 use crate::samples::{measure, Allreduce, WARM_UP};
-use rejoin_agent::collective::{Communicator, Limits, Shared};
+use rejoin_agent::collective::{Communicator, Limits, SharedResult};
 use rejoin_agent::collectives::Reduction;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
@@ -132,7 +132,7 @@ struct EngineRanks {
     in_place: bool,
     /// Most calls that aren't counted.
     most_warm_up: usize,
-    last: Option<Shared<f32>>,
+    last: Option<SharedResult<f32>>,
     kept: usize,
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Run {
 
 /// Under which generation a call is being run, and how far it is.
 #[derive(Clone, Debug)]
-struct Under {
+struct CallOverLinks {
     generation: Generation,
     collective_id: CollectiveId,
     sent: Vec<bool>,
@@ -36,7 +36,7 @@ struct Under {
     by_hosts: Option<Box<ByHosts>>,
 }
 
-impl Under {
+impl CallOverLinks {
     fn takes(&mut self, peer: usize, given: &Given) {
         match &mut self.by_hosts {
             Some(by_hosts) => by_hosts.takes(peer, &given.bytes),
@@ -51,7 +51,7 @@ pub(super) struct Collectives {
     lineage: Lineage,
     participant: Participant<u64>,
     call: Option<Call>,
-    under: Option<Under>,
+    under: Option<CallOverLinks>,
     /// Its part in the memory that ranks of its host share.
     sharing: Option<Sharing>,
     /// The call that it has looked for there, under which generation.
@@ -220,7 +220,7 @@ impl Collectives {
             let is_sum = call.operation != Operation::Barrier && call.root.is_none();
             let by_hosts = (job.program.by_hosts && is_sum).then(|| ByHosts::new(me, self.participant.hosts(), own));
             let by_hosts = by_hosts.flatten().map(Box::new);
-            self.under = Some(Under { generation, collective_id, sent: vec![false; world], taken, by_hosts });
+            self.under = Some(CallOverLinks { generation, collective_id, sent: vec![false; world], taken, by_hosts });
         }
         let digest = self.participant.signature(&collective_id).map_or(0, |signature| signature.digest);
         let (gives, inputs) = (call.root.is_none_or(|root| root == self.rank), self.participant.own_digest());

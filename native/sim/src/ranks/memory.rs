@@ -98,7 +98,7 @@ pub(super) struct Sharing {
     open: BTreeSet<u64>,
     closed: Option<Closed>,
     entered: Option<Entered>,
-    under: Option<Under>,
+    under: Option<CallInMemory>,
 }
 
 /// A segment that can't be opened.
@@ -120,7 +120,7 @@ struct Entered {
 
 /// A call under way.
 #[derive(Clone, Debug)]
-struct Under {
+struct CallInMemory {
     generation: Generation,
     collective_id: CollectiveId,
     machine: SharedMachine,
@@ -177,9 +177,9 @@ impl Sharing {
                 .expect("a byte fits in a slot");
             let result = vec![0; shape.result_bytes()];
             let machine = SharedMachine::new(shape, sharing::identity(expected), *base).after(*uncompared);
-            self.under = Some(Under { generation, collective_id, machine, result });
+            self.under = Some(CallInMemory { generation, collective_id, machine, result });
         }
-        let Some(Under { machine, result, .. }) = &mut self.under else { return Looked::Waits };
+        let Some(CallInMemory { machine, result, .. }) = &mut self.under else { return Looked::Waits };
         let mut seen = Seen { memory, nonces, rank: rank.0 as usize };
         let gives = call.operation != Operation::Barrier && call.root.is_none_or(|root| root == rank);
         let value = own.to_le_bytes();

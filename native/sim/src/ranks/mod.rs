@@ -11,12 +11,12 @@
 mod by_hosts;
 mod collectives;
 mod frame;
-mod life;
 mod memory;
 mod peers;
 mod process;
 mod process_io;
 mod program;
+mod sim_rank;
 mod streams;
 mod task;
 

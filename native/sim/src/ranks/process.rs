@@ -1,9 +1,9 @@
 //! One process: its agent, and the tasks that run in it.
 
 use super::frame::{End, Frame};
-use super::life::{Came, Life};
 use super::memory::{segment_address, Memory, Sharing};
 use super::process_io::{Input, Output, Try};
+use super::sim_rank::{Came, SimRank};
 use super::task::Task;
 use super::{Defect, Job, Plane};
 use crate::invariants::{fencing, replay};
@@ -126,7 +126,7 @@ impl Process {
 
     /// A result that it holds.
     pub fn entry(&self, lineage: Lineage, phase: Phase, seqno: u32, job: &Job) -> Option<Entry<u64>> {
-        self.tasks.iter().find_map(|task| task.life.as_ref()?.entry(lineage, phase, seqno, job))
+        self.tasks.iter().find_map(|task| task.sim_rank.as_ref()?.entry(lineage, phase, seqno, job))
     }
 
     /// For the text of a job that stands still.
@@ -150,8 +150,8 @@ impl Process {
                 self.commands.push_back(HostInput::Wake);
                 self.report_cuts_again();
             }
-            Input::Go(id) => self.has_come(id, |life, out| life.go(job, out), job, &mut out),
-            Input::Moves(id) => self.has_come(id, |life, out| life.moves(job, out), job, &mut out),
+            Input::Go(id) => self.has_come(id, |sim_rank, out| sim_rank.go(job, out), job, &mut out),
+            Input::Moves(id) => self.has_come(id, |sim_rank, out| sim_rank.moves(job, out), job, &mut out),
             Input::FetchedCheckpoint(id) => self.fetched(id, true),
             Input::NoCheckpoint(id) => self.fetched(id, false),
             Input::FetchedResult(id, index, entry) => self.take_result(id, index, &entry, job, &mut out),
@@ -165,8 +165,8 @@ impl Process {
                 self.commands.extend(held.map(if is_durable { HostInput::Durable } else { HostInput::Kept }));
             }
             Input::Throw(id) => {
-                if let Some(task) = self.find(id).filter(|task| task.life.is_some()) {
-                    (task.life, task.freed) = (None, Some(Code::Io));
+                if let Some(task) = self.find(id).filter(|task| task.sim_rank.is_some()) {
+                    (task.sim_rank, task.freed) = (None, Some(Code::Io));
                     self.leave(id, Some(Error::new(Code::Io, "the task threw")));
                 }
             }
@@ -184,7 +184,7 @@ impl Process {
             return None;
         }
         let (id, mut out) = (task.id, Vec::new());
-        match task.life.as_mut()?.reads(from.rank, frame, job, &mut out) {
+        match task.sim_rank.as_mut()?.reads(from.rank, frame, job, &mut out) {
             Ok(false) => return None,
             Ok(true) => {
                 let alive = self.host.view().and_then(|view| view.alive(from.rank));
@@ -202,7 +202,7 @@ impl Process {
     /// A task's rank looks at the shared memory, where something may have changed.
     pub fn looks(&mut self, id: Try, memory: &mut Memory, now: Millis, job: &Job) -> Vec<Output> {
         let mut out = Vec::new();
-        self.has_come(id, |life, out| life.look(memory, now, job, out), job, &mut out);
+        self.has_come(id, |sim_rank, out| sim_rank.look(memory, now, job, out), job, &mut out);
         self.run_commands(now, job, &mut out);
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
@@ -280,7 +280,7 @@ impl Process {
                         task.incarnation = Some(incarnation);
                     }
                     // What its older incarnations had here is gone.
-                    task.life = None;
+                    task.sim_rank = None;
                     task.wishes.clear();
                 }
             }
@@ -301,30 +301,30 @@ impl Process {
                 out.push(Output::View(self.host.view().map(|view| view.generation).unwrap_or_default()));
             }
             HostOutput::Hold { rank, incarnation, generation } => {
-                let life = self.living(rank, incarnation).and_then(|task| task.life.as_mut());
+                let sim_rank = self.living(rank, incarnation).and_then(|task| task.sim_rank.as_mut());
                 let (oldest, results, observed) =
-                    life.map(|life| life.hold(generation, job.defect)).unwrap_or_default();
+                    sim_rank.map(|sim_rank| sim_rank.hold(generation, job.defect)).unwrap_or_default();
                 self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results, observed });
             }
             HostOutput::Plan { rank, incarnation, plan } => {
                 if let Some(task) = self.living(rank, incarnation) {
-                    task.life
+                    task.sim_rank
                         .iter_mut()
-                        .filter_map(|life| life.collectives.as_mut())
+                        .filter_map(|sim_rank| sim_rank.collectives.as_mut())
                         .for_each(|c| c.plan(plan.clone()));
                     task.wishes_grow();
                 }
             }
             HostOutput::Release { rank, incarnation } => {
                 if let Some(task) = self.living(rank, incarnation) {
-                    task.life.iter_mut().for_each(Life::release);
+                    task.sim_rank.iter_mut().for_each(SimRank::release);
                     task.wishes_grow();
                 }
             }
             HostOutput::Free { rank, attempt, incarnation, error } => {
                 let id = Try { rank, attempt };
                 if let Some(task) = self.find(id) {
-                    task.life = None;
+                    task.sim_rank = None;
                     task.wishes.clear();
                     task.wanted = None;
                     task.freed = Some(error.code);
@@ -340,7 +340,7 @@ impl Process {
             }
             HostOutput::Close { .. } => {
                 self.closed = true;
-                self.tasks.iter_mut().for_each(|task| task.life = None);
+                self.tasks.iter_mut().for_each(|task| task.sim_rank = None);
                 out.push(Output::Closed);
             }
         }
@@ -357,9 +357,9 @@ impl Process {
         let found = crate::invariants::no_lost_work::held(id.rank, start.version, is_here);
         out.extend(found.err().map(Output::Violated));
         let own = End { process: self.number, rank: id.rank, incarnation: start.incarnation };
-        let life = Life::new(own, &start, &self.hook(job), sharing, job);
+        let sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, job);
         if let Some(task) = self.find(id) {
-            task.life = Some(life);
+            task.sim_rank = Some(sim_rank);
             task.wishes.clear();
         }
         out.push(Output::Started(id, start));
@@ -369,14 +369,14 @@ impl Process {
     fn has_come(
         &mut self,
         id: Try,
-        come: impl FnOnce(&mut Life, &mut Vec<Output>) -> Came,
+        come: impl FnOnce(&mut SimRank, &mut Vec<Output>) -> Came,
         job: &Job,
         out: &mut Vec<Output>,
     ) {
         let Some(task) = self.find(id) else { return };
-        let Some(life) = task.life.as_mut() else { return };
-        let (came, own) = (come(life, out), life.peers.own);
-        let lineage = life.lineage;
+        let Some(sim_rank) = task.sim_rank.as_mut() else { return };
+        let (came, own) = (come(sim_rank, out), sim_rank.peers.own);
+        let lineage = sim_rank.lineage;
         task.wishes_grow();
         let (rank, incarnation) = (own.rank, own.incarnation);
         match came {
@@ -405,7 +405,7 @@ impl Process {
     fn advance(&mut self, job: &Job, out: &mut Vec<Output>) {
         for index in 0..self.tasks.len() {
             let id = self.tasks[index].id;
-            self.has_come(id, |life, out| life.advance(job, out), job, out);
+            self.has_come(id, |sim_rank, out| sim_rank.advance(job, out), job, out);
         }
     }
 
@@ -416,7 +416,9 @@ impl Process {
 
     fn take_result(&mut self, id: Try, index: usize, entry: &Entry<u64>, job: &Job, out: &mut Vec<Output>) {
         let Some(task) = self.find(id) else { return };
-        let Some(collectives) = task.life.as_mut().and_then(|life| life.collectives.as_mut()) else { return };
+        let Some(collectives) = task.sim_rank.as_mut().and_then(|sim_rank| sim_rank.collectives.as_mut()) else {
+            return;
+        };
         let Some(fetch) = task.wishes.get_mut(index) else { return };
         collectives.fetched(fetch, entry, job, out);
         fetch.from += 1;
@@ -428,7 +430,7 @@ impl Process {
     fn link_broke(&mut self, own: End, peer: End, lane: Lane, out: &mut Vec<Output>) {
         let (rank, incarnation) = (own.rank, own.incarnation);
         let Some(task) = self.living(rank, incarnation).filter(|task| task.is_linked(peer)) else { return };
-        let generation = task.life.as_mut().and_then(|life| life.link_broke(peer.rank, lane, out));
+        let generation = task.sim_rank.as_mut().and_then(|sim_rank| sim_rank.link_broke(peer.rank, lane, out));
         let reason = || "connection reset".to_string();
         let (peer_incarnation, peer) = (peer.incarnation, peer.rank);
         if lane == Lane::Channels {
@@ -443,9 +445,9 @@ impl Process {
 
     /// What was told of a broken link may have been lost with a connection to the tracker.
     fn report_cuts_again(&mut self) {
-        for life in self.tasks.iter().filter_map(|task| task.life.as_ref()) {
-            let (rank, incarnation) = (life.peers.own.rank, life.peers.own.incarnation);
-            let cuts = life.collectives.iter().flat_map(|collectives| collectives.cut_now());
+        for sim_rank in self.tasks.iter().filter_map(|task| task.sim_rank.as_ref()) {
+            let (rank, incarnation) = (sim_rank.peers.own.rank, sim_rank.peers.own.incarnation);
+            let cuts = sim_rank.collectives.iter().flat_map(|collectives| collectives.cut_now());
             self.commands.extend(cuts.map(|(peer, generation)| {
                 let reason = "connection reset".into();
                 HostInput::Interrupted { rank, incarnation, peer, generation, reason }
@@ -454,19 +456,19 @@ impl Process {
     }
 
     fn peers_are(&mut self, own: (Rank, Incarnation), peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
-        let Some(life) = self.living(own.0, own.1).and_then(|task| task.life.as_mut()) else { return };
+        let Some(sim_rank) = self.living(own.0, own.1).and_then(|task| task.sim_rank.as_mut()) else { return };
         let mut join_accepted = vec![None; job.program.world as usize];
         for Peer { rank, incarnation, at } in peers {
             let end = End { process: at.agent.0 as u32, rank: *rank, incarnation: *incarnation };
             join_accepted[rank.0 as usize] = Some(end);
         }
-        life.peers_are(join_accepted, job, out);
+        sim_rank.peers_are(join_accepted, job, out);
     }
 }
 
 impl Task {
     /// What its rank's collectives ask for.
     fn wishes_grow(&mut self) {
-        self.wishes.extend(self.life.iter_mut().flat_map(Life::fetches));
+        self.wishes.extend(self.sim_rank.iter_mut().flat_map(SimRank::fetches));
     }
 }

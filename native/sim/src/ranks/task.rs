@@ -2,8 +2,8 @@
 
 use super::collectives::Collectives;
 use super::frame::End;
-use super::life::Life;
 use super::process_io::Try;
+use super::sim_rank::SimRank;
 use rejoin_protocol::collective::{Fetch, SegmentAddress};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
@@ -14,7 +14,7 @@ pub struct Task {
     /// Which.
     pub id: Try,
     pub(super) incarnation: Option<Incarnation>,
-    pub(super) life: Option<Life>,
+    pub(super) sim_rank: Option<SimRank>,
     /// A checkpoint that is to be fetched, and who holds it.
     pub(super) wanted: Option<(Checkpoint, Vec<u32>)>,
     pub(super) wishes: Vec<Fetch>,
@@ -29,7 +29,7 @@ impl Task {
         Task {
             id,
             incarnation: None,
-            life: None,
+            sim_rank: None,
             wanted: None,
             wishes: Vec::new(),
             told: None,
@@ -50,7 +50,7 @@ impl Task {
 
     /// The version that its rank is in, if it was started.
     pub fn position(&self) -> Option<(Lineage, Version)> {
-        self.life.as_ref().map(|life| (life.lineage, life.version))
+        self.sim_rank.as_ref().map(|sim_rank| (sim_rank.lineage, sim_rank.version))
     }
 
     /// Its rank's incarnation, once it has a seat.
@@ -60,17 +60,19 @@ impl Task {
 
     /// Its rank's end of data links, if it was started.
     pub fn end(&self) -> Option<End> {
-        self.life.as_ref().map(|life| life.peers.own)
+        self.sim_rank.as_ref().map(|sim_rank| sim_rank.peers.own)
     }
 
     /// Whether its rank is in a call.
     pub fn is_in_call(&self) -> bool {
-        self.life.as_ref().is_some_and(Life::is_in_call)
+        self.sim_rank.as_ref().is_some_and(SimRank::is_in_call)
     }
 
     /// Whether this is one of its rank's peers.
     pub fn is_linked(&self, other: End) -> bool {
-        self.life.as_ref().is_some_and(|life| life.peers.now.get(other.rank.0 as usize) == Some(&Some(other)))
+        self.sim_rank
+            .as_ref()
+            .is_some_and(|sim_rank| sim_rank.peers.now.get(other.rank.0 as usize) == Some(&Some(other)))
     }
 
     /// The newest plan that its rank's collectives have.
@@ -85,28 +87,28 @@ impl Task {
 
     /// What its rank's links carry.
     pub fn lanes(&self) -> impl Iterator<Item = Lane> {
-        let channels = self.life.as_ref().and_then(|life| life.streams.as_ref()).map(|_| Lane::Channels);
+        let channels = self.sim_rank.as_ref().and_then(|sim_rank| sim_rank.streams.as_ref()).map(|_| Lane::Channels);
         let collectives = self.collectives().map(|_| Lane::Collectives);
         channels.into_iter().chain(collectives)
     }
 
     fn collectives(&self) -> Option<&Collectives> {
-        self.life.as_ref()?.collectives.as_ref()
+        self.sim_rank.as_ref()?.collectives.as_ref()
     }
 
     /// How many versions of results and of bytes are kept, without boot: the larger of the two.
     pub fn versions_kept(&self) -> usize {
-        self.life.as_ref().map_or(0, Life::versions_kept)
+        self.sim_rank.as_ref().map_or(0, SimRank::versions_kept)
     }
 
     /// Whether the rank's thread has something to do of its own.
     pub fn is_idle(&self) -> bool {
-        self.life.as_ref().is_some_and(Life::is_idle)
+        self.sim_rank.as_ref().is_some_and(SimRank::is_idle)
     }
 
     /// Whether its trainer has written something that the bridge hasn't looked at.
     pub fn has_written(&self) -> bool {
-        let streams = self.life.as_ref().and_then(|life| life.streams.as_ref());
+        let streams = self.sim_rank.as_ref().and_then(|sim_rank| sim_rank.streams.as_ref());
         streams.is_some_and(|streams| !streams.is_at_rest())
     }
 
@@ -122,22 +124,22 @@ impl Task {
 
     /// Whether its rank has to look at the shared memory, having begun something there.
     pub fn has_to_look(&self) -> bool {
-        self.life.as_ref().is_some_and(Life::has_to_look)
+        self.sim_rank.as_ref().is_some_and(SimRank::has_to_look)
     }
 
     /// Whether its rank tries again and again to open a segment.
     pub fn is_shut_out(&self) -> bool {
-        self.life.as_ref().is_some_and(Life::is_shut_out)
+        self.sim_rank.as_ref().is_some_and(SimRank::is_shut_out)
     }
 
     /// Whether its rank knows of something that another incarnation of that rank would contradict
     /// by saying other things.
     pub fn knows(&self, rank: Rank, phase: Phase) -> bool {
-        self.life.as_ref().is_some_and(|life| life.knows(rank, phase))
+        self.sim_rank.as_ref().is_some_and(|sim_rank| sim_rank.knows(rank, phase))
     }
 
     pub(super) fn describe(&self) -> String {
-        let life = self.life.as_ref().map(Life::describe).unwrap_or_default();
-        format!("[{:?} {:?} {life} wants {:?} wishes {:?}]", self.id, self.incarnation, self.wanted, self.wishes)
+        let sim_rank = self.sim_rank.as_ref().map(SimRank::describe).unwrap_or_default();
+        format!("[{:?} {:?} {sim_rank} wants {:?} wishes {:?}]", self.id, self.incarnation, self.wanted, self.wishes)
     }
 }

@@ -11,7 +11,7 @@ use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use std::collections::BTreeMap;
 
 /// One life of the tracker, in a process of its own.
-pub(super) struct Life {
+pub(super) struct TrackerLife {
     tracker: Tracker,
     /// When it is woken next.
     wake: u64,
@@ -39,7 +39,7 @@ pub(super) struct TrackerLink {
 
 #[derive(Default)]
 pub(super) struct Trackers {
-    lives: BTreeMap<u32, Life>,
+    lives: BTreeMap<u32, TrackerLife>,
     pub(super) links: BTreeMap<u64, TrackerLink>,
     epochs: u32,
     /// What the last life that ended had told.
@@ -107,7 +107,7 @@ impl World {
         };
         let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
         let reported = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
-        let life = Life {
+        let life = TrackerLife {
             tracker,
             wake: 0,
             stalled_until: 0,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 /// A library whose entries hold our functions.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hooked {
+pub(crate) struct HookedLibrary {
     pub(crate) form: Form,
     pub(crate) originals: [usize; 4],
     of_objects: usize,
@@ -17,10 +17,10 @@ pub(crate) struct Hooked {
 
 /// Never shrinks: nothing is swapped back, and the libraries are never unloaded. It is `static`
 /// because a virtual function has no other way to find anything.
-static HOOKED: RwLock<Vec<Hooked>> = RwLock::new(Vec::new());
+static HOOKED: RwLock<Vec<HookedLibrary>> = RwLock::new(Vec::new());
 
 /// The library whose table an object with this first word has.
-pub(crate) fn find(of_objects: usize) -> Option<Hooked> {
+pub(crate) fn find(of_objects: usize) -> Option<HookedLibrary> {
     HOOKED.read().iter().find(|hooked| hooked.of_objects == of_objects).copied()
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn swap(word: &str, ours: [usize; 4]) -> Result<(), String> {
     }
     for table in &tables {
         let Table { form, originals, of_objects, .. } = *table;
-        hooked.push(Hooked { form, originals, of_objects });
+        hooked.push(HookedLibrary { form, originals, of_objects });
     }
     for (entry, function) in tables.iter().flat_map(|table| table.entries.iter().zip(ours)) {
         // SAFETY: an aligned word of a pinned library, just made writable; our function takes every

@@ -5,7 +5,7 @@ use crate::collective::calls::Input;
 use crate::collective::folding::Folding;
 use crate::collective::options::{Options, Typed};
 use crate::collective::shape::Shape;
-use crate::collective::shared_result::Shared;
+use crate::collective::shared_result::SharedResult;
 use crate::reservation;
 use bytes::Bytes;
 use rejoin_collectives::{FoldError, Objects, Reduction};
@@ -36,10 +36,10 @@ impl Communicator {
     /// # Errors
     /// As [`Communicator::allreduce`].
     #[track_caller]
-    pub fn allreduce_shared<T: Typed>(&mut self, input: &[T], reduction: Reduction) -> Result<Shared<T>, Error> {
+    pub fn allreduce_shared<T: Typed>(&mut self, input: &[T], reduction: Reduction) -> Result<SharedResult<T>, Error> {
         let options = Options { site: Some(Location::caller().into()), ..Options::default() };
         let folding = Folding::known(T::ELEMENT, reduction)?;
-        self.allreduce_bytes(Input::Ready(bytemuck::cast_slice(input)), &folding, &options).map(Shared::new)
+        self.allreduce_bytes(Input::Ready(bytemuck::cast_slice(input)), &folding, &options).map(SharedResult::new)
     }
 
     /// The reduction of all ranks' bytes with options, by a known reduction or the caller's own

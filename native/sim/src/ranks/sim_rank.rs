@@ -30,7 +30,7 @@ pub(super) enum Came {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Life {
+pub(super) struct SimRank {
     pub(super) lineage: Lineage,
     pub(super) version: Version,
     pub(super) peers: Peers,
@@ -58,7 +58,7 @@ pub(super) struct Life {
     lies_in: Option<Phase>,
 }
 
-impl Life {
+impl SimRank {
     pub(super) fn new(own: End, start: &Start, hook: &Hook, sharing: Option<Sharing>, job: &Job) -> Self {
         let program = &job.program;
         let world = program.world as usize;
@@ -80,7 +80,7 @@ impl Life {
             .then(|| Collectives::new(&peers, lineage, replayed, sharing));
         let streams = (job.plane != Plane::Collectives)
             .then(|| Streams::new(program, own.rank, (lineage, version), collectives.is_none()));
-        Life {
+        SimRank {
             lineage,
             version,
             peers,

@@ -3,7 +3,6 @@ package io.rejoin;
 import io.rejoin.settings.SettingValues;
 import java.io.Serializable;
 import java.util.LinkedHashMap;
-import java.util.Map;
 
 /** The settings that an agent is started with. */
 public final class AgentSettings implements Serializable {
@@ -60,15 +59,12 @@ public final class AgentSettings implements Serializable {
     return set("own.copies", Integer.toString(copies));
   }
 
+  String[] words(JobId job) {
+    return Pairs.of(job, values);
+  }
+
   private AgentSettings set(String key, String value) {
     values.put(key, value);
     return this;
-  }
-
-  String[] words(JobId job) {
-    Map<String, String> all = new LinkedHashMap<>();
-    all.put("job", job.toString());
-    all.putAll(values);
-    return Pairs.of(all);
   }
 }

@@ -2,6 +2,7 @@ package io.rejoin;
 
 import java.lang.reflect.Array;
 import java.nio.ByteBuffer;
+import java.util.Arrays;
 
 /**
  * The collectives of a {@link Communicator} over arrays, which are copied into memory that is kept
@@ -98,76 +99,56 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
   public double[] reduceScatter(double[] array, Reduction reduction, CallOptions options) {
-    double[] part = new double[part(rank, array.length, options).length()];
-    scatter(array, part, Scratch.element(array), reduction, options);
-    return part;
+    return scatter(array, Scratch.element(array), reduction, options);
   }
 
   /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
   public float[] reduceScatter(float[] array, Reduction reduction, CallOptions options) {
-    float[] part = new float[part(rank, array.length, options).length()];
-    scatter(array, part, Scratch.element(array), reduction, options);
-    return part;
+    return scatter(array, Scratch.element(array), reduction, options);
   }
 
   /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
   public long[] reduceScatter(long[] array, Reduction reduction, CallOptions options) {
-    long[] part = new long[part(rank, array.length, options).length()];
-    scatter(array, part, Scratch.element(array), reduction, options);
-    return part;
+    return scatter(array, Scratch.element(array), reduction, options);
   }
 
   /** The same for an array that holds other elements of its size (U64). */
   public long[] reduceScatter(
       long[] array, Element element, Reduction reduction, CallOptions options) {
-    long[] part = new long[part(rank, array.length, options).length()];
-    scatter(array, part, element, reduction, options);
-    return part;
+    return scatter(array, element, reduction, options);
   }
 
   /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
   public int[] reduceScatter(int[] array, Reduction reduction, CallOptions options) {
-    int[] part = new int[part(rank, array.length, options).length()];
-    scatter(array, part, Scratch.element(array), reduction, options);
-    return part;
+    return scatter(array, Scratch.element(array), reduction, options);
   }
 
   /** The same for an array that holds other elements of its size (U32). */
   public int[] reduceScatter(
       int[] array, Element element, Reduction reduction, CallOptions options) {
-    int[] part = new int[part(rank, array.length, options).length()];
-    scatter(array, part, element, reduction, options);
-    return part;
+    return scatter(array, element, reduction, options);
   }
 
   /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
   public short[] reduceScatter(short[] array, Reduction reduction, CallOptions options) {
-    short[] part = new short[part(rank, array.length, options).length()];
-    scatter(array, part, Scratch.element(array), reduction, options);
-    return part;
+    return scatter(array, Scratch.element(array), reduction, options);
   }
 
   /** The same for an array that holds other elements of its size (U16, F16 or BF16). */
   public short[] reduceScatter(
       short[] array, Element element, Reduction reduction, CallOptions options) {
-    short[] part = new short[part(rank, array.length, options).length()];
-    scatter(array, part, element, reduction, options);
-    return part;
+    return scatter(array, element, reduction, options);
   }
 
   /** This rank's part of the reduction of all ranks' arrays, as {@link #part} divides them. */
   public byte[] reduceScatter(byte[] array, Reduction reduction, CallOptions options) {
-    byte[] part = new byte[part(rank, array.length, options).length()];
-    scatter(array, part, Scratch.element(array), reduction, options);
-    return part;
+    return scatter(array, Scratch.element(array), reduction, options);
   }
 
   /** The same for an array that holds other elements of its size (U8). */
   public byte[] reduceScatter(
       byte[] array, Element element, Reduction reduction, CallOptions options) {
-    byte[] part = new byte[part(rank, array.length, options).length()];
-    scatter(array, part, element, reduction, options);
-    return part;
+    return scatter(array, element, reduction, options);
   }
 
   /** The array becomes the root's at all ranks. */
@@ -237,9 +218,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public double[] allgather(double[] array, CallOptions options) {
-    double[] all = new double[Math.multiplyExact(array.length, world)];
-    gather(array, all, options);
-    return all;
+    return gather(array, options);
   }
 
   /** What each rank has, in rank order; each has as many elements. */
@@ -249,9 +228,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public float[] allgather(float[] array, CallOptions options) {
-    float[] all = new float[Math.multiplyExact(array.length, world)];
-    gather(array, all, options);
-    return all;
+    return gather(array, options);
   }
 
   /** What each rank has, in rank order; each has as many elements. */
@@ -261,9 +238,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public long[] allgather(long[] array, CallOptions options) {
-    long[] all = new long[Math.multiplyExact(array.length, world)];
-    gather(array, all, options);
-    return all;
+    return gather(array, options);
   }
 
   /** What each rank has, in rank order; each has as many elements. */
@@ -273,9 +248,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public int[] allgather(int[] array, CallOptions options) {
-    int[] all = new int[Math.multiplyExact(array.length, world)];
-    gather(array, all, options);
-    return all;
+    return gather(array, options);
   }
 
   /** What each rank has, in rank order; each has as many elements. */
@@ -285,9 +258,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public short[] allgather(short[] array, CallOptions options) {
-    short[] all = new short[Math.multiplyExact(array.length, world)];
-    gather(array, all, options);
-    return all;
+    return gather(array, options);
   }
 
   /** What each rank has, in rank order; each has as many elements. */
@@ -297,9 +268,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public byte[] allgather(byte[] array, CallOptions options) {
-    byte[] all = new byte[Math.multiplyExact(array.length, world)];
-    gather(array, all, options);
-    return all;
+    return gather(array, options);
   }
 
   /** What each rank has, in rank order, where lengths may differ. */
@@ -309,13 +278,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public double[][] allgatherV(double[] array, CallOptions options) {
-    ByteBuffer[] parts = gatherParts(array, options);
-    double[][] all = new double[world][];
-    for (int each = 0; each < world; each++) {
-      all[each] = new double[parts[each].remaining() / Scratch.element(array).bytes()];
-      Scratch.get(parts[each], all[each]);
-    }
-    return all;
+    return gatherAll(array, options);
   }
 
   /** What each rank has, in rank order, where lengths may differ. */
@@ -325,13 +288,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public float[][] allgatherV(float[] array, CallOptions options) {
-    ByteBuffer[] parts = gatherParts(array, options);
-    float[][] all = new float[world][];
-    for (int each = 0; each < world; each++) {
-      all[each] = new float[parts[each].remaining() / Scratch.element(array).bytes()];
-      Scratch.get(parts[each], all[each]);
-    }
-    return all;
+    return gatherAll(array, options);
   }
 
   /** What each rank has, in rank order, where lengths may differ. */
@@ -341,13 +298,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public long[][] allgatherV(long[] array, CallOptions options) {
-    ByteBuffer[] parts = gatherParts(array, options);
-    long[][] all = new long[world][];
-    for (int each = 0; each < world; each++) {
-      all[each] = new long[parts[each].remaining() / Scratch.element(array).bytes()];
-      Scratch.get(parts[each], all[each]);
-    }
-    return all;
+    return gatherAll(array, options);
   }
 
   /** What each rank has, in rank order, where lengths may differ. */
@@ -357,13 +308,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public int[][] allgatherV(int[] array, CallOptions options) {
-    ByteBuffer[] parts = gatherParts(array, options);
-    int[][] all = new int[world][];
-    for (int each = 0; each < world; each++) {
-      all[each] = new int[parts[each].remaining() / Scratch.element(array).bytes()];
-      Scratch.get(parts[each], all[each]);
-    }
-    return all;
+    return gatherAll(array, options);
   }
 
   /** What each rank has, in rank order, where lengths may differ. */
@@ -373,13 +318,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public short[][] allgatherV(short[] array, CallOptions options) {
-    ByteBuffer[] parts = gatherParts(array, options);
-    short[][] all = new short[world][];
-    for (int each = 0; each < world; each++) {
-      all[each] = new short[parts[each].remaining() / Scratch.element(array).bytes()];
-      Scratch.get(parts[each], all[each]);
-    }
-    return all;
+    return gatherAll(array, options);
   }
 
   /** What each rank has, in rank order, where lengths may differ. */
@@ -389,13 +328,7 @@ abstract class ArrayCollectives extends BufferCollectives {
 
   /** The same with options. */
   public byte[][] allgatherV(byte[] array, CallOptions options) {
-    ByteBuffer[] parts = gatherParts(array, options);
-    byte[][] all = new byte[world][];
-    for (int each = 0; each < world; each++) {
-      all[each] = new byte[parts[each].remaining() / Scratch.element(array).bytes()];
-      Scratch.get(parts[each], all[each]);
-    }
-    return all;
+    return gatherAll(array, options);
   }
 
   private void reduce(Object array, Element element, Reduction reduction, CallOptions options) {
@@ -404,12 +337,12 @@ abstract class ArrayCollectives extends BufferCollectives {
     Scratch.get(memory, array);
   }
 
-  private void scatter(
-      Object array, Object part, Element element, Reduction reduction, CallOptions options) {
+  private <A> A scatter(A array, Element element, Reduction reduction, CallOptions options) {
+    int length = part(rank, Array.getLength(array), options).length();
     ByteBuffer input = input(array, element);
-    ByteBuffer output = outputs.bytes((long) element.bytes() * Array.getLength(part));
+    ByteBuffer output = outputs.bytes((long) element.bytes() * length);
     reduceScatter(input, output, element, reduction, filling(array, input, options));
-    Scratch.get(output, part);
+    return Scratch.get(output, Scratch.like(array, length));
   }
 
   private void spread(Object array, int root, CallOptions options) {
@@ -420,19 +353,23 @@ abstract class ArrayCollectives extends BufferCollectives {
     Scratch.get(memory, array);
   }
 
-  private void gather(Object array, Object all, CallOptions options) {
+  private <A> A gather(A array, CallOptions options) {
+    int length = Math.multiplyExact(Array.getLength(array), world);
     Element element = Scratch.element(array);
     ByteBuffer input = input(array, element);
-    ByteBuffer output = outputs.bytes((long) element.bytes() * Array.getLength(all));
+    ByteBuffer output = outputs.bytes((long) element.bytes() * length);
     allgather(input, output, element, filling(array, input, options));
-    Scratch.get(output, all);
+    return Scratch.get(output, Scratch.like(array, length));
   }
 
-  private ByteBuffer[] gatherParts(Object array, CallOptions options) {
+  @SuppressWarnings("unchecked")
+  private <A> A[] gatherAll(A array, CallOptions options) {
     Element element = Scratch.element(array);
     ByteBuffer input = input(array, element);
     Scratch.put(array, input);
-    return allgatherV(input, element, options);
+    return Arrays.stream(allgatherV(input, element, options))
+        .map(part -> Scratch.get(part, Scratch.like(array, part.remaining() / element.bytes())))
+        .toArray(parts -> (A[]) Array.newInstance(array.getClass(), parts));
   }
 
   /** Memory for an array of these elements. */

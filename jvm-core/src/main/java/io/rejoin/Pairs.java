@@ -2,21 +2,21 @@ package io.rejoin;
 
 import java.util.LinkedHashMap;
 import java.util.Map;
+import java.util.stream.Stream;
 
 /** Settings and facts as the native library takes them: an array of key, value, key, value. */
 public final class Pairs {
   private Pairs() {}
 
-  static String[] of(Map<String, String> map) {
-    String[] words = new String[2 * map.size()];
-    int i = 0;
-    for (Map.Entry<String, String> entry : map.entrySet()) {
-      words[i++] = entry.getKey();
-      words[i++] = entry.getValue();
-    }
-    return words;
+  /** The settings of a job's tracker or agent. */
+  static String[] of(JobId job, Map<String, String> settings) {
+    return Stream.concat(
+            Stream.of("job", job.toString()),
+            settings.entrySet().stream().flatMap(each -> Stream.of(each.getKey(), each.getValue())))
+        .toArray(String[]::new);
   }
 
+  /** What such an array from the native library says, in its order. */
   public static Map<String, String> map(String[] words) {
     if (words.length % 2 != 0) {
       throw new RejoinException(

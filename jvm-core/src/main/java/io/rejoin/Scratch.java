@@ -1,5 +1,6 @@
 package io.rejoin;
 
+import java.lang.reflect.Array;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 
@@ -57,7 +58,14 @@ final class Scratch {
     }
   }
 
-  static void get(ByteBuffer from, Object array) {
+  /** A new array of the same kind. */
+  @SuppressWarnings("unchecked")
+  static <A> A like(A array, int length) {
+    return (A) Array.newInstance(array.getClass().getComponentType(), length);
+  }
+
+  /** Fills the array, and returns it. */
+  static <A> A get(ByteBuffer from, A array) {
     if (array instanceof double[]) {
       from.asDoubleBuffer().get((double[]) array);
     } else if (array instanceof float[]) {
@@ -71,5 +79,6 @@ final class Scratch {
     } else {
       from.duplicate().get((byte[]) array);
     }
+    return array;
   }
 }

@@ -29,7 +29,7 @@ public final class Tracker implements AutoCloseable {
    */
   public static Tracker open(JobId job, Secret secret, Settings settings) {
     NativeLibrary.load();
-    return new Tracker(job, Native.trackerOpen(settings.words(job), secret.bytes()));
+    return new Tracker(job, Native.trackerOpen(Pairs.of(job, settings.values), secret.bytes()));
   }
 
   /** The id of the job that this tracker coordinates. */
@@ -142,13 +142,6 @@ public final class Tracker implements AutoCloseable {
     private Settings set(String key, String value) {
       values.put(key, value);
       return this;
-    }
-
-    private String[] words(JobId job) {
-      Map<String, String> all = new LinkedHashMap<>();
-      all.put("job", job.toString());
-      all.putAll(values);
-      return Pairs.of(all);
     }
   }
 }

@@ -1,7 +1,9 @@
 package io.rejoin;
 
+import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
+import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -13,12 +15,29 @@ import org.slf4j.LoggerFactory;
 public final class EventReporter implements Consumer<TrainingEvent> {
   private static final Logger LOG = LoggerFactory.getLogger("io.rejoin.job");
 
+  /** What is worth a warning whatever its fields say. */
+  private static final Map<Kind, String> WARNINGS =
+      Map.of(
+          Kind.RANK_LOST,
+          "rank {rank} on executor {executor} is lost, {silent_millis} ms after its last sign of"
+              + " life: {reason} (death {deaths} of this rank)",
+          Kind.RESTORED,
+          "rank {rank} is restored to version {version} (round {round}), {bytes} bytes from"
+              + " {source} in {millis} ms",
+          Kind.CAUGHT_UP,
+          "rank {rank} works with the others again after {millis} ms: {replayed_in} bytes replayed,"
+              + " {regenerated} compared, {rounds_again} rounds computed again",
+          Kind.RANK_REFUSED,
+          "attempt {stage}.{task} of rank {rank} is refused: {reason}",
+          Kind.ROLLED_BACK,
+          "all ranks go back to version {version}: {reason}");
+
   private final String job;
   private final SettingValues settings;
   private long logBytes;
   private long spilledBytes;
   private long checkpointBytes;
-  private String way = "";
+  private String transport = "";
 
   /** Of this job; {@code settings} know the names that its user has for them. */
   public EventReporter(JobId job, SettingValues settings) {
@@ -29,81 +48,27 @@ public final class EventReporter implements Consumer<TrainingEvent> {
   @Override
   public void accept(TrainingEvent event) {
     switch (event.kind()) {
-      case RANK_LOST:
-        LOG.warn(
-            "job {}: rank {} on executor {} is lost, {} ms after its last sign of life: {} (death"
-                + " {} of this rank)",
-            job,
-            event.text("rank"),
-            event.text("executor"),
-            event.text("silent_millis"),
-            event.text("reason"),
-            event.text("deaths"));
-        break;
       case RANK_JOINED:
         if (event.text("incarnation").equals("0")) {
-          LOG.info(
-              "job {}: rank {} is on executor {}", job, event.text("rank"), event.text("executor"));
+          info(event.sentence("rank {rank} is on executor {executor}"));
         } else {
-          LOG.warn(
-              "job {}: rank {} is back on executor {} after {} ms, as incarnation {}",
-              job,
-              event.text("rank"),
-              event.text("executor"),
-              event.text("vacant_millis"),
-              event.text("incarnation"));
+          warn(
+              event.sentence(
+                  "rank {rank} is back on executor {executor} after {vacant_millis} ms, as"
+                      + " incarnation {incarnation}"));
         }
         break;
-      case RESTORED:
-        LOG.warn(
-            "job {}: rank {} is restored to version {} (round {}), {} bytes from {} in {} ms",
-            job,
-            event.text("rank"),
-            event.text("version"),
-            event.text("round"),
-            event.text("bytes"),
-            event.text("source"),
-            event.text("millis"));
-        break;
-      case CAUGHT_UP:
-        LOG.warn(
-            "job {}: rank {} works with the others again after {} ms: {} bytes replayed, {}"
-                + " compared, {} rounds computed again",
-            job,
-            event.text("rank"),
-            event.text("millis"),
-            event.text("replayed_in"),
-            event.text("regenerated"),
-            event.text("rounds_again"));
-        break;
-      case RANK_REFUSED:
-        LOG.warn(
-            "job {}: attempt {}.{} of rank {} is refused: {}",
-            job,
-            event.text("stage"),
-            event.text("task"),
-            event.text("rank"),
-            event.text("reason"));
-        break;
-      case ROLLED_BACK:
-        LOG.warn(
-            "job {}: everybody goes back to version {}: {}",
-            job,
-            event.text("version"),
-            event.text("reason"));
-        break;
       case HOOK_AGREED:
-        way =
-            Boolean.parseBoolean(event.text("hooked"))
-                ? "XGBoost's collectives are served by Rejoin's (" + event.text("reason") + ")"
-                : "XGBoost's collectives go through the bridge (" + event.text("reason") + ")";
-        LOG.info("job {}: {}", job, way);
+        boolean hooked = Boolean.parseBoolean(event.text("hooked"));
+        String how = hooked ? "are served by Rejoin's" : "go through the bridge";
+        transport = event.sentence("XGBoost's collectives " + how + " ({reason})");
+        info(transport);
         break;
       case LINK_BROKEN:
       case STRANGER_REFUSED:
       case FAULT_FIRED:
       case KILL_WANTED:
-        LOG.warn("job {}: {}", job, event);
+        warn(event);
         break;
       case USAGE:
         logBytes = Math.max(logBytes, event.number("log_bytes_peak"));
@@ -112,25 +77,38 @@ public final class EventReporter implements Consumer<TrainingEvent> {
         LOG.debug("job {}: {}", job, event);
         break;
       case JOB_ENDED:
-        LOG.info(
-            "job {}: ended with model {} after {} deaths; the most that one executor held: logs of"
-                + " {} bytes in memory ({}) and {} on disk ({}), checkpoints of {} bytes{}",
-            job,
-            event.text("digest"),
-            event.text("deaths"),
-            logBytes,
-            settings.name(CommonSettings.LOG_MEMORY),
-            spilledBytes,
-            settings.name(CommonSettings.LOG_DISK),
-            checkpointBytes,
-            way.isEmpty() ? "" : "; " + way);
+        info(event.sentence("ended with model {digest} after {deaths} deaths; ") + held());
         break;
       case JOB_FAILED:
-        LOG.error("job {}: failed: {}: {}", job, event.text("code"), event.text("message"));
+        LOG.error("job {}: {}", job, event.sentence("failed: {code}: {message}"));
         break;
       default:
-        LOG.debug("job {}: {}", job, event);
+        if (WARNINGS.containsKey(event.kind())) {
+          warn(event.sentence(WARNINGS.get(event.kind())));
+        } else {
+          LOG.debug("job {}: {}", job, event);
+        }
         break;
     }
+  }
+
+  private String held() {
+    return String.format(
+        "the most that one executor held: logs of %d bytes in memory (%s) and %d on disk (%s),"
+            + " checkpoints of %d bytes%s",
+        logBytes,
+        settings.name(CommonSettings.LOG_MEMORY),
+        spilledBytes,
+        settings.name(CommonSettings.LOG_DISK),
+        checkpointBytes,
+        transport.isEmpty() ? "" : "; " + transport);
+  }
+
+  private void info(String sentence) {
+    LOG.info("job {}: {}", job, sentence);
+  }
+
+  private void warn(Object what) {
+    LOG.warn("job {}: {}", job, what);
   }
 }

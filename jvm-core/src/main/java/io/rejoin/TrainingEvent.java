@@ -6,19 +6,23 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.OptionalInt;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 /**
- * One thing that happened to a job, as its tracker tells it. Durations are milliseconds, lengths
+ * One thing that happened to a job, as its tracker reports it. Durations are milliseconds, lengths
  * bytes. The fields of a kind are those of the native library's events, in snake_case.
  */
 public final class TrainingEvent {
+  private static final Pattern FIELD = Pattern.compile("\\{(\\w+)}");
+
   /** The kinds of events; each says which fields it has. */
   public enum Kind {
     /** An agent registered: agent, executor, host, pid. */
     AGENT_JOINED,
     /** An agent is gone: agent, executor, reason. */
     AGENT_LOST,
-    /** A rank got its seat: rank, incarnation, stage, task, executor, vacant_millis. */
+    /** A rank has joined: rank, incarnation, stage, task, executor, vacant_millis. */
     RANK_JOINED,
     /** A newcomer was turned away: rank, stage, task, reason. */
     RANK_REFUSED,
@@ -55,7 +59,7 @@ public final class TrainingEvent {
     DURABLE_WRITTEN,
     /** A checkpoint could not be written there: rank, incarnation, version, reason. */
     DURABLE_FAILED,
-    /** Everybody starts again from an older version: lineage, version, reason. */
+    /** All ranks start again from an older version: lineage, version, reason. */
     ROLLED_BACK,
     /** A fault rule has fired: id, rank, incarnation. */
     FAULT_FIRED,
@@ -66,7 +70,7 @@ public final class TrainingEvent {
      * log_bytes_peak; memory that waits to be used again counts.
      */
     USAGE,
-    /** The end was reached by everybody: digest, deaths. */
+    /** All ranks have reached the end: digest, deaths. */
     JOB_ENDED,
     /** The job is over with an error: code, message. */
     JOB_FAILED,
@@ -156,6 +160,13 @@ public final class TrainingEvent {
       throw new IllegalArgumentException(
           "the field " + field + " of the event " + name + " is no number: " + value, e);
     }
+  }
+
+  /** A sentence with this event's fields in place of their names in braces: {@code {rank}}. */
+  public String sentence(String pattern) {
+    return FIELD
+        .matcher(pattern)
+        .replaceAll(found -> Matcher.quoteReplacement(text(found.group(1))));
   }
 
   @Override

@@ -49,4 +49,13 @@ class TrainingEventTest {
         IllegalArgumentException.class,
         () -> new TrainingEvent(new String[] {"Usage", "agent"}, 0));
   }
+
+  @Test
+  void a_sentence_has_the_values_of_fields_as_they_are() {
+    TrainingEvent event =
+        new TrainingEvent(new String[] {"RankLost", "rank", "1", "reason", "$1 of {rank}"}, 0);
+    assertEquals(
+        "rank 1 is lost at : $1 of {rank}",
+        event.sentence("rank {rank} is lost at {nowhere}: {reason}"));
+  }
 }

@@ -2,6 +2,7 @@ package io.rejoin.it;
 
 import io.rejoin.TrainingEvent;
 import io.rejoin.it.Terminal.Tone;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.Locale;
@@ -25,7 +26,7 @@ public final class DemoNarration {
   private final Set<Integer> away = new LinkedHashSet<>();
   private final Set<Integer> finished = new LinkedHashSet<>();
   private final Set<String> digests = new LinkedHashSet<>();
-  private int told = -1;
+  private int shown = -1;
 
   /** For a training of so many ranks. */
   public DemoNarration(Terminal terminal, int workers) {
@@ -35,196 +36,138 @@ public final class DemoNarration {
 
   /** Takes one event. */
   public synchronized void event(TrainingEvent event) {
-    Map<String, String> fields = event.fields();
     switch (event.kind()) {
-      case AGENT_JOINED:
-        processOf.put(fields.get("executor"), fields.get("pid"));
-        break;
-      case RANK_JOINED:
-        joined(fields);
-        break;
-      case HOOK_AGREED:
-        say(
-            Tone.PLAIN,
-            fields.get("hooked").equals("true")
-                ? "XGBoost's collectives are served by Rejoin's own: %s"
-                : "XGBoost's collectives go through the bridge: %s",
-            reason(fields));
-        break;
-      case VERSION_ENTERED:
-        entered(rank(fields), number(fields, "round"));
-        break;
-      case FAULT_FIRED:
-        firedAt.put(rank(fields), System.nanoTime());
-        String executor = executorOf.getOrDefault(rank(fields), "?");
+      case AGENT_JOINED -> processOf.put(event.text("executor"), event.text("pid"));
+      case RANK_JOINED -> joined(event);
+      case HOOK_AGREED -> {
+        boolean hooked = Boolean.parseBoolean(event.text("hooked"));
+        String how = hooked ? "are served by Rejoin's own" : "go through the bridge";
+        say(Tone.PLAIN, event, "XGBoost's collectives %s: %s", how, reason(event));
+      }
+      case VERSION_ENTERED -> entered(event);
+      case FAULT_FIRED -> {
+        firedAt.put(rank(event), System.nanoTime());
+        String executor = executorOf.getOrDefault(rank(event), "?");
         String process = processOf.getOrDefault(executor, "?");
-        say(
-            Tone.BAD,
-            "rank %d: its executor %s (process %s) is killed by SIGKILL",
-            rank(fields),
-            executor,
-            process);
-        break;
-      case RANK_LOST:
-        lost(fields);
-        break;
-      case PLAN_MADE:
-        if (!fields.getOrDefault("newcomers", "").isEmpty() && number(fields, "version") > 0) {
-          say(
-              Tone.HEALING,
-              "plan: rank %s starts at version %s (%s)",
-              fields.get("newcomers"),
-              fields.get("version"),
-              reason(fields));
+        String killed = "rank {rank}: its executor %s (process %s) is killed by SIGKILL";
+        say(Tone.BAD, event, killed, executor, process);
+      }
+      case RANK_LOST -> lost(event);
+      case PLAN_MADE -> {
+        if (!event.text("newcomers").isEmpty() && event.number("version") > 0) {
+          String plan = "plan: rank {newcomers} starts at version {version} (%s)";
+          say(Tone.HEALING, event, plan, reason(event));
         }
-        break;
-      case RESTORED:
-        if (number(fields, "incarnation") > 0) {
-          say(
-              Tone.HEALING,
-              "rank %d: model restored to version %s, the state before round %s: %s from %s in %s"
-                  + " ms",
-              rank(fields),
-              fields.get("version"),
-              fields.get("round"),
-              bytes(fields, "bytes"),
-              fields.get("source"),
-              fields.get("millis"));
+      }
+      case RESTORED -> {
+        if (event.number("incarnation") > 0) {
+          String restored =
+              "rank {rank}: model restored to version {version}, the state before round {round}: %s"
+                  + " from {source} in {millis} ms";
+          say(Tone.HEALING, event, restored, bytes(event, "bytes"));
         }
-        break;
-      case CAUGHT_UP:
-        caughtUp(fields);
-        break;
-      case RANK_REFUSED:
-        say(Tone.BAD, "rank %d: a newcomer is turned away: %s", rank(fields), reason(fields));
-        break;
-      case LINK_BROKEN:
-        if (!away.contains(rank(fields)) && !away.contains((int) number(fields, "peer"))) {
-          say(
-              Tone.HEALING,
-              "the link between ranks %s and %s is made anew: %s",
-              fields.get("rank"),
-              fields.get("peer"),
-              reason(fields));
+      }
+      case CAUGHT_UP -> caughtUp(event);
+      case RANK_REFUSED ->
+          say(Tone.BAD, event, "rank {rank}: a newcomer is refused: %s", reason(event));
+      case LINK_BROKEN -> {
+        if (!away.contains(rank(event)) && !away.contains((int) event.number("peer"))) {
+          String broken = "the link between ranks {rank} and {peer} is made anew: %s";
+          say(Tone.HEALING, event, broken, reason(event));
         }
-        break;
-      case ROLLED_BACK:
-        say(
-            Tone.BAD,
-            "everybody starts again from version %s: %s",
-            fields.get("version"),
-            reason(fields));
-        break;
-      case RANK_FINISHED:
-        finished.add(rank(fields));
-        digests.add(fields.get("digest"));
-        if (finished.size() == workers) {
-          say(
-              Tone.GOOD,
-              "all %d ranks have finished, with %s",
-              workers,
-              digests.size() == 1 ? "the same model" : digests);
-        }
-        break;
-      case JOB_FAILED:
-        say(Tone.BAD, "the job ends with an error: %s", fields);
-        break;
-      default:
-        break;
+      }
+      case ROLLED_BACK ->
+          say(Tone.BAD, event, "all ranks start again from version {version}: %s", reason(event));
+      case RANK_FINISHED -> finished(event);
+      case JOB_FAILED -> say(Tone.BAD, event, "the job ends with an error: %s", event.fields());
+      default -> {}
     }
   }
 
   /**
-   * A task starts once more, as Spark tells. {@code stageAttempt} above 0: with its whole stage.
+   * A task starts once more, as Spark reports. {@code stageAttempt} above 0: with its whole stage.
    */
   public synchronized void rescheduled(int rank, int stageAttempt, int attempt, String executor) {
     String which = stageAttempt == 0 ? "its task again" : "the whole stage again";
     String others = stageAttempt == 0 ? "; the others keep theirs" : "";
     String since = after(lostAt.get(rank), " s after the loss");
-    say(
+    terminal.line(
         Tone.HEALING,
-        "rank %d: Spark starts %s, attempt %d, on executor %s%s%s",
-        rank,
-        which,
-        attempt,
-        executor,
-        since,
-        others);
+        String.format(
+            "rank %d: Spark starts %s, attempt %d, on executor %s%s%s",
+            rank, which, attempt, executor, since, others));
   }
 
-  /** An executor came or went, as Spark tells. */
+  /** An executor came or went, as Spark reports. */
   public synchronized void executor(String executor, boolean there) {
     terminal.line(Tone.QUIET, "Spark: executor " + executor + (there ? " is there" : " is gone"));
   }
 
-  private void joined(Map<String, String> fields) {
-    int rank = rank(fields);
-    executorOf.put(rank, fields.get("executor"));
-    if (number(fields, "incarnation") > 0) {
+  private void joined(TrainingEvent event) {
+    int rank = rank(event);
+    executorOf.put(rank, event.text("executor"));
+    if (event.number("incarnation") > 0) {
       away.remove(rank);
       rebuilding.add(rank);
       say(
           Tone.HEALING,
-          "rank %d: has its seat again as incarnation %s on executor %s; it was vacant for %s s",
-          rank,
-          fields.get("incarnation"),
-          fields.get("executor"),
-          seconds(fields, "vacant_millis"));
+          event,
+          "rank {rank}: has joined again as incarnation {incarnation} on executor {executor}; its"
+              + " slot was vacant for %.2f s",
+          event.number("vacant_millis") / 1e3);
     } else if (executorOf.size() == workers) {
-      say(Tone.PLAIN, "all %d ranks have their seats", workers);
+      say(Tone.PLAIN, event, "all %d ranks have joined", workers);
     }
   }
 
-  private void entered(int rank, long round) {
-    if (rebuilding.remove(rank)) {
-      say(
-          Tone.HEALING,
-          "rank %d: data reloaded, DMatrix and sketch rebuilt; it replays from round %d on",
-          rank,
-          round);
+  private void entered(TrainingEvent event) {
+    if (rebuilding.remove(rank(event))) {
+      String rebuilt =
+          "rank {rank}: data reloaded, DMatrix and sketch rebuilt; it replays from round {round}"
+              + " on";
+      say(Tone.HEALING, event, rebuilt);
     }
-    roundOf.put(rank, (int) round);
+    roundOf.put(rank(event), (int) event.number("round"));
     if (roundOf.size() < workers) {
       return;
     }
-    int slowest = roundOf.values().stream().mapToInt(Integer::intValue).min().getAsInt();
-    for (; told < slowest - 1; told++) {
-      terminal.grow("rounds done:", Integer.toString(told + 1));
+    int slowest = Collections.min(roundOf.values());
+    for (; shown < slowest - 1; shown++) {
+      terminal.grow("rounds done:", Integer.toString(shown + 1));
     }
   }
 
-  private void lost(Map<String, String> fields) {
-    int rank = rank(fields);
-    away.add(rank);
-    lostAt.put(rank, System.nanoTime());
-    Long struck = firedAt.get(rank);
+  private void lost(TrainingEvent event) {
+    away.add(rank(event));
+    lostAt.put(rank(event), System.nanoTime());
+    Long fired = firedAt.get(rank(event));
     String noticed =
-        struck == null
+        fired == null
             ? ""
             : String.format(
-                Locale.ROOT,
-                ", noticed %.0f ms after the kill",
-                (System.nanoTime() - struck) / 1e6);
-    say(
-        Tone.BAD,
-        "rank %d is lost%s: %s (death %s of this rank)",
-        rank,
-        noticed,
-        reason(fields),
-        fields.get("deaths"));
+                ", noticed %d ms after the kill", (System.nanoTime() - fired) / 1_000_000);
+    String lost = "rank {rank} is lost%s: %s (death {deaths} of this rank)";
+    say(Tone.BAD, event, lost, noticed, reason(event));
   }
 
-  private void caughtUp(Map<String, String> fields) {
-    int rank = rank(fields);
+  private void caughtUp(TrainingEvent event) {
     say(
         Tone.GOOD,
-        "rank %d has caught up%s: %s replayed to it, %s produced again, compared and dropped;"
-            + " rounds computed twice: %s",
-        rank,
-        after(firedAt.get(rank), " s after the kill"),
-        bytes(fields, "replayed_in"),
-        bytes(fields, "regenerated"),
-        fields.get("rounds_again"));
+        event,
+        "rank {rank} has caught up%s: %s replayed to it, %s produced again, compared and dropped;"
+            + " rounds computed twice: {rounds_again}",
+        after(firedAt.get(rank(event)), " s after the kill"),
+        bytes(event, "replayed_in"),
+        bytes(event, "regenerated"));
+  }
+
+  private void finished(TrainingEvent event) {
+    finished.add(rank(event));
+    digests.add(event.text("digest"));
+    if (finished.size() == workers) {
+      Object models = digests.size() == 1 ? "the same model" : digests;
+      say(Tone.GOOD, event, "all %d ranks have finished, with %s", workers, models);
+    }
   }
 
   private static String after(Long moment, String unit) {
@@ -233,34 +176,22 @@ public final class DemoNarration {
         : String.format(Locale.ROOT, " %.2f%s", (System.nanoTime() - moment) / 1e9, unit);
   }
 
-  private void say(Tone tone, String format, Object... facts) {
-    terminal.line(tone, String.format(Locale.ROOT, format, facts));
+  private void say(Tone tone, TrainingEvent event, String pattern, Object... facts) {
+    terminal.line(tone, event.sentence(String.format(Locale.ROOT, pattern, facts)));
   }
 
   /** The beginning of a reason: some frameworks give theirs in a paragraph. */
-  private static String reason(Map<String, String> fields) {
-    String text = fields.getOrDefault("reason", "").lines().findFirst().orElse("");
+  private static String reason(TrainingEvent event) {
+    String text = event.text("reason").lines().findFirst().orElse("");
     return text.length() <= MOST_REASON ? text : text.substring(0, MOST_REASON) + "...";
   }
 
-  private static int rank(Map<String, String> fields) {
-    return (int) number(fields, "rank");
+  private static int rank(TrainingEvent event) {
+    return event.rank().orElseThrow();
   }
 
-  private static long number(Map<String, String> fields, String key) {
-    String text = fields.get(key);
-    if (text == null) {
-      throw new IllegalArgumentException("an event has no `" + key + "`: " + fields);
-    }
-    return Long.parseLong(text);
-  }
-
-  private static String seconds(Map<String, String> fields, String key) {
-    return String.format(Locale.ROOT, "%.2f", number(fields, key) / 1e3);
-  }
-
-  private static String bytes(Map<String, String> fields, String key) {
-    return bytes(number(fields, key));
+  private static String bytes(TrainingEvent event, String field) {
+    return bytes(event.number(field));
   }
 
   /** A number of bytes for people. */

@@ -4,11 +4,22 @@ import io.rejoin.it.Terminal.Tone;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.function.Function;
 
 /** The table at the end of the demo: a column per training, a row per figure. */
 final class ResultTable {
   /** One column: the name of a training in two lines, and what became of it. */
-  record Column(String who, String how, Outcome outcome, Outcome undisturbed) {}
+  record Column(String who, String how, Outcome outcome, Outcome undisturbed) {
+    private boolean model() {
+      return outcome.digest() != null;
+    }
+
+    private String lost() {
+      return undisturbed == null
+          ? "-"
+          : (model() ? "" : "> ") + decimal(outcome.millis() - undisturbed.millis());
+    }
+  }
 
   private static final int NAME = 32;
   private static final int CELL = 20;
@@ -42,38 +53,20 @@ final class ResultTable {
   }
 
   void print() {
-    List<String> head = new ArrayList<>();
-    List<String> how = new ArrayList<>();
-    List<String> digest = new ArrayList<>();
-    List<String> seconds = new ArrayList<>();
-    List<String> lost = new ArrayList<>();
-    List<String> again = new ArrayList<>();
-    List<String> executors = new ArrayList<>();
-    List<String> bytes = new ArrayList<>();
-    for (Column column : columns) {
-      Outcome outcome = column.outcome();
-      Outcome base = column.undisturbed();
-      boolean model = outcome.digest() != null;
-      head.add(column.who());
-      how.add(column.how());
-      digest.add(model ? outcome.digest().substring(0, 16) : "none");
-      seconds.add(decimal(outcome.millis()) + (model ? "" : " (given up)"));
-      lost.add(
-          base == null ? "-" : (model ? "" : "> ") + decimal(outcome.millis() - base.millis()));
-      again.add(Integer.toString(outcome.roundsAgain()));
-      executors.add(model ? Integer.toString(outcome.executors()) : "?");
-      bytes.add(model ? DemoNarration.bytes(outcome.bytesAgain()) : "?");
-    }
     terminal.print("");
-    row("", head);
-    row("", how);
+    row("", Column::who);
+    row("", Column::how);
     terminal.print("  " + "-".repeat(NAME + CELL * columns.size()));
-    row("model, SHA-256", digest);
-    row("whole fit, seconds", seconds);
-    row("seconds lost by the kill", lost);
-    row("rounds computed twice, by ranks", again);
-    row("executors asked for", executors);
-    row("shuffled or copied again", bytes);
+    row("model, SHA-256", c -> c.model() ? c.outcome().digest().substring(0, 16) : "none");
+    row(
+        "whole fit, seconds",
+        c -> decimal(c.outcome().millis()) + (c.model() ? "" : " (given up)"));
+    row("seconds lost by the kill", Column::lost);
+    row("rounds computed twice, by ranks", c -> Integer.toString(c.outcome().roundsAgain()));
+    row("executors asked for", c -> c.model() ? Integer.toString(c.outcome().executors()) : "?");
+    row(
+        "shuffled or copied again",
+        c -> c.model() ? DemoNarration.bytes(c.outcome().bytesAgain()) : "?");
     for (Column column : columns) {
       if (column.outcome().trouble() != null) {
         terminal.print(
@@ -86,9 +79,9 @@ final class ResultTable {
     terminal.print("");
   }
 
-  private void row(String name, List<String> cells) {
+  private void row(String name, Function<Column, String> cell) {
     StringBuilder line = new StringBuilder("  ").append(String.format("%-" + NAME + "s", name));
-    cells.forEach(cell -> line.append(String.format("%" + CELL + "s", cell)));
+    columns.forEach(c -> line.append(String.format("%" + CELL + "s", cell.apply(c))));
     terminal.print(line.toString());
   }
 

@@ -1,7 +1,9 @@
 package io.rejoin.it;
 
 import java.io.PrintStream;
+import java.util.Arrays;
 import java.util.Map;
+import java.util.stream.Collectors;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
 import org.apache.spark.sql.Dataset;
@@ -9,10 +11,10 @@ import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * A Spark application of its own that trains with the stock estimator and tells what happens on its
- * standard output, one fact per line: {@code @@ kind key=value ...}. It runs as a child of {@link
- * StockRun}, for two reasons: XGBoost's own tracker prints each round to the process's output, from
- * where the parent takes the moment to kill; and a training that hangs can be ended.
+ * A Spark application of its own that trains with the stock estimator and reports what happens on
+ * its standard output, one fact per line: {@code @@ kind key=value ...}. It runs as a child of
+ * {@link StockRun}, for two reasons: XGBoost's own tracker prints each round to the process's
+ * output, from where the parent takes the moment to kill; and a training that hangs can be ended.
  */
 public final class StockDriver {
   /** How a line starts that is meant for the parent. */
@@ -33,86 +35,78 @@ public final class StockDriver {
     int workers = Integer.parseInt(arguments[1]);
     int rounds = Integer.parseInt(arguments[2]);
     SparkSession spark = SparkSession.builder().appName("stock " + recipe).getOrCreate();
-    tell("session", "application", spark.sparkContext().applicationId());
-    RunFacts facts =
-        new RunFacts() {
-          @Override
-          protected void taskStarted(
-              int stage, int stageAttempt, int partition, int attempt, String executor) {
-            tell(
-                "task",
-                "stage",
-                stage,
-                "try",
-                stageAttempt,
-                "partition",
-                partition,
-                "attempt",
-                attempt,
-                "executor",
-                executor);
-          }
-
-          @Override
-          protected void executorAdded(String executor, String host) {
-            tell("executor.added", "executor", executor);
-          }
-
-          @Override
-          protected void executorRemoved(String executor, String reason) {
-            tell("executor.removed", "executor", executor, "reason", reason.replace(' ', '_'));
-          }
-        };
+    report("session", "application=" + spark.sparkContext().applicationId());
+    RunFacts facts = new Reported();
     spark.sparkContext().addSparkListener(facts);
     Executors.await(spark, workers);
     for (int run = 3; run < arguments.length; run++) {
       Executors.await(spark, workers);
-      // Not told: the first training of a JVM is slower than all others, and executors that replace
-      // dead ones are new JVMs.
+      // Not reported: the first training of a JVM is slower than all others, and executors that
+      // replace dead ones are new JVMs.
       recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.data(spark, workers));
-      RunFacts.Counts before = facts.counts();
       Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
-      Dataset<Row> data = recipe.data(spark, workers);
-      tell("fit.start", "run", arguments[run]);
-      long start = System.nanoTime();
-      try {
-        Model<?> model = estimator.fit(data);
-        long millis = (System.nanoTime() - start) / 1_000_000;
-        RunFacts.Counts counts = facts.counts().since(before);
-        tell(
-            "fit.end",
-            "run",
-            arguments[run],
-            "millis",
-            millis,
-            "digest",
-            Digest.of(model),
-            "executors",
-            counts.executorsAdded(),
-            "tasks",
-            counts.tasksStarted(),
-            "again",
-            counts.bytesAgain());
-      } catch (RuntimeException failed) {
-        failed.printStackTrace();
-        tell(
-            "fit.failed",
-            "run",
-            arguments[run],
-            "reason",
-            String.valueOf(failed.getMessage()).replaceAll("\\s+", "_"));
-      }
+      fit(arguments[run], estimator, recipe.data(spark, workers), facts);
     }
-    tell("done");
+    report("done");
     spark.stop();
     System.exit(0);
   }
 
-  private static void tell(String kind, Object... facts) {
-    StringBuilder line = new StringBuilder(PREFIX).append(kind);
-    for (int i = 0; i < facts.length; i += 2) {
-      line.append(' ').append(facts[i]).append('=').append(facts[i + 1]);
+  private static void fit(
+      String run, Predictor<?, ?, ?> estimator, Dataset<Row> data, RunFacts facts) {
+    RunFacts.Counts before = facts.counts();
+    report("fit.start", "run=" + run);
+    long start = System.nanoTime();
+    try {
+      Model<?> model = estimator.fit(data);
+      long millis = (System.nanoTime() - start) / 1_000_000;
+      RunFacts.Counts counts = facts.counts().since(before);
+      report(
+          "fit.end",
+          "run=" + run,
+          "millis=" + millis,
+          "digest=" + Digest.of(model),
+          "executors=" + counts.executorsAdded(),
+          "tasks=" + counts.tasksStarted(),
+          "again=" + counts.bytesAgain());
+    } catch (RuntimeException failed) {
+      failed.printStackTrace();
+      report("fit.failed", "run=" + run, "reason=" + failed.getMessage());
     }
+  }
+
+  /** Reports executors and tasks as they come and go. */
+  private static final class Reported extends RunFacts {
+    @Override
+    protected void taskStarted(
+        int stage, int stageAttempt, int partition, int attempt, String executor) {
+      report(
+          "task",
+          "stage=" + stage,
+          "try=" + stageAttempt,
+          "partition=" + partition,
+          "attempt=" + attempt,
+          "executor=" + executor);
+    }
+
+    @Override
+    protected void executorAdded(String executor, String host) {
+      report("executor.added", "executor=" + executor);
+    }
+
+    @Override
+    protected void executorRemoved(String executor, String reason) {
+      report("executor.removed", "executor=" + executor, "reason=" + reason);
+    }
+  }
+
+  /** A line of words, none of which has a space in it. */
+  private static void report(String... words) {
+    String line =
+        PREFIX
+            + Arrays.stream(words)
+                .map(word -> word.replaceAll("\\s+", "_"))
+                .collect(Collectors.joining(" "));
     PrintStream out = System.out;
     synchronized (out) {
       out.println(line);

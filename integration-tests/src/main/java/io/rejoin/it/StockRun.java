@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
@@ -39,7 +40,7 @@ public final class StockRun {
   private final Map<Integer, ProcessHandle> processOfRank = new HashMap<>();
   private String application = "";
 
-  /** {@code limit}: for one training; {@code story}: gets what happens as sentences. */
+  /** {@code limit}: for one training; {@code narration}: gets what happens as sentences. */
   public StockRun(
       StandaloneCluster cluster,
       Recipe recipe,
@@ -78,127 +79,139 @@ public final class StockRun {
       collect(driver.process().getInputStream(), null);
       collect(driver.process().getErrorStream(), cluster.work().file("stock.err.log"));
       List<Outcome> outcomes = new ArrayList<>();
-      outcomes.add(follow(List.of()));
+      outcomes.add(new Training(List.of()).follow());
       if (outcomes.get(0).trouble() == null) {
-        outcomes.add(follow(killOrders));
+        outcomes.add(new Training(killOrders).follow());
       }
       return outcomes;
     }
   }
 
-  private Outcome follow(List<KillOrder> killOrders) {
-    List<KillOrder> left = new ArrayList<>(killOrders);
-    int roundsAgain = 0;
-    int highest = -1;
-    long start = 0;
-    long lastSign = System.nanoTime();
-    for (; ; ) {
-      Duration most = start == 0 ? SESSION : limit;
-      long since = start == 0 ? lastSign : start;
-      String line = next(most.toNanos() - (System.nanoTime() - since));
-      if (line == null) {
-        long millis = (System.nanoTime() - since) / 1_000_000;
-        String quiet = String.format("%.0f", (System.nanoTime() - lastSign) / 1e9);
-        String hang =
-            "hangs: no model after " + most.toSeconds() + " s, no sign of life for " + quiet + " s";
-        return Outcome.none(millis, roundsAgain, hang);
+  /** One training: what the driver has reported of it, until its end. */
+  private final class Training {
+    private final List<KillOrder> left;
+    private long lastSign = System.nanoTime();
+    private long start;
+    private int highest = -1;
+    private int roundsAgain;
+
+    Training(List<KillOrder> killOrders) {
+      left = new ArrayList<>(killOrders);
+    }
+
+    Outcome follow() {
+      for (; ; ) {
+        Duration most = start == 0 ? SESSION : limit;
+        long since = start == 0 ? lastSign : start;
+        String line = next(most.toNanos() - (System.nanoTime() - since));
+        if (line == null) {
+          return without(
+              String.format(
+                  "hangs: no model after %d s, no sign of life for %.0f s",
+                  most.toSeconds(), (System.nanoTime() - lastSign) / 1e9));
+        }
+        lastSign = System.nanoTime();
+        Matcher match = ROUND.matcher(line);
+        if (match.find() && start != 0) {
+          round(Integer.parseInt(match.group(1)));
+        } else if (line.startsWith(StockDriver.PREFIX)) {
+          Optional<Outcome> end = take(fact(line));
+          if (end.isPresent()) {
+            return end.get();
+          }
+        }
       }
-      lastSign = System.nanoTime();
-      Matcher match = ROUND.matcher(line);
-      if (match.find() && start != 0) {
-        int round = Integer.parseInt(match.group(1));
-        if (round <= highest && round == 0) {
+    }
+
+    private void round(int round) {
+      if (round <= highest) {
+        roundsAgain += workers;
+        if (round == 0) {
           narration.accept(
-              "training begins again at round 0: "
-                  + (highest + 1)
-                  + " rounds are lost, on all "
-                  + workers
-                  + " ranks");
+              String.format(
+                  "training begins again at round 0: %d rounds are lost, on all %d ranks",
+                  highest + 1, workers));
         }
-        if (round <= highest) {
-          roundsAgain += workers;
-        }
-        highest = Math.max(highest, round);
-        killOrder(left, round + 1);
-        continue;
       }
-      if (!line.startsWith(StockDriver.PREFIX)) {
-        continue;
-      }
-      Map<String, String> fact = fact(line);
+      highest = Math.max(highest, round);
+      kill(round + 1);
+    }
+
+    /** What became of the training, if this fact is its end. */
+    private Optional<Outcome> take(Map<String, String> fact) {
       switch (fact.get("kind")) {
-        case "session":
+        case "session" -> {
           narration.accept("its application has started; a short training warms it up before each");
           application = fact.get("application");
-          break;
-        case "fit.start":
+        }
+        case "fit.start" -> {
           start = System.nanoTime();
           processOfRank.clear();
           narration.accept("the " + fact.get("run") + " training begins");
-          break;
-        case "task":
-          Processes.executor(cluster.mark(), application, fact.get("executor"))
-              .flatMap(found -> ProcessHandle.of(found.pid()))
-              .ifPresent(
-                  process -> processOfRank.put(Integer.parseInt(fact.get("partition")), process));
-          boolean again = !fact.get("try").equals("0") || !fact.get("attempt").equals("0");
-          if (again) {
-            narration.accept(
-                String.format(
-                    "stage %s, attempt %s: task of partition %s starts again on executor %s",
-                    fact.get("stage"),
-                    fact.get("try"),
-                    fact.get("partition"),
-                    fact.get("executor")));
-          }
-          if (start != 0 && processOfRank.size() == workers) {
-            killOrder(left, 0);
-          }
-          break;
-        case "executor.removed":
-          narration.accept("executor " + fact.get("executor") + " is gone");
-          break;
-        case "executor.added":
+        }
+        case "task" -> task(fact);
+        case "executor.removed" ->
+            narration.accept("executor " + fact.get("executor") + " is gone");
+        case "executor.added" -> {
           if (start != 0) {
             narration.accept("executor " + fact.get("executor") + " is there");
           }
-          break;
-        case "fit.end":
-          return new Outcome(
-              fact.get("digest"),
-              Long.parseLong(fact.get("millis")),
-              Integer.parseInt(fact.get("executors")),
-              Integer.parseInt(fact.get("tasks")),
-              Long.parseLong(fact.get("again")),
-              roundsAgain,
-              left.isEmpty() ? null : "the kill of " + left.get(0) + " never happened");
-        case "fit.failed":
-          long millis = (System.nanoTime() - start) / 1_000_000;
-          return Outcome.none(millis, roundsAgain, "fails: " + fact.get("reason"));
-        case "ended":
-          long lived = start == 0 ? 0 : (System.nanoTime() - start) / 1_000_000;
-          return Outcome.none(
-              lived, roundsAgain, "the driver ended by itself: see " + cluster.work().root());
-        default:
-          break;
+        }
+        case "fit.end" -> {
+          return Optional.of(
+              new Outcome(
+                  fact.get("digest"),
+                  Long.parseLong(fact.get("millis")),
+                  Integer.parseInt(fact.get("executors")),
+                  Integer.parseInt(fact.get("tasks")),
+                  Long.parseLong(fact.get("again")),
+                  roundsAgain,
+                  left.isEmpty() ? null : "the kill of " + left.get(0) + " never happened"));
+        }
+        case "fit.failed" -> {
+          return Optional.of(without("fails: " + fact.get("reason")));
+        }
+        case "ended" -> {
+          return Optional.of(without("the driver ended by itself: see " + cluster.work().root()));
+        }
+        default -> {}
+      }
+      return Optional.empty();
+    }
+
+    private Outcome without(String trouble) {
+      long millis = (System.nanoTime() - (start == 0 ? lastSign : start)) / 1_000_000;
+      return Outcome.none(millis, roundsAgain, trouble);
+    }
+
+    private void task(Map<String, String> fact) {
+      Processes.executor(cluster.mark(), application, fact.get("executor"))
+          .flatMap(found -> ProcessHandle.of(found.pid()))
+          .ifPresent(it -> processOfRank.put(Integer.parseInt(fact.get("partition")), it));
+      if (!fact.get("try").equals("0") || !fact.get("attempt").equals("0")) {
+        narration.accept(
+            String.format(
+                "stage %s, attempt %s: task of partition %s starts again on executor %s",
+                fact.get("stage"), fact.get("try"), fact.get("partition"), fact.get("executor")));
+      }
+      if (start != 0 && processOfRank.size() == workers) {
+        kill(0);
       }
     }
-  }
 
-  /**
-   * The process was found when its task started, and no program is started to kill it: each takes
-   * rounds of time.
-   */
-  private void killOrder(List<KillOrder> left, int round) {
-    if (left.isEmpty() || left.get(0).round() != round) {
-      return;
-    }
-    KillOrder killOrder = left.get(0);
-    ProcessHandle process = processOfRank.get(killOrder.rank());
-    if (process != null && process.destroyForcibly()) {
-      left.remove(0);
-      narration.accept(
-          "SIGKILL to process " + process.pid() + ": " + killOrder + ", as soon as it is told");
+    /**
+     * The process was found when its task started, and no program is started to kill it: each takes
+     * rounds of time.
+     */
+    private void kill(int round) {
+      if (left.isEmpty() || left.get(0).round() != round) {
+        return;
+      }
+      ProcessHandle process = processOfRank.get(left.get(0).rank());
+      if (process != null && process.destroyForcibly()) {
+        String order = left.remove(0) + ", as soon as it is reported";
+        narration.accept("SIGKILL to process " + process.pid() + ": " + order);
+      }
     }
   }
 
@@ -236,13 +249,9 @@ public final class StockRun {
 
   private static Map<String, String> fact(String line) {
     Map<String, String> fact = new HashMap<>();
-    String[] words = line.substring(StockDriver.PREFIX.length()).split(" ");
-    fact.put("kind", words[0]);
-    for (int i = 1; i < words.length; i++) {
-      int equals = words[i].indexOf('=');
-      if (equals > 0) {
-        fact.put(words[i].substring(0, equals), words[i].substring(equals + 1));
-      }
+    for (String word : line.substring(StockDriver.PREFIX.length()).split(" ")) {
+      String[] pair = word.split("=", 2);
+      fact.put(pair.length == 1 ? "kind" : pair[0], pair[pair.length - 1]);
     }
     return fact;
   }

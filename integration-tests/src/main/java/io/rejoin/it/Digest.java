@@ -1,9 +1,8 @@
 package io.rejoin.it;
 
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostModel;
+import org.apache.commons.codec.digest.DigestUtils;
 
 /** What two models are compared by: SHA-256 of the Booster's {@code ubj} bytes. */
 public final class Digest {
@@ -20,14 +19,6 @@ public final class Digest {
 
   /** The digest of bytes, in hexadecimal. */
   public static String of(byte[] bytes) {
-    try {
-      StringBuilder text = new StringBuilder();
-      for (byte one : MessageDigest.getInstance("SHA-256").digest(bytes)) {
-        text.append(String.format("%02x", one));
-      }
-      return text.toString();
-    } catch (NoSuchAlgorithmException impossible) {
-      throw new IllegalStateException("every JVM has SHA-256", impossible);
-    }
+    return DigestUtils.sha256Hex(bytes);
   }
 }

@@ -9,7 +9,6 @@ import java.io.UncheckedIOException;
 import java.util.Iterator;
 import java.util.function.UnaryOperator;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.io.CompressionCodec;
 import org.apache.spark.io.CompressionCodec$;
 
@@ -26,26 +25,16 @@ final class BlockCompression {
     return CompressionCodec$.MODULE$.createCodec(SparkEnv.get().conf());
   }
 
-  /** For the blocks of a partition, one after the other. */
-  static final class Compress implements FlatMapFunction<Iterator<byte[]>, byte[]> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public Iterator<byte[]> call(Iterator<byte[]> blocks) {
-      CompressionCodec codec = codec();
-      return each(blocks, block -> compress(codec, block));
-    }
+  /** Compresses the blocks of a partition, one after the other. */
+  static Iterator<byte[]> compress(Iterator<byte[]> blocks) {
+    CompressionCodec codec = codec();
+    return each(blocks, block -> compress(codec, block));
   }
 
-  /** The reverse of {@link Compress}. */
-  static final class Decompress implements FlatMapFunction<Iterator<byte[]>, byte[]> {
-    private static final long serialVersionUID = 1L;
-
-    @Override
-    public Iterator<byte[]> call(Iterator<byte[]> blocks) {
-      CompressionCodec codec = codec();
-      return each(blocks, block -> decompress(codec, block));
-    }
+  /** The reverse of {@link #compress(Iterator)}. */
+  static Iterator<byte[]> decompress(Iterator<byte[]> blocks) {
+    CompressionCodec codec = codec();
+    return each(blocks, block -> decompress(codec, block));
   }
 
   private static Iterator<byte[]> each(Iterator<byte[]> blocks, UnaryOperator<byte[]> change) {

@@ -19,10 +19,10 @@ import io.rejoin.xgboost.XgboostVersion;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.function.Consumer;
+import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
 import org.apache.spark.SparkContext;
-import org.apache.spark.SparkEnv;
 import org.apache.spark.ml.Estimator;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.param.ParamMap;
@@ -31,7 +31,6 @@ import org.apache.spark.storage.BlockManagerId;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Tuple2;
-import scala.collection.Iterator;
 
 /** One fit, from the check of the settings to the stock model. */
 final class Fit<M extends Model<M>> {
@@ -140,11 +139,11 @@ final class Fit<M extends Model<M>> {
               inputs,
               task,
               hosts());
-      Consumer<TrainingEvent> told = new EventReporter(job, settings);
+      Consumer<TrainingEvent> reporter = new EventReporter(job, settings);
       return new Gang(
               context,
               tracker,
-              listener == null ? told : told.andThen(listener),
+              listener == null ? reporter : reporter.andThen(listener),
               surroundings.deathsRetried(),
               surroundings.deathsSetting(),
               budget)
@@ -161,7 +160,7 @@ final class Fit<M extends Model<M>> {
     }
   }
 
-  /** Returns what it says, for the error of whoever needs more. */
+  /** Returns what it logs, for the error of a fit that needs more. */
   private static String sayWhatCanBeSurvived(
       JobId job, int workers, Surroundings surroundings, List<PreparedInput> inputs) {
     int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(0);
@@ -188,15 +187,10 @@ final class Fit<M extends Model<M>> {
 
   /** The hosts of the executors that the session has now. */
   private static List<String> hosts() {
-    List<String> hosts = new ArrayList<>();
-    Iterator<BlockManagerId> all =
-        SparkEnv.get().blockManager().master().getMemoryStatus().keys().iterator();
-    while (all.hasNext()) {
-      BlockManagerId one = all.next();
-      if (!hosts.contains(one.host()) && !one.isDriver()) {
-        hosts.add(one.host());
-      }
-    }
-    return hosts;
+    return InputPreparation.blockManagers()
+        .filter(one -> !one.isDriver())
+        .map(BlockManagerId::host)
+        .distinct()
+        .collect(Collectors.toList());
   }
 }

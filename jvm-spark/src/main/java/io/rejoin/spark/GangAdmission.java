@@ -38,62 +38,49 @@ final class GangAdmission {
    * @throws RejoinException BAD_ARGUMENT when the cluster doesn't have so many slots in time;
    *     TIMED_OUT when other gangs don't end in time; CANCELLED when the thread is interrupted
    */
-  AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
+  synchronized AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
     Object ticket = new Object();
     long queued = System.nanoTime();
     long since = queued;
-    boolean told = false;
-    synchronized (this) {
-      queue.add(ticket);
-      try {
-        while (true) {
-          int slots = slots(context);
-          boolean enough = slots >= workers;
-          if (enough && queue.peek() == ticket && taken + workers <= slots) {
-            taken += workers;
-            return new AdmittedGang(workers);
-          }
-          if (enough) {
-            since = System.nanoTime();
-          } else if (context.isLocal()
-              || millisSince(since) > settings.number(SparkSettings.SLOTS_TIMEOUT)) {
-            throw tooFew(context, workers, slots, settings);
-          }
-          if (millisSince(queued) > settings.number(SparkSettings.QUEUE_TIMEOUT)) {
-            throw new RejoinException(
-                RejoinException.Code.TIMED_OUT,
-                "waited "
-                    + settings.number(SparkSettings.QUEUE_TIMEOUT)
-                    + " ms (spark.rejoin.queue.timeout) for "
-                    + workers
-                    + " slots; other fits of this application hold "
-                    + taken
-                    + " of "
-                    + slots);
-          }
-          if (!told) {
-            told = true;
-            LOG.info(
-                "waiting for {} slots: the cluster has {}, other fits hold {}, {} are queued before"
-                    + " this one",
-                workers,
-                slots,
-                taken,
-                queue.size() - 1);
-            askForExecutors(context, workers - slots);
-          }
-          wait(LOOK_MILLIS);
+    boolean logged = false;
+    queue.add(ticket);
+    try {
+      while (true) {
+        int slots = slots(context);
+        boolean enough = slots >= workers;
+        if (enough && queue.peek() == ticket && taken + workers <= slots) {
+          taken += workers;
+          return new AdmittedGang(workers);
         }
-      } catch (InterruptedException e) {
-        Thread.currentThread().interrupt();
-        throw new RejoinException(
-            RejoinException.Code.CANCELLED,
-            "interrupted while waiting for " + workers + " slots",
-            e);
-      } finally {
-        queue.remove(ticket);
-        notifyAll();
+        if (enough) {
+          since = System.nanoTime();
+        } else if (context.isLocal()
+            || millisSince(since) > settings.number(SparkSettings.SLOTS_TIMEOUT)) {
+          throw tooFew(context, workers, slots, settings);
+        }
+        if (millisSince(queued) > settings.number(SparkSettings.QUEUE_TIMEOUT)) {
+          throw tooLate(workers, slots, settings);
+        }
+        if (!logged) {
+          logged = true;
+          LOG.info(
+              "waiting for {} slots: the cluster has {}, other fits hold {}, {} are queued before"
+                  + " this one",
+              workers,
+              slots,
+              taken,
+              queue.size() - 1);
+          askForExecutors(context, workers - slots);
+        }
+        wait(LOOK_MILLIS);
       }
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new RejoinException(
+          RejoinException.Code.CANCELLED, "interrupted while waiting for " + workers + " slots", e);
+    } finally {
+      queue.remove(ticket);
+      notifyAll();
     }
   }
 
@@ -102,7 +89,7 @@ final class GangAdmission {
     return queue.size();
   }
 
-  /** With dynamic allocation somebody has to ask; it gives up what is not used later. */
+  /** Dynamic allocation learns only so of what is missing; it gives up what is not used later. */
   private static void askForExecutors(SparkContext context, int missingSlots) {
     if (missingSlots <= 0
         || !context.getConf().getBoolean("spark.dynamicAllocation.enabled", false)) {
@@ -115,25 +102,32 @@ final class GangAdmission {
     context.requestExecutors(executors);
   }
 
+  private RejoinException tooLate(int workers, int slots, SettingValues settings) {
+    return new RejoinException(
+        RejoinException.Code.TIMED_OUT,
+        String.format(
+            "waited %d ms (spark.rejoin.queue.timeout) for %d slots; other fits of this application"
+                + " hold %d of %d",
+            settings.number(SparkSettings.QUEUE_TIMEOUT), workers, taken, slots));
+  }
+
   private static RejoinException tooFew(
       SparkContext context, int workers, int slots, SettingValues settings) {
+    String waited =
+        String.format(
+            " (after %d ms, spark.rejoin.slots.timeout)",
+            settings.number(SparkSettings.SLOTS_TIMEOUT));
     return new RejoinException(
         RejoinException.Code.BAD_ARGUMENT,
-        workers
-            + " workers must train at the same time, but "
-            + context.master()
-            + " has "
-            + slots
-            + " slots"
-            + (context.isLocal()
-                ? ""
-                : " (after "
-                    + settings.number(SparkSettings.SLOTS_TIMEOUT)
-                    + " ms, spark.rejoin.slots.timeout)")
-            + "; set numWorkers to at most "
-            + slots
-            + ", or "
-            + (context.isLocal()
+        String.format(
+            "%d workers must train at the same time, but %s has %d slots%s; set numWorkers to at"
+                + " most %d, or %s",
+            workers,
+            context.master(),
+            slots,
+            context.isLocal() ? "" : waited,
+            slots,
+            context.isLocal()
                 ? "use local[" + workers + ",4]"
                 : "give the application more executors or cores, or lower spark.task.cpus"));
   }

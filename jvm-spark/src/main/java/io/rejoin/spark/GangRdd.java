@@ -13,8 +13,8 @@ import org.apache.spark.Dependency;
 import org.apache.spark.OneToOneDependency;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
+import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.rdd.RDD;
-import scala.Tuple2;
 import scala.reflect.ClassTag;
 import scala.reflect.ClassTag$;
 
@@ -45,7 +45,7 @@ final class GangRdd extends RDD<String> {
     this.hosts = new ArrayList<>(hosts);
     this.stored = new ArrayList<>();
     for (PreparedInput input : inputs) {
-      stored.add(new Stored(input.blocks().rdd(), new ArrayList<>(input.fingerprints())));
+      stored.add(new Stored(input.blocks(), new ArrayList<>(input.fingerprints())));
     }
   }
 
@@ -87,10 +87,10 @@ final class GangRdd extends RDD<String> {
   private static final class Stored implements java.io.Serializable {
     private static final long serialVersionUID = 1L;
 
-    private final RDD<byte[]> blocks;
+    private final JavaRDD<byte[]> blocks;
     private final ArrayList<RowFingerprint> fingerprints;
 
-    Stored(RDD<byte[]> blocks, ArrayList<RowFingerprint> fingerprints) {
+    Stored(JavaRDD<byte[]> blocks, ArrayList<RowFingerprint> fingerprints) {
       this.blocks = blocks;
       this.fingerprints = fingerprints;
     }
@@ -100,9 +100,7 @@ final class GangRdd extends RDD<String> {
       RowFingerprint expected = fingerprints.get(split.index());
       RowFingerprint seen =
           RowFingerprint.of(
-              split.index(),
-              ScalaCollections.java(blocks.iterator(split, context)),
-              new RowBlocks.Shape(0, -1));
+              split.index(), blocks.iterator(split, context), new RowBlocks.Shape(0, -1));
       if (!seen.equals(expected)) {
         throw new RejoinException(
             RejoinException.Code.MISMATCH,
@@ -153,12 +151,8 @@ final class GangRdd extends RDD<String> {
 
     Opened(Watches watches, int expected) {
       this.watches = watches;
-      scala.collection.Iterator<Tuple2<String, ml.dmlc.xgboost4j.scala.DMatrix>> entries =
-          watches.toMap().iterator();
-      while (entries.hasNext()) {
-        Tuple2<String, ml.dmlc.xgboost4j.scala.DMatrix> entry = entries.next();
-        byName.put(entry._1(), entry._2().jDMatrix());
-      }
+      ScalaCollections.rest(watches.toMap().iterator())
+          .forEach(entry -> byName.put(entry._1(), entry._2().jDMatrix()));
       if (byName.size() != expected) {
         // The stock class leaves out empty ones, and the rank would make fewer collectives than the
         // others.

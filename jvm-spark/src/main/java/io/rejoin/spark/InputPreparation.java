@@ -9,7 +9,8 @@ import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
-import org.apache.spark.Dependency;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
@@ -22,11 +23,11 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.storage.BlockManagerMaster;
 import org.apache.spark.storage.RDDBlockId;
 import org.apache.spark.storage.StorageLevel;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
-import scala.collection.Iterator;
 
 /**
  * Makes the input of a gang readable again. Behind a shuffle it is not: when an executor dies, its
@@ -65,34 +66,25 @@ final class InputPreparation {
     RDD<InternalRow> rows = prepared.queryExecution().toRdd();
     int partitions = rows.getNumPartitions();
     if (partitions != workers) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
-          "the prepared "
-              + what
-              + " input has "
-              + partitions
-              + " partitions for "
-              + workers
-              + " workers; repartition it to "
-              + workers
-              + " before the fit");
+      throw bad(
+          "the prepared %s input has %d partitions for %d workers; repartition it to %d before the"
+              + " fit",
+          what, partitions, workers, workers);
     }
     if (rows.isBarrier()) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
-          "the "
-              + what
-              + " input is computed in barrier mode (RDD.barrier), which would make the whole gang"
+      throw bad(
+          "the %s input is computed in barrier mode (RDD.barrier), which would make the whole gang"
               + " a barrier stage: one death would end it. Write or checkpoint the data before the"
-              + " fit");
+              + " fit",
+          what);
     }
-    JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(new RowBlocks.Pack(schema));
-    JavaRDD<byte[]> stored = blocks.mapPartitions(new BlockCompression.Compress());
+    JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(each -> RowBlocks.pack(each, schema));
+    JavaRDD<byte[]> stored = blocks.mapPartitions(BlockCompression::compress);
     stored.setName("rejoin " + what + " input");
-    switch (InputMode.of(settings.text(SparkSettings.INPUT))) {
-      case REPLICATE:
+    switch (settings.text(SparkSettings.INPUT)) {
+      case "replicate":
         return replicate(what, schema, stored, shape);
-      case CHECKPOINT:
+      case "checkpoint":
         return checkpoint(what, schema, stored, shape);
       default:
         return reread(what, schema, blocks, shape);
@@ -110,10 +102,10 @@ final class InputPreparation {
 
   private PreparedInput replicate(
       String what, StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
-    JavaRDD<byte[]> blocks = stored.mapPartitions(new BlockCompression.Decompress());
+    JavaRDD<byte[]> blocks = stored.mapPartitions(BlockCompression::decompress);
     for (int fill = 1; ; fill++) {
       // Asked again each time: executors come and go.
-      int executors = executors().size();
+      int executors = executors();
       int copies = Math.max(1, Math.min((int) settings.number(SparkSettings.REPLICAS), executors));
       stored.persist(StorageLevel.apply(true, false, false, false, copies));
       int fewest = 0;
@@ -129,26 +121,13 @@ final class InputPreparation {
               () -> stored.unpersist(false));
         }
       } finally {
-        // Whatever was refused or interrupted leaves no copies behind.
+        // What was refused or interrupted leaves no copies behind.
         if (fewest < copies) {
           PreparedInput.uninterrupted(() -> stored.unpersist(true));
         }
       }
       if (fill == FILLS) {
-        throw new RejoinException(
-            RejoinException.Code.IO,
-            "a partition of the "
-                + what
-                + " input has "
-                + fewest
-                + " copies on distinct executors, expected "
-                + copies
-                + " ("
-                + executors
-                + " executors), after "
-                + FILLS
-                + " tries; look for block replication in the executors' logs, free disk space, or"
-                + " set spark.rejoin.input.replicas lower");
+        throw tooFewCopies(what, fewest, copies, executors);
       }
       LOG.warn(
           "a partition of the {} input has {} copies instead of {}; filling again",
@@ -157,6 +136,16 @@ final class InputPreparation {
           copies);
       pause(fill);
     }
+  }
+
+  private static RejoinException tooFewCopies(String what, int fewest, int copies, int executors) {
+    return new RejoinException(
+        RejoinException.Code.IO,
+        String.format(
+            "a partition of the %s input has %d copies on distinct executors, expected %d (%d"
+                + " executors), after %d tries; look for block replication in the executors' logs,"
+                + " free disk space, or set spark.rejoin.input.replicas lower",
+            what, fewest, copies, executors, FILLS));
   }
 
   /** Waits, so that Spark learns which executors have come and gone. */
@@ -173,8 +162,7 @@ final class InputPreparation {
   private PreparedInput checkpoint(
       String what, StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
     if (context.getCheckpointDir().isEmpty()) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
+      throw bad(
           "spark.rejoin.input is checkpoint, but there is no checkpoint directory; call"
               + " SparkContext.setCheckpointDir with a directory that all executors reach");
     }
@@ -184,7 +172,7 @@ final class InputPreparation {
     stored.checkpoint();
     stored.count();
     stored.unpersist(true);
-    JavaRDD<byte[]> blocks = stored.mapPartitions(new BlockCompression.Decompress());
+    JavaRDD<byte[]> blocks = stored.mapPartitions(BlockCompression::decompress);
     List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
     return new PreparedInput(
         blocks, frame(schema, blocks), fingerprints, Integer.MAX_VALUE, () -> {});
@@ -193,13 +181,12 @@ final class InputPreparation {
   private PreparedInput reread(
       String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
     if (shuffles(blocks.rdd(), new HashSet<>())) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
-          "spark.rejoin.input is reread, but a shuffle lies behind the "
-              + what
-              + " input (repartition, join, sort, or more or fewer partitions than workers): a"
-              + " restarted rank would read its rows in another order. Use replicate or checkpoint,"
-              + " or write the data as one file per worker");
+      throw bad(
+          "spark.rejoin.input is reread, but a shuffle lies behind the %s input (repartition, join,"
+              + " sort, or more or fewer partitions than workers): a restarted rank would read its"
+              + " rows in another order. Use replicate or checkpoint, or write the data as one file"
+              + " per worker",
+          what);
     }
     List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
     return new PreparedInput(
@@ -210,14 +197,8 @@ final class InputPreparation {
     if (!seen.add(rdd.id())) {
       return false;
     }
-    Iterator<Dependency<?>> dependencies = rdd.dependencies().iterator();
-    while (dependencies.hasNext()) {
-      Dependency<?> dependency = dependencies.next();
-      if (dependency instanceof ShuffleDependency || shuffles(dependency.rdd(), seen)) {
-        return true;
-      }
-    }
-    return false;
+    return ScalaCollections.rest(rdd.dependencies().iterator()).stream()
+        .anyMatch(it -> it instanceof ShuffleDependency || shuffles(it.rdd(), seen));
   }
 
   private List<RowFingerprint> fingerprints(
@@ -234,23 +215,17 @@ final class InputPreparation {
     fingerprints.sort(Comparator.comparingInt(RowFingerprint::partition));
     for (RowFingerprint fingerprint : fingerprints) {
       if (fingerprint.rows() == 0) {
-        throw new RejoinException(
-            RejoinException.Code.BAD_ARGUMENT,
-            "partition "
-                + fingerprint.partition()
-                + " of the "
-                + what
-                + " input is empty; every worker needs rows: use"
-                + " fewer workers, or repartition the data");
+        throw bad(
+            "partition %d of the %s input is empty; every worker needs rows: use fewer workers, or"
+                + " repartition the data",
+            fingerprint.partition(), what);
       }
       if (fingerprint.sparse()) {
-        throw new RejoinException(
-            RejoinException.Code.BAD_ARGUMENT,
-            "the "
-                + what
-                + " input has sparse vectors, but the missing value is not set: whether their zeros"
+        throw bad(
+            "the %s input has sparse vectors, but the missing value is not set: whether their zeros"
                 + " are values or missing can't be known. Call setMissing(0) if they are missing,"
-                + " or make the vectors dense");
+                + " or make the vectors dense",
+            what);
       }
     }
     return fingerprints;
@@ -262,7 +237,8 @@ final class InputPreparation {
    */
   @SuppressWarnings("unchecked")
   private Dataset<Row> frame(StructType schema, JavaRDD<byte[]> blocks) {
-    RDD<InternalRow> rows = blocks.mapPartitions(new RowBlocks.Unpack(schema.size())).rdd();
+    int fields = schema.size();
+    RDD<InternalRow> rows = blocks.mapPartitions(each -> RowBlocks.unpack(each, fields)).rdd();
     try {
       return (Dataset<Row>)
           session
@@ -281,34 +257,30 @@ final class InputPreparation {
 
   /** Of the partition that has the fewest copies. */
   private int fewestCopies(JavaRDD<byte[]> blocks) {
-    int fewest = Integer.MAX_VALUE;
-    for (int partition = 0; partition < blocks.getNumPartitions(); partition++) {
-      Set<String> holders = new HashSet<>();
-      Iterator<BlockManagerId> locations =
-          SparkEnv.get()
-              .blockManager()
-              .master()
-              .getLocations(new RDDBlockId(blocks.id(), partition))
-              .iterator();
-      while (locations.hasNext()) {
-        holders.add(locations.next().executorId());
-      }
-      fewest = Math.min(fewest, holders.size());
-    }
-    return fewest;
+    BlockManagerMaster master = SparkEnv.get().blockManager().master();
+    return IntStream.range(0, blocks.getNumPartitions())
+        .mapToObj(partition -> master.getLocations(new RDDBlockId(blocks.id(), partition)))
+        .mapToInt(holders -> names(ScalaCollections.rest(holders.iterator()).stream()))
+        .min()
+        .orElse(Integer.MAX_VALUE);
   }
 
-  /** The executors that can hold copies: in local mode the driver, else all but the driver. */
-  private Set<String> executors() {
-    Set<String> names = new HashSet<>();
-    Iterator<BlockManagerId> all =
-        SparkEnv.get().blockManager().master().getMemoryStatus().keys().iterator();
-    while (all.hasNext()) {
-      BlockManagerId one = all.next();
-      if (context.isLocal() || !one.isDriver()) {
-        names.add(one.executorId());
-      }
-    }
-    return names;
+  /** How many executors can hold copies: in local mode the driver, else all but the driver. */
+  private int executors() {
+    return names(blockManagers().filter(one -> context.isLocal() || !one.isDriver()));
+  }
+
+  private static int names(Stream<BlockManagerId> all) {
+    return (int) all.map(BlockManagerId::executorId).distinct().count();
+  }
+
+  /** What stores blocks now: the executors, and the driver. */
+  static Stream<BlockManagerId> blockManagers() {
+    BlockManagerMaster master = SparkEnv.get().blockManager().master();
+    return ScalaCollections.rest(master.getMemoryStatus().keys().iterator()).stream();
+  }
+
+  private static RejoinException bad(String format, Object... facts) {
+    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, String.format(format, facts));
   }
 }

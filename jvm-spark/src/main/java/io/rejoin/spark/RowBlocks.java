@@ -3,10 +3,10 @@ package io.rejoin.spark;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
-import org.apache.spark.api.java.function.FlatMapFunction;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -69,39 +69,17 @@ final class RowBlocks {
   }
 
   /** Packs the rows of a partition. */
-  static final class Pack implements FlatMapFunction<Iterator<InternalRow>, byte[]> {
-    private static final long serialVersionUID = 1L;
-
-    private final StructType schema;
-
-    Pack(StructType schema) {
-      this.schema = schema;
-    }
-
-    @Override
-    public Iterator<byte[]> call(Iterator<InternalRow> rows) {
-      // Spark runs this just before it stores and copies what comes out.
-      ReplicationPeers.refresh();
-      return new Packed(rows, schema);
-    }
+  static Iterator<byte[]> pack(Iterator<InternalRow> rows, StructType schema) {
+    // Spark runs this just before it stores and copies what comes out.
+    ReplicationPeers.refresh();
+    return new Packed(rows, schema);
   }
 
   /**
-   * Unpacks what {@link Pack} packed. The rows are views on the blocks, and one object that moves.
+   * Unpacks what {@link #pack} packed. The rows are views on the blocks, and one object that moves.
    */
-  static final class Unpack implements FlatMapFunction<Iterator<byte[]>, InternalRow> {
-    private static final long serialVersionUID = 1L;
-
-    private final int fields;
-
-    Unpack(int fields) {
-      this.fields = fields;
-    }
-
-    @Override
-    public Iterator<InternalRow> call(Iterator<byte[]> blocks) {
-      return new Unpacked(blocks, fields);
-    }
+  static Iterator<InternalRow> unpack(Iterator<byte[]> blocks, int fields) {
+    return new Unpacked(blocks, fields);
   }
 
   private static final class Packed implements Iterator<byte[]> {
@@ -126,9 +104,7 @@ final class RowBlocks {
       do {
         put(unsafe(rows.next()));
       } while (buffer.position() < BLOCK_BYTES && rows.hasNext());
-      byte[] block = new byte[buffer.position()];
-      System.arraycopy(buffer.array(), 0, block, 0, block.length);
-      return block;
+      return Arrays.copyOf(buffer.array(), buffer.position());
     }
 
     private void put(UnsafeRow row) {

@@ -2,9 +2,10 @@ package io.rejoin.spark;
 
 import java.io.Serializable;
 import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.Arrays;
 import java.util.Iterator;
+import org.apache.commons.codec.binary.Hex;
+import org.apache.commons.codec.digest.DigestUtils;
 
 /**
  * What a partition's rows were, in their order: how many, how long, and a SHA-256 over all their
@@ -33,7 +34,7 @@ final class RowFingerprint implements Serializable {
    * @param shape where a row's vector is, if it has one
    */
   static RowFingerprint of(int partition, Iterator<byte[]> blocks, RowBlocks.Shape shape) {
-    MessageDigest sha = sha256();
+    MessageDigest sha = DigestUtils.getSha256Digest();
     long rows = 0;
     long bytes = 0;
     boolean sparse = false;
@@ -80,18 +81,7 @@ final class RowFingerprint implements Serializable {
 
   @Override
   public String toString() {
-    StringBuilder hex = new StringBuilder();
-    for (int i = 0; i < 8; i++) {
-      hex.append(String.format("%02x", digest[i]));
-    }
+    String hex = Hex.encodeHexString(digest).substring(0, 16);
     return rows + " rows, " + bytes + " bytes, SHA-256 " + hex + "...";
-  }
-
-  private static MessageDigest sha256() {
-    try {
-      return MessageDigest.getInstance("SHA-256");
-    } catch (NoSuchAlgorithmException e) {
-      throw new IllegalStateException("every Java platform has SHA-256", e);
-    }
   }
 }

@@ -1,6 +1,6 @@
 package io.rejoin.spark;
 
-import java.util.Iterator;
+import java.util.ArrayList;
 import java.util.List;
 import scala.collection.immutable.Nil$;
 
@@ -25,18 +25,12 @@ final class ScalaCollections {
     return (scala.collection.Iterator<T>) (Object) scala.collection.Iterator$.MODULE$.empty();
   }
 
-  /** A Java view of a Scala iterator. */
-  static <T> Iterator<T> java(scala.collection.Iterator<T> iterator) {
-    return new Iterator<T>() {
-      @Override
-      public boolean hasNext() {
-        return iterator.hasNext();
-      }
-
-      @Override
-      public T next() {
-        return iterator.next();
-      }
-    };
+  /** What a Scala iterator still has. */
+  static <T> List<T> rest(scala.collection.Iterator<T> iterator) {
+    List<T> rest = new ArrayList<>();
+    while (iterator.hasNext()) {
+      rest.add(iterator.next());
+    }
+    return rest;
   }
 }

@@ -7,12 +7,10 @@ import io.rejoin.settings.SettingType;
 import io.rejoin.settings.SettingValues;
 import io.rejoin.xgboost.XgboostSettings;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.stream.Collectors;
 import org.apache.spark.sql.SparkSession;
 import scala.Tuple2;
-import scala.collection.Iterator;
 
 /**
  * The settings {@code spark.rejoin.*}, from the session's configuration (which includes the
@@ -87,20 +85,14 @@ final class SparkSettings {
 
   /** What is set in a session. */
   static SettingValues of(SparkSession session) {
-    Map<String, String> all = new TreeMap<>();
-    Iterator<Tuple2<String, String>> entries = session.conf().getAll().iterator();
-    while (entries.hasNext()) {
-      Tuple2<String, String> entry = entries.next();
-      all.put(entry._1(), entry._2());
-    }
-    return of(all);
+    return of(
+        ScalaCollections.rest(session.conf().getAll().iterator()).stream()
+            .collect(Collectors.toMap(Tuple2::_1, Tuple2::_2)));
   }
 
   /** What is set in such a configuration. */
   static SettingValues of(Map<String, String> configuration) {
-    String encrypted = configuration.getOrDefault(NETWORK_CRYPTO, "false");
-    boolean encrypt = Boolean.parseBoolean(encrypted);
-    return TABLE.read(
-        configuration, Collections.singletonMap(CommonSettings.ENCRYPT, Boolean.toString(encrypt)));
+    boolean encrypt = Boolean.parseBoolean(configuration.get(NETWORK_CRYPTO));
+    return TABLE.read(configuration, Map.of(CommonSettings.ENCRYPT, Boolean.toString(encrypt)));
   }
 }

@@ -45,9 +45,7 @@ class SparkSettingsTest {
     assertTrue(
         refused("spark.rejoin.lost.after", "250ms").contains("twice spark.rejoin.heartbeat"));
     assertTrue(refused("spark.rejoin.hook", "on").contains("auto or off"));
-    assertEquals(
-        InputMode.CHECKPOINT,
-        InputMode.of(with("spark.rejoin.input", "Checkpoint").text(SparkSettings.INPUT)));
+    assertEquals("checkpoint", with("spark.rejoin.input", "Checkpoint").text(SparkSettings.INPUT));
   }
 
   @Test

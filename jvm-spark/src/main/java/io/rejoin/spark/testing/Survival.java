@@ -5,13 +5,12 @@ import io.rejoin.RejoinException;
 import io.rejoin.TrainingEvent;
 import io.rejoin.spark.RejoinEstimator;
 import io.rejoin.xgboost.XgboostVersion;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostModel;
+import org.apache.commons.codec.digest.DigestUtils;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.Dataset;
@@ -129,7 +128,7 @@ public final class Survival<M extends Model<M>> {
       this.events = Collections.unmodifiableList(events);
     }
 
-    /** The model of the training in which nobody was killed. */
+    /** The model of the training without a kill. */
     public M undisturbed() {
       return undisturbed;
     }
@@ -167,17 +166,10 @@ public final class Survival<M extends Model<M>> {
 
     private static String digest(Model<?> model) {
       try {
-        byte[] bytes = ((XGBoostModel<?>) model).nativeBooster().toByteArray("ubj");
-        StringBuilder hex = new StringBuilder();
-        for (byte b : MessageDigest.getInstance("SHA-256").digest(bytes)) {
-          hex.append(String.format("%02x", b));
-        }
-        return hex.toString();
+        return DigestUtils.sha256Hex(((XGBoostModel<?>) model).nativeBooster().toByteArray("ubj"));
       } catch (XGBoostError e) {
         throw new RejoinException(
             RejoinException.Code.INTERNAL, "the model can't be written to memory", e);
-      } catch (NoSuchAlgorithmException e) {
-        throw new IllegalStateException("every Java platform has SHA-256", e);
       }
     }
   }

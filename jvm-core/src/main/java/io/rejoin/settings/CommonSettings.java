@@ -44,36 +44,24 @@ public final class CommonSettings {
 
   /** The ports that the tracker may listen on, at the driver. */
   public static final Setting TRACKER_PORTS =
-      Setting.of(
-              "tracker.ports",
-              SettingType.PORTS,
-              "0",
-              "port of the tracker: 0 for any, or `first-last`")
-          .toTracker("ports");
+      ports("tracker.ports", "port of the tracker: 0 for any, or `first-last`").toTracker("ports");
 
   /** The ports that agents may listen on, at the executors. */
   public static final Setting AGENT_PORTS =
-      Setting.of(
+      ports(
               "agent.ports",
-              SettingType.PORTS,
-              "0",
               "ports of the agents, one per job and process: 0 for any, or `first-last`")
           .toAgent("ports");
 
   /** Bytes of memory for logs per process and job; what is over goes to disk. */
   public static final Setting LOG_MEMORY =
-      Setting.of(
-              "log.memory",
-              SettingType.SIZE,
-              "256m",
-              "memory for logs per process and job; more goes to disk")
+      size("log.memory", "256m", "memory for logs per process and job; more goes to disk")
           .toAgent("log.memory.bytes");
 
   /** Bytes of disk for logs per process and job; more ends the job with OUT_OF_SPACE. */
   public static final Setting LOG_DISK =
-      Setting.of(
+      size(
               "log.disk",
-              SettingType.SIZE,
               "16g",
               "disk for logs per process and job; more ends the job with `OUT_OF_SPACE`")
           .toAgent("log.disk.bytes");
@@ -125,6 +113,14 @@ public final class CommonSettings {
 
   private static Setting time(String name, String defaultText, String meaning) {
     return Setting.of(name, SettingType.TIME, defaultText, meaning);
+  }
+
+  private static Setting size(String name, String defaultText, String meaning) {
+    return Setting.of(name, SettingType.SIZE, defaultText, meaning);
+  }
+
+  private static Setting ports(String name, String meaning) {
+    return Setting.of(name, SettingType.PORTS, "0", meaning);
   }
 
   /** Refuses values that contradict each other, with both names. */

@@ -1,7 +1,5 @@
 package io.rejoin.xgboost;
 
-import io.rejoin.RejoinException;
-import java.lang.reflect.Method;
 import java.util.Map;
 import ml.dmlc.xgboost4j.java.Booster;
 import ml.dmlc.xgboost4j.java.Communicator;
@@ -20,39 +18,31 @@ final class XgboostMembers {
   /**
    * Checks them all.
    *
-   * @throws RejoinException INCOMPATIBLE with the name of the first that is missing
+   * @throws io.rejoin.RejoinException INCOMPATIBLE with the name of the first that is missing
    */
   static void check(XgboostVersion version) {
-    need(version, Booster.class, "update", DMatrix.class, int.class);
-    need(version, Booster.class, "update", DMatrix.class, int.class, IObjective.class);
-    need(
-        version,
-        Booster.class,
-        "evalSet",
-        DMatrix[].class,
-        String[].class,
-        int.class,
-        float[].class);
-    need(
-        version,
+    version.need(Booster.class, "update", DMatrix.class, int.class);
+    version.need(Booster.class, "update", DMatrix.class, int.class, IObjective.class);
+    version.need(
+        Booster.class, "evalSet", DMatrix[].class, String[].class, int.class, float[].class);
+    version.need(
         Booster.class,
         "evalSet",
         DMatrix[].class,
         String[].class,
         IEvaluation.class,
         float[].class);
-    need(version, Booster.class, "setAttr", String.class, String.class);
-    need(version, Booster.class, "setParams", Map.class);
-    need(version, Booster.class, "toByteArray", String.class);
-    need(version, Booster.class, "dispose");
-    need(version, Communicator.class, "init", Map.class);
-    need(version, Communicator.class, "shutdown");
-    need(version, Communicator.class, "getRank");
-    need(version, Communicator.class, "getWorldSize");
-    need(version, XGBoost.class, "loadModel", byte[].class);
-    need(version, XGBoost.class, "isMaximizeEvaluation", String.class, String[].class, Map.class);
-    need(
-        version,
+    version.need(Booster.class, "setAttr", String.class, String.class);
+    version.need(Booster.class, "setParams", Map.class);
+    version.need(Booster.class, "toByteArray", String.class);
+    version.need(Booster.class, "dispose");
+    version.need(Communicator.class, "init", Map.class);
+    version.need(Communicator.class, "shutdown");
+    version.need(Communicator.class, "getRank");
+    version.need(Communicator.class, "getWorldSize");
+    version.need(XGBoost.class, "loadModel", byte[].class);
+    version.need(XGBoost.class, "isMaximizeEvaluation", String.class, String[].class, Map.class);
+    version.need(
         XGBoost.class,
         "train",
         DMatrix.class,
@@ -63,23 +53,5 @@ final class XgboostMembers {
         IObjective.class,
         IEvaluation.class,
         int.class);
-  }
-
-  /** The method of this name and these parameters. */
-  static Method need(XgboostVersion version, Class<?> owner, String name, Class<?>... parameters) {
-    try {
-      return owner.getMethod(name, parameters);
-    } catch (NoSuchMethodException e) {
-      throw new RejoinException(
-          RejoinException.Code.INCOMPATIBLE,
-          "XGBoost4J "
-              + version
-              + " has no "
-              + e.getMessage()
-              + "; supported are "
-              + XgboostVersion.supported()
-              + " as they come from Maven Central",
-          e);
-    }
   }
 }

@@ -70,9 +70,26 @@ public final class XgboostVersion {
     return new XgboostVersion(text.trim(), Integer.parseInt(parts[1]));
   }
 
-  /** Versions that are supported, as major.minor. */
-  public static List<String> supported() {
-    return SUPPORTED;
+  /**
+   * Looks for a public method, so that a missing one is named before any work.
+   *
+   * @throws RejoinException INCOMPATIBLE when this version has none of this name and parameters
+   */
+  public void need(Class<?> owner, String name, Class<?>... parameters) {
+    try {
+      owner.getMethod(name, parameters);
+    } catch (NoSuchMethodException e) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "XGBoost4J "
+              + text
+              + " has no "
+              + e.getMessage()
+              + "; supported are "
+              + SUPPORTED
+              + " as they come from Maven Central",
+          e);
+    }
   }
 
   /** Which of the two wire variants it speaks. */
@@ -82,7 +99,7 @@ public final class XgboostVersion {
 
   /**
    * Whether a Booster that was kept trains on exactly as one that was loaded from a checkpoint. Up
-   * to 3.2 the samplers' state lives outside the model, so there everybody has to load at the same
+   * to 3.2 the samplers' state lives outside the model, so there all ranks have to load at the same
    * rounds.
    */
   public boolean keepsBooster() {

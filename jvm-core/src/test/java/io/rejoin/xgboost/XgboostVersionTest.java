@@ -45,8 +45,7 @@ class XgboostVersionTest {
   void a_missing_member_is_named() {
     RejoinException failure =
         assertThrows(
-            RejoinException.class,
-            () -> XgboostMembers.need(XgboostVersion.of("3.4.0"), Booster.class, "sing"));
+            RejoinException.class, () -> XgboostVersion.of("3.4.0").need(Booster.class, "sing"));
     assertTrue(failure.text().contains("Booster.sing"), failure.text());
   }
 

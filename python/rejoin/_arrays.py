@@ -8,22 +8,11 @@ from ._arguments import refused
 
 Data = Union[bytes, bytearray, memoryview, "np.ndarray[Any, Any]"]
 
-_ELEMENTS = {
-    "int8": 0,
-    "int16": 1,
-    "int32": 2,
-    "int64": 3,
-    "uint8": 4,
-    "uint16": 5,
-    "uint32": 6,
-    "uint64": 7,
-    "float16": 8,
-    "bfloat16": 9,
-    "float32": 10,
-    "float64": 11,
-}
+# In the order of the C library's numbers.
+_ELEMENT_NAMES = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64"
+_ELEMENTS = {name: number for number, name in enumerate(_ELEMENT_NAMES.split())}
 
-_REDUCTIONS = {"sum": 0, "product": 1, "min": 2, "max": 3, "and": 4, "or": 5, "xor": 6}
+_REDUCTIONS = {name: number for number, name in enumerate("sum product min max and or xor".split())}
 
 _ORDERS = {"rank": 0, "ring": 1}
 

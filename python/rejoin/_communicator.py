@@ -40,7 +40,7 @@ def _limits(join: Optional[float], call: Optional[float], finish: Optional[float
     return c.Limits(ctypes.sizeof(c.Limits), *times)
 
 
-# Snapshots that somebody may ask for still, by the number that C has for them.
+# Snapshots that may be asked for still, by the number that C has for them.
 _snapshots: Dict[int, Callable[[], Data]] = {}
 _numbers = itertools.count(1)
 
@@ -333,7 +333,7 @@ class Communicator(_Owner):
         return [everything[end - length : end].copy() for end, length in zip(ends, lengths)]
 
     def barrier(self, *, boot: Union[bool, str] = False) -> None:
-        """Nobody goes on before everybody is there."""
+        """No rank goes on before all are there."""
         self._call("barrier", *self._options(_Callbacks(), "rank", boot, None, None))
 
     def load_own(self) -> Optional[bytes]:
@@ -359,8 +359,8 @@ class Communicator(_Owner):
         self._call("checkpoint_with_own", data.ctypes.data, data.size, mine.ctypes.data, mine.size, _site())
 
     def checkpoint_lazy(self, supplier: Callable[[], Data]) -> None:
-        """A checkpoint without the bytes: ``supplier()`` makes them when somebody needs them, which
-        is a rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of
+        """A checkpoint without the bytes: ``supplier()`` makes them when they are needed, by a
+        rank that comes back or for a durable checkpoint. It stands for an immutable snapshot of
         the model: whenever it is called (for about two versions, mostly on another thread) it gives
         the same bytes, the same at all ranks. An array that the program goes on changing is none:
         copy it, and mind that a lambda sees a variable as it is when it is called. The first one's
@@ -388,7 +388,7 @@ class Communicator(_Owner):
         self._call("abandon", given.number("the code", code, 31), given.text("the reason", reason))
 
     def close(self) -> None:
-        """Frees it; before :meth:`finish` this gives the rank's seat back. Closing again does
+        """Frees it; before :meth:`finish` this gives the rank's slot back. Closing again does
         nothing. Waits for a call that another thread has under way."""
         with self._lock:
             handle, self._handle = self._handle, None
@@ -404,7 +404,7 @@ class Communicator(_Owner):
         raised: Optional[BaseException],
         trace: Optional[TracebackType],
     ) -> None:
-        """An exception of the program is told to the job, and its rank may be started again."""
+        """An exception of the program is reported to the job, and its rank may be started again."""
         if raised is not None and self._handle is not None and isinstance(raised, Exception):
             try:
                 if not isinstance(raised, RejoinError):
@@ -545,7 +545,7 @@ class Process(_Owner):
         config.own_copies = given.number("own_copies", own_copies, 32)
         if config.own_copies == 0:  # in C the default
             raise refused(
-                "own_copies is 0; at least 1 is needed: an own model that nobody else holds is lost with its "
+                "own_copies is 0; at least 1 is needed: an own model that no other process holds is lost with its "
                 "rank's process"
             )
         handle = ctypes.c_void_p()
@@ -567,7 +567,7 @@ class Process(_Owner):
         call_timeout: Optional[float] = None,
         finish_timeout: Optional[float] = None,
     ) -> Communicator:
-        """Takes a rank's seat; ``stage`` counts the starts of all ranks together, ``task`` those of this rank alone."""
+        """Joins as a rank; ``stage`` counts the starts of all ranks together, ``task`` those of this rank alone."""
         handle, process = ctypes.c_void_p(), self._open()
         limits = _limits(join_timeout, call_timeout, finish_timeout)
         numbers = (given.number("the rank", rank, 32), given.number("stage", stage, 32), given.number("task", task, 32))

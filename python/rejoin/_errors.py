@@ -32,7 +32,7 @@ class RejoinError(Exception):
     """A failure. Decide by ``code``, never by ``text``, which says what was expected, what was seen and what to do.
 
     After a failure other than ``BAD_ARGUMENT`` the communicator is of no more use: let the process
-    end with a status other than 0 (an exception that nobody catches does), and its rank is started
+    end with a status other than 0 (an exception that is not caught does), and its rank is started
     again.
     """
 

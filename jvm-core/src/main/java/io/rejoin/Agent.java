@@ -41,15 +41,15 @@ public final class Agent extends ProcessAgent {
   }
 
   /**
-   * Asks for a rank's seat and waits until it can start: at first until all ranks are there, later
-   * until the checkpoint that it starts from is here.
+   * Joins as a rank and waits until it can start: at first until all ranks are there, later until
+   * the checkpoint that it starts from is here.
    *
    * @param rank 0-based
-   * @param stage which restart of everybody this is (Spark: stage attempt)
+   * @param stage which restart of all ranks this is (Spark: stage attempt)
    * @param task which restart of this rank alone (Spark: task attempt)
    * @param terms what this process assumes; must be equal for all of a job
    * @return empty when the job has reached its end already: there is nothing to do
-   * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with who was waited for;
+   * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with the ranks that were waited for;
    *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms; the
    *     job's error when it is over with one
    */

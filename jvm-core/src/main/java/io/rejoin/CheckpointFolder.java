@@ -8,8 +8,8 @@ import java.nio.ByteBuffer;
  * calls it from threads of its own, several at a time, and never during a collective. {@link
  * Object#toString} names the folder in messages.
  *
- * <p>What a call throws is told as an event ({@link TrainingEvent.Kind#DURABLE_FAILED}); training
- * goes on, and the checkpoints before it stay.
+ * <p>What a call throws is reported as an event ({@link TrainingEvent.Kind#DURABLE_FAILED});
+ * training goes on, and the checkpoints before it stay.
  */
 public interface CheckpointFolder {
   /** The names of all files, in any order; others' files may be among them. */

@@ -9,7 +9,7 @@ import java.util.function.Supplier;
 /**
  * One rank of a job in one incarnation: its collectives and checkpoints, for any training loop.
  * When a rank dies, that rank alone is started again; it goes on from the last checkpoint, gets the
- * results that it missed, and everybody ends with the same bytes as without a death.
+ * results that it missed, and all ranks end with the same bytes as without a death.
  *
  * <pre>{@code
  * try (Communicator ranks = Communicator.launched("my program 1").orElse(null)) {
@@ -104,7 +104,7 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
 
   /**
    * Ends the version and begins the next one with this model, the same at all ranks. It is copied
-   * into this process's native memory, for whoever comes back.
+   * into this process's native memory, for a rank that comes back.
    *
    * @throws RejoinException also MISMATCH when this incarnation has made fewer collectives of the
    *     version than were made before, or another rank of this process has another model
@@ -138,10 +138,10 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
   }
 
   /**
-   * A checkpoint without its bytes: {@code supplier} makes them when somebody needs them, which is
-   * a rank that comes back, or a durable checkpoint. It stands for an immutable snapshot of the
-   * model: whenever it is asked (for about two versions, mostly on another thread) it gives the
-   * same bytes, the same at all ranks; an array that the program goes on changing is none. An
+   * A checkpoint without its bytes: {@code supplier} makes them when they are needed, by a rank
+   * that comes back or for a durable checkpoint. It stands for an immutable snapshot of the model:
+   * whenever it is asked (for about two versions, mostly on another thread) it gives the same
+   * bytes, the same at all ranks; an array that the program goes on changing is none. An
    * incarnation's first supplier is asked in this call and in the next checkpoint.
    *
    * @throws RejoinException MISMATCH in the next checkpoint when the first supplier gives something
@@ -179,7 +179,7 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
   }
 
   /**
-   * The task has failed for this reason: gives the rank's seat back. Where the code {@link
+   * The task has failed for this reason: gives the rank's slot back. Where the code {@link
    * RejoinException.Code#willRepeat}, the job ends with it; otherwise the rank may be started
    * again. The communicator is closed then.
    */
@@ -189,7 +189,7 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
     }
   }
 
-  /** Frees it; before {@link #finish} this gives the rank's seat back for its next incarnation. */
+  /** Frees it; before {@link #finish} this gives the rank's slot back for its next incarnation. */
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {

@@ -23,17 +23,17 @@ public final class EventDelivery {
   /** Delivers on a daemon thread of this name. */
   public EventDelivery(String name, Consumer<TrainingEvent> listener) {
     this.listener = listener;
-    this.thread = new Thread(this::deliver, name);
+    this.thread = new Thread(this::run, name);
     this.thread.setDaemon(true);
     this.thread.start();
   }
 
-  /** Returns at once. */
-  public void tell(TrainingEvent event) {
+  /** Queues an event for the listener, and returns at once. */
+  public void deliver(TrainingEvent event) {
     queue.add(() -> listener.accept(event));
   }
 
-  /** Waits until the listener has had all that it was told, for a moment at most. */
+  /** Waits until the listener has had all events so far, at most so long. */
   public void await(long waitLimitMillis) throws InterruptedException {
     CountDownLatch reached = new CountDownLatch(1);
     queue.add(reached::countDown);
@@ -47,7 +47,7 @@ public final class EventDelivery {
     queue.add(() -> open = false);
   }
 
-  private void deliver() {
+  private void run() {
     try {
       while (open) {
         Runnable next = queue.take();
@@ -58,7 +58,7 @@ public final class EventDelivery {
         }
       }
     } catch (InterruptedException e) {
-      LOG.debug("nobody but the JVM's end interrupts this thread", e);
+      LOG.debug("only the JVM's end interrupts this thread", e);
     }
   }
 }

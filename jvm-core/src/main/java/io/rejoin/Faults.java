@@ -5,8 +5,8 @@ import java.util.Collections;
 import java.util.List;
 
 /**
- * Faults on demand, for tests and the demo: which rank is struck when and how. They reach an agent
- * only from its tracker, over the authenticated link. No rule waits for a clock.
+ * Faults on demand, for tests and the demo: which rank meets which fault, and when. They reach an
+ * agent only from its tracker, over the authenticated link. No rule waits for a clock.
  */
 public final class Faults {
   private final List<String> rules = new ArrayList<>();
@@ -30,10 +30,11 @@ public final class Faults {
   /**
    * One more.
    *
-   * @param rank who is struck
+   * @param rank which rank meets it
    * @param incarnation which of its incarnations; negative for any
    * @param at joined, boot:bytes, version:v:bytes, restored, replaying or finishing
-   * @param action kill, stop, throw, cut:peer, or tell (nothing is done but that it is told)
+   * @param action kill, stop, throw, cut:peer, or tell (the moment is reported, and nothing else is
+   *     done)
    */
   public Faults and(int rank, int incarnation, String at, String action) {
     rules.add(

@@ -27,8 +27,8 @@ final class Native {
   static native String trackerAddress(long tracker);
 
   /**
-   * Tells the tracker what the framework knows: {@code kind, key, value, ...} with kinds {@code
-   * executor.gone} (executor, reason), {@code task.gone} (rank, stage, task, reason), {@code
+   * Reports to the tracker what the framework knows: {@code kind, key, value, ...} with kinds
+   * {@code executor.gone} (executor, reason), {@code task.gone} (rank, stage, task, reason), {@code
    * cancel} (code, message).
    */
   static native void trackerNotify(long tracker, String[] fact);
@@ -42,7 +42,7 @@ final class Native {
    */
   static native byte[] trackerResult(long tracker);
 
-  /** Stops the tracker; agents are told that the job is over. Closing again does nothing. */
+  /** Stops the tracker; agents learn that the job is over. Closing again does nothing. */
   static native void trackerClose(long tracker);
 
   /** The digest by which bytes are compared, 32 hexadecimal digits. */
@@ -61,8 +61,8 @@ final class Native {
   static native void processClose(long process);
 
   /**
-   * Takes a rank's seat and waits for its start; 0: the job is over. {@code millis}: for the join,
-   * a call, the end; 0 is the default.
+   * Joins as a rank and waits for its start; 0: the job is over. {@code millis}: for the join, a
+   * call, the end; 0 is the default.
    */
   static native long communicatorJoin(
       long process, int rank, int stage, int task, String terms, long[] millis);
@@ -89,7 +89,7 @@ final class Native {
   static native void communicatorCheckpointWithOwn(
       long communicator, ByteBuffer model, byte[] own, String site);
 
-  /** The same as a checkpoint whose bytes the snapshot makes when somebody needs them. */
+  /** The same as a checkpoint whose bytes the snapshot makes when a rank needs them. */
   static native void communicatorCheckpointLazy(long communicator, Snapshot snapshot, String site);
 
   /**

@@ -17,7 +17,7 @@ public final class RejoinException extends RuntimeException {
      * This incarnation was declared lost or superseded; a newer one may be at work. Retry the task.
      */
     FENCED,
-    /** Everybody goes back to an older version; run again from there. */
+    /** All ranks go back to an older version; run again from there. */
     ROLLED_BACK,
     /**
      * A rank did not repeat itself, or two ranks hold different bytes under one name. The job is
@@ -26,7 +26,9 @@ public final class RejoinException extends RuntimeException {
     MISMATCH,
     /** Ranks were missing until a deadline. */
     MEMBERS_MISSING,
-    /** More deaths than the framework will retry, or nobody left who holds what is needed. */
+    /**
+     * More deaths than the framework will retry, or no process is left that holds what is needed.
+     */
     UNRECOVERABLE,
     /** The tracker could not be reached until a deadline. */
     TRACKER_UNREACHABLE,

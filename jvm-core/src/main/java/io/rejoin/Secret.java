@@ -4,9 +4,9 @@ import java.io.Serializable;
 import java.security.SecureRandom;
 
 /**
- * The 256 random bits that everybody who takes part in one job can prove to know. Give it to tasks
- * only inside the framework's own authenticated traffic; never put it into configuration,
- * environment, arguments or logs.
+ * The 256 random bits that all processes of one job can prove to know. Give it to tasks only inside
+ * the framework's own authenticated traffic; never put it into configuration, environment,
+ * arguments or logs.
  */
 public final class Secret implements Serializable {
   private static final long serialVersionUID = 1L;

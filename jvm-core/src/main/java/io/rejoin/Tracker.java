@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
  * The coordinator of one job on the driver: it owns the native tracker, feeds it what only the
- * framework knows, and tells what happens. Safe to use from several threads; closing twice does
+ * framework knows, and reports what happens. Safe to use from several threads; closing twice does
  * nothing.
  */
 public final class Tracker implements AutoCloseable {
@@ -44,12 +44,12 @@ public final class Tracker implements AutoCloseable {
 
   /** The framework says that an executor is gone. */
   public void executorGone(String executor, String reason) {
-    tell("executor.gone", "executor", executor, "reason", reason);
+    report("executor.gone", "executor", executor, "reason", reason);
   }
 
   /** The framework says that a try of a rank's task has failed or was killed. */
   public void taskGone(int rank, int stage, int task, String reason) {
-    tell(
+    report(
         "task.gone",
         "rank",
         Integer.toString(rank),
@@ -61,9 +61,9 @@ public final class Tracker implements AutoCloseable {
         reason);
   }
 
-  /** Ends the job with an error; every task is told. */
+  /** Ends the job with an error, which reaches every task. */
   public void cancel(RejoinException.Code code, String message) {
-    tell("cancel", "code", code.name(), "message", message);
+    report("cancel", "code", code.name(), "message", message);
   }
 
   /** The next event, waiting at most so long; empty when there is none in time. */
@@ -83,7 +83,7 @@ public final class Tracker implements AutoCloseable {
     return Native.trackerResult(open());
   }
 
-  /** Stops the tracker; agents are told that the job is over. */
+  /** Stops the tracker; agents learn that the job is over. */
   @Override
   public void close() {
     if (closed.compareAndSet(false, true)) {
@@ -91,7 +91,7 @@ public final class Tracker implements AutoCloseable {
     }
   }
 
-  private void tell(String... fact) {
+  private void report(String... fact) {
     Native.trackerNotify(open(), fact);
   }
 
@@ -103,9 +103,7 @@ public final class Tracker implements AutoCloseable {
     return handle;
   }
 
-  /**
-   * What a tracker is told at its start. Every setting has a default but the world and the host.
-   */
+  /** What a tracker starts with. Every setting has a default but the world and the host. */
   public static final class Settings {
     private final Map<String, String> values = new LinkedHashMap<>();
 

@@ -28,13 +28,13 @@ public final class Watch implements AutoCloseable {
     this.signal = signal;
   }
 
-  /** Watches a rank's work until this is closed; {@code free} is told the reason once. */
+  /** Watches a rank's work until this is closed; {@code free} gets the reason once. */
   public static Watch over(Consumer<String> free, CancelSignal signal) {
     return add(new Watch(free, false, signal));
   }
 
   /**
-   * Watches a join until this is closed. Its end is asked for again and again: the first word may
+   * Watches a join until this is closed. Its end is asked for again and again: the first call may
    * come before the join has begun to wait.
    */
   public static Watch overJoin(Consumer<String> free, CancelSignal signal) {
@@ -91,8 +91,7 @@ public final class Watch implements AutoCloseable {
       try {
         Thread.sleep(PERIOD_MILLIS);
       } catch (InterruptedException e) {
-        // Nobody interrupts this thread for a reason that concerns it; it ends when there is
-        // nothing to watch.
+        // An interrupt has no meaning here: this thread ends when there is nothing to watch.
         Thread.interrupted();
       }
     }
@@ -121,8 +120,7 @@ public final class Watch implements AutoCloseable {
       }
     } catch (RuntimeException e) {
       // A signal that can't be asked any more, or a member that was closed at this moment, has
-      // nothing left to free;
-      // the others have to be watched on.
+      // nothing left to free; the others are watched on.
       close();
     }
   }

@@ -18,7 +18,7 @@ import org.apache.spark.sql.SparkSession;
  * with the stock estimator, undisturbed and under the same kill, and compares. It ends with status
  * 0 only if all models are the same, byte for byte.
  *
- * <p>Settings are system properties: {@code kill} (as {@link Strike#parse} reads it), {@code
+ * <p>Settings are system properties: {@code kill} (as {@link KillOrder#parse} reads it), {@code
  * rounds}, {@code workers}, {@code spare} (slots beyond the workers), {@code stock.limit} (seconds
  * that the stock training may take), {@code checkpoint.rounds} (rounds per checkpoint; 0 is the
  * default rhythm).
@@ -45,7 +45,7 @@ public final class Demo {
 
   /** No arguments; see the class. */
   public static void main(String[] arguments) {
-    // The driver's Spark logs to a file: the terminal belongs to the story.
+    // The driver's Spark logs to a file: the terminal belongs to the narration.
     System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     WorkDirectory work = WorkDirectory.fresh("demo-driver");
     System.setProperty("rejoin.it.log", work.file("driver.log").toString());
@@ -149,7 +149,7 @@ public final class Demo {
     RejoinRun run =
         new RejoinRun(spark, RECIPE, WORKERS, rounds)
             .setting("spark.rejoin.checkpoint.rounds", CHECKPOINT_ROUNDS)
-            // The story says it; the native log would say it between its lines.
+            // The narration says it; the native log would say it between its lines.
             .setting("spark.rejoin.log.level", "error")
             .listen(narration::event)
             .listen(this::note);

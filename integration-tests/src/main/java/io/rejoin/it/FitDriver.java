@@ -6,7 +6,7 @@ import io.rejoin.spark.RejoinEstimator;
 import org.apache.spark.sql.SparkSession;
 
 /**
- * A Spark application of its own that trains with {@link RejoinEstimator} and tells its rounds on
+ * A Spark application of its own that trains with {@link RejoinEstimator} and reports its rounds on
  * standard output, for tests that do something to a driver. Spark's settings come as system
  * properties.
  */
@@ -22,7 +22,7 @@ public final class FitDriver {
     int workers = Integer.parseInt(arguments[1]);
     int rounds = Integer.parseInt(arguments[2]);
     SparkSession spark = SparkSession.builder().appName("rejoin " + recipe).getOrCreate();
-    tell("application " + spark.sparkContext().applicationId());
+    report("application " + spark.sparkContext().applicationId());
     if (!spark.sparkContext().isLocal()) {
       Executors.await(spark, workers);
     }
@@ -31,19 +31,19 @@ public final class FitDriver {
             .setEventListener(
                 event -> {
                   if (event.kind() == Kind.VERSION_ENTERED) {
-                    tell("round " + event.number("round"));
+                    report("round " + event.number("round"));
                   } else if (event.kind() == Kind.CAUGHT_UP) {
-                    tell("again " + event.number("rank"));
+                    report("again " + event.number("rank"));
                   }
                 });
     if (arguments.length > 3) {
       estimator.setFaultsForTests(Faults.parse(arguments[3]));
     }
-    tell("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
+    report("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
     spark.stop();
   }
 
-  private static synchronized void tell(String fact) {
+  private static synchronized void report(String fact) {
     System.out.println(PREFIX + fact);
     System.out.flush();
   }

@@ -108,7 +108,8 @@ public enum Recipe {
     // Needed for the comparison: a restarted worker repeats itself only so, and ours sets it
     // always.
     settings.setSeedPerIteration(true);
-    // VectorAssembler writes rows of many zeros as sparse vectors; XGBoost wants to be told.
+    // VectorAssembler writes rows of many zeros as sparse vectors; XGBoost has to know what they
+    // mean.
     settings.setMissing(0f);
     estimator.set("labelCol", "label");
     estimator.set("featuresCol", "features");

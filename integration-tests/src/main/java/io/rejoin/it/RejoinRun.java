@@ -15,10 +15,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 
-/**
- * One training of a recipe with {@link RejoinEstimator}, with fault rules, and everything that was
- * told about it.
- */
+/** One training of a recipe with {@link RejoinEstimator}, with fault rules, and all its events. */
 public final class RejoinRun {
   private final SparkSession spark;
   private final Recipe recipe;
@@ -79,7 +76,7 @@ public final class RejoinRun {
     return this;
   }
 
-  /** Who is told of each event, on the thread that tells. */
+  /** Gets each event, on the thread that delivers them. */
   public RejoinRun listen(Consumer<TrainingEvent> listener) {
     listeners.add(listener);
     return this;
@@ -107,7 +104,7 @@ public final class RejoinRun {
     return signals == 0;
   }
 
-  /** How many fault rules have struck. */
+  /** How many fault rules have fired. */
   public int fired() {
     return (int) events().stream().filter(e -> e.kind() == TrainingEvent.Kind.FAULT_FIRED).count();
   }
@@ -142,7 +139,7 @@ public final class RejoinRun {
       String trouble =
           fired() == rules.size()
               ? null
-              : "only " + fired() + " of " + rules.size() + " fault rules struck";
+              : "only " + fired() + " of " + rules.size() + " fault rules fired";
       return new Outcome(
           Digest.of(model),
           millis,
@@ -159,8 +156,8 @@ public final class RejoinRun {
   }
 
   /**
-   * After a failure the counts matter too, but less than the failure; whoever was interrupted can't
-   * wait.
+   * After a failure the counts matter too, but less than the failure; a thread that was interrupted
+   * can't wait.
    */
   private void drainQuietly() {
     if (!spark.sparkContext().isStopped() && !Thread.currentThread().isInterrupted()) {
@@ -187,7 +184,7 @@ public final class RejoinRun {
   }
 
   /**
-   * Spark tells its listeners on another thread; the counts are complete when its queue is empty.
+   * Spark calls its listeners on another thread; the counts are complete when its queue is empty.
    */
   private void drain() {
     try {

@@ -1,8 +1,8 @@
 package io.rejoin.it;
 
 /**
- * Tells a {@link Story} what Spark does: executors that come and go, tasks of the training that
- * start again.
+ * Reports to a {@link DemoNarration} what Spark does: executors that come and go, tasks of the
+ * training that start again.
  */
 final class SparkFacts extends RunFacts {
   private final DemoNarration narration;

@@ -5,15 +5,15 @@ import java.io.PrintStream;
 import java.util.Locale;
 
 /**
- * Tells a story on a terminal: titles, lines with a clock in front, and rows of words that grow.
- * Colour only on a real terminal.
+ * Shows what happens on a terminal: titles, lines with a clock in front, and rows of words that
+ * grow. Colour only on a real terminal.
  */
 public final class Terminal {
   /** How a line is meant; it decides its colour. */
   public enum Tone {
     /** As it should be. */
     PLAIN("", "  "),
-    /** Somebody was struck. */
+    /** A fault has fired. */
     BAD("\u001b[31m", "x "),
     /** Something is on its way back. */
     HEALING("\u001b[33m", "> "),

@@ -140,7 +140,7 @@ class BadSurroundingsIT {
         new RunFacts() {
           @Override
           protected void taskFailed(int stage, int again, int rank, int attempt, String reason) {
-            // Spark's bus tells one listener after the other, and this one comes before the gang's.
+            // Spark's bus calls one listener after the other, and this one comes before the gang's.
             LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(700));
           }
         };
@@ -180,12 +180,12 @@ class BadSurroundingsIT {
         });
     try (Logs logs = Logs.collect()) {
       String digest = Deadline.within(LIMIT, "strangers", Sessions.cluster(), run::train).digest();
-      assertTrue(knocked.get(), "nobody knocked");
+      assertTrue(knocked.get(), "no stranger connected");
       RejoinRun calm = new RejoinRun(local(), Recipe.BINARY, 3, 12);
       assertEquals(
           Deadline.within(LIMIT, "calm", Sessions.cluster(), calm::train).digest(), digest);
       // One by the tracker, one by the agent.
-      assertEquals(2, logs.awaited("StrangerRefused", 2).size(), "told of once by each");
+      assertEquals(2, logs.awaited("StrangerRefused", 2).size(), "reported once by each");
     }
   }
 

@@ -143,7 +143,7 @@ class EndingsIT {
       throws Exception {
     SparkSession spark = Sessions.of(Sessions.Shape.SINGLE);
     StandaloneCluster cluster = Sessions.cluster();
-    // Without the cluster's worker nobody starts another executor, and no slot is spare.
+    // Without the cluster's worker no other executor is started, and no slot is spare.
     int workers = Sessions.Shape.SINGLE.executors();
     Map<Integer, String> executors = new ConcurrentHashMap<>();
     AtomicBoolean struck = new AtomicBoolean();
@@ -172,7 +172,7 @@ class EndingsIT {
     } finally {
       Processes.signal(cluster.workerProcess().pid(), "CONT");
     }
-    assertTrue(struck.get(), "nobody was struck: " + error);
+    assertTrue(struck.get(), "no fault has fired: " + error);
     assertEquals(Code.MEMBERS_MISSING, error.code(), error.getMessage());
     for (String part : new String[] {"rank 1", "20 s", "spark.rejoin.members.timeout"}) {
       assertTrue(error.text().contains(part), error.text());

@@ -14,8 +14,8 @@ import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
 /**
- * One line of the table of faults that must be survived: what strikes whom when, in words, and how
- * a run is prepared for it.
+ * One line of the table of faults that must be survived: which fault meets which rank and when, in
+ * words, and how a run is prepared for it.
  *
  * @param name a sentence
  * @param workers how many ranks

@@ -100,7 +100,7 @@ class FaultsIT {
     assertTrue(
         run.signals(), "the signal that the test sends by event was not sent: " + run.events());
     if (fault.restarts() == 0) {
-      assertEquals(0, restarts, "nobody should have been restarted: " + run.events());
+      assertEquals(0, restarts, "no rank should have been restarted: " + run.events());
     } else {
       assertTrue(
           restarts >= fault.restarts(),

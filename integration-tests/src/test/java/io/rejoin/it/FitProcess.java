@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 
-/** A {@link FitDriver} in a process of its own, and what it tells. */
+/** A {@link FitDriver} in a process of its own, and what it reports. */
 final class FitProcess implements AutoCloseable {
   private final JavaProcess driver;
   private final List<String> facts = new ArrayList<>();
@@ -79,14 +79,19 @@ final class FitProcess implements AutoCloseable {
         long left = deadline - System.nanoTime();
         if (left <= 0 || ended) {
           throw new AssertionError(
-              driver + (ended ? " ended" : " is late") + "; wanted " + word + ", it told " + facts);
+              driver
+                  + (ended ? " ended" : " is late")
+                  + "; wanted "
+                  + word
+                  + ", it reported "
+                  + facts);
         }
         TimeUnit.NANOSECONDS.timedWait(facts, left);
       }
     }
   }
 
-  /** Everything that it told until now. */
+  /** All that it has reported until now. */
   List<String> facts() {
     synchronized (facts) {
       return new ArrayList<>(facts);

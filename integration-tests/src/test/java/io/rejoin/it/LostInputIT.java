@@ -47,9 +47,9 @@ class LostInputIT {
     RejoinRun run = new RejoinRun(spark, Recipe.BINARY, WORKERS, FaultCase.ROUNDS);
     Set<String> killed = killAllCopiesAndTheirRank(spark, run);
     Outcome outcome = Deadline.within(LIMIT, "rows made again", Sessions.cluster(), run::train);
-    assertFalse(killed.isEmpty(), "nobody was killed: " + run.events());
+    assertFalse(killed.isEmpty(), "no rank was killed: " + run.events());
     assertEquals(expected, outcome.digest(), "events: " + run.events());
-    assertTrue(restarts(run) >= 1, "nobody was restarted: " + run.events());
+    assertTrue(restarts(run) >= 1, "no rank was restarted: " + run.events());
   }
 
   @Test
@@ -78,7 +78,7 @@ class LostInputIT {
                     + killed
                     + ", and yet there is a model; events: "
                     + run.events());
-    assertFalse(killed.isEmpty(), "nobody was killed: " + error);
+    assertFalse(killed.isEmpty(), "no rank was killed: " + error);
     assertTrue(
         String.valueOf(error.getMessage()).contains("partition"),
         String.valueOf(error.getMessage()));

@@ -180,7 +180,7 @@ class ModesIT {
   @Test
   void a_task_that_is_killed_while_it_waits_for_the_others_ends_at_once_and_rejoins()
       throws Exception {
-    // Rank 2 is frozen with its seat, so the others wait in their joins.
+    // Rank 2 is frozen while it holds its slot, so the others wait in their joins.
     isKilledWhileItWaitsFor(Fault.of(2).joined());
   }
 
@@ -232,7 +232,7 @@ class ModesIT {
     }
   }
 
-  /** Kills the gang's first task of rank 1 on demand, and tells when it has ended. */
+  /** Kills the gang's first task of rank 1 on demand, and reports when it has ended. */
   private static final class GangTasks extends SparkListener {
     private static final String GANG = "GangRdd";
     private final Consumer<String> ended;
@@ -245,7 +245,7 @@ class ModesIT {
     }
 
     /**
-     * Kills it now, or as soon as Spark has told of its start: its bus may be later than Rejoin's
+     * Kills it now, or as soon as Spark has reported its start: its bus may be later than Rejoin's
      * events.
      */
     synchronized void kill(SparkSession spark) {

@@ -6,8 +6,8 @@ import java.util.Locale;
 import org.junit.jupiter.api.DynamicTest;
 
 /**
- * Tells of each case when it ends, so that a long run that is cut short shows what passed. The
- * lines begin with {@code [long]}; scripts/test.sh shows them as they come.
+ * Prints each case when it ends, so that a long run that is cut short shows what passed. The lines
+ * begin with {@code [long]}; scripts/test.sh shows them as they come.
  */
 final class Progress {
   private static final DateTimeFormatter CLOCK = DateTimeFormatter.ofPattern("HH:mm:ss");
@@ -21,7 +21,7 @@ final class Progress {
    * Of a part of the run.
    *
    * @param part its name
-   * @param all how many cases it has, 0 if nobody knows
+   * @param all how many cases it has, 0 if that is unknown
    */
   Progress(String part, int all) {
     this.part = part;
@@ -34,12 +34,12 @@ final class Progress {
     void run() throws Exception;
   }
 
-  /** A test that tells. */
+  /** A test that prints its case. */
   DynamicTest test(String name, Case work) {
-    return DynamicTest.dynamicTest(name, () -> tell(name, work));
+    return DynamicTest.dynamicTest(name, () -> print(name, work));
   }
 
-  private void tell(String name, Case work) throws Exception {
+  private void print(String name, Case work) throws Exception {
     long start = System.nanoTime();
     String end = "FAILED";
     try {

@@ -59,7 +59,7 @@ record Refusal(Exception error, double seconds) {
     return says(parts);
   }
 
-  /** Whoever's it is, it says all this. */
+  /** The error says all this, wherever it comes from. */
   Refusal says(String... parts) {
     for (String part : parts) {
       assertTrue(

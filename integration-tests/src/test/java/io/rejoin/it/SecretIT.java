@@ -33,7 +33,7 @@ import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
 /**
- * The job's secret travels in the task closure and stands nowhere that anybody else could read: not
+ * The job's secret travels in the task closure and stands nowhere that another user could read: not
  * in files, pages, arguments or environments.
  */
 @DisplayName("the secret of a job")

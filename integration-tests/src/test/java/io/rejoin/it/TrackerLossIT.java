@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /** The driver's process is gone, or was never there: what executors do, and when. */
-@DisplayName("without a driver executors wait as long as they were told, and no longer")
+@DisplayName("without a driver executors wait as long as is set, and no longer")
 class TrackerLossIT {
   private static final Duration WAIT_LIMIT = Duration.ofSeconds(60);
 
@@ -87,7 +87,8 @@ class TrackerLossIT {
       if (failure.isPresent()) {
         return failure.get();
       }
-      assertTrue(System.nanoTime() < deadline, "the member doesn't notice that nobody is there");
+      assertTrue(
+          System.nanoTime() < deadline, "the member doesn't notice that no tracker is there");
       Thread.sleep(20); // Between two looks; the deadline decides, not this.
     }
   }

@@ -39,7 +39,7 @@ final class TrackerProcess implements AutoCloseable {
     }
     if (line == null) {
       process.close();
-      throw new IOException("the tracker's process ended before it told its address");
+      throw new IOException("the tracker's process ended before it reported its address");
     }
     address = line.substring(ADDRESS.length());
   }

@@ -55,12 +55,12 @@ public final class Setting {
     return new Setting(name, type, defaultText, shownDefault, other, trackerKey, agentKey);
   }
 
-  /** The same, told to the native tracker under this key. */
+  /** The same, passed to the native tracker under this key. */
   public Setting toTracker(String key) {
     return new Setting(name, type, defaultText, shownDefault, meaning, key, agentKey);
   }
 
-  /** The same, told to a native agent under this key. */
+  /** The same, passed to a native agent under this key. */
   public Setting toAgent(String key) {
     return new Setting(name, type, defaultText, shownDefault, meaning, trackerKey, key);
   }

@@ -52,7 +52,7 @@ public final class SettingValues implements Serializable {
     return other;
   }
 
-  /** What the native tracker is told, by its keys. */
+  /** The values that the native tracker takes, by its keys. */
   public Map<String, String> forTracker() {
     return Collections.unmodifiableMap(tracker);
   }

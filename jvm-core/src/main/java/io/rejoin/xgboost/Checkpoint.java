@@ -25,7 +25,7 @@ final class Checkpoint {
     this.loggedPerRound = loggedPerRound;
   }
 
-  /** The most bytes that an agent logs in a round; 0 while nobody has asked. */
+  /** The most bytes that an agent logs in a round; 0 while the ranks have not agreed on it. */
   long loggedPerRound() {
     return loggedPerRound;
   }

@@ -16,8 +16,8 @@ import org.slf4j.LoggerFactory;
 
 /**
  * One incarnation of a rank from its start to the job's end. What it computes is what XGBoost4J's
- * own loop computes; in between it tells the agent at which version it is, always before the first
- * byte of that version.
+ * own loop computes; in between it reports to the agent at which version it is, always before the
+ * first byte of that version.
  */
 final class Incarnation {
   private static final Logger LOG = LoggerFactory.getLogger(Incarnation.class);
@@ -286,12 +286,12 @@ final class Incarnation {
         booster.update(matrices[0], round);
       }
       float[] scores = new float[matrices.length];
-      String told =
+      String evaluated =
           spec.evaluation() != null
               ? booster.evalSet(matrices, names, spec.evaluation(), scores)
               : booster.evalSet(matrices, names, round, scores);
       if (round == 0) {
-        progress.direction(XGBoost.isMaximizeEvaluation(told, names, spec.parameters()));
+        progress.direction(XGBoost.isMaximizeEvaluation(evaluated, names, spec.parameters()));
       }
       boolean better = progress.note(scores);
       if (better && spec.evaluation() == null) {
@@ -354,7 +354,7 @@ final class Incarnation {
       byte[] local = spec.evaluation() == null ? null : progress.toBytes();
       member.enter(at, progress.round(), bytes, local, complete);
       if (!version.keepsBooster() && !complete) {
-        // Up to 3.2 part of the samplers' state is not in the model: everybody starts each version
+        // Up to 3.2 part of the samplers' state is not in the model: all ranks start each version
         // with a new Booster.
         makeBooster();
       }

@@ -20,8 +20,8 @@ final class Native {
   static native void agentClose(long agent);
 
   /**
-   * Asks for a rank's seat and waits for the start (everybody needed is there, checkpoint fetched)
-   * or the job's end.
+   * Joins as a rank and waits for the start (all needed ranks are there, checkpoint fetched) or the
+   * job's end.
    */
   static native long memberJoin(
       long agent, int rank, int stage, int task, String terms, long timeoutMillis);

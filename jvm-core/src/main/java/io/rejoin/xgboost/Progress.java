@@ -49,7 +49,7 @@ final class Progress {
     return round > 0 && Math.abs(bestScore) != Float.MAX_VALUE;
   }
 
-  /** The first round tells whether a larger score is better. */
+  /** Whether a larger score is better; known after the first round. */
   void direction(boolean maximize) {
     this.maximize = maximize;
     this.bestScore = maximize ? -Float.MAX_VALUE : Float.MAX_VALUE;
@@ -144,7 +144,7 @@ final class Progress {
     }
   }
 
-  /** The names in what {@link #toBytes} wrote, for whoever has no matrices to ask. */
+  /** The names in what {@link #toBytes} wrote, for a rank that has no matrices. */
   static String[] names(byte[] bytes) {
     try (DataInputStream in = new DataInputStream(new ByteArrayInputStream(bytes))) {
       if (in.readInt() != MAGIC || in.readByte() != FORMAT) {

@@ -9,10 +9,10 @@ public final class RankTask {
   private final long finishMillis;
 
   /**
-   * A seat.
+   * A try of a rank's task.
    *
    * @param rank 0-based
-   * @param stage which restart of everybody (Spark: stage attempt)
+   * @param stage which restart of all ranks (Spark: stage attempt)
    * @param task which restart of this rank alone (Spark: task attempt)
    * @param joinMillis how long to wait for the others at the start
    * @param finishMillis how long to wait for the others at the end

@@ -33,10 +33,10 @@ public final class TrainingLoop {
   }
 
   /**
-   * Who is told how far this rank is, on the thread that trains: the number of rounds that are
-   * done, once when the first round is about to begin (0, or where a restarted rank goes on) and
-   * then after each round, before its checkpoint is taken. It sees nothing of the model and must
-   * not make collective calls; the training waits for it, and ends if it throws.
+   * What is called with how far this rank is, on the thread that trains: the number of rounds that
+   * are done, once when the first round is about to begin (0, or where a restarted rank goes on)
+   * and then after each round, before its checkpoint is taken. It sees nothing of the model and
+   * must not make collective calls; the training waits for it, and ends if it throws.
    */
   public TrainingLoop onProgress(IntConsumer listener) {
     progress = listener;

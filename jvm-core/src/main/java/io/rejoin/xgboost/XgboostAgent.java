@@ -27,16 +27,16 @@ public final class XgboostAgent extends ProcessAgent {
   }
 
   /**
-   * Asks for a rank's seat and waits until everybody needed is there and the checkpoint is fetched,
-   * or the job is over.
+   * Joins as a rank and waits until all needed ranks are there and the checkpoint is fetched, or
+   * the job is over.
    *
    * @param rank 0-based
-   * @param stage which restart of everybody this is (Spark: stage attempt)
+   * @param stage which restart of all ranks this is (Spark: stage attempt)
    * @param task which restart of this rank alone (Spark: task attempt)
    * @param terms what this process can do and assumes; must be equal for all of a job
    * @param timeoutMillis how long to wait
    * @param cancel how the framework says that the task should end; asked while this waits
-   * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with who was waited for;
+   * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with the ranks that were waited for;
    *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms;
    *     CANCELLED when the framework says so; the job's error when it is over with one
    */

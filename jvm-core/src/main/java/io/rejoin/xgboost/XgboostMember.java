@@ -7,7 +7,7 @@ import java.util.Optional;
 import java.util.concurrent.atomic.AtomicBoolean;
 
 /**
- * One incarnation of a rank, from its seat to the end of its task. Its calls belong to the task's
+ * One incarnation of a rank, from its join to the end of its task. Its calls belong to the task's
  * thread, but for {@link #free}, {@link #failure} and {@link #close}. Closing twice does nothing;
  * after that every other call throws BAD_STATE.
  */
@@ -63,8 +63,8 @@ public final class XgboostMember implements AutoCloseable {
   }
 
   /**
-   * The trainer begins this round, within a version. Only a rank that was started again has to tell
-   * it: by it is counted what it computes twice. No XGBoost call may be in progress.
+   * The trainer begins this round, within a version. Only a rank that was started again has to
+   * report it: by it is counted what it computes twice. No XGBoost call may be in progress.
    */
   public void beginRound(int round) {
     Native.memberBeginRound(open(), round);
@@ -188,7 +188,7 @@ public final class XgboostMember implements AutoCloseable {
       String value = values.get(key);
       if (value == null) {
         throw new RejoinException(
-            RejoinException.Code.INTERNAL, "the native library didn't tell " + key);
+            RejoinException.Code.INTERNAL, "the native library gave no " + key);
       }
       return Integer.parseInt(value);
     }

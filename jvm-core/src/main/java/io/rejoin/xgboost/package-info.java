@@ -1,5 +1,5 @@
 /**
- * Training with XGBoost4J that survives the death of a rank. Knows no framework: whoever has
- * matrices can use it.
+ * Training with XGBoost4J that survives the death of a rank. Knows no framework: a framework that
+ * has matrices can use it.
  */
 package io.rejoin.xgboost;

@@ -60,7 +60,9 @@ final class SmallTraining {
     return events.stream()
         .filter(event -> event.kind() == TrainingEvent.Kind.HOOK_AGREED)
         .findFirst()
-        .orElseThrow(() -> new IllegalStateException("the way is not told: " + events));
+        .orElseThrow(
+            () ->
+                new IllegalStateException("the agreement on the hook is not reported: " + events));
   }
 
   /** Trains on threads of this process; the listeners are the ranks'. Returns the model. */
@@ -109,7 +111,7 @@ final class SmallTraining {
   private void awaitEnd(Tracker tracker) {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(WAIT_LIMIT_MILLIS);
     do {
-      assertTrue(System.nanoTime() < deadline, "the job's end is not told");
+      assertTrue(System.nanoTime() < deadline, "the job's end is not reported");
       tracker.poll(100).ifPresent(events::add);
     } while (events.stream().noneMatch(e -> e.kind() == TrainingEvent.Kind.JOB_ENDED));
   }

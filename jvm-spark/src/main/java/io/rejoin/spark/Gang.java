@@ -65,7 +65,7 @@ final class Gang {
       events.start();
       RejoinException failure = await(job);
       sparkIsDone = true;
-      // The tracker tells the end before any task returns, so this is only the way of the last
+      // The tracker reports the end before any task returns, so this is only the way of the last
       // events to here.
       events.join(LAST_EVENTS_MILLIS);
       listener.await(LAST_EVENTS_MILLIS);
@@ -108,14 +108,14 @@ final class Gang {
                   + ". In this fit "
                   + budget,
               cause);
-      tell(failure);
+      endJob(failure);
       return failure;
     }
   }
 
   private RejoinException cancelled(String text, Throwable cause) {
     RejoinException failure = new RejoinException(RejoinException.Code.CANCELLED, text, cause);
-    tell(failure);
+    endJob(failure);
     return failure;
   }
 
@@ -123,14 +123,14 @@ final class Gang {
    * So that agents learn at once that there is nothing to wait for; does nothing when the job is
    * over.
    */
-  private void tell(RejoinException failure) {
+  private void endJob(RejoinException failure) {
     if (end == null) {
       tracker.cancel(failure.code(), failure.text());
     }
   }
 
   /**
-   * The tracker's word counts: its error says what came first, and a result is one even if Spark
+   * The tracker's report counts: its error says what came first, and a result is one even if Spark
    * failed after it.
    */
   private TrainingResult result(RejoinException failure) throws InterruptedException {
@@ -198,14 +198,14 @@ final class Gang {
   }
 
   private void take(TrainingEvent event) {
-    listener.tell(event);
+    listener.deliver(event);
     switch (event.kind()) {
       case KILL_WANTED:
         registry.kill(event);
         break;
       case JOB_FAILED:
         end = event;
-        // Whatever Spark would still retry would fail again.
+        // What Spark would still retry would fail again.
         stage.cancel(true);
         break;
       case JOB_ENDED:

@@ -38,7 +38,7 @@ public final class HadoopFolder implements CheckpointFolder {
   private final FileSystem files;
   private final Path folder;
 
-  /** Renames onto what is there; null where nobody has written that for the file system. */
+  /** Renames onto what is there; null where the file system has no such call. */
   private final FileContext overwriting;
 
   /**
@@ -175,7 +175,7 @@ public final class HadoopFolder implements CheckpointFolder {
 
   /**
    * What is there under the name goes: it is older, or damaged. Another process may write the same
-   * file at the same time; whose comes last stays.
+   * file at the same time; the one that comes last stays.
    */
   private void rename(Path unfinished, Path finished) throws IOException {
     IOException failed = null;
@@ -197,7 +197,7 @@ public final class HadoopFolder implements CheckpointFolder {
     throw new IOException(unfinished + " can't be renamed to " + finished.getName(), failed);
   }
 
-  /** Nothing depends on its being removed: nobody reads a file with that ending. */
+  /** Nothing depends on its being removed: a file with that ending is never read. */
   private void forget(Path unfinished, Exception cause) {
     try {
       files.delete(unfinished, false);

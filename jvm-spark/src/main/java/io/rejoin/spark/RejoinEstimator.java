@@ -55,8 +55,8 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
   }
 
   /**
-   * Is told on the driver what happens, in order, from a thread of Rejoin's own; null for nobody. A
-   * slow one holds up nothing, but may be told the last of it after the fit has returned. Not
+   * A function that gets all events on the driver, in order, on a thread of Rejoin's own; null for
+   * none. A slow one holds up nothing, but may get the last events after the fit has returned. Not
    * saved.
    */
   public RejoinEstimator<M> setEventListener(Consumer<TrainingEvent> listener) {

@@ -25,8 +25,8 @@ import org.slf4j.LoggerFactory;
 import scala.Option;
 
 /**
- * The book of a gang's executors and tasks: it listens to Spark and tells the tracker what Spark
- * knows, and has Spark do what the tracker wants.
+ * The registry of a gang's executors and tasks: it listens to Spark and reports to the tracker what
+ * Spark knows, and has Spark do what the tracker wants.
  */
 final class SparkRegistry extends SparkListener {
   /** Property by which the stages of a gang are found again among all of the application. */
@@ -145,13 +145,14 @@ final class SparkRegistry extends SparkListener {
     if (reason instanceof ExceptionFailure) {
       endIfItWillRepeat(task, ((ExceptionFailure) reason).exception());
     }
-    tell(() -> tracker.taskGone(task.index(), event.stageAttemptId(), task.attemptNumber(), line));
+    report(
+        () -> tracker.taskGone(task.index(), event.stageAttemptId(), task.attemptNumber(), line));
   }
 
   /**
-   * A task that fails before it is a member (no native library, no port) has nobody else to tell
-   * the tracker that trying again is of no use. What a member failed with is known there already,
-   * and comes first.
+   * A task that fails before it is a member (no native library, no port) has no other way to the
+   * tracker, which has to learn that trying again is of no use. What a member failed with is known
+   * there already, and comes first.
    */
   private void endIfItWillRepeat(TaskInfo task, Option<Throwable> thrown) {
     if (thrown.isDefined() && thrown.get() instanceof RejoinException) {
@@ -159,14 +160,14 @@ final class SparkRegistry extends SparkListener {
       if (failure.code() == RejoinException.Code.INCOMPATIBLE
           || failure.code() == RejoinException.Code.BAD_ARGUMENT) {
         String text = "rank " + task.index() + " on executor " + task.executorId() + ": ";
-        tell(() -> tracker.cancel(failure.code(), text + failure.text()));
+        report(() -> tracker.cancel(failure.code(), text + failure.text()));
       }
     }
   }
 
   @Override
   public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
-    tell(() -> tracker.executorGone(event.executorId(), event.reason()));
+    report(() -> tracker.executorGone(event.executorId(), event.reason()));
   }
 
   @Override
@@ -179,12 +180,12 @@ final class SparkRegistry extends SparkListener {
   }
 
   /** Spark's bus delivers late: the tracker may be closed by then. */
-  private void tell(Runnable fact) {
+  private void report(Runnable fact) {
     try {
       fact.run();
     } catch (RejoinException e) {
       LOG.debug(
-          "a late word of Spark's about job {} came after its end: {}",
+          "a late report of Spark's about job {} came after its end: {}",
           tracker.job().brief(),
           e.getMessage());
     }

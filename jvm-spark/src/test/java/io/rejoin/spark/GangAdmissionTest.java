@@ -69,7 +69,7 @@ class GangAdmissionTest {
       for (CompletableFuture<GangAdmission.AdmittedGang> gang : waiting) {
         assertFalse(gang.isDone(), "it is admitted beside those who have all slots");
       }
-      assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(60), "nobody waits");
+      assertTrue(System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(60), "no fit waits");
       Thread.onSpinWait();
     }
     for (CompletableFuture<GangAdmission.AdmittedGang> gang : waiting) {
@@ -102,7 +102,7 @@ class GangAdmissionTest {
   }
 
   @Test
-  void seats_are_given_back_once_however_often_they_are_closed() throws Exception {
+  void slots_are_given_back_once_however_often_they_are_closed() throws Exception {
     GangAdmission.AdmittedGang admittedGang =
         GangAdmission.of(context()).admit(context(), 3, settings);
     admittedGang.close();

@@ -290,7 +290,7 @@ class HadoopFolderTest {
 
     @Override
     public void renameInternal(Path from, Path to, boolean overwrite) throws IOException {
-      throw new IOException("somebody else came in between");
+      throw new IOException("another process came in between");
     }
   }
 

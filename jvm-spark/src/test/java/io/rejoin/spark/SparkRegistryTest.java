@@ -77,7 +77,7 @@ class SparkRegistryTest {
   }
 
   @Test
-  void the_tracker_is_told_which_try_of_a_task_has_ended() {
+  void the_tracker_learns_which_try_of_a_task_has_ended() {
     JobId job = JobId.random();
     Secret secret = Secret.random();
     try (Tracker tracker = Tracker.open(job, secret, new Tracker.Settings(1, "127.0.0.1"))) {
@@ -91,13 +91,13 @@ class SparkRegistryTest {
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, job.toString());
         failingJob(1);
         long begun = System.nanoTime();
-        TrainingEvent.Kind told;
+        TrainingEvent.Kind reported;
         do {
           assertTrue(
               System.nanoTime() - begun < TimeUnit.SECONDS.toNanos(60),
-              () -> "the loss of the second try isn't told of rank " + second.rank());
-          told = tracker.poll(1_000).map(TrainingEvent::kind).orElse(null);
-        } while (told != TrainingEvent.Kind.RANK_LOST);
+              () -> "the loss of the second try isn't reported of rank " + second.rank());
+          reported = tracker.poll(1_000).map(TrainingEvent::kind).orElse(null);
+        } while (reported != TrainingEvent.Kind.RANK_LOST);
       } finally {
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);
         session.sparkContext().removeSparkListener(registry);

@@ -8,8 +8,8 @@ import java.util.stream.Collectors;
 
 /**
  * {@code make bench}: what only a real XGBoost and a real Spark can show, ours and the stock one in
- * pairs. Each figure is told as a line of JSON, which {@code rejoin-bench report} makes a table of.
- * System properties choose: {@code bench} ({@code training} or {@code fit}; both by default),
+ * pairs. Each figure is printed as a line of JSON, which {@code rejoin-bench report} makes a table
+ * of. System properties choose: {@code bench} ({@code training} or {@code fit}; both by default),
  * {@code pairs} (9), {@code only} (a configuration is measured if its name has this in it; an
  * underscore is a space), and {@code rounds} of a training (each configuration's own).
  */
@@ -52,10 +52,10 @@ public final class Bench {
   }
 
   /**
-   * Tells a figure: the values of all pairs. Ratios against the stock one are held against the bar,
-   * if there is one.
+   * Prints a figure: the values of all pairs. Ratios against the stock one are held against the
+   * bar, if there is one.
    */
-  static <T> void tell(
+  static <T> void report(
       String config,
       String unit,
       List<Pairs.Pair<T>> pairs,

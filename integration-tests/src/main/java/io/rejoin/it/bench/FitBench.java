@@ -8,8 +8,8 @@ import java.util.Map;
 
 /**
  * The whole {@code fit} on a Spark cluster, with everything that Rejoin adds to it (input stored
- * and replicated, a gang, a checkpoint per version), against the stock estimator's. Told as
- * information, without a bar.
+ * and replicated, a gang, a checkpoint per version), against the stock estimator's. Reported
+ * without a bar.
  */
 final class FitBench {
   private static final int WORLD = 3;
@@ -38,7 +38,7 @@ final class FitBench {
             "driver-" + shape.rows(), Host.HERE, Host.HERE, cluster.work(), "1g", settings)) {
       Object answer =
           WorkerProcess.await(driver.ask(new FitWork(shape, Bench.pairs())), LIMIT_SECONDS);
-      Bench.tell(name, "ms", (List<Pairs.Pair<Double>>) answer, millis -> millis, null);
+      Bench.report(name, "ms", (List<Pairs.Pair<Double>>) answer, millis -> millis, null);
     }
   }
 }

@@ -11,7 +11,7 @@ final class Pairs {
 
   private Pairs() {}
 
-  /** So many, who begins changing, and one more before them that warms the JVMs up. */
+  /** So many, which side begins changing, and one more before them that warms the JVMs up. */
   static <T> ArrayList<Pair<T>> of(int count, Callable<T> ours, Callable<T> stock)
       throws Exception {
     ArrayList<Pair<T>> pairs = new ArrayList<>();

@@ -35,11 +35,11 @@ final class RoundClock implements IntConsumer, Serializable {
     }
     if (rounds != next || rounds >= nanos.length) {
       throw new IllegalStateException(
-          "expected to be told of round "
+          "expected round "
               + next
               + " of "
               + (nanos.length - 1)
-              + ", was told of "
+              + ", got "
               + rounds
               + ": a rank does each round once");
     }

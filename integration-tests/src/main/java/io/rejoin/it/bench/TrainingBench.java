@@ -80,11 +80,11 @@ final class TrainingBench {
         throw new IllegalStateException(name + ": the models differ: " + pair);
       }
     }
-    Bench.tell(name, "ms", pairs, Trainings.Run::millis, bar);
-    Bench.tell(name + ", a round", "ms", pairs, Trainings.Run::roundMillis, null);
+    Bench.report(name, "ms", pairs, Trainings.Run::millis, bar);
+    Bench.report(name + ", a round", "ms", pairs, Trainings.Run::roundMillis, null);
     // With what waits to be used again, a quarter more than the limit.
     double logs = Shape.LOG_BYTES * 1.25 / 1e6;
-    Bench.tell(name + ", logs of an agent", "MB", pairs, Trainings.Run::logMegabytes, logs);
-    Bench.tell(name + ", memory of all", "MB", pairs, Trainings.Run::peakMegabytes, null);
+    Bench.report(name + ", logs of an agent", "MB", pairs, Trainings.Run::logMegabytes, logs);
+    Bench.report(name + ", memory of all", "MB", pairs, Trainings.Run::peakMegabytes, null);
   }
 }

@@ -27,8 +27,8 @@ final class Trainings {
   private static final long POLL_MILLIS = 100;
 
   /**
-   * One training: what its ranks' clocks say, the model it came to, the most that an agent told of
-   * its logs, and the most memory that its processes had, all together.
+   * One training: what its ranks' clocks say, the model it came to, the largest logs that an agent
+   * reported, and the most memory that its processes had, all together.
    */
   record Run(List<RoundClock> clocks, String digest, double logMegabytes, double peakMegabytes) {
     /** The slowest rank's training. */

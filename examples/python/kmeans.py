@@ -31,9 +31,9 @@ def sums_by(labels: np.ndarray, table: np.ndarray, groups: int) -> np.ndarray:
 
 def standardized(ranks: rejoin.Communicator, table: np.ndarray) -> np.ndarray:
     """Every column gets mean 0 and deviation 1, over the rows of all ranks."""
-    everybody = np.zeros(len(table), dtype=int)
-    both = [sums_by(everybody, table, 1)[0], sums_by(everybody, table * table, 1)[0], [len(table)]]
-    # A sum that is made once in the life of the job: who restarts is handed the recorded one.
+    one_group = np.zeros(len(table), dtype=int)
+    both = [sums_by(one_group, table, 1)[0], sums_by(one_group, table * table, 1)[0], [len(table)]]
+    # A sum that is made once in the life of the job: a rank that restarts gets the recorded one.
     sums = ranks.allreduce(np.concatenate(both), boot=True)
     mean = sums[:10] / sums[20]
     return (table - mean) / np.sqrt(sums[10:20] / sums[20] - mean * mean)

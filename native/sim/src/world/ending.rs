@@ -1,6 +1,8 @@
 //! The job's end, and whether it may end so.
 
-use super::{SimEvent, There, World};
+use super::sim_event::SimEvent;
+use super::sim_process::SimProcess;
+use super::state::World;
 use crate::invariants::{agreement, identity, progress, Violation};
 use crate::scenario::{Fault, NO_LIMIT};
 use rejoin_protocol::error::{Code, Error};
@@ -45,7 +47,7 @@ impl World {
         let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
         if let Some(earlier) = self.outcome.as_ref() {
             let is_same = digests(earlier) == digests(outcome);
-            let is_told = |there: &There| there.process.tasks().iter().any(|task| task.told().is_some());
+            let is_told = |there: &SimProcess| there.process.tasks().iter().any(|task| task.told().is_some());
             if is_same || self.reached_by(epoch).any(is_told) {
                 return progress::same_end(digests(earlier), digests(outcome));
             }
@@ -70,8 +72,8 @@ impl World {
     }
 
     /// Processes that have told something to this life, and can do so still.
-    fn reached_by(&self, epoch: u32) -> impl Iterator<Item = &There> {
-        let reached = move |(process, there): &(&u32, &There)| {
+    fn reached_by(&self, epoch: u32) -> impl Iterator<Item = &SimProcess> {
+        let reached = move |(process, there): &(&u32, &SimProcess)| {
             let knows = there.tracker_link.is_some_and(|link| self.trackers.knows(epoch, link));
             there.alive && !there.frozen && knows && !self.is_parted_from_tracker(**process)
         };
@@ -87,7 +89,7 @@ impl World {
         // A tracker that comes back waits for those who knew how far the job was as long as for a
         // silent agent, not longer.
         let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.fired.contains(fault));
-        let holds = |there: &There| {
+        let holds = |there: &SimProcess| {
             let mut held = there.process.held();
             held.any(|held| held.version.0 > 0 && there.process.host().holds(held))
         };

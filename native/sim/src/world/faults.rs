@@ -1,6 +1,7 @@
 //! How faults strike.
 
-use super::{SimEvent, World};
+use super::sim_event::SimEvent;
+use super::state::World;
 use crate::ranks::Try;
 use crate::scenario::Fault;
 use rejoin_protocol::error::{Code, Error};
@@ -18,7 +19,7 @@ impl World {
             Fault::Kill(count) => (0..count).for_each(|_| self.kill_one()),
             Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
             Fault::Throw => {
-                let started = |there: &super::There| -> Vec<Try> {
+                let started = |there: &super::sim_process::SimProcess| -> Vec<Try> {
                     let tasks =
                         there.process.tasks().iter().filter(|task| task.end().is_some() && task.told().is_none());
                     tasks.map(|task| task.id).collect()
@@ -103,7 +104,8 @@ impl World {
 
     fn pick(&mut self) -> Option<u32> {
         // Those who have nothing to do are no victims.
-        let busy = |there: &&super::There| there.alive && !there.frozen && !there.process.tasks().is_empty();
+        let busy =
+            |there: &&super::sim_process::SimProcess| there.alive && !there.frozen && !there.process.tasks().is_empty();
         let all: Vec<u32> = self.processes.iter().filter(|(_, there)| busy(there)).map(|(id, _)| *id).collect();
         (!all.is_empty()).then(|| all[self.scenario.rng.usize(..all.len())])
     }

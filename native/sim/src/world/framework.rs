@@ -1,27 +1,19 @@
-//! The framework: it starts tasks, retries those that fail, and replaces processes that die.
+//! What the framework knows of its tasks and processes.
 
-use super::{SimEvent, There, World};
-use crate::ranks::{Input, Process, Try};
-use crate::scenario::Executors;
-use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Attempt, Incarnation, Millis, Rank};
-use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::Input as TrackerInput;
+use crate::ranks::Try;
+use rejoin_protocol::ids::{Attempt, Rank};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How soon a task for which no executor is free is looked after again.
-const NO_SLOT_MILLIS: u64 = 200;
-
 pub(super) struct Framework {
-    next_process: u32,
+    pub(super) next_process: u32,
     /// All tasks that aren't done were started again so often.
-    stage: u32,
+    pub(super) stage: u32,
     /// The next try of each rank in this stage.
-    tries: Vec<u32>,
+    pub(super) tries: Vec<u32>,
     /// Ranks whose tasks have ended well.
-    ended: BTreeSet<u32>,
+    pub(super) ended: BTreeSet<u32>,
     /// Starts that are on their way, by rank.
-    starting: BTreeMap<u32, u32>,
+    pub(super) starting: BTreeMap<u32, u32>,
 }
 
 impl Framework {
@@ -46,203 +38,13 @@ impl Framework {
         format!("stage {} tries {:?} starting {:?} ended {:?}", self.stage, self.tries, self.starting, self.ended)
     }
 
-    fn next(&mut self, rank: u32) -> Try {
+    pub(super) fn next(&mut self, rank: u32) -> Try {
         let task = &mut self.tries[rank as usize];
         *task += 1;
         Try { rank: Rank(rank), attempt: Attempt { stage: self.stage, task: *task - 1 } }
     }
 
-    fn is_starting(&self, rank: Rank) -> bool {
+    pub(super) fn is_starting(&self, rank: Rank) -> bool {
         self.starting.get(&rank.0).is_some_and(|count| *count > 0)
-    }
-}
-
-impl World {
-    fn start_later(&mut self, rank: u32) {
-        let pause = self.draw(50..700);
-        self.starts_after(pause, rank);
-    }
-
-    pub(super) fn starts_after(&mut self, millis: u64, rank: u32) {
-        *self.framework.starting.entry(rank).or_default() += 1;
-        self.after(millis, SimEvent::Starts { rank });
-    }
-
-    /// A process comes up, and connects to the tracker.
-    pub(super) fn new_process(&mut self) -> u32 {
-        let id = self.framework.next_process;
-        self.framework.next_process += 1;
-        // Most of those that share are on one host: one that isn't makes all go over links.
-        let place = self.scenario.places.as_mut().map(|rng| (u32::from(rng.u32(0..20) == 0), rng.u32(0..20) == 0));
-        let host = format!("host{}", place.map_or(id % 2, |(host, _)| host));
-        let mut process = Process::new(id, &host, 30_000, Millis(self.now));
-        if let Some((_, is_blind)) = place {
-            process = process.sharing(is_blind);
-        }
-        if self.scenario.hookless > 0 && self.draw(0..4) < u64::from(self.scenario.hookless) {
-            process = process.hookless();
-        }
-        let there = There {
-            process,
-            alive: true,
-            frozen: false,
-            deferred: Vec::new(),
-            tracker_link: None,
-            wakes: None,
-            paces: BTreeMap::new(),
-            settled: None,
-        };
-        self.processes.insert(id, there);
-        match self.scenario.start {
-            JobStart::Fresh => {}
-            // Before the job begins.
-            JobStart::HandedOver(_) if id >= self.scenario.job.program.world => {}
-            start => self.input(id, Input::Given(start)),
-        }
-        self.after(1, SimEvent::Connects { process: id });
-        id
-    }
-
-    /// An executor with a free slot. One whose agent is over is replaced.
-    fn free_executor(&mut self, slots: u32) -> Option<u32> {
-        let runs = |there: &There| {
-            let tasks = there.process.tasks().iter();
-            tasks.filter(|task| task.freed().is_none() && !matches!(task.told(), Some(Ok(_)))).count()
-        };
-        let over = self.processes.iter().find(|(_, there)| there.alive && !there.frozen && there.process.is_closed());
-        if let Some(over) = over.map(|(id, _)| *id) {
-            self.kill(over);
-        }
-        let free = self.processes.iter().filter(|(_, there)| there.alive && runs(there) < slots as usize);
-        let free: Vec<u32> = free.map(|(id, _)| *id).collect();
-        (!free.is_empty()).then(|| free[self.scenario.rng.usize(..free.len())])
-    }
-
-    /// A task starts, in an executor or in a process of its own, and joins.
-    pub(super) fn start(&mut self, rank: u32) {
-        let waiting = self.framework.starting.entry(rank).or_default();
-        *waiting = waiting.saturating_sub(1);
-        if self.framework.ended.contains(&rank) {
-            return;
-        }
-        let process = match self.scenario.executors {
-            None => Some(self.new_process()),
-            Some(Executors { slots, .. }) => self.free_executor(slots),
-        };
-        let Some(process) = process else { return self.starts_after(NO_SLOT_MILLIS, rank) };
-        let id = self.framework.next(rank);
-        self.runs(process, id, 200);
-    }
-
-    fn runs(&mut self, process: u32, id: Try, within: u64) {
-        if let Some(there) = self.processes.get_mut(&process) {
-            there.process.starts(id);
-        }
-        let Try { rank, attempt } = id;
-        self.say(|| format!("process {process} starts with attempt {attempt} of rank {rank}"));
-        let pause = self.draw(1..within);
-        self.after(pause, SimEvent::Joins { process, id });
-    }
-
-    /// A rank's calls ended with an error: its task joins again when it was only sent back, and is
-    /// tried again otherwise, in the same process or in another one, if no other task of its rank
-    /// is there.
-    pub(super) fn freed(&mut self, process: u32, id: Try, incarnation: Option<Incarnation>, error: &Error) {
-        self.say(|| format!("process {process}: {error}"));
-        let Some(there) = self.processes.get_mut(&process) else { return };
-        let had_started = incarnation.is_some() && there.pace(id).started == incarnation;
-        let was_late =
-            incarnation.is_some_and(|incarnation| self.trackers.may_forget(incarnation, had_started, self.now));
-        let found = self.no_lost_work.freed(id.rank, incarnation, error, was_late);
-        self.violate(found);
-        if let (Code::Incompatible, Some(there)) = (error.code, self.processes.get_mut(&process)) {
-            // The error says what to do, and somebody does it.
-            there.process.is_mended();
-        }
-        match error.code {
-            Code::RolledBack => {
-                let pause = self.draw(1..100);
-                self.after(pause, SimEvent::Joins { process, id });
-            }
-            _ => self.try_again(process, id),
-        }
-    }
-
-    /// Whether a rank's task runs, or is about to, or has ended well.
-    fn is_cared_for(&self, rank: Rank) -> bool {
-        let mut living = self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
-        let runs = living.any(|task| task.id.rank == rank && task.freed().is_none());
-        runs || self.framework.ended.contains(&rank.0) || self.framework.is_starting(rank)
-    }
-
-    fn try_again(&mut self, process: u32, id: Try) {
-        let rank = id.rank;
-        if self.scenario.executors.is_some() {
-            let (attempt, reason) = (id.attempt, "the task failed".into());
-            let delay = self.draw(1..50);
-            self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskGone { rank, attempt, reason }));
-        }
-        if self.is_cared_for(rank) {
-            return;
-        }
-        if self.scenario.executors.is_some() || self.scenario.rng.bool() {
-            return self.start_later(rank.0);
-        }
-        let id = self.framework.next(rank.0);
-        self.runs(process, id, 100);
-    }
-
-    pub(super) fn throw(&mut self, process: u32, id: Try) {
-        self.say(|| format!("process {process}: {id:?} throws"));
-        self.input(process, Input::Throw(id));
-        self.try_again(process, id);
-    }
-
-    /// SIGKILL.
-    pub(super) fn kill(&mut self, process: u32) {
-        let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
-        self.fired.insert("kill");
-        there.alive = false;
-        there.deferred.clear();
-        self.memory.is_gone(process);
-        let link = there.tracker_link.take();
-        let ranks: Vec<Rank> = there.process.tasks().iter().map(|task| task.id.rank).collect();
-        self.say(|| format!("process {process} is killed, with ranks {ranks:?}"));
-        self.connections_end(process, link);
-        let noticed = self.draw(200..1500);
-        let executor = process.to_string();
-        let reason = "the executor has exited".into();
-        self.after(noticed, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));
-        if self.scenario.executors.is_some() {
-            let replaced = noticed + self.draw(300..3000);
-            self.after(replaced, SimEvent::ExecutorStarts);
-        }
-        for rank in ranks {
-            if !self.is_cared_for(rank) {
-                self.start_later(rank.0);
-            }
-        }
-    }
-
-    /// The framework believes that a process is gone; it lives on until it is told.
-    pub(super) fn declare_lost(&mut self, process: u32) {
-        let executor = process.to_string();
-        let reason = "the framework has lost it".into();
-        self.after(0, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));
-        let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
-        for rank in tasks.map(|task| task.id.rank).collect::<Vec<Rank>>() {
-            self.start_later(rank.0);
-        }
-    }
-
-    /// Everything that is not done is started again; what runs goes on running.
-    pub(super) fn restart_stage(&mut self) {
-        self.framework.stage += 1;
-        for rank in 0..self.scenario.job.program.world {
-            self.framework.tries[rank as usize] = 0;
-            if !self.framework.ended.contains(&rank) {
-                self.start_later(rank);
-            }
-        }
     }
 }

@@ -1,7 +1,8 @@
 //! What was before a life of the tracker, and is told to it by who started it: which ranks' tasks
 //! have ended well. The tracker itself writes nothing down.
 
-use super::{SimEvent, World};
+use super::sim_event::SimEvent;
+use super::state::World;
 use crate::ranks::{Defect, Input as ToProcess, Try};
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::tracker::Input;
@@ -40,7 +41,8 @@ impl World {
             return;
         }
         // Whatever else runs for this rank is of no use.
-        let runs = |there: &super::There| there.process.tasks().iter().any(|task| task.id.rank == rank);
+        let runs =
+            |there: &super::sim_process::SimProcess| there.process.tasks().iter().any(|task| task.id.rank == rank);
         let others = self.processes.iter().filter(|(_, there)| there.alive && runs(there));
         for other in others.map(|(other, _)| *other).collect::<Vec<u32>>() {
             let delay = self.draw(0..500);

@@ -6,146 +6,33 @@
 //! allowed. The seed alone decides everything: `rejoin simulate --family hook --seed 17` tells a
 //! run again.
 
+mod connections;
 mod ending;
 mod faults;
 mod framework;
 mod history;
 mod network;
 mod processes;
+mod sim_event;
+mod sim_process;
+mod state;
+mod tally;
+mod tasks;
+mod tracker_turns;
 mod trackers;
 
-use crate::invariants::{deadlines, no_lost_work::NoLostWork, Monotony, Violation};
-use crate::ranks::{Defect, End, Frame, Input, Job, Memory, Plane, Process, Program, Try};
-use crate::scenario::{Family, Fault, Scenario, FAULTS_END_MILLIS};
-use fastrand::Rng;
-use framework::Framework;
-use network::Network;
-use rejoin_protocol::error::Error;
-use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank};
-use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
-use rejoin_protocol::tracker::{Input as TrackerInput, JobResult};
-use std::collections::{BTreeMap, BTreeSet};
-use trackers::Trackers;
+pub use tally::Tally;
 
-const TIMING: Timing =
-    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 40_000 };
+use crate::invariants::{deadlines, Violation};
+use crate::ranks::{Defect, Input, Job, Plane, Program};
+use crate::scenario::{Family, Scenario, FAULTS_END_MILLIS};
+use fastrand::Rng;
+use rejoin_protocol::message::TrackerMessage;
+use sim_event::SimEvent;
+use state::World;
+
 /// A job that runs longer than this after the last fault is stuck.
 const HEAL_MILLIS: u64 = 200_000;
-
-/// What a run came to.
-#[derive(Clone, Debug, Default)]
-pub struct Tally {
-    /// How the job ended.
-    pub end: String,
-    /// Virtual time, in milliseconds.
-    pub millis: u64,
-    /// Things that happened.
-    pub steps: u64,
-    /// Ranks that were lost.
-    pub losses: u32,
-    /// Views that were made.
-    pub views: u32,
-    /// Lives of the tracker.
-    pub lives: u32,
-    /// Whether all ranks agreed on the hook.
-    pub hooked: bool,
-    /// Results that were computed.
-    pub computed: u32,
-    /// Those of them that went through shared memory.
-    pub shared: u32,
-    /// Results that were handed out from a log.
-    pub replayed: u32,
-}
-
-#[derive(Debug)]
-enum SimEvent {
-    ToTracker { link: u64, message: AgentMessage },
-    TrackerHears { epoch: u32, input: TrackerInput },
-    TrackerWakes { epoch: u32 },
-    TrackerBegins,
-    CutOff { epoch: u32 },
-    LosesTracker { process: u32, epoch: u32 },
-    FrameworkReports(TrackerInput),
-    Hears { process: u32, link: u64, message: TrackerMessage },
-    LinkDies { process: u32, link: u64 },
-    Connects { process: u32 },
-    Wakes { process: u32 },
-    Goes { process: u32, id: Try },
-    Moves { process: u32, id: Try },
-    Joins { process: u32, id: Try },
-    Fetches { process: u32, id: Try },
-    Looks { process: u32, id: Try },
-    LinkBroke { own: End, other: End, lane: Lane, link: u64 },
-    Arrives { from: End, to: End, link: u64, frame: Frame },
-    ExecutorStarts,
-    Starts { rank: u32 },
-    EndsWell { process: u32, id: Try },
-    Killed { process: u32 },
-    Thaws { process: u32 },
-    Injected(Fault),
-}
-
-/// What a task is about to do.
-#[derive(Default)]
-struct Pace {
-    goes: bool,
-    moves: bool,
-    fetches: bool,
-    looks: bool,
-    /// The incarnation that was started here last.
-    started: Option<Incarnation>,
-    /// Since when all was settled when it entered its version.
-    settled: Option<u64>,
-    waits_since: Option<u64>,
-}
-
-struct There {
-    process: Process,
-    alive: bool,
-    frozen: bool,
-    deferred: Vec<SimEvent>,
-    tracker_link: Option<u64>,
-    wakes: Option<u64>,
-    paces: BTreeMap<Try, Pace>,
-    /// Since when all is settled.
-    settled: Option<u64>,
-}
-
-impl There {
-    fn pace(&mut self, id: Try) -> &mut Pace {
-        self.paces.entry(id).or_default()
-    }
-
-    fn ends(&self) -> impl Iterator<Item = End> + '_ {
-        self.process.tasks().iter().filter_map(|task| task.end())
-    }
-}
-
-pub(crate) struct World {
-    scenario: Scenario,
-    now: u64,
-    sequence: u64,
-    queue: BTreeMap<(u64, u64), SimEvent>,
-    trackers: Trackers,
-    processes: BTreeMap<u32, There>,
-    network: Network,
-    memory: Memory,
-    framework: Framework,
-    /// The tracker dies when the job ends, and comes back after so long.
-    dies_at_end: Option<u64>,
-    /// How long ranks that are slow pause between two calls.
-    slow: BTreeMap<Rank, u64>,
-    fired: BTreeSet<&'static str>,
-    /// A rank hasn't repeated itself, and somebody could know.
-    lied: bool,
-    outcome: Option<Result<JobResult, Error>>,
-    over_at: u64,
-    monotony: Monotony,
-    no_lost_work: NoLostWork,
-    violation: Option<Violation>,
-    tally: Tally,
-    verbose: bool,
-}
 
 /// Runs a seed of a family, with a defect in the driver or none.
 ///
@@ -203,59 +90,7 @@ pub fn rendezvous(world: u32) -> Result<Tally, Violation> {
     Ok(this.tally)
 }
 
-impl SimEvent {
-    /// The process that it happens to.
-    fn process(&self) -> Option<u32> {
-        match self {
-            SimEvent::Hears { process, .. }
-            | SimEvent::LinkDies { process, .. }
-            | SimEvent::Connects { process }
-            | SimEvent::Wakes { process }
-            | SimEvent::Goes { process, .. }
-            | SimEvent::Moves { process, .. }
-            | SimEvent::Joins { process, .. }
-            | SimEvent::Fetches { process, .. }
-            | SimEvent::Looks { process, .. }
-            | SimEvent::EndsWell { process, .. } => Some(*process),
-            SimEvent::LinkBroke { own: End { process, .. }, .. } => Some(*process),
-            SimEvent::Arrives { to, .. } => Some(to.process),
-            _ => None,
-        }
-    }
-}
-
 impl World {
-    fn new(scenario: Scenario, verbose: bool) -> World {
-        let world = scenario.job.program.world;
-        let no_lost_work = NoLostWork::new(world, scenario.job.locals);
-        let no_lost_work = match scenario.start.origin() {
-            Some(origin) => no_lost_work.from(origin.checkpoint.version),
-            None => no_lost_work.begun_alone(scenario.job.program.begins_alone()),
-        };
-        World {
-            now: 0,
-            sequence: 0,
-            queue: BTreeMap::new(),
-            trackers: Trackers::default(),
-            processes: BTreeMap::new(),
-            network: Network::default(),
-            memory: Memory::default(),
-            framework: Framework::new(world),
-            dies_at_end: None,
-            slow: BTreeMap::new(),
-            fired: BTreeSet::new(),
-            lied: false,
-            outcome: None,
-            over_at: 0,
-            monotony: Monotony::default(),
-            no_lost_work,
-            violation: None,
-            tally: Tally::default(),
-            verbose,
-            scenario,
-        }
-    }
-
     /// The first life of the tracker, and the first tasks, which start within so many milliseconds.
     fn begin(&mut self, within: u64) {
         for _ in 0..self.scenario.executors.map_or(0, |executors| executors.count) {
@@ -292,50 +127,6 @@ impl World {
         self.say(|| format!("the end: {:?}", outcome.as_ref().map(|result| result.digest)));
         self.tally.millis = self.now;
         Ok(self.tally)
-    }
-
-    fn at(&mut self, at: u64, sim_event: SimEvent) {
-        self.sequence += 1;
-        self.queue.insert((at.max(self.now), self.sequence), sim_event);
-    }
-
-    fn after(&mut self, millis: u64, sim_event: SimEvent) {
-        self.at(self.now + millis, sim_event);
-    }
-
-    fn draw(&mut self, among: impl std::ops::RangeBounds<u64>) -> u64 {
-        self.scenario.rng.u64(among)
-    }
-
-    fn delay(&mut self) -> u64 {
-        let most = self.scenario.delay_millis;
-        // Mostly quick, sometimes slow.
-        let most = if self.draw(0..4) == 0 { most } else { most.min(2) };
-        self.draw(0..=most)
-    }
-
-    fn say(&self, text: impl FnOnce() -> String) {
-        if self.verbose {
-            println!("{:>8} ms  {}", self.now, text());
-        }
-    }
-
-    fn violate(&mut self, found: Result<(), Violation>) {
-        if let (Err(violation), None) = (found, &self.violation) {
-            self.violation = Some(violation);
-        }
-    }
-
-    fn describe(&self) -> String {
-        let all = self.processes.iter().filter(|(_, there)| there.alive);
-        let all = all.map(|(id, there)| format!("[process {id} frozen {} {}]", there.frozen, there.process.describe()));
-        format!("at {} ms: {} {}", self.now, all.collect::<Vec<_>>().join(" "), self.framework.describe())
-    }
-
-    /// Somebody who lives could tell that a rank says other things in this phase than before.
-    fn could_know(&self, rank: Rank, phase: Phase) -> bool {
-        let living = self.processes.values().filter(|there| there.alive && !there.frozen);
-        living.flat_map(|there| there.process.tasks()).any(|task| task.id.rank != rank && task.knows(rank, phase))
     }
 
     fn happen(&mut self, sim_event: SimEvent) {
@@ -403,12 +194,6 @@ impl World {
             SimEvent::Killed { process } => self.kill(process),
             SimEvent::Thaws { process } => self.thaw(process),
             SimEvent::Injected(fault) => self.inject(fault),
-        }
-    }
-
-    fn paces(&mut self, process: u32, id: Try, change: impl FnOnce(&mut Pace)) {
-        if let Some(there) = self.processes.get_mut(&process) {
-            change(there.pace(id));
         }
     }
 }

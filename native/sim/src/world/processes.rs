@@ -1,6 +1,7 @@
 //! Processes: what happens to them, what they want done, and when they are to be woken.
 
-use super::{SimEvent, World};
+use super::sim_event::SimEvent;
+use super::state::World;
 use crate::invariants::{bounded, deadlines};
 use crate::ranks::{Input, Output, Process, Try};
 use crate::scenario::FAULTS_END_MILLIS;

@@ -1,30 +1,31 @@
 //! The tracker's lives: one at a time, or for a while two that don't know of each other.
 
-use super::{SimEvent, World, TIMING};
+use super::sim_event::SimEvent;
 use crate::invariants::Monotony;
-use crate::ranks::Defect;
-use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, Millis, Version};
-use rejoin_protocol::message::{AgentMessage, RankState};
-use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::ids::Incarnation;
+use rejoin_protocol::message::Timing;
+use rejoin_protocol::tracker::Tracker;
 use std::collections::BTreeMap;
+
+/// How soon a silent agent is given up, and what else of time the tracker and the agents agree on.
+pub(super) const TIMING: Timing =
+    Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 40_000 };
 
 /// One life of the tracker, in a process of its own.
 pub(super) struct TrackerLife {
-    tracker: Tracker,
+    pub(super) tracker: Tracker,
     /// When it is woken next.
-    wake: u64,
-    stalled_until: u64,
-    deferred: Vec<SimEvent>,
-    monotony: Monotony,
+    pub(super) wake: u64,
+    pub(super) stalled_until: u64,
+    pub(super) deferred: Vec<SimEvent>,
+    pub(super) monotony: Monotony,
     /// A newer life has begun: it is cut off from everybody after a while.
-    is_older: bool,
-    began: u64,
+    pub(super) is_older: bool,
+    pub(super) began: u64,
     /// It has said that the job is over.
-    is_over: bool,
+    pub(super) is_over: bool,
     /// It has started somebody: who comes later may belong to a job that another life has begun anew.
-    has_planned: bool,
+    pub(super) has_planned: bool,
 }
 
 /// A connection of a process to one life.
@@ -39,11 +40,11 @@ pub(super) struct TrackerLink {
 
 #[derive(Default)]
 pub(super) struct Trackers {
-    lives: BTreeMap<u32, TrackerLife>,
+    pub(super) lives: BTreeMap<u32, TrackerLife>,
     pub(super) links: BTreeMap<u64, TrackerLink>,
-    epochs: u32,
+    pub(super) epochs: u32,
     /// What the last life that ended had told.
-    told: Monotony,
+    pub(super) told: Monotony,
 }
 
 impl Trackers {
@@ -83,238 +84,4 @@ impl Trackers {
     pub(super) fn knows(&self, epoch: u32, link: u64) -> bool {
         self.links.get(&link).is_some_and(|link| link.stands && link.heard && link.epoch == epoch)
     }
-}
-
-impl World {
-    /// The next life begins. It knows nothing.
-    pub(super) fn tracker_begins(&mut self) {
-        let trackers = &mut self.trackers;
-        trackers.epochs += 1;
-        self.tally.lives += 1;
-        let epoch = trackers.epochs;
-        let config = TrackerConfig {
-            world: self.scenario.job.program.world,
-            epoch,
-            timing: TIMING,
-            deaths_limit: self.scenario.deaths_limit,
-            deaths_setting: "the limit".into(),
-            start: match self.scenario.job.defect {
-                Some(Defect::StartUnreported) if epoch > 1 => JobStart::Fresh,
-                _ => self.scenario.start,
-            },
-            faults: Vec::new(),
-            wants_result: true,
-        };
-        let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
-        let reported = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
-        let life = TrackerLife {
-            tracker,
-            wake: 0,
-            stalled_until: 0,
-            deferred: Vec::new(),
-            // The first one may go on from an earlier run's lineage.
-            monotony: reported.next_life(),
-            is_older: false,
-            began: self.now,
-            is_over: false,
-            has_planned: false,
-        };
-        trackers.lives.insert(epoch, life);
-        self.no_lost_work.life_begins(epoch);
-        self.say(|| format!("life {epoch} of the tracker begins"));
-        self.wake_tracker(epoch);
-        self.report_former_life(epoch);
-    }
-
-    /// Its process dies: all connections to it end, and what comes for it meanwhile is nobody's.
-    pub(super) fn kill_tracker(&mut self, back_after: u64) {
-        let Some(epoch) = self.trackers.newest() else { return };
-        self.fired.insert("tracker");
-        self.end_life(epoch);
-        self.after(back_after, SimEvent::TrackerBegins);
-    }
-
-    /// The next life after one that has died. If another one lives meanwhile, it is found for a while only.
-    pub(super) fn tracker_comes_back(&mut self) {
-        let older = self.trackers.epochs();
-        self.tracker_begins();
-        for epoch in older {
-            if let Some(life) = self.trackers.lives.get_mut(&epoch) {
-                life.is_older = true;
-            }
-            let pause = self.draw(100..3000);
-            self.after(pause, SimEvent::CutOff { epoch });
-        }
-    }
-
-    /// The next life begins while the present one lives on. Their processes find the one or the
-    /// other; after a while nobody finds the older one any more.
-    pub(super) fn second_tracker(&mut self, millis: u64) {
-        let Some(older) = self.trackers.newest() else { return };
-        self.fired.insert("tracker");
-        if let Some(life) = self.trackers.lives.get_mut(&older) {
-            life.is_older = true;
-        }
-        self.tracker_begins();
-        let connected = self.trackers.links.iter().filter(|(_, link)| link.epoch == older && link.stands);
-        let connected: Vec<u32> = connected.map(|(_, link)| link.process).collect();
-        for process in connected {
-            let at = self.draw(0..=millis);
-            if self.scenario.rng.bool() {
-                self.after(at, SimEvent::LosesTracker { process, epoch: older });
-            }
-        }
-        self.after(millis, SimEvent::CutOff { epoch: older });
-    }
-
-    pub(super) fn cut_off(&mut self, epoch: u32) {
-        if self.trackers.lives.get(&epoch).is_some_and(|life| life.is_older) {
-            self.end_life(epoch);
-        }
-    }
-
-    pub(super) fn end_life(&mut self, epoch: u32) {
-        if !self.trackers.remove(epoch) {
-            return;
-        }
-        self.say(|| format!("life {epoch} of the tracker is over"));
-        let links = self.trackers.links.iter().filter(|(_, link)| link.epoch == epoch);
-        let processes: Vec<u32> = links.map(|(_, link)| link.process).collect();
-        for process in processes {
-            self.loses_tracker(process, epoch);
-        }
-    }
-
-    /// The connection of a process to this life breaks, if it has one.
-    pub(super) fn loses_tracker(&mut self, process: u32, epoch: u32) {
-        let link = self.processes.get(&process).and_then(|there| there.tracker_link);
-        if link.and_then(|link| self.trackers.links.get(&link)).is_some_and(|link| link.epoch == epoch) {
-            self.break_tracker_link(process);
-        }
-    }
-
-    pub(super) fn stall_tracker(&mut self, millis: u64) {
-        let until = self.now + millis;
-        let Some(epoch) = self.trackers.newest() else { return };
-        if let Some(life) = self.trackers.lives.get_mut(&epoch) {
-            life.stalled_until = until;
-        }
-        self.at(until, SimEvent::TrackerWakes { epoch });
-    }
-
-    /// What the framework tells its listeners: whichever life is there hears it.
-    pub(super) fn framework_reports(&mut self, input: &Input) {
-        for epoch in self.trackers.epochs() {
-            self.tracker_event(epoch, SimEvent::TrackerHears { epoch, input: input.clone() });
-        }
-    }
-
-    pub(super) fn tracker_event(&mut self, epoch: u32, sim_event: SimEvent) {
-        let now = self.now;
-        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
-        if now < life.stalled_until {
-            if !matches!(sim_event, SimEvent::TrackerWakes { .. }) {
-                life.deferred.push(sim_event);
-            }
-            return;
-        }
-        // What came in during a stall is read before silence is judged.
-        for earlier in std::mem::take(&mut life.deferred) {
-            self.tracker_takes(epoch, earlier);
-        }
-        self.tracker_takes(epoch, sim_event);
-    }
-
-    fn tracker_takes(&mut self, epoch: u32, sim_event: SimEvent) {
-        let input = match sim_event {
-            SimEvent::ToTracker { link, message } => {
-                let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
-                there.heard = true;
-                let furthest = furthest(&message)
-                    .filter(|_| self.trackers.lives.get(&epoch).is_some_and(|life| !life.has_planned));
-                if let Some(version) = furthest {
-                    self.no_lost_work.hears(epoch, version);
-                }
-                Input::Message { link, message }
-            }
-            SimEvent::TrackerHears { input: Input::Closed { link, reason }, .. } => {
-                let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
-                there.stands = false;
-                Input::Closed { link, reason }
-            }
-            SimEvent::TrackerHears { input, .. } => input,
-            _ => Input::Wake,
-        };
-        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
-        life.tracker.handle(input, Millis(self.now));
-        let outputs: Vec<Output> = std::iter::from_fn(|| life.tracker.poll()).collect();
-        for output in outputs {
-            self.tracker_wants(epoch, output);
-        }
-        self.wake_tracker(epoch);
-    }
-
-    fn wake_tracker(&mut self, epoch: u32) {
-        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
-        let Some(at) = life.tracker.wake_at() else { return };
-        if life.wake <= self.now || at.0 < life.wake {
-            life.wake = at.0;
-            self.at(at.0, SimEvent::TrackerWakes { epoch });
-        }
-    }
-
-    fn tracker_wants(&mut self, epoch: u32, output: Output) {
-        match output {
-            Output::Send { link, message } => self.send_to_process(link, message),
-            Output::Close { link } => {
-                if let Some(there) = self.trackers.links.get_mut(&link) {
-                    there.stands = false;
-                    let process = there.process;
-                    self.after(1, SimEvent::LinkDies { process, link });
-                }
-            }
-            Output::Probe { agent, .. } => {
-                let gone = !self.processes.get(&(agent.0 as u32)).is_some_and(|there| there.alive);
-                let delay = self.delay();
-                self.after(delay, SimEvent::TrackerHears { epoch, input: Input::Probed { agent, gone } });
-            }
-            Output::Kill { executor, .. } => {
-                if let Ok(process) = executor.parse() {
-                    let delay = self.draw(0..2000);
-                    self.after(delay, SimEvent::Killed { process });
-                }
-            }
-            Output::Event(event) => self.tells(epoch, &event),
-            Output::Over(outcome) => self.over(epoch, outcome),
-        }
-    }
-
-    fn tells(&mut self, epoch: u32, event: &Event) {
-        self.say(|| format!("tracker {epoch}: {event:?}"));
-        match event {
-            Event::RankLost { .. } => self.tally.losses += 1,
-            Event::ViewMade { .. } => self.tally.views += 1,
-            Event::AgentLost { agent, .. } => {
-                // What it holds counts again when it has spoken.
-                let its = |link: &&mut TrackerLink| link.epoch == epoch && u64::from(link.process) == agent.0;
-                self.trackers.links.values_mut().filter(its).for_each(|link| link.heard = false);
-            }
-            Event::HookAgreed { hooked, .. } => self.tally.hooked = *hooked,
-            _ => {}
-        }
-        let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
-        life.has_planned |= matches!(event, Event::PlanMade { .. });
-        let found = life.monotony.event(event).and_then(|()| self.no_lost_work.event(epoch, event));
-        self.violate(found);
-    }
-}
-
-/// The highest version that an agent has heard of when it registers.
-fn furthest(message: &AgentMessage) -> Option<Version> {
-    let AgentMessage::Register(registration) = message else { return None };
-    let versions = registration.status.ranks.iter().filter_map(|told| match told.state {
-        RankState::At(at) | RankState::Finished { at, .. } => Some(at.version),
-        RankState::Fresh => None,
-    });
-    versions.max()
 }

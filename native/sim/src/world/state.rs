@@ -1,0 +1,124 @@
+//! All that there is of a world, and what everything that happens in it needs.
+
+use super::framework::Framework;
+use super::network::Network;
+use super::sim_event::SimEvent;
+use super::sim_process::{Pace, SimProcess};
+use super::tally::Tally;
+use super::trackers::Trackers;
+use crate::invariants::{no_lost_work::NoLostWork, Monotony, Violation};
+use crate::ranks::{Memory, Try};
+use crate::scenario::Scenario;
+use rejoin_protocol::error::Error;
+use rejoin_protocol::ids::{Phase, Rank};
+use rejoin_protocol::tracker::JobResult;
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) struct World {
+    pub(super) scenario: Scenario,
+    pub(super) now: u64,
+    pub(super) sequence: u64,
+    pub(super) queue: BTreeMap<(u64, u64), SimEvent>,
+    pub(super) trackers: Trackers,
+    pub(super) processes: BTreeMap<u32, SimProcess>,
+    pub(super) network: Network,
+    pub(super) memory: Memory,
+    pub(super) framework: Framework,
+    /// The tracker dies when the job ends, and comes back after so long.
+    pub(super) dies_at_end: Option<u64>,
+    /// How long ranks that are slow pause between two calls.
+    pub(super) slow: BTreeMap<Rank, u64>,
+    pub(super) fired: BTreeSet<&'static str>,
+    /// A rank hasn't repeated itself, and somebody could know.
+    pub(super) lied: bool,
+    pub(super) outcome: Option<Result<JobResult, Error>>,
+    pub(super) over_at: u64,
+    pub(super) monotony: Monotony,
+    pub(super) no_lost_work: NoLostWork,
+    pub(super) violation: Option<Violation>,
+    pub(super) tally: Tally,
+    pub(super) verbose: bool,
+}
+
+impl World {
+    pub(super) fn new(scenario: Scenario, verbose: bool) -> World {
+        let world = scenario.job.program.world;
+        let no_lost_work = NoLostWork::new(world, scenario.job.locals);
+        let no_lost_work = match scenario.start.origin() {
+            Some(origin) => no_lost_work.from(origin.checkpoint.version),
+            None => no_lost_work.begun_alone(scenario.job.program.begins_alone()),
+        };
+        World {
+            now: 0,
+            sequence: 0,
+            queue: BTreeMap::new(),
+            trackers: Trackers::default(),
+            processes: BTreeMap::new(),
+            network: Network::default(),
+            memory: Memory::default(),
+            framework: Framework::new(world),
+            dies_at_end: None,
+            slow: BTreeMap::new(),
+            fired: BTreeSet::new(),
+            lied: false,
+            outcome: None,
+            over_at: 0,
+            monotony: Monotony::default(),
+            no_lost_work,
+            violation: None,
+            tally: Tally::default(),
+            verbose,
+            scenario,
+        }
+    }
+
+    pub(super) fn at(&mut self, at: u64, sim_event: SimEvent) {
+        self.sequence += 1;
+        self.queue.insert((at.max(self.now), self.sequence), sim_event);
+    }
+
+    pub(super) fn after(&mut self, millis: u64, sim_event: SimEvent) {
+        self.at(self.now + millis, sim_event);
+    }
+
+    pub(super) fn draw(&mut self, among: impl std::ops::RangeBounds<u64>) -> u64 {
+        self.scenario.rng.u64(among)
+    }
+
+    pub(super) fn delay(&mut self) -> u64 {
+        let most = self.scenario.delay_millis;
+        // Mostly quick, sometimes slow.
+        let most = if self.draw(0..4) == 0 { most } else { most.min(2) };
+        self.draw(0..=most)
+    }
+
+    pub(super) fn say(&self, text: impl FnOnce() -> String) {
+        if self.verbose {
+            println!("{:>8} ms  {}", self.now, text());
+        }
+    }
+
+    pub(super) fn violate(&mut self, found: Result<(), Violation>) {
+        if let (Err(violation), None) = (found, &self.violation) {
+            self.violation = Some(violation);
+        }
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let all = self.processes.iter().filter(|(_, there)| there.alive);
+        let all = all.map(|(id, there)| format!("[process {id} frozen {} {}]", there.frozen, there.process.describe()));
+        format!("at {} ms: {} {}", self.now, all.collect::<Vec<_>>().join(" "), self.framework.describe())
+    }
+
+    /// Somebody who lives could tell that a rank says other things in this phase than before.
+    pub(super) fn could_know(&self, rank: Rank, phase: Phase) -> bool {
+        let living = self.processes.values().filter(|there| there.alive && !there.frozen);
+        living.flat_map(|there| there.process.tasks()).any(|task| task.id.rank != rank && task.knows(rank, phase))
+    }
+
+    pub(super) fn paces(&mut self, process: u32, id: Try, change: impl FnOnce(&mut Pace)) {
+        if let Some(there) = self.processes.get_mut(&process) {
+            change(there.pace(id));
+        }
+    }
+}

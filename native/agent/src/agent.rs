@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, Rank, Version, UNMADE};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Lineage, MemberId, Rank, Version, UNMADE};
+use rejoin_protocol::report::Report;
 use rejoin_transport::{JobId, Keys, PortRange, Secret};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -58,15 +59,6 @@ pub enum Joined {
         /// The model's digest.
         digest: u128,
     },
-}
-
-/// One member: a rank in one incarnation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct MemberId {
-    /// The rank.
-    pub rank: Rank,
-    /// The incarnation.
-    pub incarnation: Incarnation,
 }
 
 /// What a member takes where one version ends and the next one begins.
@@ -363,7 +355,7 @@ impl Agent {
 
     /// The member's task has ended: cleanly, or with a failure.
     pub fn leave(&self, member: MemberId, failure: Option<Error>) {
-        self.shared.command(Command::Leave { member, failure });
+        self.report(member, Report::Left { failure });
     }
 
     /// Why the member's calls end; `None` while it is in order.
@@ -378,7 +370,11 @@ impl Agent {
 
     /// Ends the job: what this member has found can't be mended by trying again.
     pub(crate) fn broken(&self, member: MemberId, error: Error) {
-        self.shared.command(Command::Broken { member, error });
+        self.report(member, Report::Broken(error));
+    }
+
+    fn report(&self, member: MemberId, report: Report) {
+        self.shared.command(Command::Report { member, report });
     }
 
     /// Whether the agent has ended: the job is over, or its lease ran out.

@@ -25,11 +25,12 @@ mod store;
 mod tracker;
 mod waiting;
 
-pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, MemberId, Taken};
+pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, Taken};
 pub use digest::digest;
 pub use plane::{AgentReports, DataPlane, NoPlane, PlaneUsage};
 pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
+pub use rejoin_protocol::ids::MemberId;
 pub use rejoin_transport as transport;
 pub use store::{Model, Supplier};
 pub use tracker::{TrackerNotice, TrackerServer, TrackerServerConfig};

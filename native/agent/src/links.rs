@@ -3,10 +3,9 @@
 //! Between two living ranks there is one link for each lane that is needed, also where one agent
 //! hosts both; the lower rank makes it.
 
-use crate::agent::MemberId;
 use mio::Token;
 use rejoin_protocol::host::Peer;
-use rejoin_protocol::ids::{Incarnation, Lane, Lineage, Rank};
+use rejoin_protocol::ids::{Incarnation, Lane, Lineage, MemberId, Rank};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -59,8 +58,7 @@ impl Default for DataLinks {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Due {
     pub(crate) member: MemberId,
-    pub(crate) peer: Rank,
-    pub(crate) incarnation: Incarnation,
+    pub(crate) peer: MemberId,
     pub(crate) lane: Lane,
     pub(crate) address: SocketAddr,
 }
@@ -86,12 +84,12 @@ impl DataLinks {
             wanted.clear();
         }
         wanted.retain(|(rank, lane), there| {
-            let lives = |peer: &Peer| peer.rank == *rank && peer.incarnation == there.incarnation;
+            let lives = |peer: &Peer| peer.member == MemberId { rank: *rank, incarnation: there.incarnation };
             lanes.contains(lane) && peers.iter().any(lives)
         });
         for (peer, lane) in peers.iter().flat_map(|peer| lanes.iter().map(move |lane| (peer, *lane))) {
-            wanted.entry((peer.rank, lane)).or_insert_with(|| Wanted {
-                incarnation: peer.incarnation,
+            wanted.entry((peer.member.rank, lane)).or_insert_with(|| Wanted {
+                incarnation: peer.member.incarnation,
                 address: peer.at.address,
                 state: LinkState::Down(now),
                 tries: 0,
@@ -109,10 +107,10 @@ impl DataLinks {
     pub(crate) fn due(&self, now: Instant) -> Vec<Due> {
         let mut due = Vec::new();
         for (member, (_, wanted)) in &self.members {
-            for ((peer, lane), Wanted { incarnation, address, state, .. }) in wanted {
-                if member.rank < *peer && matches!(state, LinkState::Down(at) if *at <= now) {
-                    let (member, peer, incarnation, lane, address) = (*member, *peer, *incarnation, *lane, *address);
-                    due.push(Due { member, peer, incarnation, lane, address });
+            for ((rank, lane), Wanted { incarnation, address, state, .. }) in wanted {
+                if member.rank < *rank && matches!(state, LinkState::Down(at) if *at <= now) {
+                    let peer = MemberId { rank: *rank, incarnation: *incarnation };
+                    due.push(Due { member: *member, peer, lane: *lane, address: *address });
                 }
             }
         }
@@ -138,9 +136,9 @@ impl DataLinks {
     }
 
     /// A link stands. False when nobody wants it (any more).
-    pub(crate) fn up(&mut self, member: MemberId, peer: Rank, incarnation: Incarnation, lane: Lane) -> bool {
-        match self.find(member, peer, lane) {
-            Some(link) if link.incarnation == incarnation => {
+    pub(crate) fn up(&mut self, member: MemberId, peer: MemberId, lane: Lane) -> bool {
+        match self.find(member, peer.rank, lane) {
+            Some(link) if link.incarnation == peer.incarnation => {
                 link.state = LinkState::Up;
                 (link.tries, link.failures) = (0, 0);
                 true
@@ -185,17 +183,10 @@ impl DataLinks {
     }
 
     /// A status report link broke.
-    pub(crate) fn broke(
-        &mut self,
-        member: MemberId,
-        peer: Rank,
-        incarnation: Incarnation,
-        lane: Lane,
-        now: Instant,
-    ) -> Broke {
-        let is_first = self.down(member, peer).next().is_none();
-        match self.find(member, peer, lane) {
-            Some(link) if link.incarnation == incarnation && link.state == LinkState::Up => {
+    pub(crate) fn broke(&mut self, member: MemberId, peer: MemberId, lane: Lane, now: Instant) -> Broke {
+        let is_first = self.down(member, peer.rank).next().is_none();
+        match self.find(member, peer.rank, lane) {
+            Some(link) if link.incarnation == peer.incarnation && link.state == LinkState::Up => {
                 link.state = LinkState::Down(now);
                 if is_first {
                     Broke::First
@@ -214,15 +205,9 @@ impl DataLinks {
     }
 
     /// Whether an incoming link fits: `Ok`, or the reason why not and whether to try again.
-    pub(crate) fn fits(
-        &self,
-        rank: Rank,
-        own: Incarnation,
-        peer: Rank,
-        theirs: Incarnation,
-        lane: Lane,
-    ) -> Result<(), Misfit> {
-        let member = MemberId { rank, incarnation: own };
+    pub(crate) fn fits(&self, member: MemberId, peer: MemberId, lane: Lane) -> Result<(), Misfit> {
+        let MemberId { rank, incarnation: own } = member;
+        let MemberId { rank: peer, incarnation: theirs } = peer;
         let Some((_, wanted)) = self.members.get(&member) else {
             let newest = self.members.keys().filter(|m| m.rank == rank).map(|m| m.incarnation).max();
             return match newest {
@@ -271,8 +256,7 @@ mod tests {
     fn peer(rank: u32, incarnation: u32, agent: u64) -> Peer {
         let address = "127.0.0.1:9".parse().unwrap();
         Peer {
-            rank: Rank(rank),
-            incarnation: Incarnation::nth(incarnation),
+            member: member(rank, incarnation),
             at: AgentAddress { agent: AgentId(agent), address, host: "h".into() },
         }
     }
@@ -286,7 +270,7 @@ mod tests {
         let now = Instant::now();
         let mut links = DataLinks::default();
         links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2), peer(2, 0, 3), peer(3, 0, 1)], ONE, now);
-        let due: Vec<_> = links.due(now).into_iter().map(|due| due.peer.0).collect();
+        let due: Vec<_> = links.due(now).into_iter().map(|due| due.peer.rank.0).collect();
         assert_eq!(due, [2, 3]);
     }
 
@@ -294,19 +278,10 @@ mod tests {
     fn an_older_incarnation_is_refused_for_good_and_a_newer_one_asked_to_try_again() {
         let mut links = DataLinks::default();
         links.want(member(1, 0), Lineage(0), &[peer(0, 3, 2)], ONE, Instant::now());
-        assert_eq!(links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(3), CHANNELS), Ok(()));
-        assert!(matches!(
-            links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(2), CHANNELS),
-            Err(Misfit::Outdated(_))
-        ));
-        assert!(matches!(
-            links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(4), CHANNELS),
-            Err(Misfit::NotYet(_))
-        ));
-        assert!(matches!(
-            links.fits(Rank(1), Incarnation::nth(1), Rank(0), Incarnation::nth(3), CHANNELS),
-            Err(Misfit::NotYet(_))
-        ));
+        assert_eq!(links.fits(member(1, 0), member(0, 3), CHANNELS), Ok(()));
+        assert!(matches!(links.fits(member(1, 0), member(0, 2), CHANNELS), Err(Misfit::Outdated(_))));
+        assert!(matches!(links.fits(member(1, 0), member(0, 4), CHANNELS), Err(Misfit::NotYet(_))));
+        assert!(matches!(links.fits(member(1, 1), member(0, 3), CHANNELS), Err(Misfit::NotYet(_))));
     }
 
     #[test]
@@ -314,10 +289,11 @@ mod tests {
         let now = Instant::now();
         let mut links = DataLinks::default();
         links.want(member(0, 0), Lineage(0), &[peer(1, 0, 2), peer(2, 0, 3)], ONE, now);
-        assert!(links.up(member(0, 0), Rank(1), Incarnation::nth(0), CHANNELS));
-        assert!(links.up(member(0, 0), Rank(2), Incarnation::nth(0), CHANNELS));
+        assert!(links.up(member(0, 0), member(1, 0), CHANNELS));
+        assert!(links.up(member(0, 0), member(2, 0), CHANNELS));
         links.want(member(0, 0), Lineage(0), &[peer(1, 1, 4), peer(2, 0, 3)], ONE, now);
-        let due: Vec<_> = links.due(now).into_iter().map(|due| (due.peer.0, due.incarnation.number)).collect();
+        let due: Vec<_> =
+            links.due(now).into_iter().map(|due| (due.peer.rank.0, due.peer.incarnation.number)).collect();
         assert_eq!(due, [(1, 1)]);
     }
 
@@ -356,9 +332,9 @@ mod tests {
         let due: Vec<_> = links.due(now).into_iter().map(|due| due.lane).collect();
         assert_eq!(due, BOTH);
         for lane in BOTH {
-            assert!(links.up(own, Rank(1), Incarnation::nth(0), *lane));
+            assert!(links.up(own, member(1, 0), *lane));
         }
-        let mut broke = |lane| links.broke(own, Rank(1), Incarnation::nth(0), lane, now);
+        let mut broke = |lane| links.broke(own, member(1, 0), lane, now);
         assert_eq!(broke(Lane::Collectives), Broke::First);
         assert_eq!(broke(Lane::Collectives), Broke::Unwanted);
         assert_eq!(broke(CHANNELS), Broke::Another);
@@ -374,7 +350,7 @@ mod tests {
     fn a_link_for_a_lane_that_this_side_does_not_need_yet_is_asked_to_try_again() {
         let mut links = DataLinks::default();
         links.want(member(1, 0), Lineage(0), &[peer(0, 0, 2)], ONE, Instant::now());
-        let fits = |lane| links.fits(Rank(1), Incarnation::nth(0), Rank(0), Incarnation::nth(0), lane);
+        let fits = |lane| links.fits(member(1, 0), member(0, 0), lane);
         assert_eq!(fits(CHANNELS), Ok(()));
         assert!(matches!(fits(Lane::Collectives), Err(Misfit::NotYet(_))));
     }

@@ -12,8 +12,8 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::host::{Offer, Start};
-use rejoin_agent::protocol::ids::{Phase, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Taken, TrackerNotice};
+use rejoin_agent::protocol::ids::{MemberId, Phase, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, Taken, TrackerNotice};
 use std::sync::Arc;
 use std::time::Duration;
 

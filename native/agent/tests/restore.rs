@@ -4,8 +4,8 @@ mod world;
 
 use bytes::Bytes;
 use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::ids::{Attempt, Lineage, Rank, Version};
-use rejoin_agent::{checkpoint, Joined, MemberId};
+use rejoin_agent::protocol::ids::{Attempt, Lineage, MemberId, Rank, Version};
+use rejoin_agent::{checkpoint, Joined};
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};

@@ -8,8 +8,8 @@
 use bytes::Bytes;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
-use rejoin_agent::protocol::ids::{Lane, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, NoPlane, Taken};
+use rejoin_agent::protocol::ids::{Lane, MemberId, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, NoPlane, Taken};
 use std::sync::Arc;
 use std::time::Duration;
 

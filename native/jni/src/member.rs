@@ -11,8 +11,8 @@ use jni::sys::{jboolean, jint, jlong};
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::Start;
-use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Joined, MemberId, Taken};
+use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Joined, Taken};
 use rejoin_xgboost::WireVariant;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,10 +50,7 @@ impl MemberEntry {
 
     /// The failure that is known of the member, in place of a less telling one.
     fn better(&self, error: Error) -> Error {
-        let known = self
-            .id()
-            .ok()
-            .and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.plane.failure(id.rank, id.incarnation)));
+        let known = self.id().ok().and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.plane.failure(id)));
         known.unwrap_or(error)
     }
 }
@@ -165,7 +162,7 @@ pub(crate) fn communicator<'l>(
         }
     };
     let id = member.id()?;
-    let arguments = member.agent.plane.communicator(id.rank, id.incarnation, variant).map_err(|e| member.better(e))?;
+    let arguments = member.agent.plane.communicator(id, variant).map_err(|e| member.better(e))?;
     let flat: Vec<String> = arguments.into_iter().flat_map(|(key, value)| [key, value]).collect();
     to_texts(env, &flat)
 }
@@ -195,21 +192,21 @@ pub(crate) fn enter<'l>(
 pub(crate) fn begin_round<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong, round: jint) -> Result<(), Failure> {
     let member = MEMBERS.find(member)?;
     let (id, round) = (member.id()?, unsigned("round", round)?);
-    let begun = member.agent.plane.begin_round(id.rank, id.incarnation, round);
+    let begun = member.agent.plane.begin_round(id, round);
     begun.map_err(|error| member.better(error).into())
 }
 
 pub(crate) fn logged<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let member = MEMBERS.find(member)?;
     let id = member.id()?;
-    let logged = member.agent.plane.logged(id.rank, id.incarnation).map_err(|error| member.better(error))?;
+    let logged = member.agent.plane.logged(id).map_err(|error| member.better(error))?;
     Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))
 }
 
 pub(crate) fn logged_together<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
     let member = MEMBERS.find(member)?;
     let id = member.id()?;
-    let logged = member.agent.plane.logged_together(id.rank, id.incarnation);
+    let logged = member.agent.plane.logged_together(id);
     Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))
 }
 
@@ -227,7 +224,7 @@ pub(crate) fn finish<'l>(
     let id = member.id()?;
     let model = bytes(env, &model)?.unwrap_or_default();
     let result = bytes(env, &result)?.map(Bytes::from);
-    member.agent.plane.ends(id.rank, id.incarnation).map_err(|error| member.better(error))?;
+    member.agent.plane.ends(id).map_err(|error| member.better(error))?;
     member.agent.agent.finish(id, unsigned("rounds", rounds)?, digest(&model), result, at_most(millis))?;
     Ok(())
 }
@@ -252,7 +249,7 @@ pub(crate) fn free<'l>(
 pub(crate) fn failure<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<Texts<'l>, Failure> {
     let member = MEMBERS.find(member)?;
     let known = match member.id() {
-        Ok(id) => member.agent.agent.failure(id).or_else(|| member.agent.plane.failure(id.rank, id.incarnation)),
+        Ok(id) => member.agent.agent.failure(id).or_else(|| member.agent.plane.failure(id)),
         Err(_) => None,
     };
     match known {
@@ -271,7 +268,7 @@ pub(crate) fn close<'l>(
     let failure = failure_of(optional_text(env, &code)?, text(env, &message)?)?;
     if let Some(member) = MEMBERS.remove(member) {
         if let Ok(id) = member.id() {
-            member.agent.plane.retire(id.rank, id.incarnation);
+            member.agent.plane.retire(id);
             member.agent.agent.leave(id, failure);
         }
     }

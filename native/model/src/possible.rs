@@ -3,6 +3,7 @@
 use crate::steps::only;
 use crate::world::{Action, Ended, JobModel, Left, Link, ModelProcess, State};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::report::Report;
 use stateright::Model;
 
 impl JobModel {
@@ -121,7 +122,8 @@ impl JobModel {
                 let message = self.to_tracker.of(*message);
                 matches!(
                     *message,
-                    AgentMessage::Event(_) | AgentMessage::Finish { .. } | AgentMessage::ResultPart { .. }
+                    AgentMessage::ResultPart { .. }
+                        | AgentMessage::Report { report: Report::VersionEntered { .. } | Report::Finished { .. }, .. }
                 )
             });
             if !told_nothing_new || model_process.link != Link::Open || model_process.declared || task.freed().is_some()

@@ -3,7 +3,6 @@
 use crate::memory::{Name, Things};
 use crate::tracker::NOW;
 use rejoin_protocol::error::Code;
-use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Lane, Lineage, Version};
 use rejoin_protocol::message::AgentMessage;
 use rejoin_protocol::view::View;
@@ -67,9 +66,8 @@ pub(crate) fn step(
     let mut effects = Vec::new();
     for output in outputs {
         match output {
-            Output::ToTracker(AgentMessage::Event(event)) if !matches!(event, Event::VersionEntered { .. }) => {
-                // Told for the story only.
-            }
+            // Told for the story only.
+            Output::ToTracker(AgentMessage::Event(_)) => {}
             // Time stands still: they say nothing that their rank hasn't told otherwise.
             Output::ToTracker(AgentMessage::Heartbeat { .. }) => {}
             Output::ToTracker(message) => effects.push(FromProcess::ToTracker(messages.keep(message))),

@@ -126,6 +126,15 @@ impl<'de> Deserialize<'de> for Incarnation {
     }
 }
 
+/// One member: a rank in one incarnation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct MemberId {
+    /// The rank.
+    pub rank: Rank,
+    /// The incarnation.
+    pub incarnation: Incarnation,
+}
+
 /// Which try of the framework a task is: Spark's (stage attempt, task attempt). Later tries compare greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt {

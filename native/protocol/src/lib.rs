@@ -27,6 +27,7 @@ pub mod member;
 pub mod message;
 pub mod plan;
 pub mod profile;
+pub mod report;
 pub mod start;
 pub mod tracker;
 pub mod view;

@@ -3,7 +3,7 @@
 use crate::collective::{Extent, ObservedInput};
 use crate::error::{Code, Error};
 use crate::host::{Offer, Start};
-use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, Millis, Position, Rank, Version};
+use crate::ids::{Attempt, Checkpoint, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version};
 use crate::message::{Newcomer, RankState};
 use alloc::format;
 use alloc::string::String;
@@ -95,6 +95,11 @@ impl Member {
     /// A task that asks for its rank's slot.
     pub fn joining(rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer, since: Millis) -> Self {
         Member { rank, attempt, fingerprint, incarnation: None, stage: Stage::Joining { since }, asked: None, offer }
+    }
+
+    /// Rank and incarnation, once its join is answered.
+    pub fn id(&self) -> Option<MemberId> {
+        Some(MemberId { rank: self.rank, incarnation: self.incarnation? })
     }
 
     /// Its progress, if it was started and the job isn't over for it.

@@ -5,7 +5,8 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Position, Rank, Version};
+use crate::report::Report;
 use crate::view::View;
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -40,67 +41,19 @@ pub enum AgentMessage {
     StatusReport(StatusReport),
     /// Piece of state that only this rank has (metrics computed locally), as of a version. Kept by the tracker.
     Local {
-        /// The rank.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
+        /// Whose.
+        member: MemberId,
         /// As of this version.
         at: Position,
         /// Opaque; at most [`LOCAL_LIMIT`].
         bytes: Vec<u8>,
     },
-    /// The task of an incarnation has ended: cleanly, or with a failure.
-    Leave {
-        /// The rank.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
-        /// What it failed with; one that will repeat ends the job.
-        failure: Option<Error>,
-    },
-    /// The data link to a peer broke or can't be made.
-    LinkDown {
-        /// This end.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
-        /// The other end.
-        peer: Rank,
-        /// Its number.
-        peer_incarnation: Incarnation,
-        /// What was seen.
-        reason: String,
-    },
-    /// Frames of collectives were lost with a link between two living ranks: all need a new attempt.
-    Interrupted {
-        /// This end.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
-        /// The other end.
-        peer: Rank,
-        /// The attempt whose frames were lost. A newer view has mended it already.
-        generation: Generation,
-        /// What was seen.
-        reason: String,
-    },
-    /// Something that makes the job impossible (a mismatch, no space): the job ends with it.
-    Broken {
-        /// Who noticed.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
-        /// What.
-        error: Error,
-    },
     /// A piece of the final result (model and metrics) of rank 0, if the tracker wants it; all
-    /// pieces come before its `Finish`, and whatever else there is to say goes ahead of the next
-    /// one.
+    /// pieces come before it reports that it has finished, and whatever else there is to say goes
+    /// ahead of the next one.
     ResultPart {
-        /// The rank.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
+        /// Whose.
+        member: MemberId,
         /// Place of this piece.
         offset: u64,
         /// Length of the whole.
@@ -109,32 +62,15 @@ pub enum AgentMessage {
         #[serde(with = "crate::wire::run")]
         bytes: Vec<u8>,
     },
-    /// The incarnation has reached the end with this model.
-    Finish {
-        /// The rank.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
-        /// Rounds trained.
-        rounds: u32,
-        /// The model's digest (xxh3-128).
-        digest: u128,
+    /// A fact about one of its ranks.
+    Report {
+        /// Whom it is about.
+        member: MemberId,
+        /// What.
+        report: Report,
     },
-    /// A fact for the event log.
+    /// A fact for the event log, and nothing else.
     Event(Event),
-    /// The memory that a peer of the same host shares can't be opened: collectives have to go over links.
-    CannotShare {
-        /// Who tried.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
-        /// Whose memory.
-        peer: Rank,
-        /// The attempt that needs it. Told again until a newer view comes.
-        generation: Generation,
-        /// What was seen.
-        reason: String,
-    },
 }
 
 /// Most bytes of [`AgentMessage::Local`].
@@ -180,10 +116,8 @@ pub struct Registration {
 /// Where a rank is, as told in heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankProgress {
-    /// The rank.
-    pub rank: Rank,
-    /// Its number.
-    pub incarnation: Incarnation,
+    /// Whose.
+    pub member: MemberId,
     /// Where.
     pub at: Position,
     /// The next round.
@@ -284,10 +218,8 @@ pub enum TrackerMessage {
     },
     /// This incarnation is over: its calls end with the error.
     Fenced {
-        /// The rank.
-        rank: Rank,
-        /// Its number.
-        incarnation: Incarnation,
+        /// Which.
+        member: MemberId,
         /// `Fenced` or `RolledBack`, in words.
         error: Error,
     },
@@ -353,4 +285,18 @@ pub struct Newcomer {
     pub own_holders: Vec<AgentId>,
     /// What only this rank had, as of that version.
     pub local: Option<Vec<u8>>,
+}
+
+impl RankStatus {
+    /// Rank and incarnation.
+    pub fn id(&self) -> MemberId {
+        MemberId { rank: self.rank, incarnation: self.incarnation }
+    }
+}
+
+impl Newcomer {
+    /// Rank and incarnation.
+    pub fn id(&self) -> MemberId {
+        MemberId { rank: self.rank, incarnation: self.incarnation }
+    }
 }

@@ -9,8 +9,9 @@ use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing::{collective_id, generation_number, identity, inputs, judge, COMMON_BYTES};
 use rejoin_protocol::collective::{CollectiveId, Plan, SegmentAddress};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Phase, Rank};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Phase, Rank};
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use support::{at, stands, Desk};
 
@@ -152,12 +153,9 @@ fn the_plan_carries_the_segments_of_the_living_and_those_that_newcomers_bring() 
 fn a_segment_that_can_not_be_opened_ends_sharing_for_good_and_is_told_with_who_and_why() {
     let (mut desk, outputs) = returned();
     let generation = support::plan(&outputs, 1).unwrap().generation;
-    let report = |rank: u32, incarnation: u32, generation: Generation| AgentMessage::CannotShare {
-        rank: Rank(rank),
-        incarnation: Incarnation::nth(incarnation),
-        peer: Rank(0),
-        generation,
-        reason: "no such process".into(),
+    let report = |rank: u32, incarnation: u32, generation: Generation| AgentMessage::Report {
+        member: MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) },
+        report: Report::CannotShare { peer: Rank(0), generation, reason: "no such process".into() },
     };
     let older = Generation { number: generation.number - 1, ..generation };
     for (incarnation, about) in [(1, older), (0, generation)] {

@@ -12,8 +12,10 @@ use proptest::prelude::*;
 use rejoin_protocol::collective::{Extent, ObservedInput, SegmentAddress};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
+use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
+use rejoin_protocol::report::Report;
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use rejoin_protocol::wire::{encode, Header, Kind, PAYLOAD_LIMIT};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -187,26 +189,19 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
                 ended: None
             })
         ),
-        (any::<[u32; 2]>(), text()).prop_map(|([rank, incarnation], message)| AgentMessage::Broken {
-            rank: Rank(rank),
-            incarnation: Incarnation::nth(incarnation),
-            error: Error::new(Code::Mismatch, message)
+        (member(), text()).prop_map(|(member, message)| {
+            AgentMessage::Report { member, report: Report::Broken(Error::new(Code::Mismatch, message)) }
         }),
-        (any::<[u32; 3]>(), generation(), text()).prop_map(|([rank, incarnation, peer], generation, reason)| {
-            AgentMessage::CannotShare {
-                rank: Rank(rank),
-                incarnation: Incarnation::nth(incarnation),
-                peer: Rank(peer),
-                generation,
-                reason,
-            }
+        (member(), any::<u32>(), generation(), text()).prop_map(|(member, peer, generation, reason)| {
+            AgentMessage::Report { member, report: Report::CannotShare { peer: Rank(peer), generation, reason } }
         }),
-        (any::<[u32; 2]>(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200)).prop_map(
-            |([r, i], [offset, total], bytes)| {
-                AgentMessage::ResultPart { rank: Rank(r), incarnation: Incarnation::nth(i), offset, total, bytes }
-            }
-        ),
+        (member(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200))
+            .prop_map(|(member, [offset, total], bytes)| { AgentMessage::ResultPart { member, offset, total, bytes } }),
     ]
+}
+
+fn member() -> impl Strategy<Value = MemberId> {
+    any::<[u32; 2]>().prop_map(|[rank, number]| MemberId { rank: Rank(rank), incarnation: Incarnation::nth(number) })
 }
 
 fn tracker_message() -> impl Strategy<Value = TrackerMessage> {

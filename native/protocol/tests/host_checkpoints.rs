@@ -6,8 +6,9 @@ use host_support::*;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Input, Output};
-use rejoin_protocol::ids::{Checkpoint, Generation, Lineage, Rank, Version, UNMADE};
+use rejoin_protocol::ids::{Checkpoint, Generation, Lineage, MemberId, Rank, Version, UNMADE};
 use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, RankState, TrackerMessage};
+use rejoin_protocol::report::Report;
 
 #[test]
 fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
@@ -21,7 +22,7 @@ fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
     assert_eq!(agents[0], 3, "agent 3 is on the same host");
     assert_eq!(agents.len(), 3);
     let (source, millis) = ("agent 3".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
+    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
     assert!(matches!(&outputs[0], Output::Start { start, .. } if start.checkpoint == Some(checkpoint(5))));
     assert!(matches!(&outputs[1], Output::Send(AgentMessage::Event(Event::Restored { bytes: 10, millis: 4, .. }))));
     assert!(desk.host.holds(&checkpoint(5)));
@@ -30,7 +31,7 @@ fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
 #[test]
 fn a_checkpoint_that_is_here_is_started_from_at_once() {
     let mut desk = Desk::trained_to(4);
-    desk.input(Input::Leave { rank: ZERO, incarnation: incarnation(0), failure: None });
+    desk.input(Input::Report { member: member(0), report: Report::Left { failure: None } });
     desk.join(0, 1);
     desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
     desk.told(TrackerMessage::View(view(2, &[Some(1), Some(0), Some(0)], true)));
@@ -45,7 +46,7 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     assert_eq!(status(&outputs).unwrap().ranks[0].state, RankState::Fresh);
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
+    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
     assert_eq!(outputs, [], "the next plan says where it starts");
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
     assert!(matches!(&outputs[0], Output::Start { .. }));
@@ -61,13 +62,18 @@ fn a_fetch_that_fails_is_tried_again_and_then_the_task_is_given_back() {
     }
     let outputs = desk.input(failed(false));
     assert_eq!(freed(&outputs), Some((Some(0), Code::Io)));
-    assert!(
-        matches!(&outputs[0], Output::Send(AgentMessage::Leave { failure: Some(error), .. }) if error.code == Code::Io)
-    );
+    assert!(matches!(reported(&outputs[0]), Some(Report::Left { failure: Some(error) }) if error.code == Code::Io));
+}
+
+fn reported(output: &Output) -> Option<&Report> {
+    match output {
+        Output::Send(AgentMessage::Report { report, .. }) => Some(report),
+        _ => None,
+    }
 }
 
 fn failed(is_further: bool) -> Input {
-    Input::FetchFailed { rank: ZERO, incarnation: incarnation(0), is_further, reason: "refused".into() }
+    Input::FetchFailed { member: member(0), is_further, reason: "refused".into() }
 }
 
 /// Whether the fetch is asked for again after a pause.
@@ -96,7 +102,7 @@ fn the_bytes_of_a_lazy_checkpoint_are_told_as_they_were_fetched() {
     let newcomer = Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 77, source, millis });
+    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 77, source, millis });
     assert!(matches!(&outputs[1], Output::Send(AgentMessage::Event(Event::Restored { bytes: 77, .. }))), "{outputs:?}");
 }
 
@@ -119,7 +125,7 @@ fn nothing_is_forgotten_from_a_loss_until_all_have_caught_up() {
     let other = Generation { epoch: 1, number: 1 };
     assert_eq!(desk.told(TrackerMessage::Settled { generation: other }), [], "of an older view");
     let outputs = desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
-    assert!(outputs.contains(&Output::Release { rank: ZERO, incarnation: incarnation(0) }));
+    assert!(outputs.contains(&Output::Release { member: member(0) }));
     assert_eq!(forgotten(&outputs), [2, 3]);
 }
 
@@ -127,12 +133,11 @@ fn nothing_is_forgotten_from_a_loss_until_all_have_caught_up() {
 fn a_version_that_is_entered_is_told_with_what_only_the_rank_has() {
     let mut desk = Desk::trained_to(0);
     let local = Some(vec![1, 2]);
-    let (rank, number) = (ZERO, incarnation(0));
-    let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: checkpoint(1), local });
+    let outputs = desk.input(Input::Entered { member: member(0), checkpoint: checkpoint(1), local });
     assert!(matches!(&outputs[0], Output::Send(AgentMessage::Local { bytes, .. }) if bytes[..] == [1, 2]));
     assert!(matches!(
         &outputs[1],
-        Output::Send(AgentMessage::Event(Event::VersionEntered { version: Version(1), round: 1, .. }))
+        Output::Send(AgentMessage::Report { report: Report::VersionEntered { version: Version(1), round: 1, .. }, .. })
     ));
 }
 
@@ -140,7 +145,10 @@ fn a_version_that_is_entered_is_told_with_what_only_the_rank_has() {
 fn a_version_out_of_turn_is_reported_as_broken() {
     let mut desk = Desk::trained_to(1);
     let outputs = desk.enter(3);
-    assert!(matches!(&outputs[..], [Output::Send(AgentMessage::Broken { error, .. })] if error.code == Code::Internal));
+    assert!(
+        outputs.len() == 1
+            && matches!(reported(&outputs[0]), Some(Report::Broken(error)) if error.code == Code::Internal)
+    );
 }
 
 #[test]
@@ -154,14 +162,16 @@ fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[])));
     let mut enter = |rank: u32, checkpoint: Checkpoint| {
         let (rank, incarnation, local) = (Rank(rank), incarnation(0), None);
-        desk.input(Input::Entered { rank, incarnation, checkpoint, local })
+        desk.input(Input::Entered { member: MemberId { rank, incarnation }, checkpoint, local })
     };
     for rank in 0..2 {
         enter(rank, checkpoint(0));
     }
     enter(0, checkpoint(1));
     let outputs = enter(1, Checkpoint { digest: 99, ..checkpoint(1) });
-    let [Output::Send(AgentMessage::Broken { error, .. })] = &outputs[..] else { panic!("{outputs:?}") };
+    let [Output::Send(AgentMessage::Report { report: Report::Broken(error), .. })] = &outputs[..] else {
+        panic!("{outputs:?}")
+    };
     assert_eq!(error.code, Code::Mismatch);
     assert!(error.message.contains("rank 0 took") && error.message.contains("rank 1 took"), "{error}");
 }
@@ -175,10 +185,9 @@ fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
     let plan = Plan { lineage: Lineage(2), ..plan(1, vec![newcomer(0, 0, 5)], &[2]) };
     desk.told(TrackerMessage::Plan(plan));
     let (source, millis) = ("agent 2".to_string(), 4);
-    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
+    desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
     let again = Checkpoint { lineage: Lineage(2), ..checkpoint(5) };
-    let (rank, number) = (ZERO, incarnation(0));
-    let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: again, local: None });
+    let outputs = desk.input(Input::Entered { member: member(0), checkpoint: again, local: None });
     let copy = Output::Forget { lineage: Lineage(2), version: Version(5) };
     assert!(outputs.contains(&copy), "the store has it under both names: {outputs:?}");
     assert!(desk.host.holds(&checkpoint(5)) && !desk.host.holds(&again));
@@ -189,18 +198,20 @@ fn a_start_that_comes_back_changed_is_a_mismatch() {
     let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
-    desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
+    desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
     let changed = Checkpoint { digest: 1, ..checkpoint(5) };
-    let (rank, number) = (ZERO, incarnation(0));
-    let outputs = desk.input(Input::Entered { rank, incarnation: number, checkpoint: changed, local: None });
-    assert!(matches!(&outputs[..], [Output::Send(AgentMessage::Broken { error, .. })] if error.code == Code::Mismatch));
+    let outputs = desk.input(Input::Entered { member: member(0), checkpoint: changed, local: None });
+    assert!(
+        outputs.len() == 1
+            && matches!(reported(&outputs[0]), Some(Report::Broken(error)) if error.code == Code::Mismatch)
+    );
 }
 
 #[test]
 fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
     let mut desk = Desk::trained_to(4);
     let error = Error::new(Code::RolledBack, "back");
-    let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
+    let outputs = desk.told(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(freed(&outputs), Some((Some(0), Code::RolledBack)));
     desk.join(0, 0);
     desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(1) });
@@ -237,6 +248,6 @@ fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
     let generation = desk.host.view().map(|view| view.generation).unwrap();
     desk.told(TrackerMessage::Settled { generation });
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes: 10, source, millis });
-    assert!(outputs.contains(&Output::Release { rank: ZERO, incarnation: incarnation(0) }), "{outputs:?}");
+    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
+    assert!(outputs.contains(&Output::Release { member: member(0) }), "{outputs:?}");
 }

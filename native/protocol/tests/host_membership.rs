@@ -5,8 +5,9 @@ mod host_support;
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Input, Output};
-use rejoin_protocol::ids::{Generation, Lineage, Position, Version};
+use rejoin_protocol::ids::{Generation, Lineage, MemberId, Position, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
+use rejoin_protocol::report::Report;
 
 #[test]
 fn a_slot_drops_what_older_incarnations_had_here() {
@@ -25,7 +26,13 @@ fn a_slot_for_a_task_that_has_gone_is_given_back() {
     let mut desk = Desk::connected();
     let outputs =
         desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
-    assert!(matches!(outputs[..], [Output::Send(AgentMessage::Leave { rank: ZERO, failure: None, .. })]));
+    assert!(matches!(
+        outputs[..],
+        [Output::Send(AgentMessage::Report {
+            member: MemberId { rank: ZERO, .. },
+            report: Report::Left { failure: None }
+        })]
+    ));
 }
 
 #[test]
@@ -56,11 +63,7 @@ fn a_view_is_answered_at_once_while_nothing_trains_here() {
 fn a_view_is_answered_only_when_the_channels_hold_what_they_have() {
     let mut desk = Desk::trained_to(4);
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
-    assert!(outputs.contains(&Output::Hold {
-        rank: ZERO,
-        incarnation: incarnation(0),
-        generation: Generation { epoch: 1, number: 2 }
-    }));
+    assert!(outputs.contains(&Output::Hold { member: member(0), generation: Generation { epoch: 1, number: 2 } }));
     assert!(status(&outputs).is_none());
     // A checkpoint that the task took before its channels were held counts.
     desk.enter(5);
@@ -90,7 +93,9 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
     let outputs = desk.told(TrackerMessage::View(slots));
     let peers = |outputs: &[Output]| -> Vec<(u32, u32)> {
         let links = outputs.iter().find_map(|output| match output {
-            Output::Links { peers, .. } => Some(peers.iter().map(|p| (p.rank.0, p.incarnation.number)).collect()),
+            Output::Links { peers, .. } => {
+                Some(peers.iter().map(|p| (p.member.rank.0, p.member.incarnation.number)).collect())
+            }
             _ => None,
         });
         links.expect("links are told after every view")
@@ -119,15 +124,15 @@ fn a_plan_for_another_generation_is_ignored() {
 fn a_fence_for_an_incarnation_that_is_not_here_changes_nothing() {
     let mut desk = Desk::trained_to(1);
     let error = Error::new(Code::Fenced, "lost");
-    assert_eq!(desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(4), error }), []);
+    assert_eq!(desk.told(TrackerMessage::Fenced { member: member(4), error }), []);
 }
 
 #[test]
 fn what_a_fenced_incarnation_does_is_nobodys_business() {
     let mut desk = Desk::trained_to(1);
     let error = Error::new(Code::Fenced, "lost");
-    desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
+    desk.told(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(desk.enter(2), []);
-    assert_eq!(desk.input(Input::Finish { rank: ZERO, incarnation: incarnation(0), rounds: 3, digest: 1 }), []);
-    assert_eq!(desk.input(Input::Leave { rank: ZERO, incarnation: incarnation(0), failure: None }), []);
+    assert_eq!(desk.input(Input::Report { member: member(0), report: Report::Finished { rounds: 3, digest: 1 } }), []);
+    assert_eq!(desk.input(Input::Report { member: member(0), report: Report::Left { failure: None } }), []);
 }

@@ -71,7 +71,7 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
     };
     let fetched = |bytes| {
         let (source, millis) = ("agent 2".to_string(), 4);
-        Input::Fetched { rank: ZERO, incarnation: incarnation(0), bytes, source, millis }
+        Input::Fetched { member: member(0), bytes, source, millis }
     };
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { checkpoint, .. } if *checkpoint == global)));

@@ -7,6 +7,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Input, Output};
 use rejoin_protocol::ids::{AgentId, Millis, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
+use rejoin_protocol::report::Report;
 
 #[test]
 fn it_registers_first_and_then_says_who_waits_for_a_slot() {
@@ -45,10 +46,9 @@ fn an_agent_to_which_nothing_happens_wakes_for_its_heartbeats_and_for_nothing_el
 #[test]
 fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
     let mut desk = Desk::trained_to(0);
-    let (rank, number) = (ZERO, incarnation(0));
-    let local = Some(vec![7]);
-    desk.input(Input::Entered { rank, incarnation: number, checkpoint: checkpoint(1), local });
-    desk.input(Input::Finish { rank, incarnation: number, rounds: 1, digest: 5 });
+    let (member, local) = (member(0), Some(vec![7]));
+    desk.input(Input::Entered { member, checkpoint: checkpoint(1), local });
+    desk.input(Input::Report { member, report: Report::Finished { rounds: 1, digest: 5 } });
     assert_eq!(desk.input(Input::TrackerDown { reason: "reset".into() }), [Output::ConnectTracker]);
     assert_eq!(desk.join(1, 0), []);
     let outputs = desk.input(Input::TrackerUp);
@@ -63,7 +63,9 @@ fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
     assert!(matches!(registration.status.ranks[0].state, RankState::Finished { digest: 5, .. }));
     assert_eq!((&registration.fingerprint[..], registration.epoch), (&["terms".to_string()][..], 1));
     assert!(reported.iter().any(|m| matches!(m, AgentMessage::Local { bytes, .. } if bytes[..] == [7])));
-    assert!(reported.iter().any(|m| matches!(m, AgentMessage::Finish { rounds: 1, digest: 5, .. })));
+    assert!(reported
+        .iter()
+        .any(|m| matches!(m, AgentMessage::Report { report: Report::Finished { rounds: 1, digest: 5 }, .. })));
     assert!(reported.iter().any(|m| matches!(m, AgentMessage::Join { rank: Rank(1), .. })));
 }
 
@@ -76,8 +78,8 @@ fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_
     let Output::Send(AgentMessage::Register(registration)) = &outputs[0] else { panic!("{outputs:?}") };
     assert_eq!(registration.status.ranks[0].state, RankState::Fresh);
     let starts = |outputs: &[Output]| outputs.iter().any(|output| matches!(output, Output::Start { .. }));
-    let (rank, number, source) = (ZERO, incarnation(0), "a peer".to_string());
-    let outputs = desk.input(Input::Fetched { rank, incarnation: number, bytes: 10, source, millis: 1 });
+    let source = "a peer".to_string();
+    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis: 1 });
     assert!(!starts(&outputs), "its tracker may be another one: {outputs:?}");
     desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
@@ -89,15 +91,15 @@ fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_
 fn what_cannot_be_gone_on_with_is_told_again_as_long_as_its_task_is_here() {
     let mut desk = Desk::trained_to(1);
     desk.input(Input::TrackerDown { reason: "reset".into() });
-    let (rank, number) = (ZERO, incarnation(0));
+    let member = member(0);
     let error = Error::new(Code::Mismatch, "another call");
-    assert_eq!(desk.input(Input::Broken { rank, incarnation: number, error: error.clone() }), [], "nobody to tell yet");
-    let broken = Output::Send(AgentMessage::Broken { rank, incarnation: number, error });
+    assert_eq!(desk.input(Input::Report { member, report: Report::Broken(error.clone()) }), [], "nobody to tell yet");
+    let broken = Output::Send(AgentMessage::Report { member, report: Report::Broken(error) });
     assert!(desk.input(Input::TrackerUp).contains(&broken));
     desk.input(Input::TrackerDown { reason: "reset".into() });
     assert!(desk.input(Input::TrackerUp).contains(&broken), "the connection may have been lost with it");
     desk.input(Input::TrackerDown { reason: "reset".into() });
-    desk.input(Input::Leave { rank, incarnation: number, failure: None });
+    desk.input(Input::Report { member, report: Report::Left { failure: None } });
     assert!(!desk.input(Input::TrackerUp).contains(&broken));
 }
 
@@ -153,7 +155,7 @@ fn training_goes_on_without_a_tracker_until_the_lease_runs_out() {
 #[test]
 fn the_end_is_told_to_all_tasks_and_to_those_that_come_later() {
     let mut desk = Desk::trained_to(1);
-    desk.input(Input::Finish { rank: ZERO, incarnation: incarnation(0), rounds: 1, digest: 5 });
+    desk.input(Input::Report { member: member(0), report: Report::Finished { rounds: 1, digest: 5 } });
     desk.join(1, 0);
     let outputs = desk.told(TrackerMessage::Ended(Ok(5)));
     assert_eq!(outputs.iter().filter(|output| matches!(output, Output::Over { outcome: Ok(5), .. })).count(), 2);
@@ -176,7 +178,7 @@ fn after_the_end_the_agent_is_over_when_its_tasks_and_its_tracker_are_gone() {
     desk.told(TrackerMessage::Ended(Ok(5)));
     let outputs = desk.input(Input::TrackerDown { reason: "closed".into() });
     assert!(!outputs.iter().any(|output| matches!(output, Output::Close { .. })), "a task is still here");
-    let outputs = desk.input(Input::Leave { rank: ZERO, incarnation: incarnation(0), failure: None });
+    let outputs = desk.input(Input::Report { member: member(0), report: Report::Left { failure: None } });
     assert!(matches!(outputs[..], [Output::Close { .. }]));
 }
 
@@ -201,7 +203,7 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
     let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     assert!(matches!(&outputs[..], [Output::LeaveTracker { reason }] if reason.contains("life 2 has followed")));
     let error = Error::new(Code::Fenced, "lost");
-    let outputs = desk.told(TrackerMessage::Fenced { rank: ZERO, incarnation: incarnation(0), error });
+    let outputs = desk.told(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(outputs, []);
     desk.input(Input::TrackerDown { reason: "left".into() });
     desk.input(Input::TrackerUp);

@@ -10,8 +10,10 @@ use rejoin_protocol::collective::{Extent, ObservedInput};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::hook::Hook;
+use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
+use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use std::collections::BTreeMap;
@@ -45,18 +47,22 @@ fn is_turned_away(outputs: &[Output], link: u64) -> bool {
 
 #[test]
 fn only_the_agent_of_a_slot_ends_it_breaks_it_or_finishes_in_it() {
-    let (rank, incarnation) = (Rank(0), Incarnation::nth(0));
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
     let error = Error::new(Code::Mismatch, "made up");
     let generation = Desk::trained_to(2, 3).generation();
-    let said = [
-        AgentMessage::Leave { rank, incarnation, failure: Some(error.clone()) },
-        AgentMessage::Leave { rank, incarnation, failure: None },
-        AgentMessage::Broken { rank, incarnation, error },
-        AgentMessage::Finish { rank, incarnation, rounds: 3, digest: 1 },
-        AgentMessage::ResultPart { rank, incarnation, offset: 7, total: 9, bytes: vec![1] },
-        AgentMessage::Interrupted { rank, incarnation, peer: Rank(1), generation, reason: "made up".into() },
-        AgentMessage::CannotShare { rank, incarnation, peer: Rank(1), generation, reason: "made up".into() },
-    ];
+    let (peer, reason) = (Rank(1), String::from("made up"));
+    let mut said: Vec<AgentMessage> = [
+        Report::Left { failure: Some(error.clone()) },
+        Report::Left { failure: None },
+        Report::Broken(error),
+        Report::Finished { rounds: 3, digest: 1 },
+        Report::Interrupted { peer, generation, reason: reason.clone() },
+        Report::CannotShare { peer, generation, reason },
+        Report::VersionEntered { lineage: Lineage(0), version: Version(4), round: 4 },
+    ]
+    .map(|report| AgentMessage::Report { member, report })
+    .into();
+    said.push(AgentMessage::ResultPart { member, offset: 7, total: 9, bytes: vec![1] });
     for message in said {
         let mut desk = Desk::trained_to(2, 3);
         desk.generation();
@@ -69,10 +75,10 @@ fn only_the_agent_of_a_slot_ends_it_breaks_it_or_finishes_in_it() {
 fn another_agents_word_on_how_far_a_rank_is_or_what_it_alone_has_does_not_count() {
     let mut desk = Desk::trained_to(2, 3);
     let position = Position { lineage: Lineage(0), version: Version(4) };
-    let (rank, incarnation) = (Rank(0), Incarnation::nth(0));
-    let event = Event::VersionEntered { rank, incarnation, lineage: Lineage(0), version: Version(9), round: 9 };
-    assert_eq!(desk.says(2, AgentMessage::Event(event)), []);
-    assert_eq!(desk.says(2, AgentMessage::Local { rank, incarnation, at: position, bytes: vec![1] }), []);
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+    let report = Report::VersionEntered { lineage: Lineage(0), version: Version(9), round: 9 };
+    assert_eq!(desk.says(2, AgentMessage::Report { member, report }), []);
+    assert_eq!(desk.says(2, AgentMessage::Local { member, at: position, bytes: vec![1] }), []);
     let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 1, ranks: Vec::new() }).to_vec();
     let lowest = Some(Position { lineage: Lineage(0), version: Version(3) });
     assert_eq!(sent(&outputs, 1), [&TrackerMessage::HeartbeatAck { sequence: 1, lowest }]);
@@ -150,8 +156,10 @@ fn an_end_that_nobody_was_told_is_refused() {
 fn a_text_without_end_is_told_in_part_and_never_within_a_letter() {
     let mut desk = Desk::trained_to(1, 3);
     let error = Error::new(Code::Mismatch, "ä".repeat(1 << 19));
-    let outputs =
-        desk.says(1, AgentMessage::Broken { rank: Rank(0), incarnation: Incarnation::nth(0), error }).to_vec();
+    let outputs = {
+        let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+        desk.says(1, AgentMessage::Report { member, report: Report::Broken(error) }).to_vec()
+    };
     let reported = failure(&outputs).unwrap();
     assert!(reported.message.len() < 70_000 && reported.message.contains("rank 0"), "{} bytes", reported.message.len());
 
@@ -300,14 +308,31 @@ fn an_error() -> impl Strategy<Value = Error> {
 type Said = (AgentMessage, Option<Generation>);
 
 fn a_message() -> impl Strategy<Value = Said> {
-    let who = || (number(), incarnation()).prop_map(|(rank, incarnation)| (Rank(rank), incarnation));
+    let who = || (number(), incarnation()).prop_map(|(rank, incarnation)| MemberId { rank: Rank(rank), incarnation });
+    let report =
+        prop_oneof![
+            (position(), number()).prop_map(|(Position { lineage, version }, round)| Report::VersionEntered {
+                lineage,
+                version,
+                round
+            }),
+            option::of(an_error()).prop_map(|failure| Report::Left { failure }),
+            (who(), prop_oneof![Just(Lane::Channels), Just(Lane::Collectives)])
+                .prop_map(|(peer, lane)| Report::LinkDown { peer, lane, reason: "broke".into() }),
+            number().prop_map(|peer| {
+                let (peer, generation) = (Rank(peer), Generation::default());
+                Report::Interrupted { peer, generation, reason: "lost".into() }
+            }),
+            number().prop_map(|peer| {
+                let (peer, generation) = (Rank(peer), Generation::default());
+                Report::CannotShare { peer, generation, reason: "closed".into() }
+            }),
+            an_error().prop_map(Report::Broken),
+            (number(), 76u128..78).prop_map(|(rounds, digest)| Report::Finished { rounds, digest }),
+        ];
     let event = prop_oneof![
-        (who(), position()).prop_map(|((rank, incarnation), at)| {
-            let Position { lineage, version } = at;
-            Event::VersionEntered { rank, incarnation, lineage, version, round: version.0 }
-        }),
         Just(Event::JobEnded { digest: 77, deaths: 0 }),
-        (number(), who()).prop_map(|(id, (rank, incarnation))| Event::FaultFired { id, rank, incarnation }),
+        (number(), who()).prop_map(|(id, MemberId { rank, incarnation })| Event::FaultFired { id, rank, incarnation }),
     ];
     let registration = (
         0u64..5,
@@ -323,12 +348,7 @@ fn a_message() -> impl Strategy<Value = Said> {
             ended: ended.map(Box::new),
             ..Desk::registration(agent, ranks, held)
         });
-    let progress = (who(), position(), number()).prop_map(|((rank, incarnation), at, round)| RankProgress {
-        rank,
-        incarnation,
-        at,
-        round,
-    });
+    let progress = (who(), position(), number()).prop_map(|(member, at, round)| RankProgress { member, at, round });
     let message = prop_oneof![
         2 => registration.prop_map(AgentMessage::Register),
         1 => (any::<u64>(), vec(progress, 0..4))
@@ -343,35 +363,13 @@ fn a_message() -> impl Strategy<Value = Said> {
             AgentMessage::StatusReport(StatusReport { generation: Generation::default(), ranks, held })
         }),
         1 => (who(), position(), 0usize..9)
-            .prop_map(|((rank, incarnation), at, length)| AgentMessage::Local { rank, incarnation, at,
-                bytes: vec![0; length] }),
-        1 => (who(), option::of(an_error()))
-            .prop_map(|((rank, incarnation), failure)| AgentMessage::Leave { rank, incarnation, failure }),
-        1 => (who(), who()).prop_map(|((rank, incarnation), (peer, peer_incarnation))| {
-            AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason: "broke".into() }
-        }),
-        1 => (who(), number()).prop_map(|((rank, incarnation), peer)| {
-            let (peer, generation) = (Rank(peer), Generation::default());
-            AgentMessage::Interrupted { rank, incarnation, peer, generation, reason: "lost".into() }
-        }),
-        1 => (who(), number()).prop_map(|((rank, incarnation), peer)| {
-            let (peer, generation) = (Rank(peer), Generation::default());
-            AgentMessage::CannotShare { rank, incarnation, peer, generation, reason: "closed".into() }
-        }),
-        1 => (who(), an_error()).prop_map(|((rank, incarnation), error)| AgentMessage::Broken { rank,
-            incarnation, error }),
+            .prop_map(|(member, at, length)| AgentMessage::Local { member, at, bytes: vec![0; length] }),
         1 => (who(), prop_oneof![Just(0u64), any::<u64>()], any::<u64>(), 0usize..9).prop_map(
-            |((rank, incarnation), offset, total, length)| AgentMessage::ResultPart {
-                rank,
-                incarnation,
-                offset,
-                total,
-                bytes: vec![0; length],
+            |(member, offset, total, length)| {
+                AgentMessage::ResultPart { member, offset, total, bytes: vec![0; length] }
             }
         ),
-        1 => (who(), number(), 76u128..78)
-            .prop_map(|((rank, incarnation), rounds, digest)| AgentMessage::Finish { rank, incarnation, rounds,
-                digest }),
+        7 => (who(), report).prop_map(|(member, report)| AgentMessage::Report { member, report }),
         2 => event.prop_map(AgentMessage::Event),
     ];
     (message, generation())
@@ -445,8 +443,10 @@ fn newest(known: Generation, outputs: &[Output]) -> Generation {
 fn with_generation(message: &mut AgentMessage, newest: Generation) {
     match message {
         AgentMessage::StatusReport(StatusReport { generation, .. })
-        | AgentMessage::Interrupted { generation, .. }
-        | AgentMessage::CannotShare { generation, .. } => *generation = newest,
+        | AgentMessage::Report {
+            report: Report::Interrupted { generation, .. } | Report::CannotShare { generation, .. },
+            ..
+        } => *generation = newest,
         _ => {}
     }
 }

@@ -4,15 +4,14 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::ids::{Incarnation, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Input, JobResult, Output};
 use support::*;
 
 fn part(desk: &mut Desk, rank: u32, incarnation: u32, offset: u64, total: u64, bytes: &[u8]) -> Vec<Output> {
     let message = AgentMessage::ResultPart {
-        rank: Rank(rank),
-        incarnation: Incarnation::nth(incarnation),
+        member: MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) },
         offset,
         total,
         bytes: bytes.to_vec(),

@@ -4,8 +4,9 @@ mod support;
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{Input, Output};
 use support::*;
 
@@ -123,13 +124,9 @@ fn a_training_that_takes_long_is_not_missed() {
 }
 
 fn down(desk: &mut Desk, from: u32, to: u32) -> Vec<Output> {
-    let message = AgentMessage::LinkDown {
-        rank: Rank(from),
-        incarnation: Incarnation::nth(0),
-        peer: Rank(to),
-        peer_incarnation: Incarnation::nth(0),
-        reason: "reset".into(),
-    };
+    let [member, peer] = [from, to].map(|rank| MemberId { rank: Rank(rank), incarnation: Incarnation::nth(0) });
+    let report = Report::LinkDown { peer, lane: Lane::Channels, reason: "reset".into() };
+    let message = AgentMessage::Report { member, report };
     desk.says(u64::from(from) + 1, message).to_vec()
 }
 
@@ -169,10 +166,9 @@ fn a_link_that_cannot_be_kept_costs_one_end_its_slot() {
 #[test]
 fn something_broken_that_a_current_incarnation_reports_ends_the_job() {
     let mut desk = Desk::trained_to(2, 2);
-    let broken = |incarnation| AgentMessage::Broken {
-        rank: Rank(1),
-        incarnation: Incarnation::nth(incarnation),
-        error: Error::new(Code::Mismatch, "rank 0 did not repeat itself"),
+    let broken = |incarnation| AgentMessage::Report {
+        member: MemberId { rank: Rank(1), incarnation: Incarnation::nth(incarnation) },
+        report: Report::Broken(Error::new(Code::Mismatch, "rank 0 did not repeat itself")),
     };
     assert_eq!(desk.says(2, broken(7)), [], "nobody knows that incarnation");
     let outputs = desk.says(2, broken(0)).to_vec();

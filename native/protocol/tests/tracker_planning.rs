@@ -4,7 +4,9 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version, UNMADE};
+use rejoin_protocol::ids::{
+    Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version, UNMADE,
+};
 use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage};
 use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
@@ -189,7 +191,8 @@ fn the_own_state_of_a_rank_comes_with_its_plan() {
     for rank in 0..2u32 {
         let at = Position { lineage: Lineage(0), version: Version(3) };
         let bytes = vec![rank as u8 + 40];
-        let message = AgentMessage::Local { rank: Rank(rank), incarnation: Incarnation::nth(0), at, bytes };
+        let message =
+            AgentMessage::Local { member: MemberId { rank: Rank(rank), incarnation: Incarnation::nth(0) }, at, bytes };
         desk.says(u64::from(rank) + 1, message);
     }
     desk.leaves(1, 0, 0, None);

@@ -4,7 +4,7 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{AgentId, Incarnation, Millis, Rank};
+use rejoin_protocol::ids::{AgentId, Incarnation, MemberId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, RankProgress, RankState, Timing, TrackerMessage};
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use support::*;
@@ -118,7 +118,8 @@ fn an_agent_that_wakes_after_the_limit_finds_its_rank_fenced_and_counts_again_as
     let mut desk = Desk::trained_to(2, 3);
     desk.pass_alive(1200, &[2]);
     let at = rejoin_protocol::ids::Position { lineage: rejoin_protocol::ids::Lineage(0), version: Default::default() };
-    let ranks = vec![RankProgress { rank: Rank(0), incarnation: Incarnation::nth(0), at, round: 3 }];
+    let ranks =
+        vec![RankProgress { member: MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) }, at, round: 3 }];
     let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 9, ranks }).to_vec();
     assert_eq!(fenced(&outputs, 1), [(0, 0, Code::Fenced)]);
     // Everybody is told where it is, because a plan may name it.

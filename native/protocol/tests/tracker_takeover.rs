@@ -3,8 +3,9 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
 use support::takeover::{comes_back, former, second_life};
 use support::*;
@@ -294,7 +295,10 @@ fn a_rank_that_has_a_slot_and_was_told_nothing_else_does_not_decide_before_those
 
 fn finish(rank: u32, digest: u128) -> AgentMessage {
     let incarnation = rejoin_protocol::ids::Incarnation::nth(0);
-    AgentMessage::Finish { rank: Rank(rank), incarnation, rounds: 3, digest }
+    AgentMessage::Report {
+        member: MemberId { rank: Rank(rank), incarnation },
+        report: Report::Finished { rounds: 3, digest },
+    }
 }
 
 fn ended(outputs: &[Output]) -> Option<u128> {

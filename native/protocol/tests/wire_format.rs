@@ -1,8 +1,9 @@
 //! The bytes on the wire.
 
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Generation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::report::Report;
 use rejoin_protocol::wire::{decode, encode, Header, Kind, PAYLOAD_LIMIT};
 
 fn header(phase: Phase) -> Header {
@@ -53,7 +54,10 @@ fn headers_that_nobody_writes_are_refused() {
 #[test]
 fn a_message_with_bytes_missing_or_too_many_is_refused() {
     let failure = Some(Error::new(Code::Io, "disk"));
-    let message = AgentMessage::Leave { rank: Rank(3), incarnation: Default::default(), failure };
+    let message = AgentMessage::Report {
+        member: MemberId { rank: Rank(3), incarnation: Default::default() },
+        report: Report::Left { failure },
+    };
     let bytes = encode(&message);
     assert_eq!(decode::<AgentMessage>(&bytes).unwrap(), message);
     let longer: Vec<u8> = bytes.iter().copied().chain([0]).collect();

@@ -4,18 +4,19 @@ use crate::bridge_config::BridgeConfig;
 use crate::bridged_rank::Goal;
 use crate::engine::{self, run, Engine};
 use crate::phase_log::Budget;
-use crate::shared::{Command, Member, Shared};
+use crate::shared::{Command, Shared};
 use crate::sources::WAKER;
 use crate::topology::WireVariant;
 use crossbeam::channel::{bounded, unbounded, Sender};
 use mio::{Poll, Waker};
 use parking_lot::Mutex;
-use rejoin_agent::{AgentReports, DataPlane, MemberId, PlaneUsage};
+use rejoin_agent::{AgentReports, DataPlane, PlaneUsage};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Incarnation, Lane, Phase, Rank, Version};
+use rejoin_protocol::ids::{Lane, MemberId, Phase, Version};
+use rejoin_protocol::report::Report;
 use rejoin_transport::Link;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Weak};
@@ -64,15 +65,10 @@ impl Bridge {
     ///
     /// # Errors
     /// `BadState` when the incarnation wasn't started, or has its way in already; the reason for which it was freed.
-    pub fn communicator(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        variant: WireVariant,
-    ) -> Result<Vec<(String, String)>, Error> {
+    pub fn communicator(&self, member: MemberId, variant: WireVariant) -> Result<Vec<(String, String)>, Error> {
         let (reply, answer) = bounded(1);
-        self.command(Command::Communicator { member: (rank, incarnation), variant, reply });
-        answer.recv().unwrap_or_else(|_| Err(self.gone((rank, incarnation))))
+        self.command(Command::Communicator { member, variant, reply });
+        answer.recv().unwrap_or_else(|_| Err(self.gone(member)))
     }
 
     /// Ends the worker's phase and enters the next one. Waits until every byte that the worker wrote is logged. The
@@ -82,8 +78,8 @@ impl Bridge {
     /// `Mismatch` when the boundary isn't where the peers have it or the worker was given bytes that it did not read;
     /// `TimedOut` when bytes are on their way for too long; `BadState` for a phase that doesn't follow; the reason for
     /// which the incarnation was freed. After an error the incarnation is of no more use.
-    pub fn enter(&self, rank: Rank, incarnation: Incarnation, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
-        self.wait((rank, incarnation), Goal::Enter(phase, mark)).map(drop)
+    pub fn enter(&self, member: MemberId, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
+        self.wait(member, Goal::Enter(phase, mark)).map(drop)
     }
 
     /// How many bytes the worker has sent in its phase, to all its peers together. Waits until
@@ -92,19 +88,19 @@ impl Bridge {
     ///
     /// # Errors
     /// As [`enter`](Self::enter), but for `Mismatch`: peers may be ahead.
-    pub fn sent(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
-        self.wait((rank, incarnation), Goal::Count)
+    pub fn sent(&self, member: MemberId) -> Result<u64, Error> {
+        self.wait(member, Goal::Count)
     }
 
     /// The worker begins this round, within a version. As [`sent`](Self::sent), whose answer it gives.
     ///
     /// # Errors
     /// As [`sent`](Self::sent).
-    pub fn begin_round(&self, rank: Rank, incarnation: Incarnation, round: u32) -> Result<u64, Error> {
-        self.wait((rank, incarnation), Goal::Round(round))
+    pub fn begin_round(&self, member: MemberId, round: u32) -> Result<u64, Error> {
+        self.wait(member, Goal::Round(round))
     }
 
-    fn wait(&self, member: Member, goal: Goal) -> Result<u64, Error> {
+    fn wait(&self, member: MemberId, goal: Goal) -> Result<u64, Error> {
         let (reply, answer) = bounded(1);
         let command = Command::Wait { member, goal, reply };
         // Usually all is at rest, and the answer is there at once; to wake the bridge's thread for
@@ -116,7 +112,7 @@ impl Bridge {
                 match waits {
                     Some(true) => wake(&self.waker),
                     Some(false) => {}
-                    None => return Err(self.failure(member.0, member.1).unwrap_or_else(panicked)),
+                    None => return Err(self.failure(member).unwrap_or_else(panicked)),
                 }
             }
             None => self.command(command),
@@ -126,17 +122,17 @@ impl Bridge {
 
     /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for
     /// its peers, until a newer incarnation is seated or the agent is over.
-    pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
-        if let Some(served_ranks) = self.shared.served_ranks.lock().get(&(rank, incarnation)) {
+    pub fn retire(&self, member: MemberId) {
+        if let Some(served_ranks) = self.shared.served_ranks.lock().get(&member) {
             served_ranks.retire();
         }
-        self.command(Command::Retire((rank, incarnation)));
+        self.command(Command::Retire(member));
     }
 
     /// Why this incarnation's calls end; `None` while it is in order.
-    pub fn failure(&self, rank: Rank, incarnation: Incarnation) -> Option<Error> {
+    pub fn failure(&self, member: MemberId) -> Option<Error> {
         let failures = self.shared.failures.lock();
-        failures.get(&rank).filter(|(failed, _)| *failed == incarnation).map(|(_, error)| error.clone())
+        failures.get(&member.rank).filter(|(failed, _)| *failed == member.incarnation).map(|(_, error)| error.clone())
     }
 
     /// What its logs use, and may use; others may share it.
@@ -153,9 +149,10 @@ impl Bridge {
         send_command(&self.commands, &self.waker, command);
     }
 
-    fn gone(&self, (rank, incarnation): Member) -> Error {
-        self.failure(rank, incarnation)
-            .unwrap_or_else(|| Error::new(Code::BadState, format!("rank {rank}: the bridge to XGBoost is closed")))
+    fn gone(&self, member: MemberId) -> Error {
+        self.failure(member).unwrap_or_else(|| {
+            Error::new(Code::BadState, format!("rank {}: the bridge to XGBoost is closed", member.rank))
+        })
     }
 }
 
@@ -184,7 +181,7 @@ fn died(shared: &Shared) {
     for member in std::mem::take(&mut *shared.members.lock()) {
         shared.fail(member, &error);
         if let Some(agent) = &agent {
-            agent.broken(member.0, member.1, error.clone());
+            agent.report(member, Report::Broken(error.clone()));
         }
     }
 }
@@ -194,56 +191,45 @@ impl DataPlane for Bridge {
         *self.shared.reports.lock() = Some(agent);
     }
 
-    fn join_accepted(&self, rank: Rank, incarnation: Incarnation) {
-        self.command(Command::JoinAccepted((rank, incarnation)));
+    fn join_accepted(&self, member: MemberId) {
+        self.command(Command::JoinAccepted(member));
     }
 
     fn lanes(&self, _: bool) -> &'static [Lane] {
         &[Lane::Channels]
     }
 
-    fn start(&self, rank: Rank, world: u32, start: &Start) {
-        let Start { incarnation, lineage, version, .. } = *start;
+    fn start(&self, member: MemberId, world: u32, start: &Start) {
+        let Start { lineage, version, .. } = *start;
+        self.shared.holds.lock().entry(member).or_default().oldest = version;
+        self.command(Command::Start { member, world, lineage, version });
+    }
+
+    fn peers(&self, member: MemberId, peers: Vec<MemberId>) {
+        self.command(Command::Peers { member, peers });
+    }
+
+    fn link(&self, member: MemberId, peer: MemberId, _: Lane, link: Link) {
+        self.command(Command::Link { member, peer, link: Box::new(link) });
+    }
+
+    fn free(&self, member: MemberId, error: Error) {
+        self.shared.fail(member, &error);
+        self.command(Command::Free { member, error });
+    }
+
+    fn hold(&self, member: MemberId) -> Version {
         let mut holds = self.shared.holds.lock();
-        holds.entry((rank, incarnation)).or_default().oldest = version;
-        drop(holds);
-        self.command(Command::Start { member: (rank, incarnation), world, lineage, version });
-    }
-
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>) {
-        self.command(Command::Peers { member: (rank, incarnation), peers });
-    }
-
-    fn link(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        _: Lane,
-        link: Link,
-    ) {
-        let member = (rank, incarnation);
-        self.command(Command::Link { member, peer, peer_incarnation, link: Box::new(link) });
-    }
-
-    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
-        self.shared.fail((rank, incarnation), &error);
-        self.command(Command::Free { member: (rank, incarnation), error });
-    }
-
-    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
-        let mut holds = self.shared.holds.lock();
-        let hold = holds.entry((rank, incarnation)).or_default();
+        let hold = holds.entry(member).or_default();
         hold.holding = true;
         hold.oldest
     }
 
-    fn release(&self, rank: Rank, incarnation: Incarnation) {
-        if let Some(hold) = self.shared.holds.lock().get_mut(&(rank, incarnation)) {
+    fn release(&self, member: MemberId) {
+        if let Some(hold) = self.shared.holds.lock().get_mut(&member) {
             hold.holding = false;
         }
-        self.command(Command::Unhold((rank, incarnation)));
+        self.command(Command::Unhold(member));
     }
 
     fn faults(&self, rules: Vec<FaultRule>) {

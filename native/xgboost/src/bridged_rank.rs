@@ -11,7 +11,7 @@ use mio::net::TcpStream;
 use mio::Token;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::Error;
-use rejoin_protocol::ids::{Incarnation, Phase, Rank};
+use rejoin_protocol::ids::{Incarnation, MemberId, Phase, Rank};
 use rejoin_transport::Link;
 use std::collections::HashMap;
 use std::time::Instant;
@@ -119,7 +119,7 @@ pub(crate) struct BridgedRank {
     pub(crate) failure: Option<Error>,
     pub(crate) halt: Halt,
     /// Links that came before the start.
-    pub(crate) early_links: Vec<(Rank, Incarnation, Link)>,
+    pub(crate) early_links: Vec<(MemberId, Link)>,
 }
 
 impl BridgedRank {
@@ -134,6 +134,11 @@ impl BridgedRank {
             halt: Halt::No,
             early_links: Vec::new(),
         }
+    }
+
+    /// Rank and incarnation.
+    pub(crate) fn id(&self) -> MemberId {
+        MemberId { rank: self.rank, incarnation: self.incarnation }
     }
 
     /// Whether its bytes may move.

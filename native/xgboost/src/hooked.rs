@@ -3,13 +3,13 @@
 
 use crate::bridge::{send_command, Bridge};
 use crate::hook::{Collectives, Served, ServedRank};
-use crate::shared::{Command, Member};
+use crate::shared::Command;
 use crossbeam::channel::{bounded, Sender};
 use mio::Waker;
 use rejoin_agent::collective::Operations;
 use rejoin_collectives::{Element, Reduction};
 use rejoin_protocol::error::Error;
-use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::ids::{MemberId, Rank};
 use std::sync::Arc;
 
 impl Bridge {
@@ -17,25 +17,24 @@ impl Bridge {
     /// the channels; what XGBoost sends without its collectives' functions still does. To be called
     /// by the thread that will open XGBoost's communicator and train, before it does; all ranks of
     /// a job do it, or none ([`crate::hook::install`] says whether it can be done).
-    pub fn hook(&self, rank: Rank, incarnation: Incarnation, world: u32, operations: Arc<Operations>) {
-        let member = (rank, incarnation);
+    pub fn hook(&self, member: MemberId, world: u32, operations: Arc<Operations>) {
         let (commands, waker) = (self.commands.clone(), self.waker.clone());
         let behind = Behind { operations, member, commands, waker };
-        let served_rank = ServedRank::new(rank, world, Arc::new(behind));
+        let served_rank = ServedRank::new(member.rank, world, Arc::new(behind));
         served_rank.begin();
         self.shared.served_ranks.lock().insert(member, served_rank);
     }
 
     /// How much was served by the hook; `None` if this incarnation isn't hooked.
-    pub fn hooked(&self, rank: Rank, incarnation: Incarnation) -> Option<Served> {
-        self.shared.served_ranks.lock().get(&(rank, incarnation)).map(|served_rank| served_rank.served())
+    pub fn hooked(&self, member: MemberId) -> Option<Served> {
+        self.shared.served_ranks.lock().get(&member).map(|served_rank| served_rank.served())
     }
 }
 
 /// What the hook has for one incarnation: the engine's collectives, and the way out when they fail.
 struct Behind {
     operations: Arc<Operations>,
-    member: Member,
+    member: MemberId,
     commands: Sender<Command>,
     waker: Arc<Waker>,
 }

@@ -13,7 +13,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_agent::collective::{CollectivePlane, Operations};
 use rejoin_agent::logs::Logged;
-use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, MemberId, PlaneUsage, Taken};
+use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, PlaneUsage, Taken};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, ObservedInput, Signature};
 use rejoin_protocol::error::{Code, Error};
@@ -21,7 +21,8 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, Start};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Lane, Lineage, MemberId, Phase, Rank, Version};
+use rejoin_protocol::report::Report;
 use rejoin_transport::Link;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -150,24 +151,21 @@ impl Plane {
     ///
     /// # Errors
     /// As [`Bridge::communicator`]; `Incompatible` when an XGBoost was loaded meanwhile that can't be hooked.
-    pub fn communicator(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        variant: WireVariant,
-    ) -> Result<Vec<(String, String)>, Error> {
-        let hooked = self.hooked(rank, incarnation);
+    pub fn communicator(&self, member: MemberId, variant: WireVariant) -> Result<Vec<(String, String)>, Error> {
+        let hooked = self.hooked(member);
         if hooked.is_some() {
             // Another XGBoost may have been loaded since the join, and be the one that is used.
             hook::install().map_err(|reason| {
-                let text =
-                    format!("rank {rank}: the job has agreed on the hook, which isn't possible any more: {reason}");
+                let text = format!(
+                    "rank {}: the job has agreed on the hook, which isn't possible any more: {reason}",
+                    member.rank
+                );
                 Error::new(Code::Incompatible, text)
             })?;
         }
-        let arguments = self.bridge.communicator(rank, incarnation, variant)?;
+        let arguments = self.bridge.communicator(member, variant)?;
         if let Some(HookedIncarnation { operations, world }) = hooked {
-            self.bridge.hook(rank, incarnation, world, operations);
+            self.bridge.hook(member, world, operations);
         }
         Ok(arguments)
     }
@@ -182,13 +180,13 @@ impl Plane {
         if let Some(failure) = agent.failure(member) {
             return Err(failure);
         }
-        let (MemberId { rank, incarnation }, Checkpoint { version, round, digest, .. }) = (member, taken.checkpoint);
+        let Checkpoint { version, round, digest, .. } = taken.checkpoint;
         agent.take(member, taken, |entered| {
-            if let Some(HookedIncarnation { operations, .. }) = self.hooked(rank, incarnation) {
+            if let Some(HookedIncarnation { operations, .. }) = self.hooked(member) {
                 operations.enter(version, round)?;
             }
             let mark = PhaseMark { round, checkpoint: digest };
-            self.bridge.enter(rank, incarnation, Phase::Version(version), mark)?;
+            self.bridge.enter(member, Phase::Version(version), mark)?;
             entered();
             Ok(())
         })
@@ -199,13 +197,13 @@ impl Plane {
     ///
     /// # Errors
     /// As [`Bridge::begin_round`].
-    pub fn begin_round(&self, rank: Rank, incarnation: Incarnation, round: u32) -> Result<(), Error> {
-        match self.hooked(rank, incarnation) {
+    pub fn begin_round(&self, member: MemberId, round: u32) -> Result<(), Error> {
+        match self.hooked(member) {
             Some(HookedIncarnation { operations, .. }) => {
                 operations.begin_round(round);
                 Ok(())
             }
-            None => self.bridge.begin_round(rank, incarnation, round).map(drop),
+            None => self.bridge.begin_round(member, round).map(drop),
         }
     }
 
@@ -215,15 +213,15 @@ impl Plane {
     ///
     /// # Errors
     /// As [`Bridge::sent`].
-    pub fn logged(&self, rank: Rank, incarnation: Incarnation) -> Result<u64, Error> {
-        let results = self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.log_bytes().each);
-        Ok(self.bridge.sent(rank, incarnation)? + results)
+    pub fn logged(&self, member: MemberId) -> Result<u64, Error> {
+        let results = self.hooked(member).map_or(0, |hooked| hooked.operations.log_bytes().each);
+        Ok(self.bridge.sent(member)? + results)
     }
 
     /// Bytes of the results of hooked calls in this phase of which the process's logs keep one copy
     /// for all its ranks. An incarnation that repeats the phase counts the same.
-    pub fn logged_together(&self, rank: Rank, incarnation: Incarnation) -> u64 {
-        self.hooked(rank, incarnation).map_or(0, |hooked| hooked.operations.log_bytes().together)
+    pub fn logged_together(&self, member: MemberId) -> u64 {
+        self.hooked(member).map_or(0, |hooked| hooked.operations.log_bytes().together)
     }
 
     /// The worker has made its last collective: whoever waits for another one of it is told so.
@@ -231,27 +229,22 @@ impl Plane {
     ///
     /// # Errors
     /// As [`Operations::end`].
-    pub fn ends(&self, rank: Rank, incarnation: Incarnation) -> Result<(), Error> {
-        self.hooked(rank, incarnation).map_or(Ok(()), |hooked| hooked.operations.end())
+    pub fn ends(&self, member: MemberId) -> Result<(), Error> {
+        self.hooked(member).map_or(Ok(()), |hooked| hooked.operations.end())
     }
 
     /// [`Bridge::retire`].
-    pub fn retire(&self, rank: Rank, incarnation: Incarnation) {
-        self.bridge.retire(rank, incarnation);
+    pub fn retire(&self, member: MemberId) {
+        self.bridge.retire(member);
     }
 
     /// [`Bridge::failure`].
-    pub fn failure(&self, rank: Rank, incarnation: Incarnation) -> Option<Error> {
-        self.bridge.failure(rank, incarnation)
+    pub fn failure(&self, member: MemberId) -> Option<Error> {
+        self.bridge.failure(member)
     }
 
-    fn hooked(&self, rank: Rank, incarnation: Incarnation) -> Option<HookedIncarnation> {
-        self.hooked.lock().get(&MemberId { rank, incarnation }).cloned()
-    }
-
-    /// Forgets incarnations of a rank.
-    fn forget(&self, rank: Rank, is_gone: impl Fn(Incarnation) -> bool) {
-        self.hooked.lock().retain(|member, _| member.rank != rank || !is_gone(member.incarnation));
+    fn hooked(&self, member: MemberId) -> Option<HookedIncarnation> {
+        self.hooked.lock().get(&member).cloned()
     }
 
     /// Rules that haven't struck yet go to both sides.
@@ -281,88 +274,73 @@ impl DataPlane for Plane {
         }
     }
 
-    fn join_accepted(&self, rank: Rank, incarnation: Incarnation) {
-        self.collectives.join_accepted(rank, incarnation);
-        self.bridge.join_accepted(rank, incarnation);
-        self.forget(rank, |older| older < incarnation);
+    fn join_accepted(&self, member: MemberId) {
+        self.collectives.join_accepted(member);
+        self.bridge.join_accepted(member);
+        self.hooked.lock().retain(|older, _| older.rank != member.rank || *older >= member);
     }
 
-    fn start(&self, rank: Rank, world: u32, start: &Start) {
+    fn start(&self, member: MemberId, world: u32, start: &Start) {
         if start.hooked {
-            self.collectives.start(rank, world, start);
+            self.collectives.start(member, world, start);
         }
-        self.bridge.start(rank, world, start);
+        self.bridge.start(member, world, start);
     }
 
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>) {
-        self.collectives.peers(rank, incarnation, peers.clone());
-        self.bridge.peers(rank, incarnation, peers);
+    fn peers(&self, member: MemberId, peers: Vec<MemberId>) {
+        self.collectives.peers(member, peers.clone());
+        self.bridge.peers(member, peers);
     }
 
-    fn link(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        lane: Lane,
-        link: Link,
-    ) {
+    fn link(&self, member: MemberId, peer: MemberId, lane: Lane, link: Link) {
         match lane {
-            Lane::Channels => self.bridge.link(rank, incarnation, peer, peer_incarnation, lane, link),
-            Lane::Collectives => self.collectives.link(rank, incarnation, peer, peer_incarnation, lane, link),
+            Lane::Channels => self.bridge.link(member, peer, lane, link),
+            Lane::Collectives => self.collectives.link(member, peer, lane, link),
         }
     }
 
-    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
+    fn free(&self, member: MemberId, error: Error) {
         // The bridge first: a hooked call that ends with this asks it for a way back to XGBoost.
-        self.bridge.free(rank, incarnation, error.clone());
-        self.collectives.free(rank, incarnation, error);
-        self.forget(rank, |gone| gone == incarnation);
+        self.bridge.free(member, error.clone());
+        self.collectives.free(member, error);
+        self.hooked.lock().remove(&member);
     }
 
-    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
-        self.bridge.hold(rank, incarnation).max(self.collectives.hold(rank, incarnation))
+    fn hold(&self, member: MemberId) -> Version {
+        self.bridge.hold(member).max(self.collectives.hold(member))
     }
 
-    fn pause(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
-        self.collectives.pause(rank, incarnation, generation)
+    fn pause(&self, member: MemberId, generation: Generation) -> Vec<Extent> {
+        self.collectives.pause(member, generation)
     }
 
-    fn observed(&self, rank: Rank, incarnation: Incarnation) -> Vec<ObservedInput> {
-        self.collectives.observed(rank, incarnation)
+    fn observed(&self, member: MemberId) -> Vec<ObservedInput> {
+        self.collectives.observed(member)
     }
 
-    fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {
-        self.collectives.plan(rank, incarnation, plan);
+    fn plan(&self, member: MemberId, plan: collective::Plan) {
+        self.collectives.plan(member, plan);
     }
 
     fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>> {
         self.collectives.results(lineage, phase, from, to)
     }
 
-    fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
-        self.collectives.fetched(rank, incarnation, fetch, seqno, entry);
+    fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
+        self.collectives.fetched(member, fetch, seqno, entry);
     }
 
     fn signature(&self, rank: Rank, place: &CollectiveId) -> Option<Signature> {
         self.collectives.signature(rank, place)
     }
 
-    fn peer_call(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        place: &CollectiveId,
-        call: Option<Signature>,
-    ) {
-        self.collectives.peer_call(rank, incarnation, peer, place, call);
+    fn peer_call(&self, member: MemberId, peer: Rank, place: &CollectiveId, call: Option<Signature>) {
+        self.collectives.peer_call(member, peer, place, call);
     }
 
-    fn release(&self, rank: Rank, incarnation: Incarnation) {
-        self.collectives.release(rank, incarnation);
-        self.bridge.release(rank, incarnation);
+    fn release(&self, member: MemberId) {
+        self.collectives.release(member);
+        self.bridge.release(member);
     }
 
     fn faults(&self, rules: Vec<FaultRule>) {
@@ -402,42 +380,26 @@ impl AgentReports for Reports {
         self.agent.situation()
     }
 
-    fn link_down(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        lane: Lane,
-        reason: String,
-    ) {
-        self.agent.link_down(rank, incarnation, peer, peer_incarnation, lane, reason);
+    fn report(&self, member: MemberId, report: Report) {
+        self.agent.report(member, report);
     }
 
-    fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
-        self.agent.interrupted(rank, incarnation, peer, generation, reason);
+    fn fetch(&self, member: MemberId, fetch: Fetch) {
+        self.agent.fetch(member, fetch);
     }
 
-    fn cannot_share(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
-        self.agent.cannot_share(rank, incarnation, peer, generation, reason);
-    }
-
-    fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: Fetch) {
-        self.agent.fetch(rank, incarnation, fetch);
-    }
-
-    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: CollectiveId) {
-        self.agent.ask(rank, incarnation, peer, place);
-    }
-
-    fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error) {
-        self.agent.broken(rank, incarnation, error);
+    fn ask(&self, member: MemberId, peer: Rank, place: CollectiveId) {
+        self.agent.ask(member, peer, place);
     }
 
     fn report_event(&self, event: Event) {
         if let (Event::CaughtUp { rank, incarnation, .. }, true) = (&event, self.is_bridge) {
             // Of a hooked rank the channels carry too little to know it by; its collectives tell it.
-            if self.plane.upgrade().is_some_and(|plane| plane.hooked(*rank, *incarnation).is_some()) {
+            if self
+                .plane
+                .upgrade()
+                .is_some_and(|plane| plane.hooked(MemberId { rank: *rank, incarnation: *incarnation }).is_some())
+            {
                 return;
             }
         }

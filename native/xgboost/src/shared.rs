@@ -5,66 +5,62 @@ use crate::hook::ServedRank;
 use crate::phase_log::Budget;
 use crossbeam::channel::{Receiver, Sender};
 use parking_lot::Mutex;
-use rejoin_agent::{AgentReports, MemberId};
+use rejoin_agent::AgentReports;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::fault::FaultRule;
-use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, Lineage, MemberId, Rank, Version};
 use rejoin_transport::Link;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::topology::WireVariant;
 
-/// An incarnation.
-pub(crate) type Member = (Rank, Incarnation);
-
 /// What is asked of the bridge's thread.
 pub(crate) enum Command {
-    JoinAccepted(Member),
+    JoinAccepted(MemberId),
     Start {
-        member: Member,
+        member: MemberId,
         world: u32,
         lineage: Lineage,
         version: Version,
     },
     Peers {
-        member: Member,
+        member: MemberId,
         peers: Vec<MemberId>,
     },
     Link {
-        member: Member,
-        peer: Rank,
-        peer_incarnation: Incarnation,
+        member: MemberId,
+        peer: MemberId,
         link: Box<Link>,
     },
     Free {
-        member: Member,
+        member: MemberId,
         error: Error,
     },
     /// As `Free`, by the worker's own thread, which waits for nothing of XGBoost's. Answered when
     /// its connections are reset.
     GiveUp {
-        member: Member,
+        member: MemberId,
         error: Error,
         reply: Sender<()>,
     },
     /// Logs that were held may go.
-    Unhold(Member),
+    Unhold(MemberId),
     Faults(Vec<FaultRule>),
     /// Others whose logs share the budget need memory.
     MakeRoom,
     Communicator {
-        member: Member,
+        member: MemberId,
         variant: WireVariant,
         reply: Sender<Result<Vec<(String, String)>, Error>>,
     },
     Wait {
-        member: Member,
+        member: MemberId,
         goal: Goal,
         reply: Sender<Result<u64, Error>>,
     },
     /// The worker is done, or its task has ended.
-    Retire(Member),
+    Retire(MemberId),
     Close,
 }
 
@@ -83,11 +79,11 @@ pub(crate) struct Shared {
     /// Why an incarnation's calls end. The newest incarnation of each rank only.
     pub(crate) failures: Mutex<HashMap<Rank, (Incarnation, Error)>>,
     /// Locked while a phase is entered, so that a hold comes either before or after it.
-    pub(crate) holds: Mutex<HashMap<Member, Hold>>,
+    pub(crate) holds: Mutex<HashMap<MemberId, Hold>>,
     /// Incarnations whose worker's collectives are served by the hook.
-    pub(crate) served_ranks: Mutex<HashMap<Member, Arc<ServedRank>>>,
+    pub(crate) served_ranks: Mutex<HashMap<MemberId, Arc<ServedRank>>>,
     /// Ranks that the thread serves, so that they can be told if it dies.
-    pub(crate) members: Mutex<Vec<Member>>,
+    pub(crate) members: Mutex<Vec<MemberId>>,
 }
 
 impl Shared {
@@ -107,11 +103,11 @@ impl Shared {
     }
 
     /// Notes why an incarnation's calls end; the first reason stays.
-    pub(crate) fn fail(&self, member: Member, error: &Error) {
+    pub(crate) fn fail(&self, member: MemberId, error: &Error) {
         let mut failures = self.failures.lock();
-        match failures.get(&member.0) {
-            Some((incarnation, _)) if *incarnation >= member.1 => {}
-            _ => drop(failures.insert(member.0, (member.1, error.clone()))),
+        match failures.get(&member.rank) {
+            Some((incarnation, _)) if *incarnation >= member.incarnation => {}
+            _ => drop(failures.insert(member.rank, (member.incarnation, error.clone()))),
         }
     }
 }

@@ -3,11 +3,12 @@
 mod common;
 
 use common::worker::{all_done, join, spawn, End, Shape};
-use common::{Report, World};
+use common::{member, Told, World};
 use rejoin_agent::DataPlane;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{MemberId, Phase, Rank, Version};
+use rejoin_protocol::report::Report;
 use rejoin_xgboost::WireVariant;
 
 fn rule(moment: Moment, action: Action) -> FaultRule {
@@ -20,11 +21,11 @@ fn in_version(number: u32, bytes: u64) -> Moment {
 
 fn fired(world: &World) -> usize {
     let reports = world.agent(1).notes.all();
-    reports.iter().filter(|report| matches!(report, Report::Fired(_))).count()
+    reports.iter().filter(|report| matches!(report, Told::Fired(_))).count()
 }
 
 fn wait_fired(world: &World) {
-    world.agent(1).notes.wait("a strike", |report| matches!(report, Report::Fired(_)).then_some(()));
+    world.agent(1).notes.wait("a strike", |report| matches!(report, Told::Fired(_)).then_some(()));
 }
 
 #[test]
@@ -37,11 +38,7 @@ fn a_kill_halts_the_rank_at_its_byte() {
         wait_fired(&world);
         // Nobody kills this process, so the workers hang until they are freed.
         for rank in [0, 1] {
-            world.agent(rank).bridge.free(
-                Rank(rank),
-                Incarnation::nth(0),
-                Error::new(Code::Cancelled, "the test is over"),
-            );
+            world.agent(rank).bridge.free(member(rank, 0), Error::new(Code::Cancelled, "the test is over"));
         }
         handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
         assert_eq!(fired(&world), 1);
@@ -76,10 +73,16 @@ fn a_cut_link_is_reported_and_a_new_one_goes_on_where_it_ended() {
         world.agent(1).bridge.faults(vec![rule(in_version(3, 20_000), Action::CutLink { peer: Rank(0) })]);
         let handles = vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)];
         world.agent(1).notes.wait("a broken link", |report| match report {
-            Report::LinkDown { peer: Rank(0), reason, .. } if reason.contains("fault rule") => Some(()),
+            Told::Report(_, Report::LinkDown { peer: MemberId { rank: Rank(0), .. }, reason, .. })
+                if reason.contains("fault rule") =>
+            {
+                Some(())
+            }
             _ => None,
         });
-        let is_other_end = |report: &Report| matches!(report, Report::LinkDown { rank: Rank(0), .. }).then_some(());
+        let is_other_end = |told: &Told| {
+            matches!(told, Told::Report(MemberId { rank: Rank(0), .. }, Report::LinkDown { .. })).then_some(())
+        };
         world.agent(0).notes.wait("the other end", is_other_end);
         world.link(0, 1);
         all_done(handles);
@@ -95,7 +98,7 @@ fn a_throw_frees_the_worker_and_its_next_incarnation_repeats_it() {
         world.agent(1).bridge.faults(vec![rule(in_version(3, 20_000), Action::Throw)]);
         let survivor = spawn(&world, 0, 0, &shape, None);
         assert!(matches!(join(spawn(&world, 1, 0, &shape, None)), End::Failed(_) | End::Refused(_)));
-        let failure = world.agent(1).bridge.failure(Rank(1), Incarnation::nth(0)).expect("the reason is known");
+        let failure = world.agent(1).bridge.failure(member(1, 0)).expect("the reason is known");
         assert!(failure.code == Code::Io && failure.message.contains("fault rule 5"), "{failure}");
         world.hold_all(3);
         world.seat(1, homes[1], 1);

@@ -5,10 +5,9 @@
 mod common;
 
 use common::worker::{join, spawn, End, Shape};
-use common::{config, World};
+use common::{config, member, World};
 use rejoin_agent::DataPlane;
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{Incarnation, Rank};
 use rejoin_xgboost::{BridgeConfig, WireVariant};
 use std::path::Path;
 use std::process::Command;
@@ -68,7 +67,7 @@ fn a_disk_that_is_really_full_ends_the_job_with_an_error_that_names_it_and_nobod
         assert!(error.message.contains(part), "{part:?} is missing: {error}");
     }
     for rank in [0, 1] {
-        world.agents[0].bridge.free(Rank(rank), Incarnation::nth(0), error.clone());
+        world.agents[0].bridge.free(member(rank, 0), error.clone());
     }
     handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }

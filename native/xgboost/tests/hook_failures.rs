@@ -14,7 +14,7 @@ use hooked::job::{hooked as job, Member, Transport};
 use hooked::library::{has_context, Collective, Ended, RELEASES};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{Phase, Version};
 use rejoin_xgboost::WireVariant;
 use std::sync::Barrier;
 
@@ -39,12 +39,12 @@ impl Member<'_> {
     /// Enters the first version: from here on XGBoost's socket calls are served in place.
     fn enter_version(&self) {
         let (phase, mark) = (Phase::Version(Version(0)), PhaseMark { round: 0, checkpoint: 0 });
-        self.bridge.enter(Rank(self.rank), Incarnation::nth(0), phase, mark).expect("everything is at rest");
+        self.bridge.enter(self.member, phase, mark).expect("everything is at rest");
         self.operations.enter(Version(0), 0).expect("boot is over");
     }
 
     fn failure(&self) -> Error {
-        self.bridge.failure(Rank(self.rank), Incarnation::nth(0)).expect("the rank has failed")
+        self.bridge.failure(self.member).expect("the rank has failed")
     }
 }
 

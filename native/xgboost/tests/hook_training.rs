@@ -13,7 +13,7 @@ use hooked::job::{hooked as job, stock, Transport};
 use hooked::library::{has_context, Collective, RELEASES};
 use hooked::xgboost::Xgboost;
 use rejoin_protocol::channel::PhaseMark;
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{Phase, Version};
 use rejoin_xgboost::WireVariant;
 
 const ROUNDS: u32 = 6;
@@ -82,10 +82,7 @@ fn a_hooked_training_gives_the_stock_model() {
                         let model = train(xgboost, member.rank, parameters, |round| {
                             let mark = PhaseMark { round, checkpoint: round.into() };
                             let phase = Phase::Version(Version(round));
-                            member
-                                .bridge
-                                .enter(Rank(member.rank), Incarnation::nth(0), phase, mark)
-                                .expect("a boundary");
+                            member.bridge.enter(member.member, phase, mark).expect("a boundary");
                             member.operations.enter(Version(round), round).expect("a boundary");
                             let calls = member.served().calls;
                             assert!(round == 0 || calls > last, "round {round} made no call through the hook");

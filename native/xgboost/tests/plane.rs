@@ -14,12 +14,12 @@ use hooked::library::{file, has_context, RELEASES};
 use hooked::xgboost::Xgboost;
 use hooked::{copies, in_own_process};
 use ranks::{attempt, Ranks, LIMIT};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, MemberId, Taken, TrackerNotice};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, Taken, TrackerNotice};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Phase, Rank, Version};
+use rejoin_protocol::ids::{MemberId, Phase, Rank, Version};
 use rejoin_xgboost::{BridgeConfig, HookUse, Plane, WireVariant};
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,9 +148,9 @@ impl Process {
         recipe: Recipe,
         (member, start, model): (MemberId, Start, Vec<u8>),
     ) -> Option<Vec<u8>> {
-        let MemberId { rank, incarnation } = member;
+        let MemberId { rank, incarnation: _ } = member;
         let variant = if has_context(recipe.release) { WireVariant::From33 } else { WireVariant::Until32 };
-        let arguments = self.plane.communicator(rank, incarnation, variant).expect("a way in");
+        let arguments = self.plane.communicator(member, variant).expect("a way in");
         let boundary = |round: u32, model: &[u8]| {
             let model = Bytes::copy_from_slice(model);
             let taken = checkpoint(start.lineage, Version(round), round, &model, round == ROUNDS);
@@ -163,13 +163,13 @@ impl Process {
         let shut = xgboost.finalize();
         let ended = trained.and_then(|model| {
             shut?;
-            let ends = self.plane.ends(rank, incarnation);
+            let ends = self.plane.ends(member);
             let result = (rank == Rank(0)).then(|| Bytes::copy_from_slice(&model));
             let ends = ends.and_then(|()| self.agent.finish(member, ROUNDS, digest(&model), result, LIMIT));
             ends.map(|_| model).map_err(|error| error.to_string())
         });
-        let failure = self.agent.failure(member).or_else(|| self.plane.failure(rank, incarnation));
-        self.plane.retire(rank, incarnation);
+        let failure = self.agent.failure(member).or_else(|| self.plane.failure(member));
+        self.plane.retire(member);
         match ended {
             Ok(model) => Some(model),
             Err(text) => {

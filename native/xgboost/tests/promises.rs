@@ -3,13 +3,13 @@
 mod common;
 
 use common::worker::{all_done, argument, join, spawn, tracker, train, Death, End, Shape, Spoil, Worker};
-use common::{config, until, within, Report, World};
+use common::{config, member, until, within, Told, World};
 use rejoin_agent::DataPlane;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, MemberId, Phase, Rank, Version};
 use rejoin_xgboost::{BridgeConfig, WireVariant};
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn changed(homes: &[usize], spoil: Spoil) -> Error {
     let error = world.agent(1).notes.broken();
     // The agents would be told by the tracker.
     let incarnation = world.incarnation(0);
-    world.agent(0).bridge.free(Rank(0), incarnation, error.clone());
+    world.agent(0).bridge.free(MemberId { rank: Rank(0), incarnation }, error.clone());
     assert!(matches!(join(other), End::Failed(_) | End::Refused(_)));
     error
 }
@@ -69,17 +69,20 @@ fn a_boundary_with_another_checkpoint_is_a_mismatch() {
         let shape = Shape::new(VARIANT);
         let other = spawn(&world, 0, 0, &shape, None);
         let (bridge, incarnation) = (&world.agent(1).bridge, world.incarnation(1));
-        let arguments = bridge.communicator(Rank(1), incarnation, VARIANT).unwrap();
+        let arguments = bridge.communicator(MemberId { rank: Rank(1), incarnation }, VARIANT).unwrap();
         let mut worker = Worker::init(arguments, VARIANT).unwrap();
         (0..shape.boot_steps).for_each(|step| worker.exchange(Phase::Boot, step, &shape).unwrap());
         let mark = PhaseMark { round: 0, checkpoint: 99 };
-        let entered = bridge.enter(Rank(1), incarnation, version(0), mark);
+        let entered = bridge.enter(MemberId { rank: Rank(1), incarnation }, version(0), mark);
         let error = if homes == [0, 1] { world.agent(0).notes.broken() } else { world.agents[0].notes.broken() };
         assert_eq!(error.code, Code::Mismatch);
         assert!(error.message.contains("version 0 begins with round 0 and checkpoint"), "{error}");
         assert!(entered.is_ok() || entered == Err(error.clone()));
         for rank in [0, 1] {
-            world.agent(rank).bridge.free(Rank(rank), world.incarnation(rank), error.clone());
+            world
+                .agent(rank)
+                .bridge
+                .free(MemberId { rank: Rank(rank), incarnation: world.incarnation(rank) }, error.clone());
         }
         assert!(!matches!(join(other), End::Done));
     }
@@ -90,7 +93,7 @@ fn bytes_that_the_worker_was_given_and_has_not_read_are_a_mismatch() {
     let world = World::new(&[0, 0]);
     let shape = Shape::new(VARIANT);
     let workers = [0, 1].map(|rank| {
-        let arguments = world.agent(rank).bridge.communicator(Rank(rank), Incarnation::nth(0), VARIANT).unwrap();
+        let arguments = world.agent(rank).bridge.communicator(member(rank, 0), VARIANT).unwrap();
         std::thread::spawn(move || Worker::init(arguments, VARIANT).unwrap())
     });
     let [mut first, second] =
@@ -98,8 +101,7 @@ fn bytes_that_the_worker_was_given_and_has_not_read_are_a_mismatch() {
     first.channels.get_mut(&1).unwrap().write_all(b"too much").unwrap();
     // It is at the other worker's socket once it can be seen there.
     until("the bytes' arrival", || (second.channels[&0].peek(&mut [0; 8]).unwrap() == 8).then_some(()));
-    let error =
-        world.agent(1).bridge.enter(Rank(1), Incarnation::nth(0), version(0), shape.mark(version(0))).unwrap_err();
+    let error = world.agent(1).bridge.enter(member(1, 0), version(0), shape.mark(version(0))).unwrap_err();
     assert_eq!(error.code, Code::Mismatch);
     assert!(error.message.contains("rank 0 sent rank 1 at least 8 bytes more in boot"), "{error}");
     assert_eq!(world.agents[0].notes.broken(), error);
@@ -110,14 +112,14 @@ fn phases_out_of_order_and_unknown_members_are_refused() {
     let world = World::new(&[0]);
     let bridge = &world.agents[0].bridge;
     let mark = PhaseMark { round: 0, checkpoint: 0 };
-    let unknown = bridge.communicator(Rank(0), Incarnation::nth(5), VARIANT).unwrap_err();
+    let unknown = bridge.communicator(member(0, 5), VARIANT).unwrap_err();
     assert_eq!(unknown.code, Code::BadState, "{unknown}");
-    assert_eq!(bridge.enter(Rank(3), Incarnation::nth(0), version(0), mark).unwrap_err().code, Code::BadState);
-    bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
-    assert_eq!(bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap_err().code, Code::BadState);
+    assert_eq!(bridge.enter(member(3, 0), version(0), mark).unwrap_err().code, Code::BadState);
+    bridge.communicator(member(0, 0), VARIANT).unwrap();
+    assert_eq!(bridge.communicator(member(0, 0), VARIANT).unwrap_err().code, Code::BadState);
     let two = World::new(&[0, 1]);
-    two.agents[0].bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
-    let unconnected = two.agents[0].bridge.enter(Rank(0), Incarnation::nth(0), version(0), mark).unwrap_err();
+    two.agents[0].bridge.communicator(member(0, 0), VARIANT).unwrap();
+    let unconnected = two.agents[0].bridge.enter(member(0, 0), version(0), mark).unwrap_err();
     assert!(unconnected.message.contains("no connections"), "{unconnected}");
 }
 
@@ -134,11 +136,11 @@ fn a_worker_that_waits_for_a_missing_peer_is_freed() {
         // Rank 1 never comes; the worker sits in its first exchange.
         let bridge = &world.agents[0].bridge;
         until("the worker's first bytes", || (bridge.usage().log_bytes > 0).then_some(()));
-        bridge.free(Rank(0), Incarnation::nth(0), lost());
+        bridge.free(member(0, 0), lost());
         let end = join(handle);
         assert!(matches!(end, End::Failed(_)), "{end:?}");
-        assert_eq!(bridge.failure(Rank(0), Incarnation::nth(0)), Some(lost()));
-        assert_eq!(bridge.communicator(Rank(0), Incarnation::nth(0), variant), Err(lost()));
+        assert_eq!(bridge.failure(member(0, 0)), Some(lost()));
+        assert_eq!(bridge.communicator(member(0, 0), variant), Err(lost()));
     }
 }
 
@@ -181,10 +183,10 @@ fn has_ended(stream: &mut TcpStream) -> bool {
 fn a_worker_that_sits_in_accept_during_init_is_freed() {
     let world = World::new(&[0, 1]);
     let bridge = &world.agents[0].bridge;
-    let arguments = bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
+    let arguments = bridge.communicator(member(0, 0), VARIANT).unwrap();
     let (to_tracker, ring, listener) = within("half of an init", move || half_init(&arguments, |_| ()));
     let previous = accepted("the connection from the previous rank", &listener);
-    bridge.free(Rank(0), Incarnation::nth(0), lost());
+    bridge.free(member(0, 0), lost());
     // It sits in another accept; the agent knocks there, and all its connections end.
     let knock = accepted("the agent's knock", &listener);
     for (what, mut stream) in [("the knock", knock), ("the tracker's connection", to_tracker), ("the ring", ring)] {
@@ -197,11 +199,11 @@ fn a_worker_that_sits_in_accept_during_init_is_freed() {
 fn a_worker_whose_rank_was_freed_before_it_asked_is_turned_away() {
     let world = World::new(&[0, 1]);
     let bridge = &world.agents[0].bridge;
-    let arguments = bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
-    bridge.free(Rank(0), Incarnation::nth(0), lost());
+    let arguments = bridge.communicator(member(0, 0), VARIANT).unwrap();
+    bridge.free(member(0, 0), lost());
     // Commands are obeyed in their order: once this one is refused, the rank is freed.
     let phase = Phase::Version(Version(0));
-    let refused = bridge.enter(Rank(0), Incarnation::nth(0), phase, PhaseMark { round: 0, checkpoint: 0 });
+    let refused = bridge.enter(member(0, 0), phase, PhaseMark { round: 0, checkpoint: 0 });
     assert_eq!(refused.unwrap_err().code, lost().code);
     assert!(within("the worker's refusal", || Worker::init(arguments, VARIANT).is_err()));
 }
@@ -214,15 +216,15 @@ fn a_call_that_waits_at_a_boundary_ends_when_its_rank_is_freed() {
     let moment = Moment::Bytes { phase: Phase::Boot, bytes: 0 };
     let rule = FaultRule { id: 1, rank: Rank(1), incarnation: None, moment, action: Action::Kill };
     bridge.faults(vec![rule]);
-    bridge.communicator(Rank(1), Incarnation::nth(0), VARIANT).unwrap();
+    bridge.communicator(member(1, 0), VARIANT).unwrap();
     let waiting = bridge.clone();
     let mark = PhaseMark { round: 0, checkpoint: 0 };
-    let enter = move || waiting.enter(Rank(1), Incarnation::nth(0), version(0), mark);
+    let enter = move || waiting.enter(member(1, 0), version(0), mark);
     let mut calls = vec![std::thread::spawn(enter.clone()), std::thread::spawn(enter)];
     // One of them waits, and the other one is told so.
     let refused = until("the other call's end", || calls.iter().position(|call| call.is_finished()));
     assert_eq!(calls.remove(refused).join().unwrap().unwrap_err().code, Code::BadState);
-    bridge.free(Rank(1), Incarnation::nth(0), lost());
+    bridge.free(member(1, 0), lost());
     let waited = calls.remove(0);
     until("the call's end", || waited.is_finished().then_some(()));
     assert_eq!(waited.join().unwrap(), Err(lost()));
@@ -238,7 +240,7 @@ fn closing_the_bridge_frees_workers_and_ends_calls() {
     bridge.close();
     assert!(matches!(join(handle), End::Failed(_)));
     let mark = PhaseMark { round: 0, checkpoint: 0 };
-    assert_eq!(bridge.enter(Rank(0), Incarnation::nth(0), version(0), mark).unwrap_err().code, Code::BadState);
+    assert_eq!(bridge.enter(member(0, 0), version(0), mark).unwrap_err().code, Code::BadState);
     until("the logs' end", || (bridge.usage().log_bytes == 0).then_some(()));
 }
 
@@ -274,7 +276,7 @@ fn when_memory_and_disk_are_full_the_job_ends_with_words() {
     assert_eq!(error.code, Code::OutOfSpace);
     assert!(error.message.contains("60000") && error.message.contains("50000"), "{error}");
     for rank in [0, 1] {
-        world.agents[0].bridge.free(Rank(rank), Incarnation::nth(0), error.clone());
+        world.agents[0].bridge.free(member(rank, 0), error.clone());
     }
     handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }
@@ -287,7 +289,7 @@ fn a_spill_directory_that_does_not_exist_is_named() {
     let error = world.agents[0].notes.broken();
     assert!(error.code == Code::OutOfSpace && error.message.contains("/does/not/exist"), "{error}");
     for rank in [0, 1] {
-        world.agents[0].bridge.free(Rank(rank), Incarnation::nth(0), error.clone());
+        world.agents[0].bridge.free(member(rank, 0), error.clone());
     }
     handles.into_iter().for_each(|handle| assert!(!matches!(join(handle), End::Done)));
 }
@@ -295,7 +297,7 @@ fn a_spill_directory_that_does_not_exist_is_named() {
 #[test]
 fn a_wrong_task_id_is_refused() {
     let world = World::new(&[0, 1]);
-    let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
+    let arguments = world.agents[0].bridge.communicator(member(0, 0), VARIANT).unwrap();
     let is_refused = within("the stranger's refusal", move || {
         has_ended(&mut tracker(&arguments, "0123456789abcdef0123456789abcdef").unwrap())
     });
@@ -305,7 +307,7 @@ fn a_wrong_task_id_is_refused() {
 
 fn refusal(world: &World, part: &str) {
     world.agents[0].notes.wait("a refusal", |report| match report {
-        Report::Event(Event::StrangerRefused { reason, .. }) if reason.contains(part) => Some(()),
+        Told::Event(Event::StrangerRefused { reason, .. }) if reason.contains(part) => Some(()),
         _ => None,
     });
 }
@@ -314,7 +316,7 @@ fn refusal(world: &World, part: &str) {
 #[cfg(target_os = "linux")]
 fn another_process_on_the_loopback_port_is_refused() {
     let world = World::new(&[0, 1]);
-    let arguments = world.agents[0].bridge.communicator(Rank(0), Incarnation::nth(0), VARIANT).unwrap();
+    let arguments = world.agents[0].bridge.communicator(member(0, 0), VARIANT).unwrap();
     let knock = |port: String| {
         // All that another process can read there is the end; the tracker would greet it.
         let script = "exec 3<>/dev/tcp/127.0.0.1/$0 && cat <&3";
@@ -359,7 +361,7 @@ impl Drop for Knocking {
 fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_on() {
     let world = World::new(&[0, 0]);
     let bridge = &world.agents[0].bridge;
-    let given = [0, 1].map(|rank| bridge.communicator(Rank(rank), Incarnation::nth(0), VARIANT).unwrap());
+    let given = [0, 1].map(|rank| bridge.communicator(member(rank, 0), VARIANT).unwrap());
     let crowd = given.each_ref().map(|arguments| Knocking::at(&argument(arguments, "dmlc_tracker_port")));
     refusal(&world, "doesn't come from this process");
     // Connecting and the end, while they knock.
@@ -367,7 +369,7 @@ fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_o
     workers.into_iter().for_each(|worker| worker.join().unwrap().shutdown().unwrap());
     drop(crowd);
     let refusals = world.agents[0].notes.all();
-    let is_refusal = |report: &&Report| matches!(report, Report::Event(Event::StrangerRefused { .. }));
+    let is_refusal = |report: &&Told| matches!(report, Told::Event(Event::StrangerRefused { .. }));
     assert_eq!(refusals.iter().filter(is_refusal).count(), 1);
 }
 
@@ -375,17 +377,17 @@ fn another_process_that_knocks_in_a_loop_is_told_of_once_and_the_training_goes_o
 fn a_hold_keeps_logs_until_it_is_released() {
     let world = World::new(&[0, 0]);
     let bridge = &world.agents[0].bridge;
-    assert_eq!(bridge.hold(Rank(0), Incarnation::nth(0)), Version(0));
+    assert_eq!(bridge.hold(member(0, 0)), Version(0));
     let shape = Shape { versions: 8, ..Shape::new(VARIANT) };
     let handles = [0, 1].map(|rank| {
         let (bridge, shape) = (bridge.clone(), shape.clone());
         std::thread::spawn(move || train(&bridge, rank, Incarnation::nth(0), 0, &shape, None, |_| {}))
     });
     handles.into_iter().for_each(|handle| assert!(matches!(join(handle), End::Done)));
-    assert_eq!(bridge.hold(Rank(0), Incarnation::nth(0)), Version(0));
-    assert_eq!(bridge.hold(Rank(1), Incarnation::nth(0)), Version(7));
+    assert_eq!(bridge.hold(member(0, 0)), Version(0));
+    assert_eq!(bridge.hold(member(1, 0)), Version(7));
     let before = bridge.usage().log_bytes;
-    bridge.release(Rank(0), Incarnation::nth(0));
+    bridge.release(member(0, 0));
     until("the logs' end", || (bridge.usage().log_bytes < before / 2).then_some(()));
-    until("the news", || (bridge.hold(Rank(0), Incarnation::nth(0)) == Version(7)).then_some(()));
+    until("the news", || (bridge.hold(member(0, 0)) == Version(7)).then_some(()));
 }

@@ -3,10 +3,11 @@
 mod common;
 
 use common::worker::{all_done, join, spawn, Death, End, Shape};
-use common::{config, Report, World};
+use common::{config, Told, World};
 use rejoin_agent::DataPlane;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Phase, Version};
+use rejoin_protocol::report::Report;
 use rejoin_xgboost::WireVariant;
 
 const VARIANTS: [WireVariant; 2] = [WireVariant::From33, WireVariant::Until32];
@@ -17,7 +18,7 @@ fn undisturbed(homes: &[usize]) {
         let shape = Shape::new(variant);
         all_done((0..world.size()).map(|rank| spawn(&world, rank, 0, &shape, None)).collect());
         for agent in &world.agents {
-            assert!(agent.notes.all().iter().all(|report| !matches!(report, Report::Broken { .. })));
+            assert!(agent.notes.all().iter().all(|report| !matches!(report, Told::Report(_, Report::Broken(_)))));
         }
     }
 }
@@ -92,7 +93,7 @@ fn with_a_death(homes: &[usize], rank: u32, death: Death, variant: WireVariant, 
     all_done(others);
     let notes = &world.agents[agent].notes;
     let (replayed, rounds) = notes.wait("the end of catching up", |report| match report {
-        Report::Event(Event::CaughtUp { replayed_in, rounds_again, .. }) => Some((*replayed_in, *rounds_again)),
+        Told::Event(Event::CaughtUp { replayed_in, rounds_again, .. }) => Some((*replayed_in, *rounds_again)),
         _ => None,
     });
     assert!(replayed > 0);

@@ -1,8 +1,7 @@
 //! One line for each call, for those who look for the place where two ranks begin to differ.
 
-use crate::agent::MemberId;
 use rejoin_protocol::collective::{BootKey, Call};
-use rejoin_protocol::ids::{Phase, Version};
+use rejoin_protocol::ids::{MemberId, Phase, Version};
 use std::fmt::Display;
 use std::sync::Arc;
 

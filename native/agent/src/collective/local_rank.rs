@@ -1,14 +1,13 @@
 //! What one rank's thread and the agent's control thread share.
 
 use super::results::Results;
-use crate::agent::MemberId;
 use crate::logs::{Budget, Logged, Spilled};
 use bytes::Bytes;
 use mio::{Events, Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
 use rejoin_protocol::collective::{CollectiveId, Entry, Fetch, Output, Participant, Signature};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_sync::Parker;
 use rejoin_transport::Link;
 use std::sync::atomic::AtomicU64;
@@ -41,7 +40,7 @@ pub(super) struct LocalRankState {
     /// All other ranks that live.
     pub(super) peers: Vec<MemberId>,
     /// Links that were made and not yet taken by the rank's thread.
-    pub(super) mail: Vec<(Rank, Incarnation, Link)>,
+    pub(super) mail: Vec<(MemberId, Link)>,
     /// Why its calls end.
     pub(super) error: Option<Error>,
     /// What a peer has called, as asked for.

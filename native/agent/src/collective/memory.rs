@@ -1,12 +1,11 @@
 //! The memory that a rank shares with the others of its host, and with whom it does in which generation.
 
 use super::plane::CollectivePlane;
-use crate::agent::MemberId;
 use rejoin_collectives::shared::{first_step, Identity, Segments};
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::CollectiveId;
 use rejoin_protocol::collective::{sharing, SegmentAddress};
-use rejoin_protocol::ids::{Generation, Rank};
+use rejoin_protocol::ids::{Generation, MemberId, Rank};
 use rejoin_transport::shm::{Group, PeerSegment, Segment};
 use rejoin_transport::Backoff;
 use std::collections::BTreeMap;

@@ -85,7 +85,7 @@ fn ask(
     }
     let deadline = Instant::now() + WAIT_LIMIT;
     local_rank.lock().peer_call = None;
-    plane.agent()?.ask(local_rank.member.rank, local_rank.member.incarnation, peer, collective_id);
+    plane.agent()?.ask(local_rank.member, peer, collective_id);
     loop {
         let seen = local_rank.changes();
         {

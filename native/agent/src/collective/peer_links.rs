@@ -2,13 +2,13 @@
 
 use super::local_rank::{LocalRank, LocalRankState};
 use super::plane::CollectivePlane;
-use crate::agent::MemberId;
 use bytes::Bytes;
 use mio::{Interest, Poll, Token};
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
 use rejoin_protocol::collective::CollectiveId;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Generation, Incarnation, Lane, Rank};
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, MemberId, Rank};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::wire::{Header, Kind};
 use rejoin_transport::Link;
 use std::time::{Duration, Instant};
@@ -70,7 +70,7 @@ impl PeerLinks {
                 *peer_link = PeerLink { incarnation, ..PeerLink::default() };
             }
         }
-        for (rank, incarnation, mut link) in std::mem::take(&mut state.mail) {
+        for (MemberId { rank, incarnation }, mut link) in std::mem::take(&mut state.mail) {
             let Some(peer_link) = self.peer_links.get_mut(rank.0 as usize) else { continue };
             if peer_link.incarnation != Some(incarnation) {
                 continue; // that peer is gone meanwhile
@@ -243,11 +243,12 @@ impl PeerLinks {
         for cut in &mut self.cuts {
             let peer_link = &self.peer_links[cut.rank.0 as usize];
             let (Some(generation), Some(theirs)) = (peer_link.cut, peer_link.incarnation) else { continue };
-            let MemberId { rank: own, incarnation } = self.member;
+            let (peer, reason) = (MemberId { rank: cut.rank, incarnation: theirs }, cut.reason.clone());
             if std::mem::take(&mut cut.link_is_down) {
-                agent.link_down(own, incarnation, cut.rank, theirs, Lane::Collectives, cut.reason.clone());
+                let (lane, reason) = (Lane::Collectives, reason.clone());
+                agent.report(self.member, Report::LinkDown { peer, lane, reason });
             }
-            agent.interrupted(own, incarnation, cut.rank, generation, cut.reason.clone());
+            agent.report(self.member, Report::Interrupted { peer: cut.rank, generation, reason });
         }
     }
 

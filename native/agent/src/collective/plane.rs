@@ -3,7 +3,6 @@
 
 use super::local_rank::{LocalRank, LocalRankState};
 use super::parts::{Parts, Writing};
-use crate::agent::MemberId;
 use crate::logs::{Budget, BufferPool, Logged, ResultCache};
 use crate::plane::{AgentReports, DataPlane, PlaneUsage};
 use bytes::Bytes;
@@ -13,7 +12,7 @@ use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, Obse
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Generation, Lane, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_transport::shm::Segment;
 use rejoin_transport::Link;
 use std::collections::BTreeMap;
@@ -230,7 +229,7 @@ impl CollectivePlane {
                 changed |= also;
             }
             if let (true, Some(agent)) = (fetch.from < fetch.to, self.agent()) {
-                agent.fetch(local_rank.member.rank, local_rank.member.incarnation, fetch);
+                agent.fetch(local_rank.member, fetch);
             }
         }
         if changed {
@@ -246,14 +245,15 @@ impl DataPlane for CollectivePlane {
         let _ = self.agent.set(agent);
     }
 
-    fn join_accepted(&self, rank: Rank, incarnation: Incarnation) {
+    fn join_accepted(&self, newest: MemberId) {
+        let MemberId { rank, incarnation } = newest;
         let error = Error::new(
             Code::Fenced,
             format!("rank {rank} has a newer incarnation, {incarnation}, in this process; retry nothing here"),
         );
         let mut older = Vec::new();
         self.local_ranks.lock().retain(|member, local_rank| {
-            let stays = member.rank != rank || member.incarnation >= incarnation;
+            let stays = member.rank != rank || *member >= newest;
             if !stays {
                 older.push(local_rank.clone());
             }
@@ -268,55 +268,52 @@ impl DataPlane for CollectivePlane {
         &[Lane::Collectives]
     }
 
-    fn start(&self, rank: Rank, world: u32, start: &Start) {
-        let Start { incarnation, lineage, version, .. } = *start;
-        let member = MemberId { rank, incarnation };
-        match LocalRank::new(member, world, lineage, version, self.budget.clone()) {
+    fn start(&self, member: MemberId, world: u32, start: &Start) {
+        match LocalRank::new(member, world, start.lineage, start.version, self.budget.clone()) {
             Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
             // The rank finds no local rank after its join, which is told to it then; its peers see it leave.
             Err(error) => log::error!("{error}"),
         }
     }
 
-    fn peers(&self, rank: Rank, incarnation: Incarnation, peers: Vec<MemberId>) {
-        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+    fn peers(&self, member: MemberId, peers: Vec<MemberId>) {
+        if let Some(local_rank) = self.local_rank(member) {
             local_rank.lock().peers = peers;
             local_rank.changed();
         }
     }
 
-    fn link(&self, rank: Rank, incarnation: Incarnation, peer: Rank, theirs: Incarnation, _: Lane, link: Link) {
-        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
-            local_rank.lock().mail.push((peer, theirs, link));
+    fn link(&self, member: MemberId, peer: MemberId, _: Lane, link: Link) {
+        if let Some(local_rank) = self.local_rank(member) {
+            local_rank.lock().mail.push((peer, link));
             local_rank.changed();
         }
     }
 
-    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
-        let member = MemberId { rank, incarnation };
+    fn free(&self, member: MemberId, error: Error) {
         let gone = self.local_ranks.lock().remove(&member);
         if let Some(local_rank) = gone {
             local_rank.fail(error);
         }
     }
 
-    fn hold(&self, rank: Rank, incarnation: Incarnation) -> Version {
-        let local_rank = self.local_rank(MemberId { rank, incarnation });
+    fn hold(&self, member: MemberId) -> Version {
+        let local_rank = self.local_rank(member);
         local_rank.and_then(|local_rank| local_rank.lock().participant.log().oldest()).unwrap_or_default()
     }
 
-    fn pause(&self, rank: Rank, incarnation: Incarnation, generation: Generation) -> Vec<Extent> {
-        let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) else { return Vec::new() };
+    fn pause(&self, member: MemberId, generation: Generation) -> Vec<Extent> {
+        let Some(local_rank) = self.local_rank(member) else { return Vec::new() };
         self.change(&local_rank, |state| state.participant.pause(generation))
     }
 
-    fn observed(&self, rank: Rank, incarnation: Incarnation) -> Vec<ObservedInput> {
-        let local_rank = self.local_rank(MemberId { rank, incarnation });
+    fn observed(&self, member: MemberId) -> Vec<ObservedInput> {
+        let local_rank = self.local_rank(member);
         local_rank.map_or(Vec::new(), |local_rank| local_rank.lock().participant.observed())
     }
 
-    fn plan(&self, rank: Rank, incarnation: Incarnation, plan: collective::Plan) {
-        let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) else { return };
+    fn plan(&self, member: MemberId, plan: collective::Plan) {
+        let Some(local_rank) = self.local_rank(member) else { return };
         self.change(&local_rank, |state| state.participant.plan(plan));
     }
 
@@ -332,8 +329,8 @@ impl DataPlane for CollectivePlane {
         best
     }
 
-    fn fetched(&self, rank: Rank, incarnation: Incarnation, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
-        let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) else { return };
+    fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
+        let Some(local_rank) = self.local_rank(member) else { return };
         let Entry { signature, key, result } = entry;
         let collective_id = CollectiveId { lineage: fetch.lineage, phase: fetch.phase, seqno };
         let entry = Entry { signature, key, result: self.logged(fetch.generation, collective_id, result).0 };
@@ -351,22 +348,15 @@ impl DataPlane for CollectivePlane {
         state.participant.signature(collective_id)
     }
 
-    fn peer_call(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        collective_id: &CollectiveId,
-        call: Option<Signature>,
-    ) {
-        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+    fn peer_call(&self, member: MemberId, peer: Rank, collective_id: &CollectiveId, call: Option<Signature>) {
+        if let Some(local_rank) = self.local_rank(member) {
             local_rank.lock().peer_call = Some((peer, *collective_id, call));
             local_rank.changed();
         }
     }
 
-    fn release(&self, rank: Rank, incarnation: Incarnation) {
-        if let Some(local_rank) = self.local_rank(MemberId { rank, incarnation }) {
+    fn release(&self, member: MemberId) {
+        if let Some(local_rank) = self.local_rank(member) {
             self.change(&local_rank, |state| state.participant.release());
         }
     }

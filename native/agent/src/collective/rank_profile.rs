@@ -1,9 +1,8 @@
 //! Notes of how a rank spends its time, where a job asks for them: what a timeline is drawn from.
 
-use crate::agent::MemberId;
 use crate::plane::AgentReports;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Phase, Rank};
+use rejoin_protocol::ids::{MemberId, Phase, Rank};
 use rejoin_protocol::profile::{Activity, Profile};
 use std::time::Instant;
 

@@ -2,7 +2,6 @@
 
 use super::gatherings::StripeRead;
 use super::{Connection, Control, Role, HANDSHAKE};
-use crate::agent::MemberId;
 use crate::copies::Said;
 use crate::fetch;
 use crate::links::Misfit;
@@ -10,6 +9,7 @@ use mio::{Interest, Token};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::Input;
+use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use rejoin_transport::{Arrival, Hello, Link, Purpose, Received};
 use std::net::SocketAddr;
@@ -238,12 +238,14 @@ impl Control {
                 self.serve_connection(token);
             }
             // Seen from the other side: its rank is our peer.
-            Purpose::Data { rank: peer, incarnation: theirs, peer: rank, peer_incarnation: own, lane, .. } => {
-                match self.links.fits(rank, own, peer, theirs, lane) {
+            Purpose::Data { rank, incarnation, peer, peer_incarnation, lane, .. } => {
+                let own = MemberId { rank: peer, incarnation: peer_incarnation };
+                let peer = MemberId { rank, incarnation };
+                match self.links.fits(own, peer, lane) {
                     Ok(()) => {
                         link.admit();
                         let _ = self.poll.registry().deregister(link.socket());
-                        self.hand_over(link, MemberId { rank, incarnation: own }, peer, theirs, lane);
+                        self.hand_over(link, own, peer, lane);
                     }
                     Err(Misfit::NotYet(reason)) => {
                         link.refuse(Error::new(Code::TimedOut, format!("not yet: {reason}")));
@@ -265,10 +267,10 @@ impl Control {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         connection.established = true;
         match &connection.role {
-            Role::Making { member, peer, peer_incarnation, lane } => {
-                let (member, peer, theirs, lane) = (*member, *peer, *peer_incarnation, *lane);
+            Role::Making { member, peer, lane } => {
+                let (member, peer, lane) = (*member, *peer, *lane);
                 if let Some(connection) = self.remove(token) {
-                    self.hand_over(connection.link, member, peer, theirs, lane);
+                    self.hand_over(connection.link, member, peer, lane);
                 }
             }
             Role::Fetching(member, number) => {
@@ -289,9 +291,7 @@ impl Control {
         let Some(connection) = self.remove(token) else { return };
         match connection.role {
             Role::Serving(_) => {}
-            Role::Making { member, peer, peer_incarnation, lane } => {
-                self.link_try_failed(member, peer, peer_incarnation, lane, token, reason)
-            }
+            Role::Making { member, peer, lane } => self.link_try_failed(member, peer, lane, token, reason),
             Role::Copying(copy) => {
                 log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), copy.checkpoint.version);
                 let (checkpoint, agent) = (copy.checkpoint, copy.to);

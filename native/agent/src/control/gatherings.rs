@@ -1,11 +1,11 @@
 //! Checkpoints that come for ranks here, from those who hold them.
 
 use super::{Control, Role};
-use crate::agent::MemberId;
 use crate::fetch::{Gathering, NextStripe, Progress};
 use mio::Token;
 use rejoin_protocol::host::Input;
-use rejoin_protocol::ids::Checkpoint;
+use rejoin_protocol::ids::{Checkpoint, MemberId};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::Kind;
 use rejoin_transport::Purpose;
@@ -51,8 +51,7 @@ impl Control {
                 NextStripe::Failed => {
                     // What is here is kept for the next try.
                     let (reason, is_further) = (gathering.failure().message, gathering.has_come_further());
-                    let MemberId { rank, incarnation } = member;
-                    return self.handle(Some(Input::FetchFailed { rank, incarnation, is_further, reason }));
+                    return self.handle(Some(Input::FetchFailed { member, is_further, reason }));
                 }
             };
             match self.connect(holder.address, Purpose::Fetch, Role::Fetching(member, number)) {
@@ -131,12 +130,11 @@ impl Control {
 
     fn fetched(&mut self, member: MemberId, bytes: bytes::Bytes) {
         let Some(gathering) = self.gatherings.remove(&member) else { return };
-        let MemberId { rank, incarnation } = member;
         let millis = gathering.began.elapsed().as_millis() as u64;
         let (source, length) = (gathering.source(self.agent), bytes.len() as u64);
         match self.shared.store.put(gathering.checkpoint, bytes) {
-            Ok(()) => self.handle(Some(Input::Fetched { rank, incarnation, bytes: length, source, millis })),
-            Err(error) => self.handle(Some(Input::Broken { rank, incarnation, error })),
+            Ok(()) => self.handle(Some(Input::Fetched { member, bytes: length, source, millis })),
+            Err(error) => self.report(member, Report::Broken(error)),
         }
     }
 }

@@ -1,13 +1,14 @@
 //! Checkpoints that go from here to others: those that newcomers ask for, and ranks' own models
 //! that others are to hold.
 
-use super::{Command, Connection, Control, Role};
+use super::{Command, Connection, Control, MemberState, Role};
 use crate::copies::{Copy, Said};
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::host::Input;
-use rejoin_protocol::ids::Checkpoint;
+use rejoin_protocol::ids::{Checkpoint, MemberId, Rank};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::view::AgentAddress;
 use rejoin_transport::Purpose;
 
@@ -42,8 +43,7 @@ impl Control {
                     checkpoint.version, checkpoint.digest
                 );
                 let incarnation = self.members.get(&rank).and_then(|member| member.incarnation).unwrap_or_default();
-                let error = Error::new(Code::Mismatch, text);
-                self.handle(Some(Input::Broken { rank, incarnation, error }));
+                self.report(MemberId { rank, incarnation }, Report::Broken(Error::new(Code::Mismatch, text)));
             }
             _ => self.handle(Some(Input::Copied { checkpoint, agent })),
         }
@@ -85,9 +85,9 @@ impl Control {
 
     /// The moment before the first byte goes out, for each rank that this process hosts.
     pub(super) fn asked_to_serve(&mut self) {
-        let hosted: Vec<_> = self.members.iter().filter_map(|(rank, m)| Some((*rank, m.incarnation?))).collect();
-        for (rank, incarnation) in hosted {
-            self.moment(rank, incarnation, Moment::Serving);
+        let id = |(rank, state): (&Rank, &MemberState)| Some(MemberId { rank: *rank, incarnation: state.incarnation? });
+        for member in self.members.iter().filter_map(id).collect::<Vec<_>>() {
+            self.moment(member, Moment::Serving);
         }
     }
 }

@@ -20,7 +20,7 @@ mod tracker_link;
 
 pub(crate) use shared::{Command, Shared};
 
-use crate::agent::{AgentConfig, Joined, MemberId};
+use crate::agent::{AgentConfig, Joined};
 use crate::copies::Copy;
 use crate::durable::CheckpointFile;
 use crate::fetch::{Gathering, Serve};
@@ -35,7 +35,7 @@ use mio::{Events, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, Input};
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, Millis, Rank};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank};
 use rejoin_transport::{Entrance, Keys, Link};
 use results::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -60,7 +60,7 @@ const TURN_BYTES: usize = 2 << 20;
 /// What a connection other than the tracker's is for.
 enum Role {
     /// A data link that this side makes.
-    Making { member: MemberId, peer: Rank, peer_incarnation: Incarnation, lane: Lane },
+    Making { member: MemberId, peer: MemberId, lane: Lane },
     /// A newcomer elsewhere fetches from here.
     Serving(Box<Serve>),
     /// A newcomer here fetches a stripe from there.

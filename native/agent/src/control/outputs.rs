@@ -2,7 +2,7 @@
 
 use super::handing::Handing;
 use super::{Command, Control, MemberState};
-use crate::agent::{Joined, MemberId};
+use crate::agent::Joined;
 use crate::inject;
 use crate::links::Broke;
 use crate::waiting::Waiting;
@@ -11,8 +11,9 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::{Input, Offer, Output, Peer, Start};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineage, Rank};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank};
 use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::report::Report;
 use std::time::{Duration, Instant};
 
 impl Control {
@@ -23,54 +24,35 @@ impl Control {
                 self.join(rank, attempt, fingerprint, offer, wait)
             }
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
-            Command::Entered { member: MemberId { rank, incarnation }, checkpoint, local } => {
-                self.moment(rank, incarnation, Moment::Checkpointing { version: checkpoint.version });
-                self.handle(Some(Input::Entered { rank, incarnation, checkpoint, local }));
+            Command::Entered { member, checkpoint, local } => {
+                self.moment(member, Moment::Checkpointing { version: checkpoint.version });
+                self.handle(Some(Input::Entered { member, checkpoint, local }));
             }
-            Command::Finish { member: MemberId { rank, incarnation }, rounds, digest, result, wait } => {
-                let id = MemberId { rank, incarnation };
-                if let Some(error) = self.shared.failure(id) {
+            Command::Finish { member, rounds, digest, result, wait } => {
+                if let Some(error) = self.shared.failure(member) {
                     // Its calls were ended while this one was on its way.
                     return wait.answer(Err(error));
                 }
-                match self.members.get_mut(&rank).filter(|member| member.incarnation == Some(incarnation)) {
-                    Some(member) => {
-                        member.finishing = Some(wait);
-                        member.result = result;
+                match self.state(member) {
+                    Some(state) => {
+                        state.finishing = Some(wait);
+                        state.result = result;
                         self.report_usage();
-                        self.handle(Some(Input::Finish { rank, incarnation, rounds, digest }));
-                        self.moment(rank, incarnation, Moment::Finishing);
+                        self.report(member, Report::Finished { rounds, digest });
+                        self.moment(member, Moment::Finishing);
                     }
-                    None => wait.answer(Err(self.gone(id))),
+                    None => wait.answer(Err(self.gone(member))),
                 }
             }
-            Command::Leave { member, failure } => {
-                self.free_member(member, Error::new(Code::BadState, "the member's task has ended"));
-                let MemberId { rank, incarnation } = member;
-                self.handle(Some(Input::Leave { rank, incarnation, failure }));
-            }
             Command::Free { member, error } => {
-                self.plane.free(member.rank, member.incarnation, error.clone());
+                self.plane.free(member, error.clone());
                 self.free_member(member, error);
             }
-            Command::Broken { member: MemberId { rank, incarnation }, error } => {
-                log::error!("{} {error}", self.shared.prefix_of(rank));
-                self.handle(Some(Input::Broken { rank, incarnation, error }));
-            }
-            Command::LinkDown { member, peer, peer_incarnation, lane, reason } => {
-                self.link_down(member, peer, peer_incarnation, lane, reason);
-            }
-            Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason } => {
-                self.handle(Some(Input::Interrupted { rank, incarnation, peer, generation, reason }));
-            }
-            Command::CannotShare { member: MemberId { rank, incarnation }, peer, generation, reason } => {
-                log::warn!("{} rank {peer}'s memory can't be shared: {reason}", self.shared.prefix_of(rank));
-                self.handle(Some(Input::CannotShare { rank, incarnation, peer, generation, reason }));
-            }
+            Command::Report { member, report } => self.report(member, report),
             Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
             Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
-            Command::Holding { member: MemberId { rank, incarnation }, oldest, results, observed } => {
-                self.handle(Some(Input::Holding { rank, incarnation, oldest, results, observed }));
+            Command::Holding { member, oldest, results, observed } => {
+                self.handle(Some(Input::Holding { member, oldest, results, observed }));
             }
             Command::LeaveTracker { reason } => self.tracker_down(reason),
             Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
@@ -84,12 +66,41 @@ impl Control {
         }
     }
 
+    /// A fact about a rank here: what has to be done for it here, before the tracker is told.
+    pub(super) fn report(&mut self, member: MemberId, report: Report) {
+        match &report {
+            Report::Broken(error) => log::error!("{} {error}", self.shared.prefix_of(member.rank)),
+            Report::LinkDown { peer, lane, reason } => match self.links.broke(member, *peer, *lane, Instant::now()) {
+                Broke::Unwanted => return,
+                broke => {
+                    let prefix = self.shared.prefix_of(member.rank);
+                    log::warn!("{prefix} link to rank {} for {lane} broke: {reason}", peer.rank);
+                    if broke != Broke::First {
+                        return;
+                    }
+                }
+            },
+            Report::CannotShare { peer, reason, .. } => {
+                log::warn!("{} rank {peer}'s memory can't be shared: {reason}", self.shared.prefix_of(member.rank));
+            }
+            Report::Left { .. } => {
+                self.free_member(member, Error::new(Code::BadState, "the member's task has ended"));
+            }
+            Report::VersionEntered { .. } | Report::Interrupted { .. } | Report::Finished { .. } => {}
+        }
+        self.handle(Some(Input::Report { member, report }));
+    }
+
+    fn state(&mut self, id: MemberId) -> Option<&mut MemberState> {
+        self.members.get_mut(&id.rank).filter(|member| member.incarnation == Some(id.incarnation))
+    }
+
     /// A rank's own model is in the store; it waits until others hold it too.
     fn own(&mut self, id: MemberId, checkpoint: Checkpoint, wait: Waiting<()>) {
         if let Some(error) = self.shared.failure(id) {
             return wait.answer(Err(error));
         }
-        match self.members.get_mut(&id.rank).filter(|member| member.incarnation == Some(id.incarnation)) {
+        match self.state(id) {
             Some(member) => {
                 member.copying = Some((checkpoint, wait));
                 self.handle(Some(Input::Own(checkpoint)));
@@ -152,26 +163,15 @@ impl Control {
         member.cancelled = Some(error.clone());
         wait.answer(Err(error));
         if let Some(incarnation) = member.join_accepted {
-            self.give_back(rank, incarnation);
+            self.give_back(MemberId { rank, incarnation });
         }
     }
 
     /// Leaves the seat of a join that was given up. Through the queue, because the host may be in
     /// the middle of telling.
-    fn give_back(&mut self, rank: Rank, incarnation: Incarnation) {
-        let failure = self.members.get(&rank).and_then(|member| member.cancelled.clone());
-        self.shared.command(Command::Leave { member: MemberId { rank, incarnation }, failure });
-    }
-
-    fn link_down(&mut self, member: MemberId, peer: Rank, theirs: Incarnation, lane: Lane, reason: String) {
-        let broke = self.links.broke(member, peer, theirs, lane, Instant::now());
-        if broke != Broke::Unwanted {
-            log::warn!("{} link to rank {peer} for {lane} broke: {reason}", self.shared.prefix_of(member.rank));
-        }
-        if broke == Broke::First {
-            let MemberId { rank, incarnation } = member;
-            self.handle(Some(Input::LinkDown { rank, incarnation, peer, peer_incarnation: theirs, reason }));
-        }
+    fn give_back(&mut self, member: MemberId) {
+        let failure = self.members.get(&member.rank).and_then(|member| member.cancelled.clone());
+        self.shared.command(Command::Report { member, report: Report::Left { failure } });
     }
 
     /// Something the host wants done.
@@ -180,24 +180,23 @@ impl Control {
             Output::ConnectTracker => self.want_tracker(),
             Output::LeaveTracker { reason } => self.shared.command(Command::LeaveTracker { reason }),
             Output::Send(message) => self.send(message),
-            Output::JoinAccepted { rank, attempt, incarnation } => self.join_accepted(rank, attempt, incarnation),
-            Output::Fetch { rank, incarnation, checkpoint, holders } => {
-                self.gather(MemberId { rank, incarnation }, checkpoint, holders);
+            Output::JoinAccepted { rank, attempt, incarnation } => {
+                self.join_accepted(MemberId { rank, incarnation }, attempt);
             }
+            Output::Fetch { member, checkpoint, holders } => self.gather(member, checkpoint, holders),
             Output::Copy { checkpoint, to } => self.copy(checkpoint, &to),
             Output::Safe(checkpoint) => self.is_safe(&checkpoint),
             Output::Start { rank, attempt, start } => self.start(rank, attempt, start),
-            Output::Links { rank, incarnation, lineage, peers } => self.peers(rank, incarnation, lineage, &peers),
-            Output::Plan { rank, incarnation, plan } => self.plane.plan(rank, incarnation, plan),
-            Output::Hold { rank, incarnation, generation } => {
-                let results = self.plane.pause(rank, incarnation, generation);
-                let observed = self.plane.observed(rank, incarnation);
-                let oldest = self.plane.hold(rank, incarnation);
+            Output::Links { member, lineage, peers } => self.peers(member, lineage, &peers),
+            Output::Plan { member, plan } => self.plane.plan(member, plan),
+            Output::Hold { member, generation } => {
+                let results = self.plane.pause(member, generation);
+                let observed = self.plane.observed(member);
+                let oldest = self.plane.hold(member);
                 // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
-                let member = MemberId { rank, incarnation };
                 self.shared.command(Command::Holding { member, oldest, results, observed });
             }
-            Output::Release { rank, incarnation } => self.plane.release(rank, incarnation),
+            Output::Release { member } => self.plane.release(member),
             Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
             Output::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
             Output::Forget { lineage, version } => self.shared.store.forget(lineage, version),
@@ -214,8 +213,7 @@ impl Control {
     }
 
     fn send(&mut self, message: AgentMessage) {
-        if let AgentMessage::Finish { rank, incarnation, .. } = message {
-            let member = MemberId { rank, incarnation };
+        if let AgentMessage::Report { member, report: Report::Finished { .. } } = message {
             if let Some(result) = self.result_of(member).filter(|_| self.host.wants_result()).cloned() {
                 // It follows as the link drains: a heartbeat waits behind one part of it at most.
                 self.handing = Some(Handing::new(member, result, message));
@@ -231,30 +229,31 @@ impl Control {
         member.result.as_ref()
     }
 
-    fn join_accepted(&mut self, rank: Rank, attempt: Attempt, incarnation: Incarnation) {
+    fn join_accepted(&mut self, id: MemberId, attempt: Attempt) {
+        let MemberId { rank, incarnation } = id;
         if let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) {
             member.incarnation = Some(incarnation);
             member.join_accepted = Some(incarnation);
             if member.cancelled.is_some() {
-                self.give_back(rank, incarnation);
+                self.give_back(id);
             }
         }
-        self.shared.forget_failures(rank, incarnation);
-        self.plane.join_accepted(rank, incarnation);
+        self.shared.forget_failures(id);
+        self.plane.join_accepted(id);
         log::info!("{} attempt {attempt} has the seat as incarnation {incarnation}", self.shared.prefix_of(rank));
-        self.moment(rank, incarnation, Moment::Joined);
+        self.moment(id, Moment::Joined);
     }
 
     fn start(&mut self, rank: Rank, attempt: Attempt, start: Start) {
-        let incarnation = start.incarnation;
-        if incarnation.number > 0 {
-            self.moment(rank, incarnation, Moment::Restored);
+        let id = MemberId { rank, incarnation: start.incarnation };
+        if id.incarnation.number > 0 {
+            self.moment(id, Moment::Restored);
         }
         let world = self.host.view().map(|view| view.world()).unwrap_or_default();
         let bytes = start.checkpoint.as_ref().and_then(|checkpoint| self.shared.store.find(checkpoint));
         let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
-        self.shared.progress(MemberId { rank, incarnation }, start.version, round);
-        self.plane.start(rank, world, &start);
+        self.shared.progress(id, start.version, round);
+        self.plane.start(id, world, &start);
         log::info!("{} starts at version {} (round {round})", self.shared.prefix_of(rank), start.version);
         let joining = self.members.get_mut(&rank).filter(|m| m.attempt == attempt).and_then(|m| m.joining.take());
         if let Some(wait) = joining {
@@ -269,12 +268,10 @@ impl Control {
         }
     }
 
-    fn peers(&mut self, rank: Rank, incarnation: Incarnation, lineage: Lineage, peers: &[Peer]) {
-        let member = MemberId { rank, incarnation };
+    fn peers(&mut self, member: MemberId, lineage: Lineage, peers: &[Peer]) {
         let hooked = self.host.view().is_some_and(|view| view.hooked == Some(true));
         self.links.want(member, lineage, peers, self.plane.lanes(hooked), Instant::now());
-        let living = peers.iter().map(|peer| MemberId { rank: peer.rank, incarnation: peer.incarnation });
-        self.plane.peers(rank, incarnation, living.collect());
+        self.plane.peers(member, peers.iter().map(|peer| peer.member).collect());
         self.make_due_links(Instant::now());
     }
 
@@ -284,8 +281,9 @@ impl Control {
         }
         log::warn!("{} attempt {attempt} ends: {error}", self.shared.prefix_of(rank));
         if let Some(incarnation) = incarnation {
-            self.plane.free(rank, incarnation, error.clone());
-            self.free_member(MemberId { rank, incarnation }, error.clone());
+            let id = MemberId { rank, incarnation };
+            self.plane.free(id, error.clone());
+            self.free_member(id, error.clone());
         }
         let member = self.members.get_mut(&rank).filter(|member| member.attempt == attempt);
         if let Some(wait) = member.and_then(|member| member.joining.take()) {
@@ -329,20 +327,21 @@ impl Control {
             wait.answer(outcome.clone().map(drop));
         }
         if let (Some(incarnation), Err(error)) = (incarnation, outcome) {
-            self.plane.free(rank, incarnation, error.clone());
-            self.shared.failed(MemberId { rank, incarnation }, error);
+            let id = MemberId { rank, incarnation };
+            self.plane.free(id, error.clone());
+            self.shared.failed(id, error);
         }
     }
 
     /// A moment that fault rules may wait for.
-    pub(super) fn moment(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) {
-        let Some(rule) = self.rules.due(rank, incarnation, moment) else { return };
+    pub(super) fn moment(&mut self, member: MemberId, moment: Moment) {
+        let Some(rule) = self.rules.due(member.rank, member.incarnation, moment) else { return };
         self.inject(rule.clone());
         match rule.action {
             Action::Throw => {
-                let error = Error::new(Code::Io, format!("fault rule {} struck rank {rank}", rule.id));
-                self.plane.free(rank, incarnation, error.clone());
-                self.free_member(MemberId { rank, incarnation }, error);
+                let error = Error::new(Code::Io, format!("fault rule {} struck rank {}", rule.id, member.rank));
+                self.plane.free(member, error.clone());
+                self.free_member(member, error);
             }
             // It is this thread's moment: heartbeats stop too, as in a process that gets no processor.
             Action::Delay { millis } => std::thread::sleep(Duration::from_millis(u64::from(millis))),

@@ -1,14 +1,13 @@
 //! Results of collectives that a rank here lacks and others have; and questions about others' calls.
 
 use super::{Control, Role};
-use crate::agent::MemberId;
 use crate::digest::digest;
 use crate::fetch::{Reply, Request};
 use crate::plane::DataPlane;
 use bytes::Bytes;
 use rejoin_protocol::collective::{self, BootKey, CollectiveId, Entry, Signature};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{AgentId, Rank};
+use rejoin_protocol::ids::{AgentId, MemberId, Rank};
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Link, Purpose};
@@ -101,9 +100,8 @@ impl ResultsFetch {
         if digest(&bytes) != expected {
             return Err(format!("the {} bytes of result {} have another digest than told", bytes.len(), self.next));
         }
-        let MemberId { rank, incarnation } = self.member;
         let entry = Entry { signature, key, result: Bytes::from(bytes) };
-        plane.fetched(rank, incarnation, &self.fetch, self.next, entry);
+        plane.fetched(self.member, &self.fetch, self.next, entry);
         self.next += 1;
         if self.next == self.fetch.to {
             return Ok(true);
@@ -132,11 +130,11 @@ impl Question {
             Ok(Reply::Call(call)) => call,
             _ => None,
         };
-        plane.peer_call(self.member.rank, self.member.incarnation, self.peer, &self.place, call);
+        plane.peer_call(self.member, self.peer, &self.place, call);
     }
 
     pub(super) fn unanswered(&self, plane: &dyn DataPlane) {
-        plane.peer_call(self.member.rank, self.member.incarnation, self.peer, &self.place, None);
+        plane.peer_call(self.member, self.peer, &self.place, None);
     }
 }
 
@@ -150,9 +148,7 @@ impl Control {
     pub(super) fn go_on_fetching(&mut self, mut results: Box<ResultsFetch>) {
         loop {
             let current = self.host.view().is_some_and(|view| view.generation == results.fetch.generation);
-            let lives = self.host.members().iter().any(|member| {
-                member.rank == results.member.rank && member.incarnation == Some(results.member.incarnation)
-            });
+            let lives = self.host.members().iter().any(|member| member.id() == Some(results.member));
             if !current || !lives {
                 return;
             }

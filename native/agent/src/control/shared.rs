@@ -1,7 +1,7 @@
 //! What tasks' threads and the control thread share: the command queue, the checkpoint store, and the state that errors
 //! tell of.
 
-use crate::agent::{Joined, MemberId};
+use crate::agent::Joined;
 use crate::plane::AgentReports;
 use crate::store::CheckpointStore;
 use crate::waiting::Waiting;
@@ -14,7 +14,8 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Offer;
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lane, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, MemberId, Rank, Version};
+use rejoin_protocol::report::Report;
 use rejoin_transport::JobId;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -47,36 +48,13 @@ pub(crate) enum Command {
         result: Option<Bytes>,
         wait: Waiting<u128>,
     },
-    Leave {
-        member: MemberId,
-        failure: Option<Error>,
-    },
     Free {
         member: MemberId,
         error: Error,
     },
-    Broken {
+    Report {
         member: MemberId,
-        error: Error,
-    },
-    LinkDown {
-        member: MemberId,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        lane: Lane,
-        reason: String,
-    },
-    Interrupted {
-        member: MemberId,
-        peer: Rank,
-        generation: Generation,
-        reason: String,
-    },
-    CannotShare {
-        member: MemberId,
-        peer: Rank,
-        generation: Generation,
-        reason: String,
+        report: Report,
     },
     FetchResults {
         member: MemberId,
@@ -199,8 +177,9 @@ impl Shared {
         known.failures.get(&member).cloned().or_else(|| known.over.clone())
     }
 
-    pub(crate) fn forget_failures(&self, rank: Rank, before: Incarnation) {
-        self.known.lock().failures.retain(|member, _| member.rank != rank || member.incarnation >= before);
+    /// Failures of older incarnations than this one.
+    pub(crate) fn forget_failures(&self, newest: MemberId) {
+        self.known.lock().failures.retain(|member, _| member.rank != newest.rank || *member >= newest);
     }
 
     pub(crate) fn progress(&self, member: MemberId, version: Version, round: u32) {
@@ -281,37 +260,16 @@ impl AgentReports for Reports {
         self.0.situation()
     }
 
-    fn link_down(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        lane: Lane,
-        reason: String,
-    ) {
-        let member = MemberId { rank, incarnation };
-        self.0.command(Command::LinkDown { member, peer, peer_incarnation, lane, reason });
+    fn report(&self, member: MemberId, report: Report) {
+        self.0.command(Command::Report { member, report });
     }
 
-    fn interrupted(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
-        self.0.command(Command::Interrupted { member: MemberId { rank, incarnation }, peer, generation, reason });
+    fn fetch(&self, member: MemberId, fetch: collective::Fetch) {
+        self.0.command(Command::FetchResults { member, fetch });
     }
 
-    fn cannot_share(&self, rank: Rank, incarnation: Incarnation, peer: Rank, generation: Generation, reason: String) {
-        self.0.command(Command::CannotShare { member: MemberId { rank, incarnation }, peer, generation, reason });
-    }
-
-    fn fetch(&self, rank: Rank, incarnation: Incarnation, fetch: collective::Fetch) {
-        self.0.command(Command::FetchResults { member: MemberId { rank, incarnation }, fetch });
-    }
-
-    fn ask(&self, rank: Rank, incarnation: Incarnation, peer: Rank, place: collective::CollectiveId) {
-        self.0.command(Command::AskCall { member: MemberId { rank, incarnation }, peer, place });
-    }
-
-    fn broken(&self, rank: Rank, incarnation: Incarnation, error: Error) {
-        self.0.command(Command::Broken { member: MemberId { rank, incarnation }, error });
+    fn ask(&self, member: MemberId, peer: Rank, place: collective::CollectiveId) {
+        self.0.command(Command::AskCall { member, peer, place });
     }
 
     fn report_event(&self, event: Event) {

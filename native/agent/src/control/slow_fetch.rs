@@ -10,7 +10,7 @@ use crate::store::Model;
 use crate::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use parking_lot::Mutex;
 use rejoin_protocol::host::{Offer, OWN_COPIES};
-use rejoin_protocol::ids::{Lineage, Version};
+use rejoin_protocol::ids::{Lane, Lineage, MemberId, Version};
 use rejoin_protocol::message::Timing;
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerConfig;

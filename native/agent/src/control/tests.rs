@@ -7,10 +7,11 @@ use crate::fetch::{Reply, Request};
 use crate::plane::NoPlane;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, OWN_COPIES};
-use rejoin_protocol::ids::{Generation, Lane, Lineage, Phase, Version};
+use rejoin_protocol::ids::{Generation, Lane, Lineage, MemberId, Phase, Version};
 use rejoin_protocol::message::{
     AgentMessage, Newcomer, Plan, RankState, RankStatus, Timing, TrackerMessage, RESULT_PART_LIMIT,
 };
+use rejoin_protocol::report::Report;
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Flushed, Hello, JobId, Listener, PortRange, Purpose, Received, Secret};
@@ -265,7 +266,7 @@ fn heartbeats_go_ahead_of_a_result_that_is_on_its_way() {
                 brought.extend(bytes);
             }
             AgentMessage::Heartbeat { .. } if !brought.is_empty() => between += 1,
-            AgentMessage::Finish { digest, .. } => break assert_eq!(digest, 7),
+            AgentMessage::Report { report: Report::Finished { digest, .. }, .. } => break assert_eq!(digest, 7),
             _ => {}
         }
     }
@@ -279,7 +280,7 @@ fn a_result_that_nobody_asks_for_is_not_sent_and_the_end_is_told() {
     ending.finishes(Bytes::from(vec![1; 4 * RESULT_PART_LIMIT]));
     loop {
         match ending.observed() {
-            AgentMessage::Finish { digest, .. } => break assert_eq!(digest, 7),
+            AgentMessage::Report { report: Report::Finished { digest, .. }, .. } => break assert_eq!(digest, 7),
             AgentMessage::ResultPart { offset, .. } => panic!("the part at {offset} was sent"),
             _ => {}
         }
@@ -291,16 +292,19 @@ fn a_result_whose_rank_is_gone_is_sent_no_further() {
     let mut ending = Ending::of_one(true);
     ending.finishes(Bytes::from(vec![1; 400 * RESULT_PART_LIMIT]));
     ending.hears(|message| matches!(message, AgentMessage::ResultPart { .. }));
-    ending.control.obey(Command::Leave { member: MEMBER, failure: None });
+    ending.control.obey(Command::Report { member: MEMBER, report: Report::Left { failure: None } });
     ending.hears(|message| match message {
-        AgentMessage::Leave { .. } => true,
-        AgentMessage::Finish { .. } => panic!("the end was told by a rank that is gone"),
+        AgentMessage::Report { report: Report::Left { .. }, .. } => true,
+        AgentMessage::Report { report: Report::Finished { .. }, .. } => {
+            panic!("the end was told by a rank that is gone")
+        }
         _ => false,
     });
     // Nothing more comes behind it: three heartbeats show that.
     for _ in 0..3 {
         ending.hears(|message| {
-            assert!(!matches!(message, AgentMessage::ResultPart { .. } | AgentMessage::Finish { .. }), "{message:?}");
+            let is_too_late = matches!(message, AgentMessage::ResultPart { .. } | AgentMessage::Report { .. });
+            assert!(!is_too_late, "{message:?}");
             matches!(message, AgentMessage::Heartbeat { .. })
         });
     }

@@ -3,14 +3,13 @@
 use super::file::{self, Found};
 use super::resume::is_whole;
 use super::{CheckpointFile, Durable};
-use crate::agent::MemberId;
 use crate::control::{Command, Shared};
 use crate::store::Kept;
 use crossbeam::channel::{unbounded, Sender};
 use parking_lot::{Condvar, Mutex};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Checkpoint, Version};
+use rejoin_protocol::ids::{Checkpoint, MemberId, Version};
 use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -3,11 +3,10 @@
 //! of the holders dies.
 
 use super::{Reply, Request};
-use crate::agent::MemberId;
 use crate::digest::{digest, part_digest};
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{AgentId, Checkpoint};
+use rejoin_protocol::ids::{AgentId, Checkpoint, MemberId};
 use rejoin_protocol::view::AgentAddress;
 use rejoin_protocol::wire::{self, Header, Kind};
 use std::collections::{BTreeMap, VecDeque};

@@ -223,8 +223,8 @@ impl Server {
     /// Known before the rank hears of it: its process may end at once.
     fn take_note(&self, message: &TrackerMessage) {
         match message {
-            TrackerMessage::Fenced { rank, error, .. } if error.code == Code::RolledBack => {
-                self.outcome.lock().sent_back.insert(*rank);
+            TrackerMessage::Fenced { member, error } if error.code == Code::RolledBack => {
+                self.outcome.lock().sent_back.insert(member.rank);
             }
             TrackerMessage::JoinAccepted { rank, .. } => drop(self.outcome.lock().sent_back.remove(rank)),
             _ => {}

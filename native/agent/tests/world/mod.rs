@@ -8,14 +8,15 @@ use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::FaultRule;
 use rejoin_agent::protocol::host::Start;
-use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineage, Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineage, MemberId, Rank, Version};
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::report::Report;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, Link, PortRange, Secret};
 use rejoin_agent::{
-    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, MemberId, PlaneUsage, Taken,
-    TrackerNotice, TrackerServer, TrackerServerConfig,
+    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, PlaneUsage, Taken, TrackerNotice,
+    TrackerServer, TrackerServerConfig,
 };
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -27,10 +28,14 @@ pub const LIMIT: Duration = Duration::from_secs(20);
 
 pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+fn member(rank: u32, incarnation: u32) -> MemberId {
+    MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) }
+}
+
 #[derive(Default)]
 struct Remembered {
-    links: BTreeMap<(Rank, Rank), (Incarnation, Incarnation, Option<Link>)>,
-    freed: Vec<(Rank, Incarnation, Error)>,
+    links: BTreeMap<(Rank, Rank), (MemberId, MemberId, Link)>,
+    freed: Vec<(MemberId, Error)>,
     closed: bool,
 }
 
@@ -58,7 +63,7 @@ impl TestPlane {
 
     /// Waits for a link of these incarnations.
     pub fn linked(&self, rank: u32, incarnation: u32, peer: u32, peer_incarnation: u32) {
-        let wanted = (Incarnation::nth(incarnation), Incarnation::nth(peer_incarnation));
+        let wanted = (member(rank, incarnation), member(peer, peer_incarnation));
         self.until(&format!("link {rank}.{incarnation} to {peer}.{peer_incarnation}"), |remembered| {
             remembered.links.get(&(Rank(rank), Rank(peer))).is_some_and(|(own, theirs, _)| (*own, *theirs) == wanted)
         });
@@ -69,7 +74,7 @@ impl TestPlane {
         let mut found = None;
         self.until(&format!("rank {rank} incarnation {incarnation} is freed"), |remembered| {
             let mut freed = remembered.freed.iter();
-            found = freed.find(|(r, i, _)| r.0 == rank && i.number == incarnation).map(|(_, _, error)| error.clone());
+            found = freed.find(|(freed, _)| *freed == member(rank, incarnation)).map(|(_, error)| error.clone());
             found.is_some()
         });
         found.expect("the wait above ends only when it was found")
@@ -80,14 +85,9 @@ impl TestPlane {
         self.change(|remembered| drop(remembered.links.remove(&(Rank(rank), Rank(peer)))));
         let reports = self.reports.lock();
         let reports = reports.as_ref().expect("the agent has attached itself before it makes links");
-        reports.link_down(
-            Rank(rank),
-            Incarnation::nth(incarnation),
-            Rank(peer),
-            Incarnation::nth(peer_incarnation),
-            Lane::Channels,
-            "cut by the test".into(),
-        );
+        let (lane, reason) = (Lane::Channels, "cut by the test".into());
+        let peer = member(peer, peer_incarnation);
+        reports.report(member(rank, incarnation), Report::LinkDown { peer, lane, reason });
     }
 
     pub fn has_closed(&self) {
@@ -99,32 +99,24 @@ impl DataPlane for TestPlane {
     fn attach(&self, agent: Arc<dyn AgentReports>) {
         *self.reports.lock() = Some(agent);
     }
-    fn join_accepted(&self, _: Rank, _: Incarnation) {}
+    fn join_accepted(&self, _: MemberId) {}
     fn lanes(&self, _: bool) -> &'static [Lane] {
         &[Lane::Channels]
     }
-    fn start(&self, _: Rank, _: u32, _: &Start) {}
-    fn peers(&self, _: Rank, _: Incarnation, _: Vec<MemberId>) {}
-    fn link(
-        &self,
-        rank: Rank,
-        incarnation: Incarnation,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        _: Lane,
-        link: Link,
-    ) {
+    fn start(&self, _: MemberId, _: u32, _: &Start) {}
+    fn peers(&self, _: MemberId, _: Vec<MemberId>) {}
+    fn link(&self, member: MemberId, peer: MemberId, _: Lane, link: Link) {
         self.change(|remembered| {
-            remembered.links.insert((rank, peer), (incarnation, peer_incarnation, Some(link)));
+            remembered.links.insert((member.rank, peer.rank), (member, peer, link));
         });
     }
-    fn free(&self, rank: Rank, incarnation: Incarnation, error: Error) {
-        self.change(|remembered| remembered.freed.push((rank, incarnation, error)));
+    fn free(&self, member: MemberId, error: Error) {
+        self.change(|remembered| remembered.freed.push((member, error)));
     }
-    fn hold(&self, _: Rank, _: Incarnation) -> Version {
+    fn hold(&self, _: MemberId) -> Version {
         Version(0)
     }
-    fn release(&self, _: Rank, _: Incarnation) {}
+    fn release(&self, _: MemberId) {}
     fn faults(&self, _: Vec<FaultRule>) {}
     fn usage(&self) -> PlaneUsage {
         PlaneUsage::default()

@@ -4,9 +4,10 @@ use super::{Host, Output, Peer, Start};
 use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, Rank, Version};
+use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank, Version};
 use crate::member::{Fetching, Member, Running, Stage};
 use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
+use crate::report::Report;
 use crate::view::{AgentAddress, SlotState, View};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -41,7 +42,7 @@ impl Host {
                     self.release();
                 }
             }
-            TrackerMessage::Fenced { rank, incarnation, error } => self.fenced(rank, incarnation, error),
+            TrackerMessage::Fenced { member, error } => self.fenced(member, error),
             TrackerMessage::Ended(outcome) => self.end(outcome),
             TrackerMessage::Faults(rules) => self.outputs.push_back(Output::Faults(rules)),
             TrackerMessage::HeartbeatAck { .. } => {}
@@ -52,7 +53,7 @@ impl Host {
         let known = self.members.iter().position(|member| member.rank == rank && member.attempt == attempt);
         let Some(index) = known else {
             // The task has gone before its slot was given.
-            self.send(AgentMessage::Leave { rank, incarnation, failure: None });
+            self.report(MemberId { rank, incarnation }, Report::Left { failure: None });
             return;
         };
         if self.members[index].incarnation.is_some() {
@@ -77,12 +78,13 @@ impl Host {
     }
 
     fn free(&mut self, member: Member, error: Error) {
+        let id = member.id();
         let Member { rank, attempt, incarnation, stage, .. } = member;
         if stage != Stage::Over {
             self.outputs.push_back(Output::Free { rank, attempt, incarnation, error });
         }
-        if let Some(incarnation) = incarnation {
-            self.gone_from_answer(rank, incarnation);
+        if let Some(id) = id {
+            self.gone_from_answer(id);
         }
     }
 
@@ -96,8 +98,8 @@ impl Host {
         }
     }
 
-    fn fenced(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
-        if let Some(index) = self.find(rank, incarnation) {
+    fn fenced(&mut self, id: MemberId, error: Error) {
+        if let Some(index) = self.find(id) {
             let member = self.members.remove(index);
             self.free(member, error);
         }
@@ -118,12 +120,9 @@ impl Host {
                 member.stage = Stage::Fresh; // planned anew
             }
         }
-        let running = self.members.iter().filter(|member| member.running().is_some());
-        let asked: BTreeSet<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
-        self.unanswered = Some(asked.clone());
-        for (rank, incarnation) in asked {
-            self.outputs.push_back(Output::Hold { rank, incarnation, generation });
-        }
+        let asked: BTreeSet<MemberId> = self.running().collect();
+        self.outputs.extend(asked.iter().map(|member| Output::Hold { member: *member, generation }));
+        self.unanswered = Some(asked);
         self.link_all();
         self.copy();
         self.answer_if_known();
@@ -132,24 +131,23 @@ impl Host {
     /// The channels of a rank keep all that they have, from this version on.
     pub(super) fn holds_logs(
         &mut self,
-        rank: Rank,
-        incarnation: Incarnation,
+        id: MemberId,
         oldest: Version,
         results: Vec<collective::Extent>,
         observed: Vec<collective::ObservedInput>,
     ) {
-        if let Some(running) = self.member(rank, incarnation).and_then(|member| member.running_mut()) {
+        if let Some(running) = self.member(id).and_then(|member| member.running_mut()) {
             // Channels that have no books yet know nothing of where they will start.
             running.oldest = oldest.max(running.start.version);
             running.results = results;
             running.observed = observed;
         }
-        self.gone_from_answer(rank, incarnation);
+        self.gone_from_answer(id);
     }
 
-    pub(super) fn gone_from_answer(&mut self, rank: Rank, incarnation: Incarnation) {
+    pub(super) fn gone_from_answer(&mut self, member: MemberId) {
         if let Some(unanswered) = &mut self.unanswered {
-            unanswered.remove(&(rank, incarnation));
+            unanswered.remove(&member);
         }
         self.answer_if_known();
     }
@@ -164,11 +162,8 @@ impl Host {
 
     fn release(&mut self) {
         self.holding = false;
-        let running = self.members.iter().filter(|member| member.running().is_some());
-        let released: Vec<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
-        for (rank, incarnation) in released {
-            self.outputs.push_back(Output::Release { rank, incarnation });
-        }
+        let released: Vec<Output> = self.running().map(|member| Output::Release { member }).collect();
+        self.outputs.extend(released);
         self.forget_old();
     }
 
@@ -195,15 +190,11 @@ impl Host {
         self.plan_holders.clone_from(&plan.holders);
         let collectives = collective::Plan::derive(&plan, view, self.config.agent, &self.config.host);
         self.plan = Some(collectives.clone());
-        let running = self.members.iter().filter(|member| member.running().is_some());
-        let received: Vec<(Rank, Incarnation)> = running.filter_map(|m| Some((m.rank, m.incarnation?))).collect();
-        for (rank, incarnation) in received {
-            let plan = collectives.clone();
-            self.outputs.push_back(Output::Plan { rank, incarnation, plan });
-        }
+        let told: Vec<Output> =
+            self.running().map(|member| Output::Plan { member, plan: collectives.clone() }).collect();
+        self.outputs.extend(told);
         for newcomer in plan.newcomers {
-            let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
-            let fresh = self.member(rank, incarnation).is_some_and(|member| member.stage == Stage::Fresh);
+            let fresh = self.member(newcomer.id()).is_some_and(|member| member.stage == Stage::Fresh);
             if fresh {
                 self.begin(newcomer, plan.lineage);
             }
@@ -215,16 +206,16 @@ impl Host {
     fn begin(&mut self, newcomer: Newcomer, lineage: Lineage) {
         match self.lacking(&newcomer, false) {
             Some(checkpoint) => {
-                let (rank, incarnation) = (newcomer.rank, newcomer.incarnation);
+                let id = newcomer.id();
                 let is_half_done = checkpoint.owner.is_some();
                 let holders = self.nearest_holders(&newcomer, &checkpoint);
                 let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
                 let fetching = Fetching { newcomer, lineage, is_half_done, bytes, failures: 0, again_at: None };
-                if let Some(member) = self.member(rank, incarnation) {
+                if let Some(member) = self.member(id) {
                     member.stage = Stage::Fetching(fetching);
                     member.asked = Some(checkpoint);
                 }
-                self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
+                self.outputs.push_back(Output::Fetch { member: id, checkpoint, holders });
             }
             None => {
                 let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
@@ -256,7 +247,8 @@ impl Host {
     pub(super) fn own_model(&mut self, checkpoint: Checkpoint) {
         if let (Err(error), Some(rank)) = (self.holdings.add(checkpoint, checkpoint.owner), checkpoint.owner) {
             let incarnation = self.members.iter().filter(|member| member.rank == rank).find_map(|m| m.incarnation);
-            return self.broken(rank, incarnation.unwrap_or_default(), error);
+            let incarnation = incarnation.unwrap_or_default();
+            return self.broken(MemberId { rank, incarnation }, error);
         }
         self.replicas.owe(checkpoint);
         self.copy();
@@ -277,7 +269,8 @@ impl Host {
         let Newcomer { rank, incarnation, version, checkpoint, own, local, .. } = newcomer;
         let hooked = self.view.as_ref().is_some_and(|view| view.hooked == Some(true));
         let start = Start { incarnation, lineage, version, checkpoint, own, local, hooked };
-        let Some(member) = self.member(rank, incarnation) else { return };
+        let id = MemberId { rank, incarnation };
+        let Some(member) = self.member(id) else { return };
         let attempt = member.attempt;
         member.stage = Stage::Running(Running::new(start.clone()));
         self.outputs.push_back(Output::Start { rank, attempt, start });
@@ -292,14 +285,14 @@ impl Host {
         }
         if let (true, Some(view)) = (self.holding, &self.view) {
             let generation = view.generation;
-            self.outputs.push_back(Output::Hold { rank, incarnation, generation });
+            self.outputs.push_back(Output::Hold { member: id, generation });
         }
         if let Some(plan) = self.plan.clone() {
-            self.outputs.push_back(Output::Plan { rank, incarnation, plan });
+            self.outputs.push_back(Output::Plan { member: id, plan });
         }
         if !self.holding {
             // Everybody had caught up before its checkpoint was here: nobody else tells it so.
-            self.outputs.push_back(Output::Release { rank, incarnation });
+            self.outputs.push_back(Output::Release { member: id });
         }
     }
 
@@ -314,11 +307,9 @@ impl Host {
             };
         let mut links = Vec::new();
         for member in &self.members {
-            let (Some(running), Some(incarnation)) = (member.running(), member.incarnation) else { continue };
-            let rank = member.rank;
-            let join_accepted =
-                view.slots.get(rank.0 as usize).is_some_and(|slot| slot.incarnation == Some(incarnation));
-            if !join_accepted || view.alive(rank).is_none() {
+            let (Some(running), Some(id)) = (member.running(), member.id()) else { continue };
+            let MemberId { rank, incarnation } = id;
+            if !view.has(rank, incarnation) || view.alive(rank).is_none() {
                 continue; // it is about to be fenced
             }
             let others = (0..view.world()).map(Rank).filter(|other| *other != rank);
@@ -326,10 +317,10 @@ impl Host {
                 let slot = view.slots.get(other.0 as usize)?;
                 let SlotState::Alive { agent } = slot.state else { return None };
                 let (incarnation, at) = (slot.incarnation?, *agents.get(&agent)?);
-                slot.planned.then(|| Peer { rank: other, incarnation, at: at.clone() })
+                slot.planned.then(|| Peer { member: MemberId { rank: other, incarnation }, at: at.clone() })
             });
             let (lineage, peers) = (running.start.lineage, peers.collect());
-            links.push(Output::Links { rank, incarnation, lineage, peers });
+            links.push(Output::Links { member: id, lineage, peers });
         }
         self.outputs.extend(links);
     }

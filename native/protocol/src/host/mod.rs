@@ -13,9 +13,12 @@ use crate::collective::{self, Extent, ObservedInput};
 use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version};
+use crate::ids::{
+    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version,
+};
 use crate::member::Member;
 use crate::message::{AgentMessage, Timing, TrackerMessage};
+use crate::report::Report;
 use crate::view::{AgentAddress, View};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -78,9 +81,7 @@ pub enum Input {
     /// A fetch asked for by `Output::Fetch` is done; the bytes are in the store and their digest was verified.
     Fetched {
         /** For whom. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        member: MemberId,
         /** How many there are, which nobody knew of a lazy checkpoint. */
         bytes: u64,
         /** From where, in words. */
@@ -91,9 +92,7 @@ pub enum Input {
     /// A fetch failed with every holder that was named. What has come is kept for the next try.
     FetchFailed {
         /** For whom. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        member: MemberId,
         /** More of it has come than at its last failure. */
         is_further: bool,
         /** What was seen. */
@@ -103,90 +102,25 @@ pub enum Input {
     /// Version 0 (no bytes, length 0) is entered in the same way.
     Entered {
         /** Who. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        member: MemberId,
         /** What. */
         checkpoint: Checkpoint,
         /** What only this rank has. */
         local: Option<Vec<u8>>,
     },
-    /// A task is done; the result's bytes, if it is rank 0's, have been handed to the driver of
-    /// this struct, which sends them as `ResultPart`s before the `Finish`, if they are wanted
-    /// ([`Host::wants_result`]).
-    Finish {
-        /** Who. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
-        /** Rounds trained. */
-        rounds: u32,
-        /** Its model. */
-        digest: u128,
-    },
-    /// A task ended.
-    Leave {
-        /** Who. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
-        /** With what. */
-        failure: Option<Error>,
-    },
-    /// A data link broke.
-    LinkDown {
-        /** This end. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
-        /** The other end. */
-        peer: Rank,
-        /** Its number. */
-        peer_incarnation: Incarnation,
-        /** What was seen. */
-        reason: String,
-    },
-    /// Frames of collectives were lost with a data link. Told again until a newer view comes.
-    Interrupted {
-        /** This end. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
-        /** The other end. */
-        peer: Rank,
-        /** The attempt whose frames were lost. */
-        generation: Generation,
-        /** What was seen. */
-        reason: String,
-    },
-    /// The memory that a peer of the same host shares can't be opened. Told again until a newer view comes.
-    CannotShare {
-        /** Who tried. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
-        /** Whose memory. */
-        peer: Rank,
-        /** The attempt that needs it. */
-        generation: Generation,
-        /** What was seen. */
-        reason: String,
-    },
-    /// Something that ends the job was found.
-    Broken {
-        /** Who noticed. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+    /// A fact about a rank here. Of one that has finished, the result's bytes, if it is rank 0's,
+    /// have been handed to the driver of this struct, which sends them as `ResultPart`s before the
+    /// report, if they are wanted ([`Host::wants_result`]).
+    Report {
+        /** Whom it is about. */
+        member: MemberId,
         /** What. */
-        error: Error,
+        report: Report,
     },
     /// Answer to `Output::Hold`. Queue it behind all `Entered` that tasks have handed in by then.
     Holding {
         /** Who. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        member: MemberId,
         /** The oldest version of which its channels still have the logs. */
         oldest: Version,
         /** Which results of collectives it holds; it finishes no more before the plan of this view. */
@@ -225,10 +159,8 @@ pub enum Input {
 /// A rank to be linked with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Its rank.
-    pub rank: Rank,
     /// Its living incarnation; nothing from another one is accepted.
-    pub incarnation: Incarnation,
+    pub member: MemberId,
     /// Where; the same agent as this one means that no link is needed.
     pub at: AgentAddress,
 }
@@ -259,9 +191,7 @@ pub enum Output {
     /// sorted: this agent, same host, others).
     Fetch {
         /** For whom. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        member: MemberId,
         /** What. */
         checkpoint: Checkpoint,
         /** From whom. */
@@ -287,10 +217,8 @@ pub enum Output {
     },
     /// The living peers of a rank changed: cut links to others, make those that are missing. Sent after every view.
     Links {
-        /** The rank. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        /** Which. */
+        member: MemberId,
         /** The lineage. */
         lineage: Lineage,
         /** All others that are alive and planned. */
@@ -302,28 +230,22 @@ pub enum Output {
     /// `oldest` will do then). Asked again in later views. A rank with collectives freezes
     /// ([`crate::collective::Participant::pause`]), unless it has the plan of this generation.
     Hold {
-        /** The rank. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        /** Which. */
+        member: MemberId,
         /** The view that is answered with it. */
         generation: Generation,
     },
     /// The plan, as far as the rank's collectives are concerned ([`crate::collective::Participant::plan`]).
     Plan {
-        /** The rank. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        /** Which. */
+        member: MemberId,
         /** What everybody has. */
         plan: collective::Plan,
     },
     /// Everybody is there and has caught up: the rank's channels drop what is old, as usual.
     Release {
-        /** The rank. */
-        rank: Rank,
-        /** Its number. */
-        incarnation: Incarnation,
+        /** Which. */
+        member: MemberId,
     },
     /// The incarnation is over: its worker is freed, its calls end with this error. For a join that was not seated yet,
     /// `incarnation` is `None`.
@@ -365,8 +287,7 @@ pub enum Output {
 /// What only one rank has, as of a version.
 #[derive(Clone, Debug)]
 struct Local {
-    rank: Rank,
-    incarnation: Incarnation,
+    member: MemberId,
     at: Position,
     bytes: Vec<u8>,
 }
@@ -406,9 +327,9 @@ pub struct Host {
     /// Nothing that a rank may still need is dropped: somebody is missing, or hasn't caught up.
     holding: bool,
     /// The view isn't answered yet: these haven't said yet what their channels hold.
-    unanswered: Option<BTreeSet<(Rank, Incarnation)>>,
+    unanswered: Option<BTreeSet<MemberId>>,
     /// What can't be gone on with, as it was told to the tracker.
-    broken: BTreeMap<(Rank, Incarnation), Error>,
+    broken: BTreeMap<MemberId, Error>,
     ended: Option<Result<u128, Error>>,
     closed: bool,
     outputs: VecDeque<Output>,
@@ -464,32 +385,16 @@ impl Host {
             Input::TrackerIncompatible { error } => self.tracker_incompatible(error),
             Input::Tracker(message) => self.follow(message),
             Input::Join { rank, attempt, fingerprint, offer } => self.join(rank, attempt, fingerprint, offer),
-            Input::Fetched { rank, incarnation, bytes, source, millis } => {
-                self.fetched(rank, incarnation, bytes, source, millis);
-            }
-            Input::FetchFailed { rank, incarnation, is_further, reason } => {
-                self.fetch_failed(rank, incarnation, is_further, reason);
-            }
-            Input::Entered { rank, incarnation, checkpoint, local } => {
-                self.entered(rank, incarnation, checkpoint, local);
-            }
-            Input::Finish { rank, incarnation, rounds, digest } => self.finish(rank, incarnation, rounds, digest),
-            Input::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),
-            Input::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
-                self.send(AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason });
-            }
-            Input::Interrupted { rank, incarnation, peer, generation, reason } => {
-                self.send(AgentMessage::Interrupted { rank, incarnation, peer, generation, reason });
-            }
-            Input::CannotShare { rank, incarnation, peer, generation, reason } => {
-                self.send(AgentMessage::CannotShare { rank, incarnation, peer, generation, reason });
-            }
-            Input::Broken { rank, incarnation, error } => {
-                self.report_broken(rank, incarnation, error);
-            }
-            Input::Holding { rank, incarnation, oldest, results, observed } => {
-                self.holds_logs(rank, incarnation, oldest, results, observed);
-            }
+            Input::Fetched { member, bytes, source, millis } => self.fetched(member, bytes, source, millis),
+            Input::FetchFailed { member, is_further, reason } => self.fetch_failed(member, is_further, reason),
+            Input::Entered { member, checkpoint, local } => self.entered(member, checkpoint, local),
+            Input::Report { member, report } => match report {
+                Report::Finished { rounds, digest } => self.finish(member, rounds, digest),
+                Report::Left { failure } => self.leave(member, failure),
+                Report::Broken(error) => self.report_broken(member, error),
+                report => self.report(member, report),
+            },
+            Input::Holding { member, oldest, results, observed } => self.holds_logs(member, oldest, results, observed),
             Input::Own(checkpoint) => self.own_model(checkpoint),
             // Another one than before is found by the store, and told to its owner.
             Input::Kept(checkpoint) => drop(self.holdings.add(checkpoint, None)),
@@ -557,8 +462,17 @@ impl Host {
         }
     }
 
-    fn member(&mut self, rank: Rank, incarnation: Incarnation) -> Option<&mut Member> {
-        self.members.iter_mut().find(|member| member.rank == rank && member.incarnation == Some(incarnation))
+    fn report(&mut self, member: MemberId, report: Report) {
+        self.send(AgentMessage::Report { member, report });
+    }
+
+    fn member(&mut self, id: MemberId) -> Option<&mut Member> {
+        self.members.iter_mut().find(|member| member.id() == Some(id))
+    }
+
+    /// The ranks here that were started.
+    fn running(&self) -> impl Iterator<Item = MemberId> + '_ {
+        self.members.iter().filter(|member| member.running().is_some()).filter_map(Member::id)
     }
 }
 

@@ -2,10 +2,10 @@
 
 use super::{Host, Local, Offer, Output};
 use crate::error::{Code, Error};
-use crate::event::Event;
-use crate::ids::{Attempt, Checkpoint, Incarnation, Millis, Position, Rank, Version};
+use crate::ids::{Attempt, Checkpoint, MemberId, Millis, Position, Rank, Version};
 use crate::member::{Fetching, Member, Stage};
 use crate::message::AgentMessage;
+use crate::report::Report;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -53,25 +53,19 @@ impl Host {
         self.outputs.push_back(output);
     }
 
-    pub(super) fn entered(
-        &mut self,
-        rank: Rank,
-        incarnation: Incarnation,
-        checkpoint: Checkpoint,
-        local: Option<Vec<u8>>,
-    ) {
-        let Some(member) = self.member(rank, incarnation) else { return };
+    pub(super) fn entered(&mut self, id: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
+        let Some(member) = self.member(id) else { return };
         let Stage::Running(running) = &mut member.stage else { return };
         let taken = running.enter(checkpoint);
         let lineage = running.start.lineage;
         let named = match taken {
             Ok(named) => named,
-            Err(error) => return self.broken(rank, incarnation, error),
+            Err(error) => return self.broken(id, error),
         };
         let at = Position { lineage: named.lineage, version: named.version };
         if named.version > Version(0) {
-            if let Err(error) = self.holdings.add(named, Some(rank)) {
-                return self.broken(rank, incarnation, error);
+            if let Err(error) = self.holdings.add(named, Some(id.rank)) {
+                return self.broken(id, error);
             }
             if named.lineage != checkpoint.lineage {
                 // The store has the same bytes under both names.
@@ -80,23 +74,22 @@ impl Host {
             }
         }
         if let Some(bytes) = local {
-            self.keep_local(Local { rank, incarnation, at, bytes: bytes.clone() });
-            self.send(AgentMessage::Local { rank, incarnation, at, bytes });
+            self.keep_local(Local { member: id, at, bytes: bytes.clone() });
+            self.send(AgentMessage::Local { member: id, at, bytes });
         }
         let (version, round) = (named.version, named.round);
-        let event = Event::VersionEntered { rank, incarnation, lineage, version, round };
-        self.send(AgentMessage::Event(event));
+        self.report(id, Report::VersionEntered { lineage, version, round });
         self.forget_old();
     }
 
     /// Told again when the tracker may have missed it, even after the task has ended. The newest
     /// two of a rank are enough.
     fn keep_local(&mut self, local: Local) {
-        let rank = local.rank;
+        let rank = local.member.rank;
         self.locals.push(local);
-        let count = self.locals.iter().filter(|kept| kept.rank == rank).count();
+        let count = self.locals.iter().filter(|kept| kept.member.rank == rank).count();
         if count > 2 {
-            if let Some(oldest) = self.locals.iter().position(|kept| kept.rank == rank) {
+            if let Some(oldest) = self.locals.iter().position(|kept| kept.member.rank == rank) {
                 self.locals.remove(oldest);
             }
         }
@@ -117,45 +110,45 @@ impl Host {
         }
     }
 
-    pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
-        let error = Error::new(error.code, format!("rank {rank}: {}", error.message));
-        self.report_broken(rank, incarnation, error);
+    pub(super) fn broken(&mut self, id: MemberId, error: Error) {
+        let error = Error::new(error.code, format!("rank {}: {}", id.rank, error.message));
+        self.report_broken(id, error);
     }
 
     /// The tracker ends the job with it. Told again with every new connection, as long as the task
     /// is here: a mismatch that the tracker missed would leave everybody waiting.
-    pub(super) fn report_broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
-        let received = self.broken.entry((rank, incarnation)).or_insert_with(|| error.clone()).clone();
-        self.send(AgentMessage::Broken { rank, incarnation, error: received });
+    pub(super) fn report_broken(&mut self, id: MemberId, error: Error) {
+        let first = self.broken.entry(id).or_insert(error).clone();
+        self.report(id, Report::Broken(first));
     }
 
-    pub(super) fn finish(&mut self, rank: Rank, incarnation: Incarnation, rounds: u32, digest: u128) {
-        let Some(member) = self.member(rank, incarnation) else { return };
+    pub(super) fn finish(&mut self, id: MemberId, rounds: u32, digest: u128) {
+        let Some(member) = self.member(id) else { return };
         let Stage::Running(running) = &member.stage else { return };
         member.stage = Stage::Finished { running: running.clone(), rounds, digest };
-        self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
+        self.report(id, Report::Finished { rounds, digest });
     }
 
-    pub(super) fn leave(&mut self, rank: Rank, incarnation: Incarnation, failure: Option<Error>) {
-        let Some(index) = self.find(rank, incarnation) else { return };
+    pub(super) fn leave(&mut self, id: MemberId, failure: Option<Error>) {
+        let Some(index) = self.find(id) else { return };
         let member = self.members.remove(index);
         if member.stage != Stage::Over {
-            self.send(AgentMessage::Leave { rank, incarnation, failure });
+            self.report(id, Report::Left { failure });
         }
-        self.gone_from_answer(rank, incarnation);
+        self.gone_from_answer(id);
         self.close_if_done();
     }
 
-    pub(super) fn find(&self, rank: Rank, incarnation: Incarnation) -> Option<usize> {
-        self.members.iter().position(|member| member.rank == rank && member.incarnation == Some(incarnation))
+    pub(super) fn find(&self, id: MemberId) -> Option<usize> {
+        self.members.iter().position(|member| member.id() == Some(id))
     }
 
-    pub(super) fn fetched(&mut self, rank: Rank, incarnation: Incarnation, bytes: u64, source: String, millis: u64) {
-        let Some(checkpoint) = self.member(rank, incarnation).and_then(|member| member.asked.take()) else { return };
+    pub(super) fn fetched(&mut self, id: MemberId, bytes: u64, source: String, millis: u64) {
+        let Some(checkpoint) = self.member(id).and_then(|member| member.asked.take()) else { return };
         if let Err(error) = self.holdings.add(checkpoint, None) {
-            return self.broken(rank, incarnation, error);
+            return self.broken(id, error);
         }
-        let stage = self.member(rank, incarnation).map(|member| member.stage.clone());
+        let stage = self.member(id).map(|member| member.stage.clone());
         // A view that came meanwhile makes the plan void; a new one follows, and finds the checkpoint here.
         let Some(Stage::Fetching(Fetching { newcomer, lineage, bytes: known, .. })) = stage else { return };
         if newcomer.checkpoint != Some(checkpoint) && newcomer.own != Some(checkpoint) {
@@ -165,13 +158,13 @@ impl Host {
         match self.lacking(&newcomer, true) {
             Some(own) => {
                 let holders = self.nearest_holders(&newcomer, &own);
-                if let Some(member) = self.member(rank, incarnation) {
+                if let Some(member) = self.member(id) {
                     member.asked = Some(own);
                     if let Stage::Fetching(fetching) = &mut member.stage {
                         (fetching.is_half_done, fetching.bytes) = (true, bytes);
                     }
                 }
-                self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint: own, holders });
+                self.outputs.push_back(Output::Fetch { member: id, checkpoint: own, holders });
             }
             None => {
                 self.start(newcomer, lineage, bytes, source, millis);
@@ -181,9 +174,9 @@ impl Host {
     }
 
     /// Whoever comes on is never given up, however often its holders fail: what has come is kept, so that it ends.
-    pub(super) fn fetch_failed(&mut self, rank: Rank, incarnation: Incarnation, is_further: bool, reason: String) {
+    pub(super) fn fetch_failed(&mut self, id: MemberId, is_further: bool, reason: String) {
         let now = self.now;
-        let Some(member) = self.member(rank, incarnation) else { return };
+        let Some(member) = self.member(id) else { return };
         member.asked = None;
         let Stage::Fetching(fetching) = &mut member.stage else { return };
         fetching.failures = if is_further { 1 } else { fetching.failures + 1 };
@@ -194,21 +187,21 @@ impl Host {
         let error = Error::new(
             Code::Io,
             format!(
-                "rank {rank} could not fetch version {} from any agent that holds it, in {FETCH_TRIES} tries; the last \
+                "rank {} could not fetch version {} from any agent that holds it, in {FETCH_TRIES} tries; the last \
                  time: {reason}. Check that processes can reach each other",
-                fetching.newcomer.version
+                id.rank, fetching.newcomer.version
             ),
         );
-        self.give_up(rank, incarnation, error);
+        self.give_up(id, error);
     }
 
     /// Ends a member from here: its task is retried.
-    fn give_up(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
-        let Some(index) = self.find(rank, incarnation) else { return };
-        let attempt = self.members.remove(index).attempt;
-        self.send(AgentMessage::Leave { rank, incarnation, failure: Some(error.clone()) });
-        self.outputs.push_back(Output::Free { rank, attempt, incarnation: Some(incarnation), error });
-        self.gone_from_answer(rank, incarnation);
+    fn give_up(&mut self, id: MemberId, error: Error) {
+        let Some(index) = self.find(id) else { return };
+        let Member { rank, attempt, incarnation, .. } = self.members.remove(index);
+        self.report(id, Report::Left { failure: Some(error.clone()) });
+        self.outputs.push_back(Output::Free { rank, attempt, incarnation, error });
+        self.gone_from_answer(id);
     }
 
     /// Fetches whose pause is over.
@@ -217,19 +210,19 @@ impl Host {
         let due = |member: &&mut Member| super::fetch_again_at(member).is_some_and(|at: Millis| at <= now);
         let mut again = Vec::new();
         for member in self.members.iter_mut().filter(due) {
-            if let (Stage::Fetching(fetching), Some(incarnation)) = (&mut member.stage, member.incarnation) {
+            if let (Some(id), Stage::Fetching(fetching)) = (member.id(), &mut member.stage) {
                 fetching.again_at = None;
-                again.push((member.rank, incarnation, fetching.newcomer.clone(), fetching.is_half_done));
+                again.push((id, fetching.newcomer.clone(), fetching.is_half_done));
             }
         }
-        for (rank, incarnation, newcomer, is_half_done) in again {
+        for (id, newcomer, is_half_done) in again {
             let wanted = self.lacking(&newcomer, is_half_done);
-            if let Some(member) = self.member(rank, incarnation) {
+            if let Some(member) = self.member(id) {
                 member.asked = wanted;
             }
             if let Some(checkpoint) = wanted {
                 let holders = self.nearest_holders(&newcomer, &checkpoint);
-                self.outputs.push_back(Output::Fetch { rank, incarnation, checkpoint, holders });
+                self.outputs.push_back(Output::Fetch { member: id, checkpoint, holders });
             }
         }
     }

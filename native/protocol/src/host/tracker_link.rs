@@ -3,9 +3,10 @@
 use super::{Host, Local, Output};
 use crate::collective::ObservedInput;
 use crate::error::{Code, Error};
-use crate::ids::{Incarnation, Millis, Rank};
+use crate::ids::{Millis, Rank};
 use crate::member::{Member, Stage};
 use crate::message::{AgentMessage, RankProgress, RankStatus, Registration, StatusReport};
+use crate::report::Report;
 use crate::view::View;
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -17,13 +18,7 @@ impl Host {
     /// Tells all that the tracker may have missed.
     pub(super) fn tracker_up(&mut self) {
         self.up = true;
-        let here = |(rank, incarnation): &(Rank, Incarnation)| {
-            self.members.iter().any(|member| (member.rank, member.incarnation) == (*rank, Some(*incarnation)))
-        };
-        let gone: Vec<_> = self.broken.keys().filter(|who| !here(who)).copied().collect();
-        for who in gone {
-            self.broken.remove(&who);
-        }
+        self.broken.retain(|id, _| self.members.iter().any(|member| member.id() == Some(*id)));
         self.heartbeat_sequence = 0;
         self.heartbeat_at = self.now;
         for member in &mut self.members {
@@ -50,8 +45,8 @@ impl Host {
             ended: self.ended.clone().map(Box::new),
         };
         self.send(AgentMessage::Register(registration));
-        for Local { rank, incarnation, at, bytes } in self.locals.clone() {
-            self.send(AgentMessage::Local { rank, incarnation, at, bytes });
+        for Local { member, at, bytes } in self.locals.clone() {
+            self.send(AgentMessage::Local { member, at, bytes });
         }
         for member in self.members.clone() {
             self.resend(member);
@@ -59,17 +54,18 @@ impl Host {
     }
 
     fn resend(&mut self, member: Member) {
-        let Member { rank, attempt, fingerprint, incarnation, stage, offer, .. } = member;
+        let id = member.id();
+        let Member { rank, attempt, fingerprint, stage, offer, .. } = member;
         if let Stage::Joining { .. } = stage {
             self.send(AgentMessage::Join { rank, attempt, fingerprint, hook: offer.hook });
             return;
         }
-        let Some(incarnation) = incarnation else { return };
-        if let Some(error) = self.broken.get(&(rank, incarnation)).cloned() {
-            self.send(AgentMessage::Broken { rank, incarnation, error });
+        let Some(id) = id else { return };
+        if let Some(error) = self.broken.get(&id).cloned() {
+            self.report(id, Report::Broken(error));
         }
         let Stage::Finished { rounds, digest, .. } = stage else { return };
-        self.send(AgentMessage::Finish { rank, incarnation, rounds, digest });
+        self.report(id, Report::Finished { rounds, digest });
     }
 
     pub(super) fn status(&self) -> StatusReport {
@@ -161,7 +157,7 @@ impl Host {
         let ranks = self.members.iter().filter_map(|member| {
             let running = member.running()?;
             let (at, round) = (running.position(), running.round);
-            Some(RankProgress { rank: member.rank, incarnation: member.incarnation?, at, round })
+            Some(RankProgress { member: member.id()?, at, round })
         });
         let ranks: Vec<RankProgress> = ranks.collect();
         let sequence = self.heartbeat_sequence;

@@ -68,13 +68,13 @@ impl Tracker {
         }
         let received: BTreeMap<Rank, Incarnation> = status.ranks.iter().map(|r| (r.rank, r.incarnation)).collect();
         for rank in &status.ranks {
-            if !self.sits(rank.rank, rank.incarnation, agent) {
+            if !self.sits(rank.id(), agent) {
                 self.comes_too_late(agent, rank.rank, rank.incarnation);
-                self.fence_again(agent, rank.rank, rank.incarnation);
+                self.fence_again(agent, rank.id());
                 continue;
             }
             if let RankState::At(position) | RankState::Finished { at: position, .. } = rank.state {
-                self.progress(rank.rank, rank.incarnation, position, 0);
+                self.progress(rank.id(), position, 0);
             }
         }
         // Started here, and unknown there: its task ended while the connection was broken.
@@ -146,11 +146,11 @@ impl Tracker {
 
     pub(super) fn heartbeat(&mut self, agent: AgentId, sequence: u64, ranks: &[RankProgress]) {
         if self.over.is_none() {
-            for RankProgress { rank, incarnation, at, round } in ranks {
-                if self.sits(*rank, *incarnation, agent) {
-                    self.progress(*rank, *incarnation, *at, *round);
+            for RankProgress { member, at, round } in ranks {
+                if self.sits(*member, agent) {
+                    self.progress(*member, *at, *round);
                 } else {
-                    self.fence_again(agent, *rank, *incarnation);
+                    self.fence_again(agent, *member);
                 }
             }
         }

@@ -10,11 +10,12 @@ use crate::collective::{Extent, ObservedInput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Checkpoint, Incarnation, Phase, Position, Rank, Version};
+use crate::ids::{AgentId, Checkpoint, Incarnation, MemberId, Phase, Position, Rank, Version};
 use crate::message::{
     AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage, COUNT_LIMIT, LINEAGES_LIMIT,
     NAME_LIMIT, TEXT_LIMIT,
 };
+use crate::report::Report;
 use crate::view::View;
 use alloc::format;
 use alloc::string::String;
@@ -32,7 +33,7 @@ impl Tracker {
             self.turn_away(link, agent, &what);
             return None;
         }
-        let is_its_own = speaks_for(&message).is_none_or(|(rank, incarnation)| self.sits(rank, incarnation, agent));
+        let is_its_own = speaks_for(&message).is_none_or(|member| self.sits(member, agent));
         is_its_own.then_some(message)
     }
 
@@ -79,18 +80,9 @@ impl Tracker {
             AgentMessage::StatusReport(status) => self.check_status(status),
             AgentMessage::Join { attempt, .. } => check_number("attempt", attempt.task),
             AgentMessage::Local { at, .. } => check_position(*at),
-            AgentMessage::LinkDown { rank, peer, .. } if rank == peer => {
-                Err(format!("rank {rank} has a link with itself"))
-            }
+            AgentMessage::Report { member, report } => check_report(*member, report),
             AgentMessage::Event(event) => check_event(event),
-            AgentMessage::Register(_)
-            | AgentMessage::Leave { .. }
-            | AgentMessage::LinkDown { .. }
-            | AgentMessage::Interrupted { .. }
-            | AgentMessage::Broken { .. }
-            | AgentMessage::ResultPart { .. }
-            | AgentMessage::Finish { .. }
-            | AgentMessage::CannotShare { .. } => Ok(()),
+            AgentMessage::Register(_) | AgentMessage::ResultPart { .. } => Ok(()),
         }
     }
 
@@ -176,16 +168,9 @@ impl Tracker {
 }
 
 /// The incarnation for which only its own agent can say this.
-fn speaks_for(message: &AgentMessage) -> Option<(Rank, Incarnation)> {
+fn speaks_for(message: &AgentMessage) -> Option<MemberId> {
     match message {
-        AgentMessage::Leave { rank, incarnation, .. }
-        | AgentMessage::LinkDown { rank, incarnation, .. }
-        | AgentMessage::Interrupted { rank, incarnation, .. }
-        | AgentMessage::Broken { rank, incarnation, .. }
-        | AgentMessage::ResultPart { rank, incarnation, .. }
-        | AgentMessage::Finish { rank, incarnation, .. }
-        | AgentMessage::CannotShare { rank, incarnation, .. }
-        | AgentMessage::Event(Event::VersionEntered { rank, incarnation, .. }) => Some((*rank, *incarnation)),
+        AgentMessage::Report { member, .. } | AgentMessage::ResultPart { member, .. } => Some(*member),
         AgentMessage::Register(_)
         | AgentMessage::Heartbeat { .. }
         | AgentMessage::Join { .. }
@@ -196,12 +181,21 @@ fn speaks_for(message: &AgentMessage) -> Option<(Rank, Incarnation)> {
     }
 }
 
+fn check_report(member: MemberId, report: &Report) -> Checked {
+    match report {
+        Report::VersionEntered { lineage, version, .. } => {
+            check_position(Position { lineage: *lineage, version: *version })
+        }
+        Report::LinkDown { peer, .. } if peer.rank == member.rank => {
+            Err(format!("rank {} has a link with itself", member.rank))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Facts that an agent sees. All others are the tracker's own.
 fn check_event(event: &Event) -> Checked {
     match event {
-        Event::VersionEntered { lineage, version, .. } => {
-            check_position(Position { lineage: *lineage, version: *version })
-        }
         Event::Restored { .. }
         | Event::CaughtUp { .. }
         | Event::Spent { .. }
@@ -245,12 +239,12 @@ fn check_number(what: &str, number: u32) -> Checked {
 /// A text that is too long is of no more use than its beginning. Terms are compared, and not told in part.
 fn shorten(message: &mut AgentMessage) {
     match message {
-        AgentMessage::Join { hook: Hook::Impossible(text), .. }
-        | AgentMessage::LinkDown { reason: text, .. }
-        | AgentMessage::Interrupted { reason: text, .. }
-        | AgentMessage::CannotShare { reason: text, .. }
-        | AgentMessage::Leave { failure: Some(Error { message: text, .. }), .. }
-        | AgentMessage::Broken { error: Error { message: text, .. }, .. } => cut(text, TEXT_LIMIT),
+        AgentMessage::Join { hook: Hook::Impossible(text), .. } => cut(text, TEXT_LIMIT),
+        AgentMessage::Report { report, .. } => {
+            if let Some(text) = report.text() {
+                cut(text, TEXT_LIMIT);
+            }
+        }
         AgentMessage::StatusReport(status) => {
             for received in &mut status.ranks {
                 if let Hook::Impossible(text) = &mut received.hook {

@@ -5,7 +5,7 @@ use super::slots::RankSlot;
 use super::{JobResult, Output, RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{Incarnation, Rank};
+use crate::ids::{MemberId, Rank};
 use crate::message::{TrackerMessage, RESULT_PART_LIMIT, TEXT_LIMIT};
 use alloc::format;
 use alloc::vec::Vec;
@@ -14,9 +14,9 @@ use alloc::vec::Vec;
 const RESULT_LIMIT: u64 = 4 << 30;
 
 impl Tracker {
-    pub(super) fn result_part(&mut self, rank: Rank, incarnation: Incarnation, offset: u64, total: u64, bytes: &[u8]) {
+    pub(super) fn result_part(&mut self, rank: Rank, offset: u64, total: u64, bytes: &[u8]) {
         let is_wanted = self.config.wants_result && rank == Rank(0);
-        if self.over.is_some() || !is_wanted || !self.is_current(rank, incarnation) {
+        if self.over.is_some() || !is_wanted {
             return;
         }
         if offset == 0 {
@@ -51,10 +51,8 @@ impl Tracker {
         self.result_total = 0;
     }
 
-    pub(super) fn finish(&mut self, rank: Rank, incarnation: Incarnation, rounds: u32, digest: u128) {
-        if self.over.is_some() || !self.is_current(rank, incarnation) {
-            return;
-        }
+    pub(super) fn finish(&mut self, member: MemberId, rounds: u32, digest: u128) {
+        let MemberId { rank, incarnation } = member;
         if rank == Rank(0) && (self.result.len() as u64) < self.result_total {
             let error = Error::new(
                 Code::Internal,
@@ -173,11 +171,9 @@ impl Tracker {
         self.config.epoch > 1 && slot.ended_well && slot.state == RankSlotState::Vacant
     }
 
-    pub(super) fn broken(&mut self, rank: Rank, incarnation: Incarnation, error: Error) {
-        if self.over.is_none() && self.is_current(rank, incarnation) {
-            let who = self.who(rank);
-            self.fail(Error::new(error.code, format!("{} (noticed by {who})", error.message)));
-        }
+    pub(super) fn broken(&mut self, rank: Rank, error: Error) {
+        let who = self.who(rank);
+        self.fail(Error::new(error.code, format!("{} (noticed by {who})", error.message)));
     }
 
     /// The job is over with an error; nothing changes that.

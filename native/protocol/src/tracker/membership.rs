@@ -1,13 +1,12 @@
 //! Who has a slot: joins, losses, fencing, broken links.
 
 use super::door::fingerprint_fits;
-use super::pair_troubles::End;
 use super::slots::{outdated, Death};
 use super::{Output, RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::{self, Hook};
-use crate::ids::{AgentId, Attempt, Generation, Incarnation, Millis, Position, Rank};
+use crate::ids::{AgentId, Attempt, Generation, Incarnation, MemberId, Millis, Position, Rank};
 use crate::message::TrackerMessage;
 use crate::plan::list;
 use alloc::format;
@@ -30,12 +29,12 @@ const JOIN_AGAIN: &str =
 
 impl Tracker {
     /// Whether this incarnation has its rank's slot.
-    pub(super) fn is_current(&self, rank: Rank, incarnation: Incarnation) -> bool {
-        self.slot(rank).is_some_and(|slot| slot.is(incarnation))
+    pub(super) fn is_current(&self, member: MemberId) -> bool {
+        self.slot(member.rank).is_some_and(|slot| slot.is(member.incarnation))
     }
 
-    pub(super) fn sits(&self, rank: Rank, incarnation: Incarnation, agent: AgentId) -> bool {
-        self.slot(rank).is_some_and(|slot| slot.is(incarnation) && slot.agent == agent)
+    pub(super) fn sits(&self, member: MemberId, agent: AgentId) -> bool {
+        self.slot(member.rank).is_some_and(|slot| slot.is(member.incarnation) && slot.agent == agent)
     }
 
     pub(super) fn join(&mut self, agent: AgentId, rank: Rank, attempt: Attempt, fingerprint: String, hook: Hook) {
@@ -159,7 +158,8 @@ impl Tracker {
             Code::Fenced,
             format!("rank {rank} incarnation {incarnation} was declared lost: {reason}; its task has to be retried"),
         );
-        self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
+        let member = MemberId { rank, incarnation };
+        self.send(agent, TrackerMessage::Fenced { member, error });
         let shown = reason.clone();
         self.event(Event::RankLost { rank, incarnation, executor, reason: shown, silent_millis, deaths });
         if counts && deaths >= self.config.deaths_limit {
@@ -190,7 +190,7 @@ impl Tracker {
         }
         let because = format!("rank {rank} was lost: {reason}");
         self.changed = Some(because);
-        self.troubles.reports.retain(|(one, other), _| one.0 != rank && other.0 != rank);
+        self.troubles.reports.retain(|(one, other), _| one.rank != rank && other.rank != rank);
         Some(incarnation)
     }
 
@@ -247,7 +247,8 @@ impl Tracker {
                 Code::RolledBack,
                 format!("everybody starts again from an older version: {reason}; {JOIN_AGAIN}"),
             );
-            self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
+            let member = MemberId { rank, incarnation };
+            self.send(agent, TrackerMessage::Fenced { member, error });
         }
         let at = self.clock(self.now);
         self.losses.sent_back(&at, reason);
@@ -256,7 +257,8 @@ impl Tracker {
     }
 
     /// An incarnation that believes to be alive is told again that it isn't.
-    pub(super) fn fence_again(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
+    pub(super) fn fence_again(&mut self, agent: AgentId, member: MemberId) {
+        let MemberId { rank, incarnation } = member;
         let error = match self.slot(rank) {
             Some(slot) if slot.may_repeat && slot.incarnation == Some(incarnation) => {
                 Error::new(Code::RolledBack, format!("everybody starts again from an older version; {JOIN_AGAIN}"))
@@ -266,7 +268,7 @@ impl Tracker {
                 format!("rank {rank} incarnation {incarnation} was declared lost before; its task has to be retried"),
             ),
         };
-        self.send(agent, TrackerMessage::Fenced { rank, incarnation, error });
+        self.send(agent, TrackerMessage::Fenced { member, error });
     }
 
     pub(super) fn task_gone(&mut self, rank: Rank, attempt: Attempt, reason: &str) {
@@ -275,10 +277,7 @@ impl Tracker {
         }
     }
 
-    pub(super) fn leave(&mut self, rank: Rank, incarnation: Incarnation, failure: Option<Error>) {
-        if self.over.is_some() || !self.is_current(rank, incarnation) {
-            return;
-        }
+    pub(super) fn leave(&mut self, rank: Rank, failure: Option<Error>) {
         match failure {
             // One task that is cancelled alone is retried; a job that is cancelled is told by its driver.
             Some(error) if error.code.will_repeat() && error.code != Code::Cancelled => {
@@ -301,10 +300,11 @@ impl Tracker {
     }
 
     /// Where a rank is now. Only forward: a message may be older than what is known.
-    pub(super) fn progress(&mut self, rank: Rank, incarnation: Incarnation, at: Position, round: u32) {
-        if at.lineage != self.chain.lineage() || !self.is_current(rank, incarnation) {
+    pub(super) fn progress(&mut self, member: MemberId, at: Position, round: u32) {
+        if at.lineage != self.chain.lineage() || !self.is_current(member) {
             return;
         }
+        let rank = member.rank;
         let Some(RankSlotState::Planned { at: known, round: known_round, .. }) =
             self.slot_mut(rank).map(|slot| &mut slot.state)
         else {
@@ -318,7 +318,8 @@ impl Tracker {
 
     /// A rank's own state as of a version. It may come from an incarnation that has ended since: what a rank has at a
     /// version is the same in all its incarnations.
-    pub(super) fn local(&mut self, agent: AgentId, (rank, incarnation): End, at: Position, bytes: Vec<u8>) {
+    pub(super) fn local(&mut self, agent: AgentId, member: MemberId, at: Position, bytes: Vec<u8>) {
+        let MemberId { rank, incarnation } = member;
         let lowest = self.lowest().unwrap_or_default();
         let on_line = self.chain.origin(at.version) == at;
         let known = self.slot(rank).is_some_and(|slot| {
@@ -332,18 +333,17 @@ impl Tracker {
         }
     }
 
-    pub(super) fn link_down(&mut self, one: End, other: End, reason: String) {
-        let alive = self.is_current(one.0, one.1) && self.is_current(other.0, other.1);
-        if self.over.is_some() || !alive {
+    pub(super) fn link_down(&mut self, one: MemberId, other: MemberId, reason: String) {
+        if !self.is_current(other) {
             return;
         }
-        let pair = if one.0 < other.0 { (one, other) } else { (other, one) };
+        let pair = if one.rank < other.rank { (one, other) } else { (other, one) };
         let now = self.now;
         let (reports, last) = self.troubles.reports.entry(pair).or_insert((0, now));
         if now.since(*last) > LINK_REPORTS_APART_MILLIS {
             *reports = 0;
         }
-        *reports += u32::from(one.0 < other.0);
+        *reports += u32::from(one.rank < other.rank);
         *last = now;
         let reports = *reports;
         if !self.troubles.unreported.iter().any(|(_, a, b, _)| (*a, *b) == pair) {
@@ -353,9 +353,9 @@ impl Tracker {
             // Whoever can't be reached by others either; the higher rank if that doesn't tell.
             let involved = |rank: Rank| -> u32 {
                 let all = self.troubles.reports.iter();
-                all.filter(|((a, b), _)| a.0 == rank || b.0 == rank).map(|(_, (count, _))| *count).sum()
+                all.filter(|((a, b), _)| a.rank == rank || b.rank == rank).map(|(_, (count, _))| *count).sum()
             };
-            let ((low, _), (high, _)) = pair;
+            let (low, high) = (pair.0.rank, pair.1.rank);
             let (lost, kept) = if involved(low) > involved(high) { (low, high) } else { (high, low) };
             let reason = format!(
                 "the link between ranks {lost} and {kept} broke or could not be made {reports} times, the last time: \
@@ -370,32 +370,31 @@ impl Tracker {
     }
 
     /// Frames of collectives are gone: a new view makes a new attempt. Told again until it comes, so it counts once.
-    pub(super) fn interrupted(&mut self, one: End, peer: Rank, generation: Generation, reason: &str) {
-        if self.over.is_some() || generation != self.generation || !self.is_current(one.0, one.1) {
+    pub(super) fn interrupted(&mut self, rank: Rank, peer: Rank, generation: Generation, reason: &str) {
+        if generation != self.generation {
             return;
         }
-        let text = format!("collectives run again, because the link of ranks {} and {peer} broke: {reason}", one.0);
+        let text = format!("collectives run again, because the link of ranks {rank} and {peer} broke: {reason}");
         self.changed.get_or_insert(text);
     }
 
     /// From now on no plan carries segments. A newer view has been made of the same reason, or will show it again.
-    pub(super) fn cannot_share(&mut self, one: End, peer: Rank, generation: Generation, reason: String) {
+    pub(super) fn cannot_share(&mut self, rank: Rank, peer: Rank, generation: Generation, reason: String) {
         let is_known = !self.shares_memory || generation != self.generation;
         // Whoever is about to be found dead has no memory to be opened, and nobody has to know of that.
         let is_there = |rank: Rank| {
             let agent = self.slot(rank).filter(|slot| slot.state != RankSlotState::Vacant).map(|slot| slot.agent);
             agent.and_then(|agent| self.agents.get(&agent)).is_some_and(|agent| agent.counts() && agent.link.is_some())
         };
-        if self.over.is_some() || is_known || !self.is_current(one.0, one.1) || !is_there(peer) {
+        if is_known || !is_there(peer) {
             return;
         }
         self.shares_memory = false;
         let text = format!(
-            "collectives go over links from now on, because rank {} can't open the memory that rank {peer} shares: \
-             {reason}",
-            one.0
+            "collectives go over links from now on, because rank {rank} can't open the memory that rank {peer} shares: \
+             {reason}"
         );
-        self.event(Event::SharingEnded { rank: one.0, peer, reason });
+        self.event(Event::SharingEnded { rank, peer, reason });
         self.changed.get_or_insert(text);
     }
 
@@ -403,10 +402,10 @@ impl Tracker {
         let now = self.now;
         let (due, later) = core::mem::take(&mut self.troubles.unreported).into_iter().partition(|(at, ..)| *at <= now);
         self.troubles.unreported = later;
-        let due: Vec<(Millis, End, End, String)> = due;
+        let due: Vec<(Millis, MemberId, MemberId, String)> = due;
         for (_, one, other, reason) in due {
-            if self.is_current(one.0, one.1) && self.is_current(other.0, other.1) {
-                self.event(Event::LinkBroken { rank: one.0, peer: other.0, reason });
+            if self.is_current(one) && self.is_current(other) {
+                self.event(Event::LinkBroken { rank: one.rank, peer: other.rank, reason });
             }
         }
     }

@@ -15,9 +15,10 @@ mod takeover;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::ids::{AgentId, Attempt, Generation, Millis, Rank, Version};
+use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank, Version};
 use crate::message::{AgentMessage, Plan, Timing, TrackerMessage};
 use crate::plan::Chain;
+use crate::report::Report;
 use crate::start::JobStart;
 use agent_record::AgentRecord;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -347,39 +348,32 @@ impl Tracker {
                 self.join(agent, rank, attempt, fingerprint, hook)
             }
             AgentMessage::StatusReport(status) => self.status(agent, status),
-            AgentMessage::Local { rank, incarnation, at, bytes } => self.local(agent, (rank, incarnation), at, bytes),
-            AgentMessage::Leave { rank, incarnation, failure } => self.leave(rank, incarnation, failure),
-            AgentMessage::LinkDown { rank, incarnation, peer, peer_incarnation, reason } => {
-                self.link_down((rank, incarnation), (peer, peer_incarnation), reason);
+            AgentMessage::Local { member, at, bytes } => self.local(agent, member, at, bytes),
+            AgentMessage::ResultPart { member, offset, total, bytes } => {
+                self.result_part(member.rank, offset, total, &bytes)
             }
-            AgentMessage::Interrupted { rank, incarnation, peer, generation, reason } => {
-                self.interrupted((rank, incarnation), peer, generation, &reason);
-            }
-            AgentMessage::CannotShare { rank, incarnation, peer, generation, reason } => {
-                self.cannot_share((rank, incarnation), peer, generation, reason);
-            }
-            AgentMessage::Broken { rank, incarnation, error } => self.broken(rank, incarnation, error),
-            AgentMessage::ResultPart { rank, incarnation, offset, total, bytes } => {
-                self.result_part(rank, incarnation, offset, total, &bytes);
-            }
-            AgentMessage::Finish { rank, incarnation, rounds, digest } => {
-                self.finish(rank, incarnation, rounds, digest);
-            }
-            AgentMessage::Event(event) => self.agent_event(event),
+            AgentMessage::Report { .. } if self.over.is_some() => {}
+            AgentMessage::Report { member, report } => self.report(member, report),
+            AgentMessage::Event(event) => self.event(event),
         }
     }
 
-    fn agent_event(&mut self, event: Event) {
-        if let Event::VersionEntered { rank, incarnation, lineage, version, round } = event {
-            // An older incarnation's progress is nobody's.
-            if !self.is_current(rank, incarnation) || lineage != self.chain.lineage() || self.over.is_some() {
-                return;
+    /// The door has seen that it comes from the agent of the incarnation that has the slot.
+    fn report(&mut self, member: MemberId, report: Report) {
+        let MemberId { rank, incarnation } = member;
+        match report {
+            Report::VersionEntered { lineage, version, round } if lineage == self.chain.lineage() => {
+                self.event(Event::VersionEntered { rank, incarnation, lineage, version, round });
+                self.progress(member, Position { lineage, version }, round);
             }
-            self.event(event);
-            self.progress(rank, incarnation, crate::ids::Position { lineage, version }, round);
-            return;
+            Report::VersionEntered { .. } => {}
+            Report::LinkDown { peer, reason, .. } => self.link_down(member, peer, reason),
+            Report::Interrupted { peer, generation, reason } => self.interrupted(rank, peer, generation, &reason),
+            Report::CannotShare { peer, generation, reason } => self.cannot_share(rank, peer, generation, reason),
+            Report::Broken(error) => self.broken(rank, error),
+            Report::Finished { rounds, digest } => self.finish(member, rounds, digest),
+            Report::Left { failure } => self.leave(rank, failure),
         }
-        self.event(event);
     }
 
     fn event(&mut self, event: Event) {

@@ -107,8 +107,8 @@ impl Tracker {
     }
 
     fn take_status(&mut self, agent: AgentId, received: &RankStatus, awaited: bool) {
-        if !self.sits(received.rank, received.incarnation, agent) {
-            self.fence_again(agent, received.rank, received.incarnation);
+        if !self.sits(received.id(), agent) {
+            self.fence_again(agent, received.id());
             return;
         }
         if let Some(slot) = self.slot_mut(received.rank) {
@@ -125,10 +125,10 @@ impl Tracker {
             }
             RankState::At(position) | RankState::Finished { at: position, .. } => {
                 if position.lineage != lineage {
-                    self.fence_again(agent, received.rank, received.incarnation);
+                    self.fence_again(agent, received.id());
                     return;
                 }
-                self.progress(received.rank, received.incarnation, position, 0);
+                self.progress(received.id(), position, 0);
                 if let Some(RankSlotState::Planned { oldest, .. } | RankSlotState::Finished { oldest, .. }) =
                     self.slot_mut(received.rank).map(|slot| &mut slot.state)
                 {

@@ -3,7 +3,9 @@
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::host::{Host, HostConfig, Input, Output, OWN_COPIES};
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Rank, Version};
+use rejoin_protocol::ids::{
+    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Rank, Version,
+};
 use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, StatusReport, Timing, TrackerMessage};
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 
@@ -13,6 +15,11 @@ pub const ZERO: Rank = Rank(0);
 
 pub fn incarnation(number: u32) -> Incarnation {
     Incarnation::nth(number)
+}
+
+/// Rank 0 in one of its incarnations.
+pub fn member(number: u32) -> MemberId {
+    MemberId { rank: ZERO, incarnation: incarnation(number) }
 }
 
 pub fn attempt(task: u32) -> Attempt {
@@ -163,15 +170,12 @@ impl Desk {
     }
 
     pub fn enter(&mut self, version: u32) -> Vec<Output> {
-        let (rank, incarnation, local) = (ZERO, incarnation(0), None);
-        self.input(Input::Entered { rank, incarnation, checkpoint: checkpoint(version), local })
+        self.input(Input::Entered { member: member(0), checkpoint: checkpoint(version), local: None })
     }
 
     pub fn hold(&mut self, number: u32, oldest: u32) -> Vec<Output> {
-        let incarnation = incarnation(number);
         self.input(Input::Holding {
-            rank: ZERO,
-            incarnation,
+            member: member(number),
             oldest: Version(oldest),
             results: Vec::new(),
             observed: Vec::new(),

@@ -7,11 +7,12 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::ids::{
-    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, Millis, Position, Rank, Version,
+    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version,
 };
 use rejoin_protocol::message::{
     AgentMessage, Plan, RankState, RankStatus, Registration, StatusReport, Timing, TrackerMessage,
 };
+use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
 use rejoin_protocol::view::View;
@@ -222,24 +223,21 @@ impl Desk {
     }
 
     pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<Output> {
-        let event = Event::VersionEntered {
-            rank: Rank(rank),
-            incarnation: Incarnation::nth(incarnation),
-            lineage: Lineage(0),
-            version: Version(version),
-            round: version,
-        };
-        self.says(u64::from(rank) + 1, AgentMessage::Event(event)).to_vec()
+        let (lineage, round, version) = (Lineage(0), version, Version(version));
+        self.reports(u64::from(rank) + 1, rank, incarnation, Report::VersionEntered { lineage, version, round })
     }
 
     pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<Output> {
-        let (rank, incarnation) = (Rank(rank), Incarnation::nth(incarnation));
-        self.says(link, AgentMessage::Leave { rank, incarnation, failure }).to_vec()
+        self.reports(link, rank, incarnation, Report::Left { failure })
     }
 
     pub fn finishes(&mut self, link: u64, rank: u32, incarnation: u32, rounds: u32, digest: u128) -> Vec<Output> {
-        let (rank, incarnation) = (Rank(rank), Incarnation::nth(incarnation));
-        self.says(link, AgentMessage::Finish { rank, incarnation, rounds, digest }).to_vec()
+        self.reports(link, rank, incarnation, Report::Finished { rounds, digest })
+    }
+
+    fn reports(&mut self, link: u64, rank: u32, incarnation: u32, report: Report) -> Vec<Output> {
+        let member = MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) };
+        self.says(link, AgentMessage::Report { member, report }).to_vec()
     }
 }
 
@@ -298,7 +296,7 @@ pub fn refusal(outputs: &[Output], to: u64) -> Option<Code> {
 
 pub fn fenced(outputs: &[Output], to: u64) -> Vec<(u32, u32, Code)> {
     let fenced = sent(outputs, to).into_iter().filter_map(|message| match message {
-        TrackerMessage::Fenced { rank, incarnation, error } => Some((rank.0, incarnation.number, error.code)),
+        TrackerMessage::Fenced { member, error } => Some((member.rank.0, member.incarnation.number, error.code)),
         _ => None,
     });
     fenced.collect()

@@ -2,7 +2,7 @@
 
 use rejoin_protocol::channel::{PhaseMark, Receipt};
 use rejoin_protocol::collective::{frame, CollectiveId};
-use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
+use rejoin_protocol::ids::{Generation, Incarnation, Lane, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_protocol::wire::{Header, Kind};
 
 /// One end of data links: an incarnation of a rank, in its process.
@@ -14,6 +14,13 @@ pub struct End {
     pub rank: Rank,
     /// Which start of the rank, counted from 0.
     pub incarnation: Incarnation,
+}
+
+impl End {
+    /// The rank's incarnation, wherever it runs.
+    pub fn member(&self) -> MemberId {
+        MemberId { rank: self.rank, incarnation: self.incarnation }
+    }
 }
 
 /// What goes over a data link.

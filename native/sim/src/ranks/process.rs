@@ -11,7 +11,8 @@ use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer, OWN_COPIES};
-use rejoin_protocol::ids::{AgentId, Checkpoint, Incarnation, Lane, Lineage, Millis, Phase, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Checkpoint, Lane, Lineage, MemberId, Millis, Phase, Version};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -157,7 +158,7 @@ impl Process {
             Input::FetchedResult(id, index, entry) => self.take_result(id, index, &entry, job, &mut out),
             Input::WishIsOver(id, index) => self.find(id).into_iter().for_each(|task| drop(task.wishes.remove(index))),
             Input::LinkBroke(own, peer, lane) => self.link_broke(own, peer, lane, &mut out),
-            Input::End(id) => self.leave(id, None),
+            Input::End(id) => self.report(id, Report::Left { failure: None }),
             Input::Given(start) => {
                 let held = start.origin().map(|origin| origin.checkpoint);
                 self.store.extend(held.map(|held| ((held.lineage, held.version), held)));
@@ -167,7 +168,7 @@ impl Process {
             Input::Throw(id) => {
                 if let Some(task) = self.find(id).filter(|task| task.sim_rank.is_some()) {
                     (task.sim_rank, task.freed) = (None, Some(Code::Io));
-                    self.leave(id, Some(Error::new(Code::Io, "the task threw")));
+                    self.report(id, Report::Left { failure: Some(Error::new(Code::Io, "the task threw")) });
                 }
             }
         }
@@ -192,7 +193,7 @@ impl Process {
                 let found = fencing::frame(to.rank, from.rank, (agent(from.process), from.incarnation), join_accepted);
                 out.extend(found.err().map(Output::Violated));
             }
-            Err(error) => self.broken(id, error),
+            Err(error) => self.report(id, Report::Broken(error)),
         }
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
@@ -214,9 +215,8 @@ impl Process {
     }
 
     /// The task of an incarnation that was started.
-    fn living(&mut self, rank: Rank, incarnation: Incarnation) -> Option<&mut Task> {
-        let lives = |task: &&mut Task| task.end().is_some_and(|end| (end.rank, end.incarnation) == (rank, incarnation));
-        self.tasks.iter_mut().find(lives)
+    fn living(&mut self, member: MemberId) -> Option<&mut Task> {
+        self.tasks.iter_mut().find(|task| task.end().is_some_and(|end| end.member() == member))
     }
 
     fn join(&mut self, id: Try, job: &Job) {
@@ -242,23 +242,24 @@ impl Process {
 
     fn fetched(&mut self, id: Try, is_here: bool) {
         let Some(task) = self.find(id) else { return };
-        let (rank, incarnation) = (id.rank, task.incarnation());
+        let member = MemberId { rank: id.rank, incarnation: task.incarnation() };
         match task.wanted.take().filter(|_| is_here) {
             Some((checkpoint, _)) => {
                 self.store.insert((checkpoint.lineage, checkpoint.version), checkpoint);
                 let (bytes, source, millis) = (checkpoint.length, "a peer".into(), 0);
-                self.commands.push_back(HostInput::Fetched { rank, incarnation, bytes, source, millis });
+                self.commands.push_back(HostInput::Fetched { member, bytes, source, millis });
             }
             None => {
                 let reason = "nobody gave it".into();
-                self.commands.push_back(HostInput::FetchFailed { rank, incarnation, is_further: false, reason });
+                self.commands.push_back(HostInput::FetchFailed { member, is_further: false, reason });
             }
         }
     }
 
-    fn leave(&mut self, id: Try, failure: Option<Error>) {
+    /// Has its host report this of a task's rank, if that was given a slot.
+    fn report(&mut self, id: Try, report: Report) {
         let Some(incarnation) = self.find(id).and_then(|task| task.incarnation) else { return };
-        self.commands.push_back(HostInput::Leave { rank: id.rank, incarnation, failure });
+        self.commands.push_back(HostInput::Report { member: MemberId { rank: id.rank, incarnation }, report });
     }
 
     fn run_commands(&mut self, now: Millis, job: &Job, out: &mut Vec<Output>) {
@@ -288,7 +289,7 @@ impl Process {
             // Ranks here have no models of their own.
             HostOutput::Copy { .. } | HostOutput::Safe(_) | HostOutput::Faults(_) => {}
             HostOutput::LeaveTracker { .. } => out.push(Output::LeaveTracker),
-            HostOutput::Fetch { rank, incarnation, checkpoint, holders } => {
+            HostOutput::Fetch { member: MemberId { rank, incarnation }, checkpoint, holders } => {
                 let holders = holders.iter().map(|at| at.agent.0 as u32).collect();
                 let is_its = |task: &&mut Task| task.id.rank == rank && task.incarnation == Some(incarnation);
                 if let Some(task) = self.tasks.iter_mut().find(is_its) {
@@ -296,18 +297,18 @@ impl Process {
                 }
             }
             HostOutput::Start { rank, attempt, start } => self.start(Try { rank, attempt }, start, job, out),
-            HostOutput::Links { rank, incarnation, peers, .. } => {
-                self.peers_are((rank, incarnation), &peers, job, out);
+            HostOutput::Links { member, peers, .. } => {
+                self.peers_are(member, &peers, job, out);
                 out.push(Output::View(self.host.view().map(|view| view.generation).unwrap_or_default()));
             }
-            HostOutput::Hold { rank, incarnation, generation } => {
-                let sim_rank = self.living(rank, incarnation).and_then(|task| task.sim_rank.as_mut());
+            HostOutput::Hold { member, generation } => {
+                let sim_rank = self.living(member).and_then(|task| task.sim_rank.as_mut());
                 let (oldest, results, observed) =
                     sim_rank.map(|sim_rank| sim_rank.hold(generation, job.defect)).unwrap_or_default();
-                self.commands.push_back(HostInput::Holding { rank, incarnation, oldest, results, observed });
+                self.commands.push_back(HostInput::Holding { member, oldest, results, observed });
             }
-            HostOutput::Plan { rank, incarnation, plan } => {
-                if let Some(task) = self.living(rank, incarnation) {
+            HostOutput::Plan { member, plan } => {
+                if let Some(task) = self.living(member) {
                     task.sim_rank
                         .iter_mut()
                         .filter_map(|sim_rank| sim_rank.collectives.as_mut())
@@ -315,8 +316,8 @@ impl Process {
                     task.wishes_grow();
                 }
             }
-            HostOutput::Release { rank, incarnation } => {
-                if let Some(task) = self.living(rank, incarnation) {
+            HostOutput::Release { member } => {
+                if let Some(task) = self.living(member) {
                     task.sim_rank.iter_mut().for_each(SimRank::release);
                     task.wishes_grow();
                 }
@@ -378,24 +379,24 @@ impl Process {
         let (came, own) = (come(sim_rank, out), sim_rank.peers.own);
         let lineage = sim_rank.lineage;
         task.wishes_grow();
-        let (rank, incarnation) = (own.rank, own.incarnation);
+        let member = own.member();
         match came {
             Came::Nothing => {}
-            Came::Broken(error) => self.broken(id, error),
+            Came::Broken(error) => self.report(id, Report::Broken(error)),
             Came::CannotShare(peer, generation) => {
                 let reason = "it can't be opened".into();
-                self.commands.push_back(HostInput::CannotShare { rank, incarnation, peer, generation, reason });
+                self.report(id, Report::CannotShare { peer, generation, reason });
             }
             Came::Finish(model) => {
                 let (rounds, digest) = (job.program.versions(), u128::from(model));
-                self.commands.push_back(HostInput::Finish { rank, incarnation, rounds, digest });
+                self.report(id, Report::Finished { rounds, digest });
             }
             Came::Entered(checkpoint) => {
                 if checkpoint.version > Version(0) {
                     self.store.entry((checkpoint.lineage, checkpoint.version)).or_insert(checkpoint);
                 }
-                let local = job.locals.then(|| replay::local(rank, checkpoint.version));
-                self.commands.push_back(HostInput::Entered { rank, incarnation, checkpoint, local });
+                let local = job.locals.then(|| replay::local(id.rank, checkpoint.version));
+                self.commands.push_back(HostInput::Entered { member, checkpoint, local });
                 // A checkpoint that begins a lineage keeps the name it had before.
                 out.push(Output::Entered(id, lineage, checkpoint.version));
             }
@@ -407,11 +408,6 @@ impl Process {
             let id = self.tasks[index].id;
             self.has_come(id, |sim_rank, out| sim_rank.advance(job, out), job, out);
         }
-    }
-
-    fn broken(&mut self, id: Try, error: Error) {
-        let Some(incarnation) = self.find(id).and_then(|task| task.incarnation) else { return };
-        self.commands.push_back(HostInput::Broken { rank: id.rank, incarnation, error });
     }
 
     fn take_result(&mut self, id: Try, index: usize, entry: &Entry<u64>, job: &Job, out: &mut Vec<Output>) {
@@ -428,37 +424,32 @@ impl Process {
     }
 
     fn link_broke(&mut self, own: End, peer: End, lane: Lane, out: &mut Vec<Output>) {
-        let (rank, incarnation) = (own.rank, own.incarnation);
-        let Some(task) = self.living(rank, incarnation).filter(|task| task.is_linked(peer)) else { return };
+        let member = own.member();
+        let Some(task) = self.living(member).filter(|task| task.is_linked(peer)) else { return };
         let generation = task.sim_rank.as_mut().and_then(|sim_rank| sim_rank.link_broke(peer.rank, lane, out));
         let reason = || "connection reset".to_string();
-        let (peer_incarnation, peer) = (peer.incarnation, peer.rank);
-        if lane == Lane::Channels {
-            let down = HostInput::LinkDown { rank, incarnation, peer, peer_incarnation, reason: reason() };
-            self.commands.push_back(down);
-        }
-        if let Some(generation) = generation {
-            let lost = HostInput::Interrupted { rank, incarnation, peer, generation, reason: reason() };
-            self.commands.push_back(lost);
-        }
+        let down = (lane == Lane::Channels).then(|| Report::LinkDown { peer: peer.member(), lane, reason: reason() });
+        let lost = generation.map(|generation| Report::Interrupted { peer: peer.rank, generation, reason: reason() });
+        let reports = down.into_iter().chain(lost);
+        self.commands.extend(reports.map(|report| HostInput::Report { member, report }));
     }
 
     /// What was told of a broken link may have been lost with a connection to the tracker.
     fn report_cuts_again(&mut self) {
         for sim_rank in self.tasks.iter().filter_map(|task| task.sim_rank.as_ref()) {
-            let (rank, incarnation) = (sim_rank.peers.own.rank, sim_rank.peers.own.incarnation);
+            let member = sim_rank.peers.own.member();
             let cuts = sim_rank.collectives.iter().flat_map(|collectives| collectives.cut_now());
             self.commands.extend(cuts.map(|(peer, generation)| {
                 let reason = "connection reset".into();
-                HostInput::Interrupted { rank, incarnation, peer, generation, reason }
+                HostInput::Report { member, report: Report::Interrupted { peer, generation, reason } }
             }));
         }
     }
 
-    fn peers_are(&mut self, own: (Rank, Incarnation), peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
-        let Some(sim_rank) = self.living(own.0, own.1).and_then(|task| task.sim_rank.as_mut()) else { return };
+    fn peers_are(&mut self, own: MemberId, peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
+        let Some(sim_rank) = self.living(own).and_then(|task| task.sim_rank.as_mut()) else { return };
         let mut join_accepted = vec![None; job.program.world as usize];
-        for Peer { rank, incarnation, at } in peers {
+        for Peer { member: MemberId { rank, incarnation }, at } in peers {
             let end = End { process: at.agent.0 as u32, rank: *rank, incarnation: *incarnation };
             join_accepted[rank.0 as usize] = Some(end);
         }

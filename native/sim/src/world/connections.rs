@@ -5,8 +5,9 @@ use super::sim_event::SimEvent;
 use super::state::World;
 use super::trackers::TrackerLink;
 use crate::ranks::{End, Frame, Input};
-use rejoin_protocol::ids::{Lane, Rank};
+use rejoin_protocol::ids::{Lane, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
+use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::Input as TrackerInput;
 
 impl World {
@@ -150,12 +151,19 @@ impl World {
 
     pub(super) fn send_to_tracker(&mut self, process: u32, message: AgentMessage) {
         let wants_result = self.processes.get(&process).is_some_and(|there| there.process.host().wants_result());
-        if let (AgentMessage::Finish { rank: Rank(0), incarnation, digest, .. }, true) = (&message, wants_result) {
-            let (incarnation, digest) = (*incarnation, *digest);
+        if let (
+            AgentMessage::Report {
+                member: member @ MemberId { rank: Rank(0), .. },
+                report: Report::Finished { digest, .. },
+            },
+            true,
+        ) = (&message, wants_result)
+        {
+            let (member, digest) = (*member, *digest);
             let bytes = (digest as u64).to_le_bytes();
             for (offset, part) in [(0, &bytes[..5]), (5, &bytes[5..])] {
                 let part = part.to_vec();
-                let message = AgentMessage::ResultPart { rank: Rank(0), incarnation, offset, total: 8, bytes: part };
+                let message = AgentMessage::ResultPart { member, offset, total: 8, bytes: part };
                 self.send_to_tracker(process, message);
             }
         }

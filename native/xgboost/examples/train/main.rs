@@ -22,7 +22,7 @@ use rejoin_agent::DataPlane;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
-use rejoin_protocol::ids::{Phase, Rank, Version};
+use rejoin_protocol::ids::{MemberId, Phase, Rank, Version};
 use rejoin_xgboost::WireVariant;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -173,7 +173,7 @@ fn member(xgboost: &Xgboost, job: &Job, world: &Mutex<World>, rank: u32, variant
             let world = world.lock().expect("no panics");
             (world.agent(rank).bridge.clone(), world.incarnation(rank), world.home(rank))
         };
-        let arguments = bridge.communicator(Rank(rank), incarnation, variant).expect("a way in");
+        let arguments = bridge.communicator(MemberId { rank: Rank(rank), incarnation }, variant).expect("a way in");
         let began = Instant::now();
         xgboost.init(&arguments).expect("init");
         println!("  rank {rank} incarnation {incarnation}: init took {:.1} ms", began.elapsed().as_secs_f64() * 1e3);
@@ -183,17 +183,17 @@ fn member(xgboost: &Xgboost, job: &Job, world: &Mutex<World>, rank: u32, variant
             let checkpoint = if model.is_empty() { 0 } else { u128::from(digest(model)) };
             job.checkpoints.lock().expect("no panics").insert(round, model.to_vec());
             let (version, mark) = (round.div_ceil(interval), PhaseMark { round, checkpoint });
-            bridge.enter(Rank(rank), incarnation, Phase::Version(Version(version)), mark)
+            bridge.enter(MemberId { rank: Rank(rank), incarnation }, Phase::Version(Version(version)), mark)
         });
         let shut = xgboost.finalize();
-        bridge.retire(Rank(rank), incarnation);
+        bridge.retire(MemberId { rank: Rank(rank), incarnation });
         match result {
             Ok(trained) => {
                 shut.expect("shutdown");
                 return trained;
             }
             Err(cause) => {
-                let failure: Option<Error> = bridge.failure(Rank(rank), incarnation);
+                let failure: Option<Error> = bridge.failure(MemberId { rank: Rank(rank), incarnation });
                 println!(
                     "  rank {rank} incarnation {incarnation} ended with {failure:?}: {:.60?}; shutdown {shut:.60?}",
                     cause

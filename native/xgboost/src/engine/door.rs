@@ -6,7 +6,6 @@ use crate::bridged_rank::{BridgedRank, Door, Talk};
 use crate::dialogue::{magic, Dialogue, WorkerMessage};
 use crate::gate::{loopback, Gate};
 use crate::kernel;
-use crate::shared::Member;
 use crate::sources::Source;
 use crate::topology::WireVariant;
 use crate::worker_socket::{prepare, WorkerSocket};
@@ -14,7 +13,7 @@ use mio::{Interest, Token};
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Phase, Rank};
+use rejoin_protocol::ids::{MemberId, Phase, Rank};
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -23,10 +22,10 @@ use std::time::Instant;
 impl Engine {
     pub(super) fn communicator(
         &mut self,
-        member: Member,
+        member: MemberId,
         variant: WireVariant,
     ) -> Result<Vec<(String, String)>, Error> {
-        let (rank, incarnation) = member;
+        let MemberId { rank, incarnation } = member;
         let missing = || {
             let text =
                 format!("rank {rank} incarnation {incarnation} has no start here, so it has no way into XGBoost");

@@ -2,18 +2,17 @@
 
 use super::Engine;
 use crate::bridged_rank::{Goal, Waiting};
-use crate::shared::Member;
 use crate::worker_socket::Rest;
 use crossbeam::channel::Sender;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Phase, Rank};
+use rejoin_protocol::ids::{MemberId, Phase, Rank};
 use std::fmt;
 use std::time::Instant;
 
 impl Engine {
-    pub(super) fn ask_to_wait(&mut self, member: Member, goal: Goal, reply: Sender<Result<u64, Error>>) {
-        let (rank, incarnation) = member;
+    pub(super) fn ask_to_wait(&mut self, member: MemberId, goal: Goal, reply: Sender<Result<u64, Error>>) {
+        let MemberId { rank, incarnation } = member;
         let Some(bridged_rank) = self.member(member) else {
             let text = format!("rank {rank} incarnation {incarnation} is not seated here");
             // Nobody there to hear it means that the trainer's thread is gone.
@@ -60,7 +59,7 @@ impl Engine {
         // Moving may have found that the rank is over; then its call has been answered.
         let Some(bridged_rank) = self.bridged_rank(rank).filter(|bridged_rank| bridged_rank.moves()) else { return };
         let Some(Waiting { goal, since, .. }) = bridged_rank.waiting else { return };
-        let member = (rank, bridged_rank.incarnation);
+        let member = bridged_rank.id();
         let sent = bridged_rank.training.as_ref().map_or(0, |training| training.left);
         let result = match (bridged_rank.rest(goal), goal) {
             (Ok(Some(true)), Goal::Enter(phase, mark)) => self.enter_now(member, phase, mark).map(|()| sent),
@@ -100,8 +99,8 @@ impl Engine {
     }
 
     /// Enters a phase: everything before it is at rest.
-    pub(super) fn enter_now(&mut self, member: Member, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
-        let (rank, incarnation) = member;
+    pub(super) fn enter_now(&mut self, member: MemberId, phase: Phase, mark: PhaseMark) -> Result<(), Error> {
+        let MemberId { rank, incarnation } = member;
         let shared = self.shared.clone();
         let mut holds = shared.holds.lock();
         let hold = holds.entry(member).or_default();

@@ -4,24 +4,24 @@ use super::{Engine, PendingReset};
 use crate::bridged_rank::{BridgedRank, Training};
 use crate::catch_up::CatchUp;
 use crate::channel::{Channel, PeerLink, StartPoint};
-use crate::shared::Member;
 use crate::sources::Source;
 use mio::Interest;
-use rejoin_agent::MemberId;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Lane, Lineage, Rank, Version};
+use rejoin_protocol::ids::{Lane, Lineage, MemberId, Rank, Version};
+use rejoin_protocol::report::Report;
 use rejoin_transport::Link;
 use std::time::Instant;
 
 impl Engine {
-    pub(super) fn join_accepted(&mut self, (rank, incarnation): Member) {
+    pub(super) fn join_accepted(&mut self, member: MemberId) {
+        let MemberId { rank, incarnation } = member;
         if self.bridged_rank(rank).is_some_and(|bridged_rank| bridged_rank.incarnation >= incarnation) {
             return;
         }
         self.vacate(rank);
         self.bridged_ranks.push(BridgedRank::new(rank, incarnation));
-        self.shared.members.lock().push((rank, incarnation));
-        self.shared.holds.lock().retain(|(other, old), _| *other != rank || *old >= incarnation);
+        self.shared.members.lock().push(member);
+        self.shared.holds.lock().retain(|other, _| other.rank != rank || *other >= member);
         let mut failures = self.shared.failures.lock();
         if failures.get(&rank).is_some_and(|(old, _)| *old < incarnation) {
             failures.remove(&rank);
@@ -30,81 +30,83 @@ impl Engine {
 
     /// Drops all that is left of a rank's older incarnation.
     fn vacate(&mut self, rank: Rank) {
-        let Some(old) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.incarnation) else { return };
-        let superseded = format!("rank {rank}: incarnation {old} was superseded by a newer one");
-        self.free((rank, old), Error::new(Code::Fenced, superseded));
+        let Some(old) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.id()) else { return };
+        let superseded = format!("rank {rank}: incarnation {} was superseded by a newer one", old.incarnation);
+        self.free(old, Error::new(Code::Fenced, superseded));
         let Some(index) = self.bridged_ranks.iter().position(|bridged_rank| bridged_rank.rank == rank) else { return };
         let mut bridged_rank = self.bridged_ranks.swap_remove(index);
-        self.shared.members.lock().retain(|(other, _)| *other != rank);
-        self.shared.served_ranks.lock().remove(&(rank, old));
+        self.shared.members.lock().retain(|other| other.rank != rank);
+        self.shared.served_ranks.lock().remove(&old);
         self.close_door(&mut bridged_rank);
         for mut channel in bridged_rank.training.into_iter().flat_map(|training| training.channels) {
             self.discard(channel.unlinked());
         }
     }
 
-    pub(super) fn start(&mut self, member: Member, world: u32, lineage: Lineage, version: Version) {
+    pub(super) fn start(&mut self, member: MemberId, world: u32, lineage: Lineage, version: Version) {
         let budget = self.shared.budget.clone();
         let Some(bridged_rank) = self.member(member).filter(|bridged_rank| bridged_rank.training.is_none()) else {
             return;
         };
         let place = StartPoint { lineage, start: version };
         let channels = (0..world).map(|peer| Channel::new(Rank(peer), place, budget.clone())).collect();
-        let catch_up = CatchUp::new(member.1);
+        let catch_up = CatchUp::new(member.incarnation);
         bridged_rank.training =
             Some(Training { world, place, channels, variant: None, phase: None, left: 0, catch_up });
-        for (peer, peer_incarnation, link) in std::mem::take(&mut bridged_rank.early_links) {
-            self.link(member, peer, peer_incarnation, link);
+        for (peer, link) in std::mem::take(&mut bridged_rank.early_links) {
+            self.link(member, peer, link);
         }
     }
 
-    pub(super) fn peers(&mut self, member: Member, peers: &[MemberId]) {
+    pub(super) fn peers(&mut self, member: MemberId, peers: &[MemberId]) {
         let Some(bridged_rank) = self.member(member) else { return };
-        bridged_rank.early_links.retain(|(peer, incarnation, _)| is_among(peers, *peer, *incarnation));
+        bridged_rank.early_links.retain(|(peer, _)| peers.contains(peer));
         let Some(training) = &mut bridged_rank.training else { return };
         let mut cut = Vec::new();
         for channel in &mut training.channels {
-            if channel.link.as_ref().is_some_and(|link| !is_among(peers, channel.peer, link.incarnation)) {
+            let linked = channel.link.as_ref().map(|link| link.incarnation);
+            if linked.is_some_and(|incarnation| !peers.contains(&MemberId { rank: channel.peer, incarnation })) {
                 cut.push(channel.unlinked());
             }
         }
         cut.into_iter().for_each(|link| self.discard(link));
     }
 
-    pub(super) fn link(&mut self, member: Member, peer: Rank, peer_incarnation: Incarnation, mut link: Link) {
-        let (rank, _) = member;
+    pub(super) fn link(&mut self, member: MemberId, peer: MemberId, mut link: Link) {
         let Some(bridged_rank) = self.member(member) else { return link.reset() };
         // One whose rank has failed is kept as well, though it is of no use: a peer would only make
         // it anew, again and again, for as long as nobody but this rank's own thread knows that it
         // has failed.
         if bridged_rank.failure.is_some() || bridged_rank.training.is_none() {
-            bridged_rank.early_links.retain(|(other, _, _)| *other != peer);
-            return bridged_rank.early_links.push((peer, peer_incarnation, link));
+            bridged_rank.early_links.retain(|(other, _)| other.rank != peer.rank);
+            return bridged_rank.early_links.push((peer, link));
         }
+        let rank = member.rank;
         let interest = Interest::READABLE | Interest::WRITABLE;
-        let token = match self.sources.add(link.socket(), Source::Link(rank, peer), interest) {
+        let token = match self.sources.add(link.socket(), Source::Link(rank, peer.rank), interest) {
             Ok(token) => token,
             Err(cause) => {
-                log::warn!("{} the link to rank {peer} can't be listened to: {cause}", self.shared.prefix(rank));
+                let prefix = self.shared.prefix(rank);
+                log::warn!("{prefix} the link to rank {} can't be listened to: {cause}", peer.rank);
                 link.reset();
-                return self.report_link_down(member, peer, peer_incarnation, cause.to_string());
+                return self.report_link_down(member, peer, cause.to_string());
             }
         };
-        let made = PeerLink::new(link, token, peer_incarnation);
-        let channel = self.member(member).and_then(|bridged_rank| bridged_rank.training.as_mut()?.channel(peer));
+        let made = PeerLink::new(link, token, peer.incarnation);
+        let channel = self.member(member).and_then(|bridged_rank| bridged_rank.training.as_mut()?.channel(peer.rank));
         match channel {
             Some(channel) => {
                 let old = channel.unlinked();
                 channel.linked(made);
                 self.discard(old);
-                self.make_busy(rank, peer);
+                self.make_busy(rank, peer.rank);
             }
             None => self.discard(Some(Box::new(made))),
         }
     }
 
     /// The incarnation is over: its calls end with the error, its worker is freed a little later.
-    pub(super) fn free(&mut self, member: Member, error: Error) {
+    pub(super) fn free(&mut self, member: MemberId, error: Error) {
         let Some(bridged_rank) = self.member(member) else { return };
         let error = bridged_rank.failure.get_or_insert(error).clone();
         bridged_rank.answer(Err(error.clone()));
@@ -113,7 +115,7 @@ impl Engine {
             channel.drop_all_logs();
         }
         self.shared.fail(member, &error);
-        self.reset_later(member.0);
+        self.reset_later(member.rank);
     }
 
     /// Takes a worker's sockets out of service; they are reset after the delay. Closing them at once would sometimes
@@ -121,7 +123,7 @@ impl Engine {
     pub(super) fn reset_later(&mut self, rank: Rank) {
         let due = Instant::now() + self.config.free_delay;
         let Some(bridged_rank) = self.bridged_rank(rank) else { return };
-        let member = (rank, bridged_rank.incarnation);
+        let member = bridged_rank.id();
         let bootstrap = bridged_rank.door.as_mut().and_then(|door| door.bootstrap.take());
         let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
@@ -132,7 +134,7 @@ impl Engine {
 
     /// The incarnation is over, and its worker's own thread says so: it waits for nothing of
     /// XGBoost's, so that the connections can be reset at once.
-    pub(super) fn give_up(&mut self, member: Member, error: Error) {
+    pub(super) fn give_up(&mut self, member: MemberId, error: Error) {
         self.free(member, error);
         let (now, later) = std::mem::take(&mut self.pending_resets)
             .into_iter()
@@ -142,9 +144,9 @@ impl Engine {
         now.into_iter().for_each(|pending_reset| self.bury(pending_reset));
     }
 
-    pub(super) fn retire(&mut self, member: Member) {
+    pub(super) fn retire(&mut self, member: MemberId) {
         let Some(bridged_rank) = self.member(member) else { return };
-        bridged_rank.answer(Err(Error::new(Code::BadState, format!("rank {}: its task has ended", member.0))));
+        bridged_rank.answer(Err(Error::new(Code::BadState, format!("rank {}: its task has ended", member.rank))));
         let mut door = bridged_rank.door.take();
         let channels = bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels);
         let sockets: Vec<_> = channels.filter_map(|channel| channel.worker.take()).collect();
@@ -161,14 +163,14 @@ impl Engine {
     }
 
     /// Everybody has caught up: the logs are dropped as usual again.
-    pub(super) fn unhold(&mut self, member: Member) {
+    pub(super) fn unhold(&mut self, member: MemberId) {
         let shared = self.shared.clone();
         let mut holds = shared.holds.lock();
         let Some(hold) = holds.get_mut(&member).filter(|hold| !hold.holding) else { return };
         let Some(training) = self.member(member).and_then(|bridged_rank| bridged_rank.training.as_mut()) else {
             return;
         };
-        for peer in training.neighbours(member.0) {
+        for peer in training.neighbours(member.rank) {
             if let Some(channel) = training.channel(peer) {
                 let dropped = channel.outgoing.release();
                 channel.drop_logs(dropped);
@@ -186,19 +188,9 @@ impl Engine {
         }
     }
 
-    pub(super) fn report_link_down(
-        &mut self,
-        member: Member,
-        peer: Rank,
-        peer_incarnation: Incarnation,
-        reason: String,
-    ) {
+    pub(super) fn report_link_down(&mut self, member: MemberId, peer: MemberId, reason: String) {
         if let Some(agent) = self.shared.agent() {
-            agent.link_down(member.0, member.1, peer, peer_incarnation, Lane::Channels, reason);
+            agent.report(member, Report::LinkDown { peer, lane: Lane::Channels, reason });
         }
     }
-}
-
-fn is_among(peers: &[MemberId], peer: Rank, incarnation: Incarnation) -> bool {
-    peers.iter().any(|known| known.rank == peer && known.incarnation == incarnation)
 }

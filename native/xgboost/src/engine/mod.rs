@@ -12,14 +12,14 @@ use crate::bootstrap::Bootstrap;
 use crate::bridge_config::BridgeConfig;
 use crate::bridged_rank::{BridgedRank, Halt};
 use crate::faults::Watch;
-use crate::shared::{Command, Commands, Member, Shared};
+use crate::shared::{Command, Commands, Shared};
 use crate::sources::{Source, Sources, WAKER};
 use crate::worker_socket::WorkerSocket;
 use mio::event::Event;
 use mio::{Events, Poll, Waker};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::Rank;
+use rejoin_protocol::ids::{MemberId, Rank};
 use std::collections::VecDeque;
 use std::io;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -34,7 +34,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// Sockets of a worker that is being freed, until they are reset.
 struct PendingReset {
-    member: Member,
+    member: MemberId,
     due: Instant,
     sockets: Vec<WorkerSocket>,
     bootstrap: Option<Bootstrap>,
@@ -216,9 +216,7 @@ impl Engine {
             Command::JoinAccepted(member) => self.join_accepted(member),
             Command::Start { member, world, lineage, version } => self.start(member, world, lineage, version),
             Command::Peers { member, peers } => self.peers(member, &peers),
-            Command::Link { member, peer, peer_incarnation, link } => {
-                self.link(member, peer, peer_incarnation, *link);
-            }
+            Command::Link { member, peer, link } => self.link(member, peer, *link),
             Command::Free { member, error } => self.free(member, error),
             Command::Unhold(member) => self.unhold(member),
             Command::Faults(rules) => {
@@ -284,9 +282,8 @@ impl Engine {
 
     /// The bridge is over: whoever waits is told, workers that still hang are freed.
     fn close(&mut self) {
-        let members: Vec<Member> =
-            self.bridged_ranks.iter().map(|bridged_rank| (bridged_rank.rank, bridged_rank.incarnation)).collect();
-        for (rank, _) in members {
+        let members: Vec<MemberId> = self.bridged_ranks.iter().map(|bridged_rank| bridged_rank.id()).collect();
+        for MemberId { rank, .. } in members {
             self.reset_later(rank);
             if let Some(bridged_rank) = self.bridged_rank(rank) {
                 let text = format!("rank {rank}: the bridge to XGBoost is closed");
@@ -305,8 +302,8 @@ impl Engine {
     }
 
     /// The bridged rank of exactly this incarnation.
-    fn member(&mut self, (rank, incarnation): Member) -> Option<&mut BridgedRank> {
-        self.bridged_rank(rank).filter(|bridged_rank| bridged_rank.incarnation == incarnation)
+    fn member(&mut self, member: MemberId) -> Option<&mut BridgedRank> {
+        self.bridged_rank(member.rank).filter(|bridged_rank| bridged_rank.id() == member)
     }
 
     fn worker(&mut self, rank: Rank, peer: Rank) -> Option<&mut WorkerSocket> {

@@ -5,7 +5,8 @@ use crate::bridged_rank::Halt;
 use crate::channel::{Channel, Moved, Trouble};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{Action, FaultRule};
-use rejoin_protocol::ids::Rank;
+use rejoin_protocol::ids::{MemberId, Rank};
+use rejoin_protocol::report::Report;
 use std::time::{Duration, Instant};
 
 /// How long bytes are held back for a process that is about to be stopped. It is stopped within this time; once it is
@@ -133,7 +134,7 @@ impl Engine {
             agent.inject(rule.clone());
         }
         let Some(bridged_rank) = self.bridged_rank(rank) else { return };
-        let member = (rank, bridged_rank.incarnation);
+        let member = bridged_rank.id();
         match rule.action {
             Action::Kill => bridged_rank.halt = Halt::ForGood,
             Action::Stop => bridged_rank.halt = Halt::Until(Instant::now() + STOP_LIMIT),
@@ -151,14 +152,14 @@ impl Engine {
     /// Resets the link to a peer and has it made anew.
     fn cut(&mut self, rank: Rank, peer: Rank, reason: String) {
         let Some(bridged_rank) = self.bridged_rank(rank) else { return };
-        let member = (rank, bridged_rank.incarnation);
+        let member = bridged_rank.id();
         let Some(channel) = bridged_rank.training.as_mut().and_then(|training| training.channel(peer)) else { return };
         let Some(link) = channel.unlinked() else {
             return log::warn!("{} there is no link to rank {peer} to be cut", self.shared.prefix(rank));
         };
-        let incarnation = link.incarnation;
+        let peer = MemberId { rank: peer, incarnation: link.incarnation };
         self.discard(Some(link));
-        self.report_link_down(member, peer, incarnation, reason);
+        self.report_link_down(member, peer, reason);
     }
 
     pub(super) fn handle_trouble(&mut self, rank: Rank, peer: Rank, trouble: Trouble) {
@@ -193,18 +194,18 @@ impl Engine {
 
     /// The job can't go on. The rank ends at once; the tracker ends the others.
     pub(super) fn break_job(&mut self, rank: Rank, error: Error) {
-        let Some(incarnation) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.incarnation) else { return };
+        let Some(member) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.id()) else { return };
         // The agent says so in the log.
         if let Some(agent) = self.shared.agent() {
-            agent.broken(rank, incarnation, error.clone());
+            agent.report(member, Report::Broken(error.clone()));
         }
-        self.free((rank, incarnation), error);
+        self.free(member, error);
     }
 
     /// Something of this rank alone is broken: its task fails and is tried again.
     pub(super) fn fail_rank(&mut self, rank: Rank, error: Error) {
-        let Some(incarnation) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.incarnation) else { return };
+        let Some(member) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.id()) else { return };
         log::warn!("{} {error}", self.shared.prefix(rank));
-        self.free((rank, incarnation), error);
+        self.free(member, error);
     }
 }

@@ -5,13 +5,14 @@ pub mod worker;
 
 use mio::net::TcpStream;
 use parking_lot::{Condvar, Mutex};
-use rejoin_agent::{AgentReports, DataPlane, MemberId};
+use rejoin_agent::{AgentReports, DataPlane};
 use rejoin_protocol::collective::{self, Fetch};
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lane, Lineage, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lane, Lineage, MemberId, Rank, Version};
+use rejoin_protocol::report::Report;
 use rejoin_transport::{Hello, JobId, Keys, Link, Listener, PortRange, Purpose, Received, Secret};
 use rejoin_xgboost::{Bridge, BridgeConfig};
 use std::collections::HashMap;
@@ -19,14 +20,17 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub fn member(rank: u32, incarnation: u32) -> MemberId {
+    MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) }
+}
+
 /// Only there so that a hanging test ends with words.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// What a bridge told its agent.
 #[derive(Clone, Debug)]
-pub enum Report {
-    LinkDown { rank: Rank, peer: Rank, reason: String },
-    Broken { rank: Rank, error: Error },
+pub enum Told {
+    Report(MemberId, Report),
     Event(Event),
     Fired(FaultRule),
 }
@@ -34,13 +38,13 @@ pub enum Report {
 /// Writes everything down.
 #[derive(Default)]
 pub struct Notebook {
-    reports: Mutex<Vec<Report>>,
+    reports: Mutex<Vec<Told>>,
     more: Condvar,
 }
 
 impl Notebook {
     /// Waits for a report.
-    pub fn wait<T>(&self, what: &str, find: impl Fn(&Report) -> Option<T>) -> T {
+    pub fn wait<T>(&self, what: &str, find: impl Fn(&Told) -> Option<T>) -> T {
         let deadline = Instant::now() + WAIT_LIMIT;
         let mut reports = self.reports.lock();
         loop {
@@ -54,16 +58,16 @@ impl Notebook {
 
     pub fn broken(&self) -> Error {
         self.wait("a broken job", |report| match report {
-            Report::Broken { error, .. } => Some(error.clone()),
+            Told::Report(_, Report::Broken(error)) => Some(error.clone()),
             _ => None,
         })
     }
 
-    pub fn all(&self) -> Vec<Report> {
+    pub fn all(&self) -> Vec<Told> {
         self.reports.lock().clone()
     }
 
-    fn add(&self, report: Report) {
+    fn add(&self, report: Told) {
         self.reports.lock().push(report);
         self.more.notify_all();
     }
@@ -78,29 +82,20 @@ impl AgentReports for Pen {
     fn situation(&self) -> String {
         "nothing is known".into()
     }
-    fn link_down(&self, rank: Rank, _: Incarnation, peer: Rank, _: Incarnation, _: Lane, reason: String) {
-        self.0.add(Report::LinkDown { rank, peer, reason });
+    fn report(&self, member: MemberId, report: Report) {
+        self.0.add(Told::Report(member, report));
     }
-    fn interrupted(&self, _: Rank, _: Incarnation, _: Rank, _: Generation, _: String) {
+    fn fetch(&self, _: MemberId, _: Fetch) {
         unreachable!("the bridge makes no collectives");
     }
-    fn cannot_share(&self, _: Rank, _: Incarnation, _: Rank, _: Generation, _: String) {
+    fn ask(&self, _: MemberId, _: Rank, _: collective::CollectiveId) {
         unreachable!("the bridge makes no collectives");
-    }
-    fn fetch(&self, _: Rank, _: Incarnation, _: Fetch) {
-        unreachable!("the bridge makes no collectives");
-    }
-    fn ask(&self, _: Rank, _: Incarnation, _: Rank, _: collective::CollectiveId) {
-        unreachable!("the bridge makes no collectives");
-    }
-    fn broken(&self, rank: Rank, _: Incarnation, error: Error) {
-        self.0.add(Report::Broken { rank, error });
     }
     fn report_event(&self, event: Event) {
-        self.0.add(Report::Event(event));
+        self.0.add(Told::Event(event));
     }
     fn inject(&self, rule: FaultRule) {
-        self.0.add(Report::Fired(rule));
+        self.0.add(Told::Fired(rule));
     }
 }
 
@@ -199,7 +194,7 @@ impl World {
     /// A new incarnation has its seat; others don't know of it yet.
     pub fn seat(&mut self, rank: u32, agent: usize, incarnation: u32) {
         let incarnation = Incarnation::nth(incarnation);
-        self.agents[agent].bridge.join_accepted(Rank(rank), incarnation);
+        self.agents[agent].bridge.join_accepted(MemberId { rank: Rank(rank), incarnation });
         self.ranks[rank as usize] = Some(RankLocation { agent, incarnation });
     }
 
@@ -210,7 +205,7 @@ impl World {
         let (incarnation, lineage) = (place.incarnation, self.lineage);
         let (checkpoint, own, local) = (None, None, None);
         let start = Start { incarnation, lineage, version: Version(version), checkpoint, own, local, hooked: false };
-        DataPlane::start(&**bridge, Rank(rank), self.size(), &start);
+        DataPlane::start(&**bridge, MemberId { rank: Rank(rank), incarnation }, self.size(), &start);
         self.update_peers();
         for peer in (0..self.size()).filter(|peer| *peer != rank) {
             if self.ranks[peer as usize].is_some() {
@@ -224,7 +219,7 @@ impl World {
         for (rank, place) in self.living() {
             let others = self.living().filter(|(other, _)| *other != rank);
             let others = others.map(|(rank, there)| MemberId { rank, incarnation: there.incarnation });
-            self.agents[place.agent].bridge.peers(rank, place.incarnation, others.collect());
+            self.agents[place.agent].bridge.peers(MemberId { rank, incarnation: place.incarnation }, others.collect());
         }
     }
 
@@ -234,17 +229,13 @@ impl World {
 
     /// Makes a link between two living ranks.
     pub fn link(&self, a: u32, b: u32) {
-        let (one, other) = (self.place(a), self.place(b));
-        let (left, right) = links(Rank(a), one.incarnation, Rank(b), other.incarnation);
-        self.agents[one.agent].bridge.link(Rank(a), one.incarnation, Rank(b), other.incarnation, Lane::Channels, left);
-        self.agents[other.agent].bridge.link(
-            Rank(b),
-            other.incarnation,
-            Rank(a),
-            one.incarnation,
-            Lane::Channels,
-            right,
-        );
+        let [(one, left), (other, right)] = [a, b].map(|rank| {
+            let place = self.place(rank);
+            (MemberId { rank: Rank(rank), incarnation: place.incarnation }, &self.agents[place.agent].bridge)
+        });
+        let (near, far) = links(one, other);
+        left.link(one, other, Lane::Channels, near);
+        right.link(other, one, Lane::Channels, far);
     }
 
     /// The rank is lost; its process lives on.
@@ -275,17 +266,18 @@ impl World {
             ranks.iter().all(|rank| version == 0 || entered.get(rank) >= Some(&version)).then_some(())
         });
         for (rank, place) in self.living() {
-            self.agents[place.agent].bridge.hold(rank, place.incarnation);
+            self.agents[place.agent].bridge.hold(MemberId { rank, incarnation: place.incarnation });
         }
     }
 }
 
 /// Both ends of a link that stands.
-fn links(rank: Rank, incarnation: Incarnation, peer: Rank, peer_incarnation: Incarnation) -> (Link, Link) {
+fn links(MemberId { rank, incarnation }: MemberId, peer: MemberId) -> (Link, Link) {
     let keys = Keys { job: JobId([7; 16]), secret: Secret::new([42; 32]), encrypt: false };
     let mut listener =
         Listener::bind(IpAddr::V4(Ipv4Addr::LOCALHOST), PortRange::EPHEMERAL, "ports").expect("loopback has a port");
     let generation = Generation { epoch: 1, number: 1 };
+    let MemberId { rank: peer, incarnation: peer_incarnation } = peer;
     let purpose = Purpose::Data { lane: Lane::Channels, rank, incarnation, peer, peer_incarnation, generation };
     let hello = Hello { agent: AgentId(1), purpose, encrypt: false };
     let mut left = Link::connect(listener.address(), &keys, hello).expect("loopback is reachable");

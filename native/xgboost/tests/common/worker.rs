@@ -3,7 +3,7 @@
 use super::World;
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::Error;
-use rejoin_protocol::ids::{Incarnation, Phase, Rank, Version};
+use rejoin_protocol::ids::{Incarnation, MemberId, Phase, Rank, Version};
 use rejoin_xgboost::{Bridge, WireVariant};
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -269,7 +269,7 @@ pub fn train(
     entered: impl Fn(u32),
 ) -> End {
     let refused = |error| End::Refused(error);
-    let arguments = match bridge.communicator(Rank(rank), incarnation, shape.variant) {
+    let arguments = match bridge.communicator(MemberId { rank: Rank(rank), incarnation }, shape.variant) {
         Ok(arguments) => arguments,
         Err(error) => return refused(error),
     };
@@ -281,7 +281,7 @@ pub fn train(
     let versions = (start..shape.versions).map(|v| Phase::Version(Version(v)));
     for phase in std::iter::once(Phase::Boot).chain(versions) {
         if phase != Phase::Boot {
-            if let Err(error) = bridge.enter(Rank(rank), incarnation, phase, shape.mark(phase)) {
+            if let Err(error) = bridge.enter(MemberId { rank: Rank(rank), incarnation }, phase, shape.mark(phase)) {
                 return refused(error);
             }
         }
@@ -297,13 +297,13 @@ pub fn train(
             }
         }
         // Peers may be ahead of it by now.
-        match bridge.sent(Rank(rank), incarnation) {
+        match bridge.sent(MemberId { rank: Rank(rank), incarnation }) {
             Ok(sent) => assert_eq!(sent, shape.bytes_of(phase, rank, &worker.channels), "rank {rank} in {phase}"),
             Err(error) => return refused(error),
         }
     }
     let last = Phase::Version(Version(shape.versions));
-    if let Err(error) = bridge.enter(Rank(rank), incarnation, last, shape.mark(last)) {
+    if let Err(error) = bridge.enter(MemberId { rank: Rank(rank), incarnation }, last, shape.mark(last)) {
         return refused(error);
     }
     match worker.shutdown() {
@@ -325,7 +325,7 @@ pub fn spawn(world: &World, rank: u32, start: u32, shape: &Shape, death: Option<
             println!("rank {rank} failed with {cause}; its bridge said {:?}", notes.all());
         }
         if matches!(end, End::Done) {
-            bridge.retire(Rank(rank), incarnation);
+            bridge.retire(MemberId { rank: Rank(rank), incarnation });
         }
         end
     })

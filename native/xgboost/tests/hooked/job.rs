@@ -6,10 +6,10 @@ use crate::common::World;
 use crate::ranks::{attempt, Ranks, LIMIT};
 use rejoin_agent::collective::{CollectivePlane, Operations};
 use rejoin_agent::logs::{Budget, LogLimits};
-use rejoin_agent::{Agent, Joined, MemberId};
+use rejoin_agent::{Agent, Joined};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::Offer;
-use rejoin_protocol::ids::{Incarnation, Rank};
+use rejoin_protocol::ids::{MemberId, Rank};
 use rejoin_xgboost::hook::{self, Served};
 use rejoin_xgboost::{Bridge, WireVariant};
 use std::sync::{Arc, Mutex};
@@ -23,13 +23,12 @@ pub struct Member<'a> {
     pub operations: Arc<Operations>,
     pub agent: Arc<Agent>,
     pub member: MemberId,
-    incarnation: Incarnation,
 }
 
 impl Member<'_> {
     /// What the hook has served of this rank so far.
     pub fn served(&self) -> Served {
-        self.bridge.hooked(Rank(self.rank), self.incarnation).expect("the rank is hooked")
+        self.bridge.hooked(self.member).expect("the rank is hooked")
     }
 }
 
@@ -71,19 +70,16 @@ pub fn hooked<T: Send>(
         let member = MemberId { rank: Rank(rank), incarnation: start.incarnation };
         let operations = Operations::open(plane, member, segment, "xgboost", LIMIT).expect("collectives");
         let operations = Arc::new(operations);
-        let (bridge, incarnation) = {
-            let bridges = bridges.lock().expect("no panics");
-            (bridges.agent(rank).bridge.clone(), bridges.incarnation(rank))
-        };
-        let arguments = bridge.communicator(Rank(rank), incarnation, variant).expect("a way in");
-        bridge.hook(Rank(rank), incarnation, world, operations.clone());
+        let bridge = bridges.lock().expect("no panics").agent(rank).bridge.clone();
+        let arguments = bridge.communicator(member, variant).expect("a way in");
+        bridge.hook(member, world, operations.clone());
         collective.xgboost.init(&arguments).expect("init");
-        let (bridge, agent) = (bridge.clone(), agent.clone());
-        let own = Member { collective, rank, world, bridge, operations, agent, member, incarnation };
+        let agent = agent.clone();
+        let own = Member { collective, rank, world, bridge, operations, agent, member };
         let result = work(&own);
         // It fails where the rank's collectives have failed.
         let _ = collective.xgboost.finalize();
-        own.bridge.retire(Rank(rank), incarnation);
+        own.bridge.retire(member);
         result
     };
     let one = &one;

@@ -20,6 +20,7 @@ use rejoin_collectives::{Element, Reducer};
 use rejoin_protocol::collective::{frame::Expected, sharing, Call, CollectiveId, Operation, Site};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Phase, Rank, Version};
+use rejoin_protocol::report::Report;
 use rejoin_transport::Backoff;
 use std::sync::Arc;
 use std::time::Duration;
@@ -135,7 +136,7 @@ impl Calls {
             .contains(&error.code);
         if !reported && ends_the_job {
             if let Some(agent) = self.plane.agent() {
-                agent.broken(self.local_rank.member.rank, self.local_rank.member.incarnation, error.clone());
+                agent.report(self.local_rank.member, Report::Broken(error.clone()));
             }
         }
         self.failed = Some(error.clone());

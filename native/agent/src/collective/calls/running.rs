@@ -1,7 +1,6 @@
 //! One collective, from its call to its result.
 
 use super::{Calls, Input};
-use crate::agent::MemberId;
 use crate::collective::call_context::{CallContext, ExchangeOutcome};
 use crate::collective::exchange::Exchange;
 use crate::collective::memory::Unopened;
@@ -19,6 +18,7 @@ use rejoin_protocol::collective::{frame::Expected, BootKey, Call, CollectiveId, 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
 use rejoin_protocol::ids::{Generation, Phase, Version};
+use rejoin_protocol::report::Report;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use twox_hash::XxHash3_64;
@@ -299,8 +299,8 @@ impl Calls {
         };
         let entered = self.memory.enter(generation, segments.as_deref(), &self.plane);
         if let (Err(Unopened { peer, reason, is_to_be_reported: true }), Some(agent)) = (&entered, self.plane.agent()) {
-            let MemberId { rank, incarnation } = self.local_rank.member;
-            agent.cannot_share(rank, incarnation, *peer, generation, reason.clone());
+            let report = Report::CannotShare { peer: *peer, generation, reason: reason.clone() };
+            agent.report(self.local_rank.member, report);
         }
         entered.map(|()| true)
     }

@@ -2,7 +2,7 @@
 
 use super::first_lazy::FirstLazy;
 use super::{Communicator, JoinArguments};
-use crate::agent::{Agent, Joined, MemberId};
+use crate::agent::{Agent, Joined};
 use crate::collective::calls::{Calls, Choices};
 use crate::collective::memory::Memory;
 use crate::collective::options::Limits;
@@ -11,7 +11,7 @@ use crate::collective::rank_profile::RankProfile;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
-use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::ids::{Attempt, MemberId, Rank};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

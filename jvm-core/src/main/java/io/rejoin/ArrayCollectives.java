@@ -22,7 +22,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options: order of the fold, call site, boot cache. */
+  /** The same with options: order of the fold, boot cache, an input that is filled on demand. */
   public void allreduce(double[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -32,7 +32,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options: order of the fold, call site, boot cache. */
+  /** The same with options: order of the fold, boot cache, an input that is filled on demand. */
   public void allreduce(float[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -42,7 +42,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options: order of the fold, call site, boot cache. */
+  /** The same with options: order of the fold, boot cache, an input that is filled on demand. */
   public void allreduce(long[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -57,7 +57,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options: order of the fold, call site, boot cache. */
+  /** The same with options: order of the fold, boot cache, an input that is filled on demand. */
   public void allreduce(int[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -72,7 +72,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options: order of the fold, call site, boot cache. */
+  /** The same with options: order of the fold, boot cache, an input that is filled on demand. */
   public void allreduce(short[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -87,7 +87,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     reduce(array, Scratch.element(array), reduction, CallOptions.NONE);
   }
 
-  /** The same with options: order of the fold, call site, boot cache. */
+  /** The same with options: order of the fold, boot cache, an input that is filled on demand. */
   public void allreduce(byte[] array, Reduction reduction, CallOptions options) {
     reduce(array, Scratch.element(array), reduction, options);
   }
@@ -156,7 +156,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     spread(array, root, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public void broadcast(double[] array, int root, CallOptions options) {
     spread(array, root, options);
   }
@@ -166,7 +166,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     spread(array, root, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public void broadcast(float[] array, int root, CallOptions options) {
     spread(array, root, options);
   }
@@ -176,7 +176,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     spread(array, root, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public void broadcast(long[] array, int root, CallOptions options) {
     spread(array, root, options);
   }
@@ -186,7 +186,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     spread(array, root, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public void broadcast(int[] array, int root, CallOptions options) {
     spread(array, root, options);
   }
@@ -196,7 +196,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     spread(array, root, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public void broadcast(short[] array, int root, CallOptions options) {
     spread(array, root, options);
   }
@@ -206,7 +206,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     spread(array, root, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public void broadcast(byte[] array, int root, CallOptions options) {
     spread(array, root, options);
   }
@@ -216,7 +216,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgather(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public double[] allgather(double[] array, CallOptions options) {
     return gather(array, options);
   }
@@ -226,7 +226,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgather(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public float[] allgather(float[] array, CallOptions options) {
     return gather(array, options);
   }
@@ -236,7 +236,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgather(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public long[] allgather(long[] array, CallOptions options) {
     return gather(array, options);
   }
@@ -246,7 +246,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgather(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public int[] allgather(int[] array, CallOptions options) {
     return gather(array, options);
   }
@@ -256,7 +256,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgather(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public short[] allgather(short[] array, CallOptions options) {
     return gather(array, options);
   }
@@ -266,7 +266,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgather(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache, an input that is filled on demand. */
   public byte[] allgather(byte[] array, CallOptions options) {
     return gather(array, options);
   }
@@ -276,7 +276,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgatherV(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache. The input has to be filled. */
   public double[][] allgatherV(double[] array, CallOptions options) {
     return gatherAll(array, options);
   }
@@ -286,7 +286,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgatherV(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache. The input has to be filled. */
   public float[][] allgatherV(float[] array, CallOptions options) {
     return gatherAll(array, options);
   }
@@ -296,7 +296,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgatherV(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache. The input has to be filled. */
   public long[][] allgatherV(long[] array, CallOptions options) {
     return gatherAll(array, options);
   }
@@ -306,7 +306,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgatherV(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache. The input has to be filled. */
   public int[][] allgatherV(int[] array, CallOptions options) {
     return gatherAll(array, options);
   }
@@ -316,7 +316,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgatherV(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache. The input has to be filled. */
   public short[][] allgatherV(short[] array, CallOptions options) {
     return gatherAll(array, options);
   }
@@ -326,7 +326,7 @@ abstract class ArrayCollectives extends BufferCollectives {
     return allgatherV(array, CallOptions.NONE);
   }
 
-  /** The same with options. */
+  /** The same with options: boot cache. The input has to be filled. */
   public byte[][] allgatherV(byte[] array, CallOptions options) {
     return gatherAll(array, options);
   }

@@ -277,7 +277,7 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
 
     private final long[] millis;
 
-    /** These limits. */
+    /** For the join, for each call, and for the end. */
     public Limits(long joinMillis, long callMillis, long finishMillis) {
       millis = new long[] {joinMillis, callMillis, finishMillis};
     }

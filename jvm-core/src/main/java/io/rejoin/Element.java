@@ -24,7 +24,7 @@ public enum Element {
     this.bytes = bytes;
   }
 
-  /** Bytes of one. */
+  /** How many bytes an element has. */
   public int bytes() {
     return bytes;
   }

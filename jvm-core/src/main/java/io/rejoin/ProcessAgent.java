@@ -30,7 +30,7 @@ public abstract class ProcessAgent implements AutoCloseable {
     this.handle = opener.open(settings.words(job), secret.bytes());
   }
 
-  /** Which job. */
+  /** The job whose ranks it hosts; a process may take part in several jobs, with an agent each. */
   public final JobId job() {
     return job;
   }

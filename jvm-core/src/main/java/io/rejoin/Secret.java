@@ -18,7 +18,7 @@ public final class Secret implements Serializable {
     this.bytes = bytes;
   }
 
-  /** A new one. */
+  /** A new secret for a job, from a cryptographic source of random numbers. */
   public static Secret random() {
     byte[] bytes = new byte[BYTES];
     new SecureRandom().nextBytes(bytes);

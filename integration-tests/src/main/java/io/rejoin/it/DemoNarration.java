@@ -34,7 +34,6 @@ public final class DemoNarration {
     this.workers = workers;
   }
 
-  /** Takes one event. */
   public synchronized void event(TrainingEvent event) {
     switch (event.kind()) {
       case AGENT_JOINED -> processOf.put(event.text("executor"), event.text("pid"));

@@ -17,7 +17,6 @@ public final class Digest {
     }
   }
 
-  /** The digest of bytes, in hexadecimal. */
   public static String of(byte[] bytes) {
     return DigestUtils.sha256Hex(bytes);
   }

@@ -59,13 +59,11 @@ public final class JavaProcess implements AutoCloseable {
     return this;
   }
 
-  /** A system property. */
   public JavaProcess property(String key, String value) {
     properties.put(key, value);
     return this;
   }
 
-  /** An environment variable. */
   public JavaProcess environment(String key, String value) {
     environment.put(key, value);
     return this;
@@ -120,7 +118,7 @@ public final class JavaProcess implements AutoCloseable {
     return this;
   }
 
-  /** The process. */
+  /** The child; null before its start. */
   public Process process() {
     return process;
   }

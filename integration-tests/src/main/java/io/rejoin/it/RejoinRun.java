@@ -37,7 +37,6 @@ public final class RejoinRun {
     this.rounds = rounds;
   }
 
-  /** What is trained. */
   public Recipe recipe() {
     return recipe;
   }
@@ -70,7 +69,7 @@ public final class RejoinRun {
     return this;
   }
 
-  /** A fault rule. */
+  /** A fault rule without its id, as {@link Faults#parse} reads it. */
   public RejoinRun fault(String rule) {
     rules.add("id=" + rules.size() + ";" + rule);
     return this;
@@ -94,7 +93,7 @@ public final class RejoinRun {
     signals++;
   }
 
-  /** It has sent it. */
+  /** The signal of an {@link #expectSignal} was sent. */
   public void signalled() {
     signals--;
   }

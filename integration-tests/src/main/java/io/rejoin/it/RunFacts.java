@@ -20,7 +20,7 @@ import org.apache.spark.storage.BlockUpdatedInfo;
  * anywhere after the first loss of an executor.
  */
 public class RunFacts extends SparkListener {
-  /** The counts. Bytes in bytes. */
+  /** What was counted until a moment; an interval is the difference of two. */
   public record Counts(
       int executorsAdded, int executorsLost, int tasksStarted, int tasksRetried, long bytesAgain) {
     /** What came after {@code earlier}. */
@@ -46,18 +46,14 @@ public class RunFacts extends SparkListener {
     return new Counts(executorsAdded, executorsLost, tasksStarted, tasksRetried, bytesAgain);
   }
 
-  /** A task starts. */
   protected void taskStarted(
       int stage, int stageAttempt, int partition, int attempt, String executor) {}
 
-  /** A task failed. */
   protected void taskFailed(
       int stage, int stageAttempt, int partition, int attempt, String reason) {}
 
-  /** An executor is there. */
   protected void executorAdded(String executor, String host) {}
 
-  /** An executor is gone. */
   protected void executorRemoved(String executor, String reason) {}
 
   @Override

@@ -144,12 +144,10 @@ public final class StandaloneCluster implements AutoCloseable {
     return worker.process();
   }
 
-  /** Its folder. */
   public WorkDirectory work() {
     return work;
   }
 
-  /** Where the master is. */
   public String address() {
     return address;
   }

@@ -41,7 +41,6 @@ public final class Terminal {
   private int column;
   private String row;
 
-  /** On this stream. */
   public Terminal(PrintStream out, boolean colour) {
     this.out = out;
     this.colour = colour;

@@ -32,7 +32,6 @@ public final class WorkDirectory {
     return new WorkDirectory(root);
   }
 
-  /** A file of that name in it. */
   public Path file(String name) {
     return root.resolve(name);
   }
@@ -46,7 +45,6 @@ public final class WorkDirectory {
     }
   }
 
-  /** The folder. */
   public Path root() {
     return root;
   }

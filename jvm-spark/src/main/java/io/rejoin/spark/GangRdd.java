@@ -144,7 +144,7 @@ final class GangRdd extends RDD<String> {
     }
   }
 
-  /** The stock matrices. */
+  /** Matrices that belong to the stock class, which frees them. */
   private static final class Opened implements Matrices {
     private final Watches watches;
     private final LinkedHashMap<String, DMatrix> byName = new LinkedHashMap<>();

@@ -255,7 +255,7 @@ final class InputPreparation {
     }
   }
 
-  /** Of the partition that has the fewest copies. */
+  /** On how many distinct executors the partition with the fewest copies is. */
   private int fewestCopies(JavaRDD<byte[]> blocks) {
     BlockManagerMaster master = SparkEnv.get().blockManager().master();
     return IntStream.range(0, blocks.getNumPartitions())

@@ -68,7 +68,7 @@ final class RowBlocks {
     }
   }
 
-  /** Packs the rows of a partition. */
+  /** The rows of a partition as blocks; the block that is given last may be a short one. */
   static Iterator<byte[]> pack(Iterator<InternalRow> rows, StructType schema) {
     // Spark runs this just before it stores and copies what comes out.
     ReplicationPeers.refresh();

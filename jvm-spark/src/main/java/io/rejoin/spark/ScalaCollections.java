@@ -19,7 +19,7 @@ final class ScalaCollections {
     return list;
   }
 
-  /** An empty Scala sequence. */
+  /** An iterator without elements. */
   @SuppressWarnings("unchecked")
   static <T> scala.collection.Iterator<T> empty() {
     return (scala.collection.Iterator<T>) (Object) scala.collection.Iterator$.MODULE$.empty();

@@ -83,7 +83,7 @@ final class SparkSettings {
 
   private SparkSettings() {}
 
-  /** What is set in a session. */
+  /** What is set in a session, or was for its application. */
   static SettingValues of(SparkSession session) {
     return of(
         ScalaCollections.rest(session.conf().getAll().iterator()).stream()

@@ -59,7 +59,7 @@ record Shape(int rows, int columns, int depth, int world, int rounds) implements
     return matrix;
   }
 
-  /** A rank's rows. */
+  /** Rows of one rank, the same in every process. */
   SyntheticRows part(int rank) {
     return SyntheticRows.of(rows, columns, rank, world);
   }

@@ -114,12 +114,10 @@ final class WorkerProcess implements AutoCloseable {
     }
   }
 
-  /** Where it is. */
   Host host() {
     return host;
   }
 
-  /** Its process number. */
   long pid() {
     return process.process().pid();
   }

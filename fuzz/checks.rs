@@ -22,7 +22,7 @@ pub const ALL: [(&str, Check); 5] = [
     ("identity", identity),
 ];
 
-/// A header that is read is written as it was, and tells no length over the limit.
+/// A header that is read is written as it was, and states no length over the limit.
 pub fn header(bytes: &[u8]) {
     let Some(Ok(bytes)) = bytes.get(..HEADER_BYTES).map(<&[u8; HEADER_BYTES]>::try_from) else { return };
     if let Ok(header) = Header::decode(bytes) {

@@ -39,7 +39,7 @@ pub struct Compared {
 /// Calls that aren't counted on a busy machine, where each takes long, and memory that is new costs little beside it.
 const BUSY_WARM_UP: &str = "50";
 
-/// What of ours is held against whom.
+/// What of ours is compared with which peer.
 struct Bar {
     ours: &'static str,
     /// The fastest of these counts, pair by pair.
@@ -111,7 +111,7 @@ pub fn run(compared: &Compared) -> Result<(), String> {
     table(&pairs, what, bars).finish(&compared.out.join(name))
 }
 
-/// What a command prints. A peer that fails is run again a few times, and that is told: Gloo's
+/// What a command prints. A peer that fails is run again a few times, and that is said: Gloo's
 /// bcube gives a wrong sum now and then, which its driver notices.
 fn output(command: &mut Command) -> Result<String, String> {
     let is_ours = std::env::current_exe().is_ok_and(|ours| command.get_program() == ours);
@@ -150,7 +150,7 @@ fn commands(compared: &Compared) -> Result<Vec<Command>, String> {
         command
     };
     if !Host::all()?.is_empty() {
-        // Who shares no memory, and can be told to listen elsewhere than on loopback.
+        // Peers that share no memory, and can be made to listen elsewhere than on loopback.
         return Ok(vec![own(&["floor", "--algorithm", "chosen"]), peer("bench_gloo.sh", &["bcube hd ring new-ring"])]);
     }
     if compared.busy {

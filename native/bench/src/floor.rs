@@ -240,7 +240,7 @@ fn wait(
             sockets.push(PollFd::new(link, flags));
         }
     }
-    let limit = WAIT_LIMIT.try_into().map_err(|_| "a limit that can't be told to the kernel")?;
+    let limit = WAIT_LIMIT.try_into().map_err(|_| "a limit that the kernel can't take")?;
     if poll(&mut sockets, Some(&limit)).map_err(|error| error.to_string())? == 0 {
         return Err(format!("nothing from {:?}", machine.awaited(schedule).collect::<Vec<_>>()));
     }

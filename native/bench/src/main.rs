@@ -59,7 +59,7 @@ enum What {
     },
     /// Rendezvous, checkpoints, and from a death to going on, against their bars.
     Engine(engine::Measures),
-    /// A table of figures that XGBoost's and Spark's bench has told (`scripts/bench.sh`).
+    /// A table of figures that XGBoost's and Spark's bench has printed (`scripts/bench.sh`).
     Report(report::Reported),
     /// Runs a command among hosts (network namespaces) with limited bandwidth and delay between them. Needs root.
     Network(network::Network),
@@ -75,7 +75,7 @@ enum What {
     /// One rank in a process of its own; started by the others.
     #[command(hide = true)]
     Rank {
-        /// What its starter told it (JSON).
+        /// What its starter gave it (JSON).
         job: String,
     },
 }

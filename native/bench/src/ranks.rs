@@ -27,7 +27,7 @@ pub enum Transport {
     Schedules(Turns),
 }
 
-/// What a rank is told at its start.
+/// What a rank is given at its start.
 #[derive(Clone, Serialize, Deserialize)]
 struct RankSetup {
     rank: usize,
@@ -41,7 +41,7 @@ struct RankSetup {
     hosts: Vec<usize>,
 }
 
-/// What a rank tells the others.
+/// What a rank sends to the others.
 #[derive(Clone, Serialize, Deserialize)]
 struct Introduction {
     segment_address: Option<SegmentAddress>,

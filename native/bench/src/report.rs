@@ -76,7 +76,7 @@ fn row(Figure { config, unit, ours, stock, bar }: Figure) -> Result<(Row, Option
     Ok((Row { name, unit, ours: sorted(ours.into_iter()), peer, bar }, median))
 }
 
-/// One ratio for each two pairs in a row, their geometric mean: whoever runs second in a pair finds
+/// One ratio for each two pairs in a row, their geometric mean: the one that runs second in a pair finds
 /// the machine as the first one left it, and that is worth more (5 to 10 % were seen) than what is
 /// to be measured. Of two neighbouring pairs each side begins one.
 fn neighbours(ours: &[f64], stock: &[f64]) -> Vec<f64> {

@@ -12,7 +12,7 @@ pub struct Row {
     pub unit: &'static str,
     /// Sorted.
     pub ours: Vec<f64>,
-    /// Who is beside us, with its values and the pairs' ratios, both sorted.
+    /// The peer beside us, with its values and the pairs' ratios, both sorted.
     pub peer: Option<(String, Vec<f64>, Vec<f64>)>,
     /// The most that the median may be: of the ratios if there is a peer, else of ours.
     pub bar: Option<f64>,

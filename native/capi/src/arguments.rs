@@ -109,7 +109,7 @@ pub(crate) unsafe fn text(what: &str, value: *const c_char) -> Result<Option<Str
 /// Bytes to read. None at all may be NULL.
 ///
 /// # Safety
-/// So many bytes are there, and nobody writes them during the call.
+/// So many bytes are there, and nothing writes them during the call.
 pub(crate) unsafe fn bytes<'a>(what: &str, data: *const c_void, length: usize) -> Result<&'a [u8], Error> {
     if length == 0 {
         return Ok(&[]);
@@ -122,7 +122,7 @@ pub(crate) unsafe fn bytes<'a>(what: &str, data: *const c_void, length: usize) -
 /// Bytes to write.
 ///
 /// # Safety
-/// So many bytes are there, and nobody else reads or writes them during the call.
+/// So many bytes are there, and nothing else reads or writes them during the call.
 pub(crate) unsafe fn bytes_mut<'a>(what: &str, data: *mut c_void, length: usize) -> Result<&'a mut [u8], Error> {
     if length == 0 {
         return Ok(&mut []);

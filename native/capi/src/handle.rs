@@ -52,7 +52,7 @@ pub struct RejoinCommunicator {
     rank: u32,
     world: u32,
     incarnation: AtomicU32,
-    /// As of the last call that is over: whoever asks needn't wait for the one that is under way.
+    /// As of the last call that is over: the caller needn't wait for the one that is under way.
     version: AtomicU32,
     guarded: Guarded<Rank>,
 }

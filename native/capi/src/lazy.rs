@@ -1,4 +1,4 @@
-//! Checkpoints whose bytes are made when somebody needs them.
+//! Checkpoints whose bytes are made when a rank needs them.
 
 use crate::arguments::{bad, bytes, site_of};
 use crate::handle::{with, Rank, RejoinCommunicator};
@@ -15,7 +15,7 @@ pub type RejoinSupplier = unsafe extern "C" fn(user: *mut c_void, into: *mut Rej
 /// `rejoin_release`.
 pub type RejoinRelease = unsafe extern "C" fn(user: *mut c_void);
 
-/// The caller's snapshot, which is released when nobody can ask for it any more.
+/// The caller's snapshot, which is released when no rank can ask for it any more.
 struct Snapshot {
     supplier: RejoinSupplier,
     release: Option<RejoinRelease>,

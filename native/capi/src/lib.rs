@@ -1,7 +1,7 @@
 //! The library behind `include/rejoin.h`, which is its documentation: every function and what holds for all of them.
 //!
 //! Here is only the crossing: pointers and numbers become slices and types ([`arguments`],
-//! [`numbers`]), a panic becomes an error ([`handle`]), and nothing is printed that nobody asked
+//! [`numbers`]), a panic becomes an error ([`handle`]), and nothing is printed that wasn't asked
 //! for ([`quiet`]). Everything else is [`rejoin_agent::collective`].
 #![allow(clippy::missing_safety_doc)] // what a caller has to keep to stands in the header, once for all
 

@@ -1,4 +1,4 @@
-//! Nothing is printed that nobody asked for: the log is off until it is turned on, and a panic's
+//! Nothing is printed that wasn't asked for: the log is off until it is turned on, and a panic's
 //! text goes into the handle.
 
 use std::cell::{Cell, RefCell};

@@ -168,7 +168,7 @@ fn live(rank: &Rank, starts_at: u32, dies_in: u32, in_version_1: impl Fn()) -> u
         assert_eq!(values, [2.0; 4]);
         for version in version..2 {
             let mut one = [1.0];
-            // Whoever has the result knows that the other one is in this version, too.
+            // A rank that has the result knows that the other one is in this version, too.
             rank.check(rank.allreduce(&mut one, F64, SUM, c""));
             assert_eq!(one, [2.0]);
             if version == dies_in {
@@ -374,7 +374,7 @@ fn a_lazy_checkpoint_is_made_for_the_rank_that_comes_back_and_released_in_the_en
         meet(&second);
         second.check(second.finish(b"end"));
     });
-    assert!(snapshots[1].asked.load(Ordering::SeqCst) >= 1, "somebody needed it");
+    assert!(snapshots[1].asked.load(Ordering::SeqCst) >= 1, "a rank needed it");
     assert_eq!(snapshots.map(|snapshot| snapshot.released.into_inner()), [1, 1]);
 }
 

@@ -40,7 +40,7 @@ impl Extent {
     }
 }
 
-/// The buffers themselves, borrowed from whoever owns them, each exactly as long as the schedule says.
+/// The buffers themselves, borrowed from their owner, each exactly as long as the schedule says.
 #[derive(Debug)]
 pub struct Buffers<'b> {
     /// See [`Buffer::Input`].

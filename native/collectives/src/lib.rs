@@ -7,8 +7,8 @@
 //! - a [`Schedule`] per rank, made by a pure function of [`schedules`]: which bytes of which buffer go to which peer,
 //!   which bytes come from which peer and where they land, and what is folded into the result. Which algorithm that is
 //!   is looked up in [`choice`];
-//! - a [`LinkMachine`] that executes a schedule for whoever has the links: it is asked what can be sent to a peer and
-//!   where the next bytes from a peer go, is told what went and came, and folds what has arrived.
+//! - a [`LinkMachine`] that executes a schedule for the owner of the links: it is asked what can be sent to a peer and
+//!   where the next bytes from a peer go, takes in what went and came, and folds what has arrived.
 //!
 //! Ranks that see each other's memory don't need links: [`shared`] has a machine for them.
 //!

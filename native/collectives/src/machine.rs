@@ -1,4 +1,4 @@
-//! Executes a schedule for whoever has the links.
+//! Executes a schedule for the owner of the links.
 
 use crate::schedule::{Gate, Receive, Schedule, Source, WorkId};
 use crate::{Buffer, Buffers, Extent, FoldError, Reducer};

@@ -3,7 +3,7 @@
 use crate::{Buffer, Extent};
 use alloc::vec::Vec;
 
-/// Who a schedule is for.
+/// The rank that a schedule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorldRank {
     /// This rank.
@@ -13,7 +13,7 @@ pub struct WorldRank {
 }
 
 impl WorldRank {
-    /// A seat in a world.
+    /// A rank in a world.
     ///
     /// # Panics
     /// When the rank isn't within the world.
@@ -88,8 +88,8 @@ pub(crate) struct Lane {
     pub(crate) receives: Vec<ReceiveId>,
 }
 
-/// What one rank does in a collective: which bytes go to whom, which come from whom and where they land, and what is
-/// folded. Pure data, the same for every call of the same shape, so it can be kept and used again.
+/// What one rank does in a collective: which bytes go to which rank, which come from which and where they land, and
+/// what is folded. Pure data, the same for every call of the same shape, so it can be kept and used again.
 ///
 /// Towards each peer, and from each peer, it is one stream of bytes without any marks in it: both ends know what comes
 /// next. [`crate::LinkMachine`] executes it.

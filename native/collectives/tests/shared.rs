@@ -1,4 +1,4 @@
-//! Collectives on segments against the reference, whoever goes on when.
+//! Collectives on segments against the reference, in any order of their turns.
 
 use proptest::prelude::*;
 use rejoin_collectives::shared::{first_step, Segments, Shape, SharedCall, SharedError, SharedMachine, COMMON_BYTES};
@@ -32,7 +32,7 @@ impl Segments for View<'_> {
 
     fn own_slot(&mut self, step: u64) -> &mut [u8] {
         assert_eq!(step, self.segments[self.rank].published + 1, "a slot is written out of turn");
-        // Nobody may still want what was here.
+        // No rank may still want what was here.
         assert!(
             self.segments.iter().all(|segment| segment.published + 1 >= step),
             "a slot that others still read is written"
@@ -100,7 +100,7 @@ impl World {
                 shown[*call][rank] = Some(std::mem::take(result));
             }
             idle = if finished || shows_part || self.segments[rank].published > before { 0 } else { idle + 1 };
-            assert!(idle < 1000 * world, "nobody goes on");
+            assert!(idle < 1000 * world, "no rank goes on");
             if finished {
                 results[*call][rank] = match &shown[*call] {
                     parts if parts[rank].is_some() => parts
@@ -202,7 +202,7 @@ fn a_rank_shows_its_part_of_a_result_before_anybody_can_be_done() {
     let mut results = [vec![0; 2000], vec![0; 2000]];
     let mut has_shown = [false; 2];
     for turn in 0.. {
-        assert!(turn < 1000, "nobody goes on");
+        assert!(turn < 1000, "no rank goes on");
         let rank = turn % 2;
         let mut view = View { rank, segments: &mut world.segments };
         let done = machines[rank].advance(&mut view, &[0; 4000], &mut results[rank], &reducer).unwrap();
@@ -318,10 +318,10 @@ fn roots_of_two_broadcasts_find_out_before_anything_of_the_next_collective_is_wr
     let reducer = Reducer::custom(1, |_, _| Ok(()));
     for (rank, machine) in machines.iter_mut().enumerate() {
         let mut view = View { rank, segments: &mut segments };
-        assert_eq!(machine.advance(&mut view, &[9; 3], &mut [0; 3], &reducer), Ok(true), "a root waits for nobody");
+        assert_eq!(machine.advance(&mut view, &[9; 3], &mut [0; 3], &reducer), Ok(true), "a root waits for no rank");
     }
     for rank in [0, 1] {
-        let before = machines[rank].uncompared().expect("nobody was looked at");
+        let before = machines[rank].uncompared().expect("no rank was looked at");
         assert_eq!(before, [rank as u8 + 1; 64]);
         let shape = Shape::new(WorldRank::new(rank, 2), SharedCall::Barrier, 1, 256, false).unwrap();
         let mut next = SharedMachine::new(shape, [7; 64], machines[rank].last_step()).after(Some(before));

@@ -24,7 +24,7 @@ pub(crate) struct AgentEntry {
 
 pub(crate) static AGENTS: Table<AgentEntry> = Table::new("agent");
 
-/// What every agent is told, whatever moves its ranks' bytes.
+/// What every agent is given, whatever moves its ranks' bytes.
 pub(crate) fn control(settings: &mut Settings, secret: Secret) -> Result<AgentConfig, Error> {
     Ok(AgentConfig {
         job: job(&settings.take::<String>("job", "32 hexadecimal digits")?)?,

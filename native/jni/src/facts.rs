@@ -7,7 +7,7 @@ use rejoin_agent::protocol::tracker::Input;
 use rejoin_agent::TrackerNotice;
 use serde_json::{json, Value};
 
-/// What a tracker told, as texts: the name of the event as in
+/// What a tracker reported, as texts: the name of the event as in
 /// [`rejoin_agent::protocol::event::Event`], then its fields. A field that is a struct gives its
 /// own fields (an attempt is `stage` and `task`), a list is joined by commas, and what is absent is
 /// empty.

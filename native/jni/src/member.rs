@@ -48,7 +48,7 @@ impl MemberEntry {
         Ok(MemberId { rank: self.rank, incarnation: self.start()?.incarnation })
     }
 
-    /// The failure that is known of the member, in place of a less telling one.
+    /// The failure that is known of the member, in place of one that says less.
     fn better(&self, error: Error) -> Error {
         let known = self.id().ok().and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.plane.failure(id)));
         known.unwrap_or(error)

@@ -33,7 +33,7 @@ pub(crate) struct Held {
     process: Process,
     member: MemberId,
     world: u32,
-    /// As of the last call that is over: whoever asks needn't wait for the one that is under way.
+    /// As of the last call that is over: the caller needn't wait for the one that is under way.
     version: AtomicU32,
     /// `None` while a call is under way (the lock is held then), after the end, and after a defect.
     communicator: Mutex<Option<Communicator>>,
@@ -193,7 +193,7 @@ pub(crate) fn load<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) ->
 /// The bytes of a direct buffer; the Java side gives no other one.
 ///
 /// # Safety
-/// Nobody else reads or writes it during the call, and the buffer stays reachable: the Java side holds it.
+/// Nothing else reads or writes it during the call, and the buffer stays reachable: the Java side holds it.
 pub(crate) unsafe fn memory<'a>(env: &Env<'_>, buffer: &JByteBuffer<'_>) -> Result<&'a mut [u8], Failure> {
     let length = env.get_direct_buffer_capacity(buffer)?;
     if length == 0 {

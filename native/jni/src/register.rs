@@ -181,7 +181,7 @@ pub unsafe extern "system" fn JNI_OnLoad(vm: *mut jni::sys::JavaVM, _reserved: *
     });
     match loaded {
         Ok(Ok(())) => jni::sys::JNI_VERSION_1_8,
-        // The pending exception (NoSuchMethodError, NoClassDefFoundError) tells the rest.
+        // The pending exception (NoSuchMethodError, NoClassDefFoundError) says the rest.
         _ => JNI_ERR,
     }
 }
@@ -202,7 +202,7 @@ mod tests {
         declared.map(|(head, _)| head.rsplit(' ').next().unwrap_or_default()).collect()
     }
 
-    // A method that Java declares and nobody registers would be found at its first call only; one
+    // A method that Java declares and isn't registered would be found at its first call only; one
     // that is registered and not declared fails when the library is loaded, in every process.
     #[test]
     fn every_native_method_that_java_declares_is_registered_and_no_other() {

@@ -39,7 +39,8 @@ impl<'b, L: Atomic<u64>, S: Atomic<u32>> Counters<'b, L, S> {
     #[inline]
     pub fn publish(&self, own: u32, step: u64, others: impl IntoIterator<Item = Self>, wake: impl FnOnce(&S)) {
         self.published.store(step, Release);
-        // See `sleep`; and whoever sees what is written after this publish sees the publish too (`nobody_has_reached`).
+        // See `sleep`; and a thread that sees what is written after this publish sees the publish too
+        // (`nobody_has_reached`).
         L::fence();
         if others.into_iter().any(|other| other.sleeps_for.load(Relaxed) == own + 1) {
             self.bell.fetch_add(1, Release);
@@ -53,7 +54,7 @@ impl<'b, L: Atomic<u64>, S: Atomic<u32>> Counters<'b, L, S> {
     #[inline]
     pub fn sleep(&self, other: &Self, rank: u32, step: u64, wait: impl FnOnce(&S, u32)) {
         self.sleeps_for.store(rank + 1, Relaxed);
-        // Who publishes looks whether somebody sleeps after it has published: so either it sees this, or
+        // The publisher looks whether a rank sleeps after it has published: so either it sees this, or
         // the publish is seen here.
         L::fence();
         let bell = other.bell.load(Acquire);
@@ -64,7 +65,7 @@ impl<'b, L: Atomic<u64>, S: Atomic<u32>> Counters<'b, L, S> {
     }
 }
 
-/// Whether none of these has published `step` or a later one, in a way that tells of what was read
+/// Whether none of these has published `step` or a later one, in a way that bears on what was read
 /// before: if this is so, nothing that was written after such a step has been read.
 #[inline]
 pub fn nobody_has_reached<'b, L, S>(step: u64, all: impl IntoIterator<Item = Counters<'b, L, S>>) -> bool

@@ -1,4 +1,4 @@
-//! Collectives on segments, by the machine that production runs, on loom's counters: nobody reads what
+//! Collectives on segments, by the machine that production runs, on loom's counters: no rank reads what
 //! is being written, in every order that the memory model allows.
 
 mod support;
@@ -60,8 +60,8 @@ impl Segments for View {
     fn slot(&self, rank: usize, step: u64) -> &[u8] {
         let slot = (step % 2) as usize;
         self.segments[rank].watched[slot].with(|_| ());
-        // SAFETY: loom has just seen that whoever wrote it did so before, and will see it when
-        // somebody writes it without having waited for this reader's next publish.
+        // SAFETY: loom has just seen that its writer did so before, and will see it when
+        // another writes it without having waited for this reader's next publish.
         unsafe { &*self.segments[rank].slots[slot].get() }
     }
 
@@ -178,7 +178,7 @@ fn who_reads_what_a_later_attempt_has_written_sees_that_it_has_begun() {
             let shared = shared.clone();
             thread::spawn(move || {
                 let (own, frozen, slot) = &*shared;
-                own.counters().publish(0, first_step(2), [frozen.counters()], |_| unreachable!("nobody sleeps here"));
+                own.counters().publish(0, first_step(2), [frozen.counters()], |_| unreachable!("no rank sleeps here"));
                 slot.store(2, Ordering::Relaxed);
             })
         };

@@ -1,4 +1,4 @@
-//! Who sleeps is woken, in every order that the memory model allows (loom). A wake-up that is lost
+//! A sleeper is woken, in every order that the memory model allows (loom). A wake-up that is lost
 //! is a thread that waits for ever, which loom reports as a deadlock.
 
 mod support;
@@ -36,7 +36,7 @@ fn a_thread_that_dozes_is_never_left_asleep_over_what_others_gave_it() {
     });
 }
 
-/// Runs a model that says whether somebody would have slept for ever. Each run itself ends well, so
+/// Runs a model that says whether a thread would have slept for ever. Each run itself ends well, so
 /// that all of them are seen.
 fn is_lost_in_some_order(model: impl Fn() -> bool + Sync + Send + 'static) -> bool {
     let lost = std::sync::Arc::new(AtomicBool::new(false));

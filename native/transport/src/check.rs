@@ -30,8 +30,8 @@ fn hello() -> Hello {
     Hello { agent: AgentId(1), purpose: Purpose::Fetch, encrypt: false }
 }
 
-/// Somebody who hasn't the secret says this to both ends, as it is and behind a right preamble:
-/// nobody is greeted or admitted, and nothing grows.
+/// An end without the secret says this to both ends, as it is and behind a right preamble:
+/// no end is greeted or admitted, and nothing grows.
 ///
 /// # Panics
 /// When that doesn't hold.
@@ -95,7 +95,7 @@ pub fn verdict(payload: &[u8]) {
     let payload = &payload[..payload.len().min(1000)];
     acceptor.tell(payload, &mut said).expect("a payload of 1000 bytes fits a message");
     match initiator.advance(&mut said, &mut BytesMut::new()) {
-        Ok(HandshakeStep::Admitted(_)) => assert_eq!(decode::<u32>(payload), Ok(0), "this admits nobody"),
+        Ok(HandshakeStep::Admitted(_)) => assert_eq!(decode::<u32>(payload), Ok(0), "this admits no end"),
         Ok(HandshakeStep::Refused(error)) => {
             assert!(decode::<(u32, rejoin_protocol::error::Error)>(payload) == Ok((1, error)))
         }
@@ -116,7 +116,7 @@ fn met() -> (Handshake, Handshake) {
     (acceptor, initiator)
 }
 
-/// Somebody who hasn't the keys puts this into an encrypted stream: nothing of it is opened, and
+/// An attacker without the keys puts this into an encrypted stream: nothing of it is opened, and
 /// what was opened before stays.
 ///
 /// # Panics

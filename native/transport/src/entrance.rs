@@ -12,18 +12,18 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
-/// So many are let in before everybody else has had a turn.
+/// So many are let in before all others have had a turn.
 const TURN: usize = 64;
 
 /// So many may wait though descriptors are scarce: those of the job don't come one by one.
 const SOME: usize = 16;
 
-/// What became of somebody who came.
+/// What became of a connection that came.
 #[derive(Debug)]
 pub enum Arrival {
     /// Proven, and waits for [`Link::admit`] or [`Link::refuse`]. The link stays registered under this token.
     Proven(Token, Box<Link>, Hello),
-    /// Turned away for what it said; not told of those who said nothing.
+    /// Turned away for what it said; not reported of those that said nothing.
     Stranger {
         /** Where it came from. */
         address: SocketAddr,
@@ -32,7 +32,7 @@ pub enum Arrival {
     },
 }
 
-/// The one way into a process: whoever comes waits here until it has proven the job's secret, under
+/// The one way into a process: each connection waits here until it has proven the job's secret, under
 /// the rules of [`Admission`]. But for a few, those who wait don't take the last quarter of the
 /// descriptors that the process may have.
 pub struct Entrance {
@@ -75,7 +75,7 @@ impl Entrance {
         self.listener.address()
     }
 
-    /// Whether this is the token of somebody who waits here.
+    /// Whether this is the token of a connection that waits here.
     pub fn is_of(&self, token: Token) -> bool {
         self.waiting.contains_key(&token)
     }
@@ -89,7 +89,7 @@ impl Entrance {
     /// tokens are taken from `next`.
     ///
     /// # Errors
-    /// Nobody can be let in now, for lack of descriptors for instance. No event comes for those who
+    /// None can be let in now, for lack of descriptors for instance. No event comes for those who
     /// are there: call it again a little later, not at once.
     pub fn accept(&mut self, registry: &Registry, next: &mut usize) -> io::Result<()> {
         let plenty = plenty();

@@ -92,7 +92,7 @@ impl Handshake {
 
     /// Goes on as far as `input` allows.
     ///
-    /// After an error `out` may hold something that the other end should still be told.
+    /// After an error `out` may hold something that the other end should still be sent.
     pub(crate) fn advance(&mut self, input: &mut BytesMut, out: &mut BytesMut) -> Result<HandshakeStep, LinkError> {
         if !self.greeted {
             if !self.check_preamble(input, out)? {
@@ -143,7 +143,7 @@ impl Handshake {
         }
     }
 
-    /// The acceptor lets the link stand; these are its keys. `None` when nobody waits for a verdict.
+    /// The acceptor lets the link stand; these are its keys. `None` when no end waits for a verdict.
     pub(crate) fn admit(&mut self, out: &mut BytesMut) -> Result<Option<TransportState>, LinkError> {
         self.tell(&wire::encode(&Verdict::Admitted), out)
     }
@@ -258,7 +258,7 @@ fn hello_not_ours(cause: &snow::Error) -> LinkError {
 
 fn not_fresh(cause: &snow::Error) -> LinkError {
     LinkError::Stranger(format!(
-        "expected an answer to this handshake, saw one that doesn't fit ({cause}): somebody repeats the recorded start \
+        "expected an answer to this handshake, saw one that doesn't fit ({cause}): a sender repeats the recorded start \
          of another link"
     ))
 }

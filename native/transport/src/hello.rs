@@ -30,7 +30,7 @@ pub enum Purpose {
 /// The initiator's word about itself. An acceptor sees it only after the proof that it is fresh and from the job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Hello {
-    /// Who makes the link.
+    /// The end that makes the link.
     pub agent: AgentId,
     /// What for.
     pub purpose: Purpose,

@@ -2,7 +2,7 @@
 //!
 //! Every link starts with a mutual proof of the job's secret (see [Handshake](self#handshake)); after that it carries
 //! frames of [`rejoin_protocol::wire`], plain or encrypted. Nothing here has a thread or blocks: a [`Link`] is driven
-//! by whoever owns the [`mio::Poll`] that its socket is registered with, and may move from one to another.
+//! by the owner of the [`mio::Poll`] that its socket is registered with, and may move from one to another.
 //!
 //! # Handshake
 //!

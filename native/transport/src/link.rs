@@ -81,7 +81,7 @@ pub struct Link {
     hello: Option<Hello>,
     stage: Stage,
     output: Output,
-    /// Found by a call that can't say so: told by the next one that can.
+    /// Found by a call that can't say so: returned by the next one that can.
     failed: Option<LinkError>,
     /// Sending has failed. What came before that can still be read.
     unwritable: bool,
@@ -93,7 +93,7 @@ impl Link {
     /// Encryption is set in `hello` when the keys or the purpose demand it.
     ///
     /// # Errors
-    /// When the socket can't be made, or the address can't be reached at all. That nobody listens there comes later,
+    /// When the socket can't be made, or the address can't be reached at all. That nothing listens there comes later,
     /// from [`Link::receive`].
     pub fn connect(address: SocketAddr, keys: &Keys, mut hello: Hello) -> io::Result<Link> {
         hello.encrypt |= Hello::must_encrypt(hello.purpose, keys.encrypt);
@@ -258,7 +258,7 @@ impl Link {
     }
 
     /// Whether all that was read is taken, the last read has emptied the socket, and no event has come since
-    /// ([`Link::refilled`]): a read would give nothing. Not to be trusted once an event told that the other end closes,
+    /// ([`Link::refilled`]): a read would give nothing. Not to be trusted once an event said that the other end closes,
     /// since that makes no further event.
     pub fn is_empty(&self) -> bool {
         matches!(&self.stage, Stage::Open(input, _) if input.is_empty())
@@ -352,7 +352,7 @@ impl Link {
         self.output.owed()
     }
 
-    /// What is owed isn't wanted by anybody any more: zeros go in its place.
+    /// What is owed isn't wanted any more: zeros go in its place.
     pub fn give_up_frame(&mut self) {
         self.output.pad();
     }
@@ -374,7 +374,7 @@ impl Link {
     ///
     /// # Errors
     /// The link is over; see [`LinkError`]. What is queued is dropped. What the other end said before it went may still
-    /// be received: it matters where that tells how a job ended, for instance.
+    /// be received: it matters where that says how a job ended, for instance.
     pub fn flush(&mut self) -> Result<Flushed, LinkError> {
         self.check()?;
         if self.unwritable {
@@ -430,7 +430,7 @@ impl Link {
             let Stage::Shaking(shaking) = &mut self.stage else { return Ok(Received::Pending) };
             let step = shaking.handshake.advance(&mut shaking.input, &mut self.output.wire);
             let socket = SockRef::from(&self.socket);
-            // After a failed step too: the other end is told our version. A failure to send shows in the reading.
+            // After a failed step too: the other end is sent our version. A failure to send shows in the reading.
             let sent = self.output.flush_wire(&socket);
             match step? {
                 HandshakeStep::More => {
@@ -472,7 +472,7 @@ impl Link {
             return Err(LinkError::Io(io::Error::new(error.kind(), format!("connecting to {}: {error}", self.peer))));
         }
         match self.socket.peer_addr() {
-            // A connection to a port where nobody listens can, by chance of the local port, meet itself.
+            // A connection to a port where nothing listens can, by chance of the local port, meet itself.
             Ok(peer) if self.socket.local_addr().is_ok_and(|local| local == peer) => {
                 Err(LinkError::Io(io::Error::new(
                     io::ErrorKind::ConnectionRefused,
@@ -521,7 +521,7 @@ impl Link {
         result
     }
 
-    /// Sends what is ready, for calls that can't fail; a failure is told by the next call that can.
+    /// Sends what is ready, for calls that can't fail; a failure is returned by the next call that can.
     fn flush_wire(&mut self) {
         if let Err(error) = self.output.flush_wire(&SockRef::from(&self.socket)) {
             self.failed.get_or_insert(LinkError::Io(error));
@@ -579,7 +579,7 @@ fn ended(input: &Input) -> LinkError {
     LinkError::Closed
 }
 
-/// The other end went away: it doesn't tell strangers why.
+/// The other end went away: strangers are given no reason.
 fn in_handshake(error: io::Error) -> LinkError {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => LinkError::ClosedInHandshake,

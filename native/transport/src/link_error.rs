@@ -9,7 +9,7 @@ pub enum LinkError {
     /// The other end closed the link between two frames.
     #[error("the other end closed the link")]
     Closed,
-    /// The other end went away before its verdict. It doesn't tell strangers why.
+    /// The other end went away before its verdict. Strangers are given no reason.
     #[error(
         "the other end closed the link during the handshake: it is ending, or it belongs to another job \
          (another secret), or something else listens at this address"
@@ -18,7 +18,7 @@ pub enum LinkError {
     /// The socket failed; a frame cut off in its middle counts as such too.
     #[error("the link failed: {0}")]
     Io(#[from] io::Error),
-    /// The other end doesn't belong to the job, or somebody changed bytes on their way.
+    /// The other end doesn't belong to the job, or bytes were changed on their way.
     #[error("{0}")]
     Stranger(String),
     /// The two ends don't fit each other.

@@ -8,7 +8,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Connections that the kernel holds until they are accepted; it may be set to hold fewer. Whoever
+/// Connections that the kernel holds until they are accepted; it may be set to hold fewer. An end that
 /// comes when there is no room comes again a second later.
 const BACKLOG: i32 = 4096;
 
@@ -129,7 +129,7 @@ impl Listener {
 
 fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // Ports of connections that ended a moment ago may be taken again; one that somebody listens on may not.
+    // Ports of connections that ended a moment ago may be taken again; one that is listened on may not.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;

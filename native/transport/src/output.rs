@@ -83,7 +83,7 @@ impl Output {
         self.owed
     }
 
-    /// Nobody will read what is owed: zeros are queued in its place.
+    /// What is owed will not be read: zeros are queued in its place.
     pub(crate) fn pad(&mut self) {
         self.wire.resize(self.wire.len() + std::mem::take(&mut self.owed), 0);
     }

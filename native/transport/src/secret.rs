@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// The 256 random bits that every process of a job has, and nobody else. Clones share one copy, which is overwritten
+/// The 256 random bits that every process of a job has, and nothing else. Clones share one copy, which is overwritten
 /// with zeros when the last one is dropped. Never printed.
 #[derive(Clone)]
 pub struct Secret(Arc<Zeroizing<[u8; 32]>>);

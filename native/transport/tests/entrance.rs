@@ -70,7 +70,7 @@ fn who_says_nothing_is_hung_up_on_after_a_second_and_who_has_begun_a_message_as_
         silent.iter_mut().all(is_over).then_some(())
     });
     assert!(began.elapsed() >= Duration::from_millis(FIRST_MESSAGE), "after {:?}", began.elapsed());
-    // Nobody is told of who said nothing wrong.
+    // A connection that said nothing wrong makes no event.
     assert!(owner.proven.is_empty() && owner.turned_away.is_empty(), "{:?}", owner.turned_away);
 }
 
@@ -79,7 +79,7 @@ fn garbage_is_told_of_and_hung_up_on_at_once() {
     let mut owner = Owner::new();
     let mut stranger = connect(owner.entrance.address());
     stranger.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("there is room");
-    until("it is told of", || {
+    until("it is reported", || {
         owner.turn(Duration::from_millis(50));
         (!owner.turned_away.is_empty()).then_some(())
     });

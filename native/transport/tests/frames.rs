@@ -37,7 +37,7 @@ fn register(poll: &Poll, link: &mut Link, token: Token) {
 /// Waits for events; the deadline is only there so that a hanging test ends with words.
 fn wait(poll: &mut Poll, events: &mut Events) {
     poll.poll(events, Some(Duration::from_secs(60))).expect("polling works");
-    assert!(!events.is_empty(), "no event in a minute: somebody waits for ever");
+    assert!(!events.is_empty(), "no event in a minute: an end waits for ever");
 }
 
 fn shrink_buffers(link: &mut Link, bytes: usize) {
@@ -262,7 +262,7 @@ fn a_frame_of_many_parts_arrives_whole_wherever_the_kernel_stops_taking_it() {
             let mut gone = initiator.send_parts(header(index), &slices).expect("the link works");
             if index % 3 == 0 {
                 while gone < whole.len() {
-                    // Whoever waits before anything else of this end is read needs a frame that is whole.
+                    // An end that waits before anything else of this end is read needs a frame that is whole.
                     gone += initiator.send_rest(&[&whole[gone..]]).expect("the link works");
                     seen += received(&mut acceptor).len() as u64;
                 }
@@ -387,7 +387,7 @@ fn an_encrypted_link_shows_nothing_of_its_frames_and_a_plain_one_does() {
         let keys = Keys { encrypt, ..keys() };
         let (mut initiator, mut relay, mut acceptor) = Relay::between(&keys, &keys, hello(encrypt));
         establish(&mut initiator, &mut acceptor, || relay.pass(4096));
-        let text = b"the gradient of a row that is nobody's business";
+        let text = b"the gradient of a row that is private";
         initiator.send(header(0), Bytes::from_static(text));
         flush(&mut initiator);
         until("the frame", || {

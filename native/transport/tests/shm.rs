@@ -159,7 +159,7 @@ fn nobody_can_shorten_a_segment_or_open_it_for_writing() {
 
 #[test]
 fn an_segment_address_to_something_else_is_refused_and_never_waited_for() {
-    // As it happens when another process has the number of the one that is meant: a named pipe to which nobody writes.
+    // As it happens when another process has the number of the one that is meant: a named pipe without a writer.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();

@@ -87,7 +87,7 @@ fn another_wire_version_is_named_at_both_ends() {
     let Some(LinkError::Incompatible(error)) = error else { panic!("{error:?}") };
     assert_eq!(error.code, Code::Incompatible);
     assert!(error.message.contains(&expected) && error.message.contains("jars"), "{error}");
-    assert_eq!(answer, [b"RJN".as_slice(), &WIRE_VERSION.to_le_bytes(), &[0; 3]].concat(), "the other end is told");
+    assert_eq!(answer, [b"RJN".as_slice(), &WIRE_VERSION.to_le_bytes(), &[0; 3]].concat(), "our version is sent");
 
     let listener = listener();
     let mut initiator = Link::connect(listener.address(), &keys(), hello(false)).expect("loopback is reachable");

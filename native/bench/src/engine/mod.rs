@@ -1,5 +1,5 @@
 //! The engine as a program sees it, recovery on: ranks are processes that `rejoin run` starts. What
-//! is told by more than one process is compared by the machine's monotonic clock.
+//! is measured by more than one process is compared by the machine's monotonic clock.
 
 mod program;
 mod threads;
@@ -145,7 +145,7 @@ impl RankFigures {
 
     /// Repetition by repetition, the largest of all ranks.
     fn slowest(&self, name: &str) -> Result<Vec<f64>, String> {
-        let count = self.of(name).map(Vec::len).min().ok_or_else(|| format!("no rank told of {name:?}"))?;
+        let count = self.of(name).map(Vec::len).min().ok_or_else(|| format!("no rank reported {name:?}"))?;
         Ok((0..count).map(|place| self.of(name).map(|numbers| numbers[place]).fold(0.0, f64::max)).collect())
     }
 }
@@ -165,7 +165,7 @@ fn launch<T>(
     reported
 }
 
-/// The same, told in numbers.
+/// The same, in numbers.
 fn told(world: usize, task: Task, settings: &[&str]) -> Result<RankFigures, String> {
     launch(world, task, settings, |folder| RankFigures::read(folder, world))
 }

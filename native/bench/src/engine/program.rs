@@ -13,7 +13,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// What a rank is told.
+/// What a rank is given.
 #[derive(Serialize, Deserialize)]
 pub struct Job {
     /// Where each rank writes its file.
@@ -33,7 +33,7 @@ pub enum Task {
     Recovery { bytes: usize, frozen: bool },
 }
 
-/// Who dies, and in front of which collective.
+/// The rank that dies, and in front of which collective.
 const VICTIM: u32 = 3;
 const DEATH: u32 = 10;
 
@@ -45,7 +45,7 @@ fn now() -> i128 {
     i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec)
 }
 
-/// Does what a launched rank was told.
+/// Does what a launched rank was given to do.
 pub fn run_launched(job: &str) -> Result<(), String> {
     let job: Job = serde_json::from_str(job).map_err(|error| error.to_string())?;
     work(&job).map_err(|error| error.to_string())
@@ -108,7 +108,7 @@ fn recovery(
     signal: Signal,
     told: &mut File,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-    // Whoever comes back goes on with the bytes that were loaded: what a program makes of them is its own time.
+    // A rank that comes back goes on with the bytes that were loaded: what a program makes of them is its own time.
     let (version, loaded) = ranks.load()?;
     let model = loaded.unwrap_or_else(|| vec![1; bytes].into());
     for round in version.0..DEATH + 2 {
@@ -162,7 +162,7 @@ impl Allreduce for EngineRanks {
     }
 
     fn prepare(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String> {
-        // Who still holds a result when the log drops it keeps its memory from being used again.
+        // A caller that still holds a result when the log drops it keeps its memory from being used again.
         self.last = None;
         if self.in_place {
             output.copy_from_slice(input);

@@ -14,7 +14,7 @@ const LEFT_BEHIND: f64 = 3.0;
 /// Most calls of a sample.
 const MOST_CALLS: f64 = 1000.0;
 
-/// What each rank is told.
+/// What each rank is given.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Turns {
     pub(super) rounds: usize,

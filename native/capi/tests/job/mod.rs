@@ -113,7 +113,7 @@ impl Job {
         Job { tracker: tracker.expect("a tracker"), name, secret, world }
     }
 
-    /// Waits for something that the tracker tells.
+    /// Waits for an event of the tracker.
     pub fn until(&self, what: &str, wanted: impl Fn(&Event) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {

@@ -28,7 +28,7 @@ pub fn allgather(me: WorldRank, part_bytes: usize, algorithm: Allgather) -> Sche
     allgather_parts(me, &vec![part_bytes; me.world], algorithm)
 }
 
-/// The schedule of an allgather of unequal parts: rank k gives `part_bytes[k]` bytes, and everybody knows how many that
+/// The schedule of an allgather of unequal parts: rank k gives `part_bytes[k]` bytes, and all ranks know how many that
 /// are (from an [`allgather`] of the lengths, 8 bytes each, before it). The result has them in the order of the ranks.
 ///
 /// # Panics

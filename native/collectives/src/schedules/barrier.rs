@@ -9,11 +9,11 @@ use alloc::vec::Vec;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Barrier {
-    /// All tell rank 0, and when all have, it tells all: 2(n-1) messages, 2 one after the other.
+    /// All notify rank 0, and when all have, it notifies all: 2(n-1) messages, 2 one after the other.
     Star = 0,
-    /// Everybody's token is gathered everywhere, in ⌈log₂ n⌉ steps: n⌈log₂ n⌉ messages.
+    /// All tokens are gathered everywhere, in ⌈log₂ n⌉ steps: n⌈log₂ n⌉ messages.
     Doubling = 1,
-    /// Each tells each: n(n-1) messages, 1 after the other. Least latency where a message takes
+    /// Each notifies each: n(n-1) messages, 1 after the other. Least latency where a message takes
     /// long and sending one doesn't.
     Exchange = 2,
 }
@@ -23,7 +23,7 @@ impl Barrier {
     pub const ALL: &'static [Barrier] = &[Barrier::Star, Barrier::Doubling, Barrier::Exchange];
 }
 
-/// The schedule of a barrier: nobody's has a result before everybody has begun. Input and result are empty.
+/// The schedule of a barrier: no rank has a result before all have begun. Input and result are empty.
 pub fn barrier(me: WorldRank, algorithm: Barrier) -> Schedule {
     let WorldRank { rank, world } = me;
     let mut schedule = Schedule::new(me, 1, 0, 0);

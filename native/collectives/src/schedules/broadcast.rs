@@ -23,7 +23,7 @@ impl Broadcast {
 }
 
 /// The schedule of a broadcast of `bytes` bytes from rank `root`: the root's input has them, the others' inputs are
-/// empty; everybody's result has them.
+/// empty; all results have them.
 ///
 /// # Panics
 /// When the root isn't within the world.

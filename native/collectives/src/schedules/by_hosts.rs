@@ -95,7 +95,7 @@ fn rings(rank: usize, fold_paths: &[FoldPath]) -> usize {
     rings.max(1)
 }
 
-/// This rank's part in bringing a chunk's result to everybody.
+/// This rank's part in bringing a chunk's result to all ranks.
 fn spread(schedule: &mut Schedule, fold_path: &FoldPath, hosts: &[usize], made: Option<Gate>) {
     let (WorldRank { rank, world }, owner) = (schedule.me, fold_path.owner());
     let result = elements(Buffer::Result, fold_path.elements.clone(), schedule.element_bytes);

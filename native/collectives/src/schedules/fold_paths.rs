@@ -14,13 +14,13 @@ use core::ops::Range;
 /// A part of a chunk's fold that is done at one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Station {
-    /// Who folds: one of `ranks`.
+    /// The rank that folds: one of `ranks`.
     pub(super) folder: usize,
     /// Whose inputs, in the order in which they are folded; after what the station before has made.
     pub(super) ranks: Vec<usize>,
 }
 
-/// How one chunk is folded, and how its result comes to everybody.
+/// How one chunk is folded, and how its result comes to all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoldPath {
     /// Its elements.
@@ -28,12 +28,12 @@ pub(super) struct FoldPath {
     /// One or two. The last one has the result.
     pub(super) stations: Vec<Station>,
     /// The ranks of other hosts than the last station's that get the result from it, and those of
-    /// their hosts to whom they pass it on.
+    /// their hosts that they pass it on to.
     pub(super) passing: Vec<(usize, Vec<usize>)>,
 }
 
 impl FoldPath {
-    /// Who has the result first.
+    /// The rank that has the result first.
     pub(super) fn owner(&self) -> usize {
         // There is always a last station.
         self.stations.last().map_or(0, |station| station.folder)
@@ -117,7 +117,7 @@ impl HostLoad {
     /// All cuts with the fewest copies between hosts, one for each last host at most.
     fn cheapest(&self, ranks: &[usize], hosts: &[usize]) -> Vec<HostSplit> {
         let first = hosts[ranks[0]];
-        // Whoever comes before somebody of another host. Were one of those folded there too, a step
+        // The ranks that come before one of another host. Were one of those folded there too, a step
         // more would be waited for.
         let split = ranks.iter().take_while(|&&rank| hosts[rank] == first).count();
         let cut = |last: usize| {
@@ -184,7 +184,7 @@ mod tests {
         let count = 4000;
         assert_eq!(between(&paths(4, &hosts, count, Order::Ring), &hosts), [[5000; 2]; 2]);
         assert_eq!(between(&paths(4, &hosts, count, Order::Rank), &hosts), [[4000; 2]; 2]);
-        // Side by side: nobody can be folded beforehand, but no result goes twice to a host.
+        // Side by side: no rank can be folded beforehand, but no result goes twice to a host.
         let hosts = [0, 1, 0, 1];
         assert_eq!(between(&paths(4, &hosts, count, Order::Ring), &hosts), [[6000; 2]; 2]);
     }

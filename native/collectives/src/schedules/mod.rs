@@ -1,4 +1,4 @@
-//! The algorithms: for each collective, pure functions from a seat and a shape to a [`Schedule`].
+//! The algorithms: for each collective, pure functions from a rank and a shape to a [`Schedule`].
 //!
 //! Every rank of a collective must make its schedule with the same algorithm and the same shape.
 

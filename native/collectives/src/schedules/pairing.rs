@@ -1,4 +1,4 @@
-//! Gathering everybody's part everywhere: the steps that small allreduces and allgathers have in common.
+//! Gathering all parts at all ranks: the steps that small allreduces and allgathers have in common.
 
 use crate::schedule::{Gate, ReceiveId};
 use crate::{Extent, Schedule};
@@ -41,7 +41,7 @@ pub(crate) fn doubling(schedule: &mut Schedule, landings: &[Extent]) -> Vec<Opti
     receives
 }
 
-/// Whom `rank` gives to in the step of this distance.
+/// The rank that `rank` gives to in the step of this distance.
 fn taker(rank: usize, distance: usize, world: usize) -> usize {
     if world.is_power_of_two() {
         rank ^ distance
@@ -50,7 +50,7 @@ fn taker(rank: usize, distance: usize, world: usize) -> usize {
     }
 }
 
-/// From whom `rank` gets in the step of this distance.
+/// The rank that `rank` gets from in the step of this distance.
 fn giver(rank: usize, distance: usize, world: usize) -> usize {
     if world.is_power_of_two() {
         rank ^ distance

@@ -7,7 +7,7 @@ use core::ops::Range;
 /// Bytes of an [`Identity`]: a cache line.
 pub const IDENTITY_BYTES: usize = 64;
 
-/// The first bytes of an [`Identity`], which are compared. What follows is the rank's own: whoever
+/// The first bytes of an [`Identity`], which are compared. What follows is the rank's own: a rank that
 /// reads its slot may look at it.
 pub const COMMON_BYTES: usize = 40;
 
@@ -33,9 +33,9 @@ pub enum SharedCall {
         /// The order of the fold, and the chunks.
         order: Order,
     },
-    /// The root's input and everybody's result have `bytes` bytes, the others' inputs none.
+    /// The root's input and all results have `bytes` bytes, the others' inputs none.
     Broadcast {
-        /// Who has the data.
+        /// The rank that has the data.
         root: usize,
         /// How many bytes.
         bytes: usize,
@@ -65,7 +65,7 @@ pub struct Shape {
     pub(super) in_parts: bool,
 }
 
-/// Up to so many bytes of input everybody folds everything: n times the reading, but one step only.
+/// Up to so many bytes of input each rank folds everything: n times the reading, but one step only.
 const FOLD_ALL_BYTES: usize = 4 << 10;
 
 impl Shape {
@@ -96,7 +96,7 @@ impl Shape {
     }
 
     /// The same for ranks that all see one memory: each writes its own part of the result, and
-    /// nobody writes another one's. When a rank is done, all have written theirs. `None` where
+    /// no rank writes another one's. When a rank is done, all have written theirs. `None` where
     /// nothing is won by it: only an allreduce that is folded in chunks has parts.
     pub fn in_parts(self) -> Option<Shape> {
         let is_folded_in_parts = matches!(self.call, SharedCall::Allreduce { .. }) && self.steps() > 1;
@@ -133,7 +133,7 @@ impl Shape {
     /// How many steps it takes.
     pub fn steps(&self) -> u64 {
         let steps = match &self.call {
-            // Who is alone has nobody to show anything.
+            // A rank that is alone shows nothing.
             _ if self.me.world == 1 => 0,
             SharedCall::Barrier => 1,
             SharedCall::Allreduce { .. } if !self.folds_all && self.slices > 0 => self.slices + 1,

@@ -78,7 +78,7 @@ impl SharedMachine {
     }
 
     /// What the others have to have done in this collective, where this rank goes on without
-    /// looking: the root of a broadcast waits for nobody. Their slots show it until this rank publishes
+    /// looking: the root of a broadcast waits for no rank. Their slots show it until this rank publishes
     /// again.
     pub fn uncompared(&self) -> Option<Identity> {
         let is_root = matches!(self.shape.call, SharedCall::Broadcast { root, .. } if root == self.shape.me.rank);
@@ -222,7 +222,7 @@ impl SharedMachine {
         true
     }
 
-    /// All have published the step before the first one, and nobody the one after it: what they did in
+    /// All have published the step before the first one, and none the one after it: what they did in
     /// it still stands there.
     fn compare_before<B: Segments>(&mut self, segments: &B) -> Result<(), SharedError> {
         let Some(expected) = self.before.take() else { return Ok(()) };

@@ -6,7 +6,7 @@
 //! it depends on, and reads the others' slots. A rank writes a slot again two steps later, when
 //! all others have published the step between: they did so after they had read it.
 //!
-//! So there are no locks, and no memory that two write: whoever dies leaves nothing locked, and
+//! So there are no locks, and no memory that two write: a rank that dies leaves nothing locked, and
 //! what it had half written was never published. Numbers only grow. After a failure the ranks go on
 //! from a higher number ([`first_step`]); what was published before it counts no more.
 //!
@@ -18,7 +18,7 @@
 //!   segment; the owner folds its own while it writes step j+1, there it publishes the folded slice,
 //!   and all read it from there. So one step more than slices.
 //! - **Reduce-scatter**: the same, without writing the folded slice.
-//! - **Broadcast, allgather**: in step j the root (everybody) writes slice j of what it has; the others read it.
+//! - **Broadcast, allgather**: in step j the root (each rank) writes slice j of what it has; the others read it.
 //! - **Barrier**: one step with nothing in it.
 
 mod layout;
@@ -29,7 +29,7 @@ pub use machine::{SharedError, SharedMachine};
 
 /// The segments of all ranks as one of them sees them.
 pub trait Segments {
-    /// The last step that this rank has published. What it wrote before is visible to whoever has seen the number.
+    /// The last step that this rank has published. What it wrote before is visible to all that have seen the number.
     fn published(&self, rank: usize) -> u64;
 
     /// The slot that this rank has written for a step (or two steps earlier or later: see [`self`]).

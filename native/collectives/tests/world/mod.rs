@@ -12,7 +12,7 @@ pub enum Links {
     Unbounded,
 }
 
-/// A small generator (splitmix64), so that a seed tells the whole story.
+/// A small generator (splitmix64), so that a seed is the whole trace.
 pub struct Dice(pub u64);
 
 impl Dice {
@@ -150,7 +150,7 @@ pub fn run(
             panic!("a deadlock; each rank's awaited (peer, bytes): {waiting:?}");
         }
     }
-    assert!(wires.iter().all(VecDeque::is_empty), "bytes that nobody wanted");
+    assert!(wires.iter().all(VecDeque::is_empty), "bytes that no rank wanted");
     for me in &seats {
         assert!(me.machine.has_result());
         for peer in 0..world {

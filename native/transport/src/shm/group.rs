@@ -22,7 +22,7 @@ pub struct Group {
 
 impl Group {
     /// The world as rank `rank` sees it. Enters generation `generation` (from 1 on): what was
-    /// published in earlier ones is over. Everybody's next collective has
+    /// published in earlier ones is over. The next collective of each rank has
     /// [`first_step`]`(generation)` as its base.
     ///
     /// `peers` are the segments by rank; the own one among them isn't used.
@@ -31,7 +31,7 @@ impl Group {
     /// When the rank isn't within the world.
     pub fn enter(rank: usize, own: Arc<Segment>, mut peers: Vec<PeerSegment>, generation: u64) -> Self {
         peers[rank] = PeerSegment::Here(own.clone());
-        // The shortest decides: all ranks know the same segment addresss, and come to the same.
+        // The shortest decides: all ranks know the same segment addresses, and come to the same.
         let slot_bytes = peers.iter().map(PeerSegment::slot_bytes).min().unwrap_or(0);
         let mut group = Group { rank, own, peers, slot_bytes, generation };
         group.publish(first_step(generation));
@@ -55,7 +55,7 @@ impl Group {
         nobody_has_reached(first_step(self.generation + 1), self.peers.iter().map(PeerSegment::counters))
     }
 
-    /// What a rank has told with its end, if it has.
+    /// The last words of a rank that has ended, if it has.
     pub fn last_words(&self, rank: usize) -> Option<[u8; 64]> {
         self.peers[rank].last_words()
     }
@@ -63,7 +63,7 @@ impl Group {
     /// Sleeps until that rank has published that step, at most so long; it may return earlier.
     pub fn sleep(&self, rank: usize, step: u64, at_most: Duration) {
         self.own.counters().sleep(&self.peers[rank].counters(), rank as u32, step, |bell, seen| {
-            // A time that the kernel can't be told is one that nobody waits for.
+            // A time that the kernel can't take isn't waited for.
             let limit = Timespec::try_from(at_most.min(Duration::from_secs(1))).unwrap_or_default();
             match futex::wait(bell, futex::Flags::empty(), seen, Some(&limit)) {
                 Ok(()) | Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::TIMEDOUT) => {}

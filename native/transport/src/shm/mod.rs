@@ -4,7 +4,7 @@
 //! threads of the process use it as it is; other processes open it through `/proc` with the rank's
 //! [`SegmentAddress`], which they get over a link, and can only read it. It can't be shortened (it
 //! is sealed), so reading never faults; it has no name in any folder, so nothing is left behind by
-//! whoever dies; and who has opened it can go on reading after its owner's death.
+//! a dead process; and a process that has opened it can go on reading after its owner's death.
 //!
 //! [`Group`] is all segments of a world as one rank sees them.
 

@@ -1,7 +1,7 @@
 //! The memory of one segment.
 //!
 //! Layout, in bytes of the machine's own order: 64 of header (magic, nonce, length of a slot);
-//! then, each in 64 bytes of its own, the last published step, whom the owner sleeps for, the bell,
+//! then, each in 64 bytes of its own, the last published step, the rank that the owner sleeps for, the bell,
 //! and whether the owner has ended, followed by its last words; then the two slots, from 4096 on.
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -27,7 +27,7 @@ const SLEEPS_FOR: usize = 128;
 /// Where a number grows with each published step that a rank sleeps for: sleepers wait at it.
 const BELL: usize = 192;
 
-/// Where it says whether the owner has told its end, and which bytes it told with it.
+/// Where it says whether the owner has ended, and with which last words.
 const ENDED: usize = 256;
 const LAST_WORDS: usize = 320;
 
@@ -37,7 +37,7 @@ pub(crate) const SLOTS: usize = 4096;
 /// Most bytes of a slot: what an segment address may make a process map.
 const SLOT_LIMIT: u64 = 1 << 30;
 
-/// Seals that must be there: the segment stays as long as it is, and nobody who opens it anew can write it.
+/// Seals that must be there: the segment stays as long as it is, and no process that opens it anew can write it.
 pub(crate) const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE);
 
 /// Why a segment can't be made or opened. The ranks then use a link.
@@ -108,7 +108,7 @@ impl Segment {
         fcntl_add_seals(&file, SEALS).map_err(io::Error::from).map_err(failed("sealed"))?;
         let nonce = crate::random_u64();
         for (place, word) in [MAGIC, nonce, slot_bytes as u64].into_iter().enumerate() {
-            // SAFETY: the first 64 bytes of the mapping; nobody else has it yet.
+            // SAFETY: the first 64 bytes of the mapping; no other process has it yet.
             #[allow(unsafe_code)]
             unsafe {
                 memory.as_mut_ptr().cast::<u64>().add(place).write(word);
@@ -132,13 +132,13 @@ impl Segment {
         self.slot_bytes
     }
 
-    /// Tells all who look, from now on, that the owner publishes nothing more, with its last words. Once only.
+    /// Says to all that look, from now on, that the owner publishes nothing more, with its last words. Once only.
     pub fn end(&self, words: &[u8; IDENTITY_BYTES]) {
         if self.word(ENDED).load(Ordering::Relaxed) != 0 {
             return;
         }
         // SAFETY: within the first page of the mapping. Only the owner writes here, once, before
-        // others look at it: the store below tells them.
+        // others look at it: the store below says so to them.
         #[allow(unsafe_code)]
         unsafe {
             self.memory.as_mut_ptr().add(LAST_WORDS).copy_from_nonoverlapping(words.as_ptr(), IDENTITY_BYTES);
@@ -168,7 +168,7 @@ impl PeerSegment {
         let process = segment_address.process;
         let other = |why: String| SegmentError::Other { process, why };
         let path = format!("/proc/{process}/fd/{}", segment_address.descriptor);
-        // The number may be another process's by now, and a named pipe that nobody writes to would never be opened.
+        // The number may be another process's by now, and a named pipe without a writer would never be opened.
         let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let file = opened.map_err(|cause| other(format!("{path}: {cause}")))?;
         // Without these seals its owner could shorten it, and reading it would be a fault.
@@ -192,7 +192,7 @@ impl PeerSegment {
         let expected = [MAGIC, segment_address.nonce, segment_address.slot_bytes];
         for (place, expected) in expected.into_iter().enumerate() {
             // SAFETY: the first 64 bytes of a mapping of at least 4096, which its owner wrote
-            // before it invited anybody.
+            // before it gave out its address.
             #[allow(unsafe_code)]
             let word = unsafe { memory.as_ptr().cast::<u64>().add(place).read_volatile() };
             if word != expected {
@@ -221,7 +221,7 @@ impl PeerSegment {
         counters(self.memory())
     }
 
-    /// What its owner has told with its end ([`Segment::end`]), if it has.
+    /// The last words of its owner ([`Segment::end`]), if it has.
     pub fn last_words(&self) -> Option<[u8; IDENTITY_BYTES]> {
         if word(self.memory(), ENDED).load(Ordering::Acquire) == 0 {
             return None;

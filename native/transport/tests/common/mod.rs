@@ -1,4 +1,4 @@
-//! Two ends of a link in one thread, and somebody between them.
+//! Two ends of a link in one thread, and a relay between them.
 #![allow(dead_code)]
 
 use mio::net::TcpStream;
@@ -151,7 +151,7 @@ pub enum Direction {
     ToInitiator,
 }
 
-/// Somebody between two ends: passes bytes on in pieces of any length, remembers them, and may change them.
+/// A relay between two ends: passes bytes on in pieces of any length, remembers them, and may change them.
 pub struct Relay {
     initiator: TcpStream,
     acceptor: TcpStream,
@@ -215,7 +215,7 @@ impl Relay {
     }
 }
 
-/// A plain connection of somebody who may be anybody; nonblocking.
+/// A plain connection that may be anyone's; nonblocking.
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = std::net::TcpStream::connect(address).expect("loopback is reachable");
     stream.set_nonblocking(true).expect("a socket can be nonblocking");

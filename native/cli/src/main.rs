@@ -39,7 +39,7 @@ enum Command {
         #[arg(short, long)]
         output: Option<PathBuf>,
     },
-    /// Replay a seed of the simulator and tell its story.
+    /// Replay a seed of the simulator and print its trace.
     Simulate {
         /// The seed.
         #[arg(long)]
@@ -64,7 +64,7 @@ struct RunArguments {
     /// How often each rank may be started again.
     #[arg(long, default_value_t = 10, value_name = "TIMES")]
     restarts: u32,
-    /// Strike a rank at a moment; may be given more than once. `--help` tells all of it.
+    /// Strike a rank at a moment; may be given more than once. `--help` says all of it.
     #[arg(long = "kill", value_name = "RULE")]
     kills: Vec<Rule>,
     /// Write what happens to this file, a JSON object a line.
@@ -116,7 +116,7 @@ struct RunArguments {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     own_copies: u32,
-    /// Tell every call of every rank on standard error, one line each: to find where two ranks' calls begin to differ.
+    /// Write every call of every rank to standard error, one line each: to find where two ranks' calls begin to differ.
     #[arg(long)]
     calls: bool,
     /// Level of Rejoin's own log on standard error: off, error, warn, info, debug or trace.

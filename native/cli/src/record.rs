@@ -41,7 +41,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// The protocol's, as the tracker told it.
+    /// The protocol's, as the tracker reported it.
     Event(Event),
     /// The launcher's own.
     Launcher(Fact),
@@ -173,7 +173,7 @@ impl Recorder {
         let micros = self.began.elapsed().as_micros() as u64;
         let record = Record { micros, rank, incarnation, generation: self.generation, version, seqno, what };
         let line = serde_json::to_string(&record).map_err(io::Error::other);
-        // One write for each line: whoever reads while the run goes on sees whole lines.
+        // One write for each line: a reader sees whole lines while the run goes on.
         if let Err(cause) = line.and_then(|line| file.write_all(format!("{line}\n").as_bytes())) {
             self.failure = Some(cause);
         }

@@ -20,7 +20,7 @@ A rule is a list of key=value, separated by commas; it strikes once in each proc
      completed      the rank has the whole result; the caller hasn't got it
      replayed       the recorded result of that collective is about to be handed over
      again          the collective was cut off by a death and is about to run again
-     checkpoint     the checkpoint that begins version=V is kept, nobody was told
+     checkpoint     the checkpoint that begins version=V is kept, not yet reported
      join, load     the rank has joined / is about to be handed what it starts from
      restored       restarted, the rank has fetched its checkpoint
      recovery       restarted, it is about to be handed the first recorded result
@@ -45,7 +45,7 @@ pub struct Rule {
     pub aftermath: Aftermath,
 }
 
-/// What the launcher does when a process tells it that a rule strikes.
+/// What the launcher does when a process reports that a rule strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
     /// Nothing.

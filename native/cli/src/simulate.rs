@@ -17,7 +17,7 @@ pub enum Family {
     Hook,
 }
 
-/// Tells the story of a seed on standard output; `false` when a promise was broken.
+/// Prints the trace of a seed to standard output; `false` when a promise was broken.
 pub fn simulate(seed: u64, family: Family) -> bool {
     let family = match family {
         Family::Mixed => rejoin_sim::Family::Mixed,

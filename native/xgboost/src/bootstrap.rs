@@ -5,7 +5,7 @@
 //! 1. The worker gets the world's size and the next rank's address. It connects there (to us) and
 //!    accepts one connection from the previous rank (from us).
 //! 2. Over these two run two ring allgathers, of host names and of ports. The worker sends its slots to the next rank
-//!    and reads everybody's from the previous one; both can be answered without any other rank.
+//!    and reads those of all from the previous one; both can be answered without any other rank.
 //! 3. Channels: of each pair the lower rank connects and says its number. From 3.3 on the two ring sockets stay as the
 //!    channels to these neighbours; with two ranks only the one that the lower rank opened.
 
@@ -284,7 +284,7 @@ impl Bootstrap {
             sources.remove(&mut loose.stream, loose.token);
             kernel::reset(loose.stream);
         }
-        // Connecting to a listener of this host doesn't wait; if nobody listens any more there is nobody to free.
+        // Connecting to a listener of this host doesn't wait; if it listens no more there is nothing to free.
         if let Ok(stream) = std::net::TcpStream::connect_timeout(&loopback(worker_port), ABANDON_LIMIT) {
             drop(stream);
         }

@@ -50,7 +50,7 @@ impl Bridge {
         let (for_thread, for_callers) = (shared.clone(), Arc::downgrade(&engine));
         let run = move || {
             // The engine goes down with a panic: its sockets close, which frees the workers, and its callers are
-            // told by their closed replies.
+            // notified by their closed replies.
             if catch_unwind(AssertUnwindSafe(move || run(&engine, poll))).is_err() {
                 died(&for_thread);
             }
@@ -174,7 +174,7 @@ fn panicked() -> Error {
     Error::new(Code::Internal, "the bridge's thread has panicked; its message stands in the log")
 }
 
-/// The thread has panicked. Nobody may wait for it.
+/// The thread has panicked. No caller may wait for it.
 fn died(shared: &Shared) {
     let error = panicked();
     let agent = shared.agent();

@@ -27,7 +27,7 @@ pub(crate) enum Goal {
     Round(u32),
 }
 
-/// A trainer's thread that waits. It is told how many bytes its worker has sent in the phase that it was in.
+/// A trainer's thread that waits. It is answered with how many bytes its worker has sent in the phase that it was in.
 pub(crate) struct Waiting {
     pub(crate) goal: Goal,
     pub(crate) since: Instant,
@@ -149,7 +149,7 @@ impl BridgedRank {
     /// A call that waits ends with this.
     pub(crate) fn answer(&mut self, result: Result<u64, Error>) {
         if let Some(waiting) = self.waiting.take() {
-            // Nobody there means that the thread is gone, and with it who wanted to know.
+            // No receiver means that the thread is gone, which wanted to know.
             let _ = waiting.reply.send(result);
         }
     }

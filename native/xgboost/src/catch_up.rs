@@ -1,4 +1,4 @@
-//! How a restarted rank catches up, told once.
+//! How a restarted rank catches up, reported once.
 
 use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::event::Event;
@@ -60,7 +60,7 @@ impl CatchUp {
         self.restarted && !self.reported
     }
 
-    /// The worker has produced bytes that nobody had yet, and nothing is left to be compared.
+    /// The worker has produced bytes that no peer had yet, and nothing is left to be compared.
     pub(crate) fn caught_up(&mut self, rank: Rank, incarnation: Incarnation, regenerated: u64) -> Event {
         self.reported = true;
         let whole = self.first_round.map_or(0, |first| self.round.saturating_sub(first));

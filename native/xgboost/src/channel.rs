@@ -31,7 +31,7 @@ pub(crate) enum Trouble {
     Outgoing(Error),
     /// What the peer sent can't be what it is supposed to be.
     Incoming(Error),
-    /// Something that ends the job, whoever is to blame.
+    /// Something that ends the job, whichever side is to blame.
     Job(Error),
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct PeerLink {
     writable: bool,
     /// The other end is closing: no event comes for what is still to be read.
     closing: bool,
-    /// The peer has told what it has.
+    /// The peer's receipt is here.
     has_receipt: bool,
     /// The next frame is for a phase that the worker has not entered.
     parked: bool,
@@ -146,7 +146,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Phases that nobody can need any more.
+    /// Phases that no rank can need any more.
     pub(crate) fn drop_logs(&mut self, phases: Vec<Phase>) {
         for phase in phases {
             self.logs.remove(&phase);
@@ -164,7 +164,7 @@ impl Channel {
         found.map(|(phase, (log, _))| (*phase, log))
     }
 
-    /// A link to the peer stands: it is told at once what was received here.
+    /// A link to the peer stands: it is sent at once what was received here.
     pub(crate) fn linked(&mut self, mut peer: PeerLink) {
         let receipt = Bytes::from(wire::encode(&self.incoming.receipt()));
         peer.link.send(self.header(Kind::Receipt, Phase::Boot, 0), receipt);
@@ -178,7 +178,7 @@ impl Channel {
         self.link.take()
     }
 
-    /// Whether the peer has told what it has.
+    /// Whether the peer's receipt is here.
     pub(crate) fn is_acquainted(&self) -> bool {
         self.link.as_ref().is_some_and(|peer| peer.has_receipt)
     }

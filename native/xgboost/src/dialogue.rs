@@ -16,7 +16,7 @@ const PRINTED_LIMIT: usize = 2000;
 /// One thing that a worker said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WorkerMessage {
-    /// Who it is: the token that it was given as its task id.
+    /// Its name: the token that it was given as its task id.
     Hello {
         /// The token.
         task_id: String,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Most connections that are looked at in one turn.
 const TURN: usize = 16;
 
-/// After strangers nobody is looked at for so long: who connects in a loop costs a few turns in a
+/// After strangers no connection is looked at for so long: connecting in a loop costs a few turns in a
 /// hundred, not the training.
 const PAUSE: Duration = Duration::from_millis(10);
 
@@ -20,7 +20,7 @@ pub(crate) fn loopback(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// Who has knocked.
+/// The connections that came.
 #[derive(Debug, Default)]
 pub(crate) struct Knocks {
     /// Connections whose other end is in this process.
@@ -56,10 +56,10 @@ impl Gate {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Who has come, as far as this turn allows; nobody before [`Gate::again`].
+    /// The connections that came, as far as this turn allows; none before [`Gate::again`].
     ///
     /// # Errors
-    /// When nobody can be accepted, or this process's open files can't be listed.
+    /// When none can be accepted, or this process's open files can't be listed.
     pub(crate) fn knocks(&mut self, now: Instant) -> io::Result<Knocks> {
         let mut knocks = Knocks::default();
         if self.again.is_some_and(|at| at > now) {
@@ -110,7 +110,7 @@ impl Gate {
         self.again
     }
 
-    /// Nobody can knock any more.
+    /// Accepts no connection any more.
     pub(crate) fn close(mut self, sources: &mut Sources) {
         sources.remove(&mut self.listener, self.token);
     }

@@ -42,7 +42,7 @@ impl OwnConnections {
         Ok(OwnConnections::default())
     }
 
-    /// Whether this platform can tell.
+    /// Whether this platform can say.
     pub(crate) fn known() -> bool {
         cfg!(target_os = "linux")
     }
@@ -92,7 +92,7 @@ fn question(fd: RawFd, request: libc::Ioctl) -> io::Result<u64> {
 /// becomes exact, and an end that waits for it (XGBoost's bootstrap sends small pieces without
 /// TCP_NODELAY) goes on 40 ms earlier.
 pub(crate) fn acknowledge(stream: &TcpStream) {
-    // A failure means that the connection is gone, which the next read tells.
+    // A failure means that the connection is gone, which the next read shows.
     #[cfg(target_os = "linux")]
     let _ = SockRef::from(stream).set_tcp_quickack(true);
     #[cfg(not(target_os = "linux"))]

@@ -12,7 +12,7 @@
 //! What stays exposed: loopback is open to every user of the host. Connections *to* the bridge are
 //! accepted only from this process's own sockets (Linux; elsewhere a random token in the task id is
 //! the only guard). The worker's own listener, which XGBoost opens for as long as its `init` takes,
-//! accepts anybody who is faster than we are; a stranger's connection there makes `init` fail or
+//! accepts any connection that is faster than we are; a stranger's connection there makes `init` fail or
 //! hang until its deadline, it can't go unnoticed, because the worker's own end of every channel
 //! must be found in this process before the first round. XGBoost prints a worker's task id, and so
 //! the token, into its own log.

@@ -224,7 +224,7 @@ impl Plane {
         self.hooked(member).map_or(0, |hooked| hooked.operations.log_bytes().together)
     }
 
-    /// The worker has made its last collective: whoever waits for another one of it is told so.
+    /// The worker has made its last collective: those that wait for another one of it are notified.
     /// What it has stays for others.
     ///
     /// # Errors
@@ -364,7 +364,7 @@ impl DataPlane for Plane {
     }
 }
 
-/// What one side tells the agent.
+/// What one side reports to the agent.
 struct Reports {
     agent: Arc<dyn AgentReports>,
     plane: Weak<Plane>,

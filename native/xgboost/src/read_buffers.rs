@@ -26,7 +26,7 @@ impl ReadBuffers {
     }
 
     /// Takes back the buffers that these pieces, in the order in which they were read, are parts of; those of which
-    /// somebody else has a part still are left to him.
+    /// another holder has a part still are left to it.
     pub(crate) fn give_back(&self, pieces: impl Iterator<Item = Bytes>) {
         let mut idle = self.idle.lock();
         let mut first: Option<Bytes> = None;

@@ -18,7 +18,7 @@ const LEAST_ROOM: usize = 4 << 10;
 pub(crate) enum Taken {
     /// Bytes, in a part of the read buffer.
     Bytes(Bytes),
-    /// Nothing now; the poll tells when there is more.
+    /// Nothing now; the poll says when there is more.
     Blocked,
     /// The worker has closed its end.
     Ended,

@@ -36,7 +36,7 @@ fn a_kill_halts_the_rank_at_its_byte() {
         world.agent(1).bridge.faults(vec![rule(in_version(2, bytes), Action::Kill)]);
         let handles = vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)];
         wait_fired(&world);
-        // Nobody kills this process, so the workers hang until they are freed.
+        // Nothing kills this process, so the workers hang until they are freed.
         for rank in [0, 1] {
             world.agent(rank).bridge.free(member(rank, 0), Error::new(Code::Cancelled, "the test is over"));
         }

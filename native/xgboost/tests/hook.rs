@@ -1,5 +1,5 @@
 //! The hook in real XGBoost libraries: what it gives is what XGBoost's own collective gives, byte
-//! by byte, and whoever isn't a rank of ours doesn't notice it.
+//! by byte, and a program that isn't a rank of ours doesn't notice it.
 
 mod common;
 #[allow(clippy::duplicate_mod)]

@@ -104,7 +104,7 @@ fn entries_that_others_have_replaced_are_left_to_them() {
             let collective = Collective::load(release);
             collective.replace_entry(0, libc::abs as *const () as usize);
             let before = collective.entries();
-            let reason = hook::install().expect_err("somebody was there before");
+            let reason = hook::install().expect_err("another hook was there before");
             assert_eq!(collective.entries(), before, "{reason}");
             assert!(reason.contains("were replaced by") && reason.contains("libc"), "{reason}");
         });

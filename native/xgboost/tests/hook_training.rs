@@ -50,7 +50,7 @@ fn data(rank: u32) -> (Vec<f32>, Vec<f32>) {
     (features, labels)
 }
 
-/// Trains a model; `round` is told before each.
+/// Trains a model; `round` is called before each.
 fn train(xgboost: &Xgboost, rank: u32, parameters: &Parameters, mut round: impl FnMut(u32)) -> Vec<u8> {
     let (features, labels) = data(rank);
     let matrix = xgboost.matrix(&features, ROWS, COLUMNS, &labels);

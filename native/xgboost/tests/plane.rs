@@ -34,7 +34,8 @@ struct Recipe {
     release: &'static str,
     /// `approx` sketches in every round, which goes over the channels from 3.3 on.
     method: &'static str,
-    /// Rows that a tree is made of: up to 3.2 whoever samples them has the stock model only if all Boosters are kept.
+    /// Rows that a tree is made of: up to 3.2 a rank that samples them has the stock model only if all Boosters are
+    /// kept.
     subsample: &'static str,
 }
 
@@ -56,7 +57,7 @@ fn data(rank: u32) -> (Vec<f32>, Vec<f32>) {
     (features, labels)
 }
 
-/// Boot, and the rounds from `start` on, each of which `boundary` is told of before it begins; at
+/// Boot, and the rounds from `start` on, before each of which `boundary` is called; at
 /// last the end. A version is a round.
 fn train(
     xgboost: &Xgboost,
@@ -116,7 +117,7 @@ fn stock(xgboost: &Xgboost, recipe: Recipe, world: u32) -> Vec<u8> {
     models[0].clone()
 }
 
-/// One process, as far as the engine can tell.
+/// One process, as far as the engine can know.
 #[derive(Clone)]
 struct Process {
     agent: Arc<Agent>,
@@ -182,10 +183,10 @@ impl Process {
     }
 }
 
-/// Who dies: rank, incarnation, moment.
+/// A death: rank, incarnation, moment.
 type Died = (u32, u32, Moment);
 
-/// Trains with so many ranks in a process, of whom these die and come back; the model, and what was told.
+/// Trains with so many ranks in a process, of which these die and come back; the model, and what was reported.
 fn job(
     xgboost: &Xgboost,
     recipe: Recipe,
@@ -239,7 +240,7 @@ fn agreed(seen: &[Event]) -> (bool, String) {
         Event::HookAgreed { hooked, reason } => Some((*hooked, reason.clone())),
         _ => None,
     });
-    reported.expect("the way is told")
+    reported.expect("the way is reported")
 }
 
 fn version(version: u32) -> Phase {
@@ -288,7 +289,7 @@ fn deaths_at_any_moment_of_either_side_change_nothing() {
                 vec![(0, 0, entering(2, 3))],
                 vec![(2, 0, Moment::Completed { phase: version(2), seqno: 1 })],
                 vec![(0, 0, Moment::Sent { phase: version(1), seqno: 2, bytes: 1 })],
-                // All have the first result when somebody is at the fourth call.
+                // All have the first result when one is at the fourth call.
                 vec![(1, 0, entering(2, 3)), (1, 1, Moment::Replayed { phase: version(2), seqno: 0 })],
                 vec![(1, 0, Moment::Entering { phase: Phase::Boot, seqno: 1 })],
                 vec![(1, 0, bytes(version(2), 0))],
@@ -353,7 +354,7 @@ fn one_rank_that_must_not_keeps_all_on_the_bridge_and_one_that_comes_later_is_re
                 scope.spawn(move || {
                     let started = process.join(rank, 0).expect("it can join");
                     assert!(!started.1.hooked);
-                    process.live(xgboost, recipe, started).expect("nobody dies")
+                    process.live(xgboost, recipe, started).expect("no rank dies")
                 })
             });
             both.map(|thread| thread.join().expect("no panics")).to_vec()

@@ -35,7 +35,7 @@ fn changed(homes: &[usize], spoil: Spoil) -> Error {
     let end = join(spawn(&world, 1, 3, &different, None));
     assert!(matches!(end, End::Failed(_) | End::Refused(_)), "{end:?}");
     let error = world.agent(1).notes.broken();
-    // The agents would be told by the tracker.
+    // The agents would be notified by the tracker.
     let incarnation = world.incarnation(0);
     world.agent(0).bridge.free(MemberId { rank: Rank(0), incarnation }, error.clone());
     assert!(matches!(join(other), End::Failed(_) | End::Refused(_)));
@@ -45,7 +45,7 @@ fn changed(homes: &[usize], spoil: Spoil) -> Error {
 #[test]
 fn one_changed_byte_of_a_restarted_worker_is_found_wherever_it_is() {
     // Rank 1 dies when it has done step 6, so rank 0 has done step 5: all that rank 1 said before
-    // is there to be compared. What was still on its way nobody has seen, and nobody can tell when
+    // is there to be compared. What was still on its way no peer has seen, and none can know when
     // it changes.
     for homes in [[0, 0], [0, 1]] {
         for (phase, step, name) in
@@ -124,7 +124,7 @@ fn phases_out_of_order_and_unknown_members_are_refused() {
 }
 
 fn lost() -> Error {
-    Error::new(Code::RolledBack, "everybody goes back")
+    Error::new(Code::RolledBack, "all go back")
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn a_call_that_waits_at_a_boundary_ends_when_its_rank_is_freed() {
     let mark = PhaseMark { round: 0, checkpoint: 0 };
     let enter = move || waiting.enter(member(1, 0), version(0), mark);
     let mut calls = vec![std::thread::spawn(enter.clone()), std::thread::spawn(enter)];
-    // One of them waits, and the other one is told so.
+    // One of them waits, and the other one is notified.
     let refused = until("the other call's end", || calls.iter().position(|call| call.is_finished()));
     assert_eq!(calls.remove(refused).join().unwrap().unwrap_err().code, Code::BadState);
     bridge.free(member(1, 0), lost());
@@ -334,7 +334,7 @@ fn another_process_on_the_loopback_port_is_refused() {
     assert_eq!(ring.read(&mut [0; 4]).unwrap_err().kind(), std::io::ErrorKind::WouldBlock, "it is not turned away");
 }
 
-/// Another process that connects to a port in a loop, as fast as it can, until it is told to go.
+/// Another process that connects to a port in a loop, as fast as it can, until it is ended.
 #[cfg(target_os = "linux")]
 struct Knocking(std::process::Child);
 

@@ -29,7 +29,7 @@ pub struct Template {
     pub sink: Sink,
 }
 
-/// The secret in an anonymous file that nobody can change any more.
+/// The secret in an anonymous file that can't be changed any more.
 ///
 /// # Errors
 /// When it can't be made.
@@ -41,7 +41,7 @@ pub fn sealed(secret: &Secret) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// A started process that was not reaped yet. Its id, and its group's, can't be anybody else's before that.
+/// A started process that was not reaped yet. Its id, and its group's, can't be another's before that.
 pub struct Child {
     /// Which start of the rank.
     pub attempt: u32,

@@ -37,7 +37,7 @@ pub struct Store {
     world: u32,
     identity: JobId,
     is_resuming: bool,
-    /// Nobody else runs this job on this folder. The lock goes with the file.
+    /// No other launcher runs this job on this folder. The lock goes with the file.
     _lock: Option<File>,
 }
 

@@ -1,4 +1,4 @@
-//! What agents tell the launcher itself: that a fault rule strikes. The tracker may be away then,
+//! What agents report to the launcher itself: that a fault rule strikes. The tracker may be away then,
 //! and the process gone in a moment.
 
 use super::LauncherEvent;
@@ -37,7 +37,7 @@ impl InjectionReports {
         Ok(InjectionReports { writer, reader })
     }
 
-    /// What a process is told of it: the number of the descriptor, and what has to be there.
+    /// What a process is given of it: the number of the descriptor, and what has to be there.
     ///
     /// # Errors
     /// When `/proc` doesn't show it.
@@ -47,7 +47,7 @@ impl InjectionReports {
         Ok(format!("{descriptor} {}", pipe.display()))
     }
 
-    /// Ends it; all that was told before is in the launcher's queue then.
+    /// Ends it; all that was reported before is in the launcher's queue then.
     pub fn close(mut self) {
         // Others may hold the pipe open: its end is a word.
         if self.writer.write_all(&[0]).is_ok() {

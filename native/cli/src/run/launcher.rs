@@ -31,7 +31,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 const TERM_AFTER: Duration = Duration::from_secs(1);
 /// A stopped process is looked for again after this time, until the kernel shows it as stopped.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Processes that left their group may hold an output open; nobody waits for them longer than this.
+/// Processes that left their group may hold an output open; they are waited for no longer than this.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// How often a process is tried again that can't be started for lack of descriptors.
@@ -261,7 +261,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether a process that lacked descriptors is tried again. Told once, until one could be started.
+    /// Whether a process that lacked descriptors is tried again. Said once, until one could be started.
     fn may_start_later(&mut self, rank: u32, cause: &io::Error) -> bool {
         let since = *self.starved.get_or_insert_with(|| {
             self.template.sink.say(&format!("rank {rank} can't be started now: {cause}; it is tried again"));
@@ -282,7 +282,7 @@ impl Run<'_> {
                 self.report(event);
                 match failed {
                     Some(error) => self.end(Ending::JobFailed(error.to_string())),
-                    // Somebody may have ended before the first rank joined.
+                    // A rank may have ended before the first rank joined.
                     None if self.ending.is_none() => self.judge_early_ends(),
                     None => {}
                 }
@@ -370,7 +370,7 @@ impl Run<'_> {
         let how = describe(status);
         self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
         if !status.success() {
-            // The tracker learns it here first: nobody waits for a time-out.
+            // The tracker learns it here first: no rank waits for a time-out.
             let executor = launched::executor(rank, attempt);
             self.tracker.notify(Input::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
@@ -418,7 +418,7 @@ impl Run<'_> {
     }
 
     /// A rank that ends well before the job has left the others without it, and would do so again.
-    /// After the death of a tracker nobody can say so: it may have told the end to all, and was the
+    /// After the death of a tracker none can say so: it may have sent the end to all, and was the
     /// only one that knew. If it had not, the next one names who is missing when its time is up.
     fn judge_early_ends(&mut self) {
         if !self.joined || self.is_ended() || self.tracker_died {
@@ -448,7 +448,7 @@ impl Run<'_> {
         }
     }
 
-    /// The run is over, and this is why; the first reason counts. Whoever still runs is told, then
+    /// The run is over, and this is why; the first reason counts. Ranks that still run are notified, then
     /// asked, then made to end.
     fn end(&mut self, ending: Ending) {
         if self.ending.is_some() {
@@ -499,8 +499,8 @@ impl Run<'_> {
         }
     }
 
-    /// A tracker that comes back is told how far the job is by its durable checkpoints, should
-    /// nobody be left; and who has ended well: the life before it may have told them the end, and
+    /// A tracker that comes back is given how far the job is by its durable checkpoints, should
+    /// no rank be left; and which ranks have ended well: the life before it may have sent them the end, and
     /// they are not there any more to say so.
     fn revive_tracker(&mut self) {
         let start = self.store.as_ref().map_or(Ok(JobStart::Fresh), Store::start).unwrap_or_else(|error| {
@@ -522,7 +522,7 @@ impl Run<'_> {
             child.signal(Signal::CONT);
             self.recorder.fact(Some(rank), Fact::Woken);
         } else {
-            // It has told of the rule, and stops in a moment.
+            // It has reported the rule, and stops in a moment.
             self.after(LOOK_AGAIN, Due::Wake { rank, attempt });
         }
     }

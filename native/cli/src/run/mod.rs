@@ -46,7 +46,7 @@ pub struct Options {
     pub spill: Option<PathBuf>,
     /// How many other ranks hold each rank's own model.
     pub own_copies: u32,
-    /// Whether ranks tell their calls on standard error.
+    /// Whether ranks write their calls to standard error.
     pub calls: bool,
     /// Limit of the whole run.
     pub timeout: Option<Duration>,
@@ -71,7 +71,7 @@ pub enum LauncherEvent {
         /** Which start of it. */
         attempt: u32,
     },
-    /// The tracker told something.
+    /// The tracker reported something.
     Notice(TrackerNotice),
     /// The launcher got this signal.
     Signal(i32),

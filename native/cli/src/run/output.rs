@@ -10,7 +10,7 @@ const LINE_LIMIT: u64 = 1 << 20;
 /// terminal, so one lock is for both.
 #[derive(Clone, Default)]
 pub struct Sink {
-    /// Whether lines were lost, which is told once.
+    /// Whether lines were lost, which is said once.
     has_lost_lines: Arc<Mutex<bool>>,
 }
 
@@ -55,19 +55,19 @@ impl Sink {
         };
         match written {
             Ok(()) => {}
-            // Nobody reads any more: the ranks go on all the same, and their exit status tells how they ended.
+            // There is no reader any more: the ranks go on all the same, and their exit status says how they ended.
             Err(cause) if cause.kind() == io::ErrorKind::BrokenPipe => {}
             Err(_) if *has_lost_lines => {}
             Err(cause) => {
                 *has_lost_lines = true;
                 let text =
                     format!("rejoin: what the ranks print can't be written, and is lost from here on: {cause}\n");
-                let _ = io::stderr().lock().write_all(text.as_bytes()); // there is no other place to tell it
+                let _ = io::stderr().lock().write_all(text.as_bytes()); // there is no other place to say it
             }
         }
     }
 
-    /// Whether something that was printed could not be written, though somebody may have wanted to read it.
+    /// Whether something that was printed could not be written, though there may be a reader.
     pub fn has_lost_lines(&self) -> bool {
         *self.has_lost_lines.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -68,7 +68,7 @@ impl Restarts {
         Decision::Again { attempt: deaths.starts, after }
     }
 
-    /// An attempt of a rank has ended because everybody was sent back to an older version: that is no death.
+    /// An attempt of a rank has ended because all ranks were sent back to an older version: that is no death.
     pub fn sent_back(&mut self, rank: u32) -> Decision {
         if self.limit == 0 {
             return self.died(rank, Duration::ZERO);

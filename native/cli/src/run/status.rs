@@ -12,7 +12,7 @@ Exit status:
     6  the event log, or what the ranks print, could not be written to its end
   124  --timeout was reached
   126  the program could not be run      127  it was not found
-  128+N  the launcher was told to end by signal N (130: Ctrl-C, 143: SIGTERM)";
+  128+N  the launcher was ended by signal N (130: Ctrl-C, 143: SIGTERM)";
 
 /// Why a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Ending {
             | Ending::JobFailed(reason)
             | Ending::TimedOut(reason)
             | Ending::NotRun { reason, .. } => reason.clone(),
-            Ending::Signalled(signal) => format!("told to end by {}", super::child::signal_name(*signal)),
+            Ending::Signalled(signal) => format!("ended by {}", super::child::signal_name(*signal)),
         }
     }
 }

@@ -87,7 +87,7 @@ impl JobTracker {
         Ok(())
     }
 
-    /// Tells what the launcher knows; nothing if there is no tracker now.
+    /// Passes on what the launcher knows; nothing if there is no tracker now.
     pub fn notify(&self, fact: Input) {
         if let Some((server, _)) = &self.server {
             server.notify(fact);
@@ -105,16 +105,16 @@ impl JobTracker {
         self.server.as_ref().is_some_and(|(server, _)| server.was_sent_back(Rank(rank)))
     }
 
-    /// Ends it without a word to anybody, as if its process had been killed.
+    /// Ends it without a word, as if its process had been killed.
     pub fn kill(&mut self) {
         if let Some((server, forwarder)) = self.server.take() {
             server.abandon();
-            // It has nothing to say if it panicked; what it was told is in the launcher's queue.
+            // It has nothing to say if it panicked; what it took in is in the launcher's queue.
             let _ = forwarder.join();
         }
     }
 
-    /// Starts it again at its address, in its next life, which starts from this should nobody be left who knows more.
+    /// Starts it again at its address, in its next life, which starts from this should no rank be left that knows more.
     ///
     /// # Errors
     /// When it can't listen there.
@@ -127,7 +127,7 @@ impl JobTracker {
         self.serve()
     }
 
-    /// Ends it in good order; all that it told is in the launcher's queue then.
+    /// Ends it in good order; all that it reported is in the launcher's queue then.
     pub fn close(&mut self) {
         if let Some((server, forwarder)) = self.server.take() {
             server.close();

@@ -1,4 +1,4 @@
-//! The picture: a row for each rank, time from left to right. Whatever has a story tells it where the pointer is.
+//! The picture: a row for each rank, time from left to right. What has details shows them where the pointer is.
 
 use super::rows::{ActivitySpan, Mark, RankActivity, RankRow, RunTimeline};
 use super::scale::{time, Scale};

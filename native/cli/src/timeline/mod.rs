@@ -19,7 +19,7 @@ pub fn draw(log: &Path, output: Option<&Path>) -> Result<(), String> {
         if *world > MOST_RANKS {
             let log = log.display();
             return Err(format!(
-                "{log} tells of {world} ranks; a log of a run is expected, which has at most {MOST_RANKS}"
+                "{log} speaks of {world} ranks; a log of a run is expected, which has at most {MOST_RANKS}"
             ));
         }
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub enum RankActivity {
     /// Its process is there, and hasn't joined yet.
     Starting,
-    /// It has its seat, and waits for the others and the plan.
+    /// It has joined, and waits for the others and the plan.
     Meeting,
     /// Restarted: it fetches its checkpoint.
     Fetching,
@@ -82,7 +82,7 @@ pub struct RankRow {
     pub marks: Vec<(u64, Mark)>,
     /// Stretches by incarnation, before they have their place.
     profiles: BTreeMap<u32, IncarnationProfile>,
-    /// Attempts that died, with the places of their marks. Launcher and tracker both tell of a
+    /// Attempts that died, with the places of their marks. Launcher and tracker both report a
     /// death, in any order, also after the next start.
     died: BTreeMap<u32, usize>,
     /// The attempt that was started last.
@@ -94,7 +94,7 @@ pub struct RankRow {
     open: Option<(RankActivity, u64, String)>,
 }
 
-/// What one incarnation told of how it spent its time; its times count from its beginning.
+/// What one incarnation reported of how it spent its time; its times count from its beginning.
 #[derive(Clone, Debug, PartialEq)]
 struct IncarnationProfile {
     began: u64,
@@ -137,7 +137,7 @@ impl RankRow {
         }
     }
 
-    /// The stretches of an incarnation follow each other without a gap, but what tells of them may
+    /// The stretches of an incarnation follow each other without a gap, but the reports of them may
     /// be late. The one that came quickest says when they began.
     fn place_spans(&mut self) {
         for (_, IncarnationProfile { began, spans, .. }) in std::mem::take(&mut self.profiles) {
@@ -153,7 +153,7 @@ impl RankRow {
 
     fn died(&mut self, attempt: u32, at: u64, how: String) {
         if let Some(place) = self.died.get(&attempt) {
-            // The launcher and the tracker each tell what they have seen of it, in any order.
+            // The launcher and the tracker each report what they have seen of it, in any order.
             if let Some((_, Mark::Death(profiles))) = self.marks.get_mut(*place) {
                 *profiles = format!("{profiles}; {how}");
             }
@@ -245,7 +245,7 @@ impl RunTimeline {
                 let place = format!("{phase}, before call {seqno}");
                 if let Some(row) = self.row(rank.0) {
                     let profiles = row.profiles.entry(incarnation.number).or_default();
-                    // Whatever number a file holds: where time ends is only in a file that nobody's clock has written.
+                    // Whatever number a file holds: where time ends is only in a file that no clock has written.
                     let from = profiles.spent;
                     profiles.spent = from.saturating_add(stretch.micros);
                     let ended = at.saturating_sub(*ago_micros);
@@ -272,7 +272,7 @@ impl RunTimeline {
         match event {
             Event::RankJoined { incarnation, attempt, .. } => {
                 row.attempts.insert(incarnation.number, attempt.task);
-                row.begin(RankActivity::Meeting, at, format!("has its seat as incarnation {incarnation}"));
+                row.begin(RankActivity::Meeting, at, format!("has joined as incarnation {incarnation}"));
             }
             Event::RankLost { incarnation, reason, .. } => {
                 let attempt = row.attempts.get(&incarnation.number).copied().unwrap_or(row.attempt);
@@ -312,7 +312,7 @@ impl RunTimeline {
     /// What stands under the title.
     pub fn summary(&self) -> String {
         let deaths = match self.deaths() {
-            0 => "nobody died".into(),
+            0 => "no rank died".into(),
             1 => "1 death".into(),
             more => format!("{more} deaths"),
         };
@@ -450,7 +450,7 @@ mod tests {
             phase: rejoin_agent::protocol::ids::Phase::Boot,
             seqno: 3,
         };
-        // The second one is told late: it follows the first all the same.
+        // The second one is reported late: it follows the first all the same.
         let timeline = RunTimeline::of(&[began(), event(100, spent.clone()), event(999, spent)]).unwrap();
         let places: Vec<(u64, u64)> = timeline.rows[0].spans.iter().map(|span| (span.from, span.to)).collect();
         assert_eq!(places, [(35, 75), (75, 115)]);

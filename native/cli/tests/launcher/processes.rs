@@ -1,4 +1,4 @@
-//! Nobody is left behind, whoever ends the launcher and how.
+//! No process is left behind, whatever ends the launcher.
 
 use crate::harness::{lives, until, Background};
 use std::os::unix::process::ExitStatusExt;

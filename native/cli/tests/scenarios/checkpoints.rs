@@ -1,4 +1,4 @@
-//! Lazy and durable checkpoints: made when somebody needs them, and there when nobody is left.
+//! Lazy and durable checkpoints: made when a rank needs them, and there when no rank is left.
 
 use crate::harness::{example, run, run_with, until, Background};
 use crate::{at, digest, survive_choosing, survive_with};
@@ -81,7 +81,7 @@ fn all_die_at_once(extra: &[&str], program: &[&str]) -> (Background, PathBuf) {
         .map(String::from)
         .collect();
     assert_eq!(pids.len(), 4, "{text}");
-    // The tracker is in the launcher: it learns of all deaths before anyone is started again,
+    // The tracker is in the launcher: it learns of all deaths before a rank is started again,
     // however busy the machine is.
     run.signal("STOP");
     let killed = Command::new("kill").arg("-KILL").args(&pids).status().expect("kill is there");
@@ -105,7 +105,7 @@ fn restored(rules: &[&str]) -> Vec<(u64, Vec<String>)> {
     let mut arguments = vec!["-n", "4", "--restart", "--events", &path];
     rules.iter().for_each(|rule| arguments.extend(["--kill", rule]));
     arguments.extend(["--", &scenario, "3", "6500000", "big"]);
-    // Who only waits for its turn on a busy machine isn't taken for dead: who dies here is counted.
+    // A rank that only waits for its turn on a busy machine isn't taken for dead: deaths are counted here.
     let ran = run_with("40s", &arguments).ended(0);
     for rule in rules {
         ran.says(&format!("rule `{rule}` struck"));
@@ -134,7 +134,7 @@ fn a_large_model_comes_in_stripes_from_all_who_hold_it() {
 
 #[test]
 fn when_a_holder_dies_as_it_is_asked_for_its_stripe_the_others_bring_it() {
-    // All three are asked, so the rule strikes whoever it names.
+    // All three are asked, so the rule strikes the one it names.
     let restored = restored(&["rank=1,version=2,seqno=0", "rank=3,at=serving"]);
     let mut ranks: Vec<u64> = restored.iter().map(|(rank, _)| *rank).collect();
     ranks.sort();
@@ -219,7 +219,7 @@ fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoin
         let (mut run, log) = all_die_at_once(&["--durable", &folder], program);
         assert!(run.status().success(), "{}", events(&log));
         assert_eq!(run.out().matches("starts at version 2 as incarnation 1").count(), 4, "{}", run.out());
-        assert!(events(&log).contains("RolledBack"), "the new lineage is told");
+        assert!(events(&log).contains("RolledBack"), "the new lineage is reported");
         assert!(!run.out().contains("WRONG"), "{}", run.out());
         // The newest two versions, in the lineage that began with the loss.
         let names = files(durable.path());
@@ -229,7 +229,7 @@ fn when_all_ranks_die_at_once_they_start_again_from_the_newest_durable_checkpoin
     }
 }
 
-/// What four ranks do of which 1 and 2 die in version 7, so that nobody has rank 1's own model any
+/// What four ranks do of which 1 and 2 die in version 7, so that no rank has rank 1's own model any
 /// more: all go back to an older version, which is durable (the disk may be behind). Rank 0 dies
 /// once more after that, which is as often as it may.
 fn sent_back(program: &[&str]) -> crate::harness::Ran {
@@ -354,7 +354,7 @@ fn models_of_each_ranks_own_are_gone_on_from_by_as_many_ranks_as_took_them_and_b
         for ranks in ["2", "4"] {
             let refused = started(ranks, "3").ended(1);
             refused.says("taken by 3 ranks").says("can't go on from it").says("Start as many as before");
-            assert_eq!(refused.out, "", "nobody is started");
+            assert_eq!(refused.out, "", "no rank is started");
         }
         let resumed = started("3", "3").ended(0);
         assert_eq!(resumed.out.matches("starts at version 2").count(), 3, "{}", resumed.out);

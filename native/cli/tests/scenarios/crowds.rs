@@ -23,7 +23,7 @@ enum Manner {
     Reconnecting(u32),
 }
 
-/// A crowd at all ports of some processes, until it is told to go.
+/// A crowd at all ports of some processes, until it is sent away.
 struct Crowd {
     going: Arc<AtomicBool>,
     made: Arc<AtomicUsize>,
@@ -32,7 +32,7 @@ struct Crowd {
 
 impl Crowd {
     /// `each` connections at the port of the tracker and at those of all agents that the event log
-    /// tells of, now and later.
+    /// names, now and later.
     fn gather(each: usize, manner: Manner, tracker: SocketAddr, log: &Path) -> Crowd {
         let (going, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
         let (told, count, log) = (going.clone(), made.clone(), log.to_path_buf());
@@ -93,7 +93,7 @@ impl Crowd {
     }
 }
 
-/// A connection of somebody who says nothing; `None` if it can't even be begun.
+/// A connection that says nothing; `None` if it can't even be begun.
 fn stranger(port: u16) -> Option<Socket> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).ok()?;
     socket.set_nonblocking(true).ok()?;
@@ -111,7 +111,7 @@ fn is_open(socket: &mut Socket) -> bool {
     matches!(seen, Err(ErrorKind::WouldBlock | ErrorKind::NotConnected))
 }
 
-/// The agents' processes that an event log tells of.
+/// The agents' processes that an event log names.
 fn agents(log: &Path) -> BTreeSet<u32> {
     let text = std::fs::read_to_string(log).unwrap_or_default();
     let reported = text.lines().filter(|line| line.contains("AgentJoined"));

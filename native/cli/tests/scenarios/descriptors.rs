@@ -47,22 +47,22 @@ fn survives_the_death_of(victim: u32) {
     until("rank 3 is frozen", || events().contains("FaultFired"));
     let starved = process(&log, 1);
     let usual = limit(starved, Some(0));
-    until("it is told that there are no descriptors", || errors().contains("Too many open files"));
+    until("it is said that there are no descriptors", || errors().contains("Too many open files"));
     signal(process(&log, victim), "KILL");
     until("the victim is started again", || events().matches("Started").count() == 5);
     signal(process(&log, 3), "CONT");
-    // Whoever asks all the time whether there is one again computes for the whole of it.
+    // A process that asks all the time whether there is one again computes for the whole of it.
     // The pause is what is measured, however long it becomes.
     let (before, since) = (computed(starved), Instant::now());
     std::thread::sleep(Duration::from_secs(1));
     let (busy, passed) = (Duration::from_millis(10 * (computed(starved) - before)), since.elapsed());
     assert!(busy < passed / 2, "rank 1 computed for {busy:?} of {passed:?} in which it could do nothing");
-    assert!(!run.out().contains("digest"), "nobody ends without rank 1: {}", run.out());
+    assert!(!run.out().contains("digest"), "no rank ends without rank 1: {}", run.out());
     limit(starved, usual);
     let status = run.status();
     let errors = std::fs::read_to_string(run.folder.path().join("err")).unwrap_or_default();
     assert!(status.success(), "{errors}\n{}", events());
-    assert_eq!(errors.matches("Too many open files").count(), 1, "told once: {errors}");
+    assert_eq!(errors.matches("Too many open files").count(), 1, "said once: {errors}");
     let ended = Ran { status: Some(0), out: run.out(), err: errors };
     digest(&ended);
     assert!(!ended.out.contains("WRONG"), "{}", ended.out);
@@ -100,7 +100,7 @@ fn a_launcher_without_descriptors_starts_who_has_died_as_soon_as_it_has_some() {
     let status = run.status();
     let errors = errors(&run);
     assert!(status.success(), "{errors}\n{}", events());
-    assert_eq!(errors.matches("can't be started now").count(), 1, "told once: {errors}");
+    assert_eq!(errors.matches("can't be started now").count(), 1, "said once: {errors}");
     digest(&Ran { status: Some(0), out: run.out(), err: errors });
 }
 

@@ -28,7 +28,7 @@ fn a_tracker_that_dies_and_comes_back_takes_the_running_job_over() {
     for back in ["0ms", "100ms", "700ms"] {
         let ran = survive(&[format!("{},do=tracker:{back}", at(1, 1, 3))]);
         assert!(!ran.err.contains("died"), "{}", ran.err);
-        assert_eq!(ran.out.matches("starts at version 0").count(), 10, "nobody starts again: {}", ran.out);
+        assert_eq!(ran.out.matches("starts at version 0").count(), 10, "no rank starts again: {}", ran.out);
     }
 }
 
@@ -46,7 +46,7 @@ fn ranks_die_while_the_tracker_is_away_and_come_back_after_it() {
     let mut run = Background::start(&arguments);
     let events = || std::fs::read_to_string(&log).unwrap_or_default();
     until("the tracker is gone", || events().contains("TrackerKilled"));
-    // Deaths from outside, which no rule tells of.
+    // Deaths from outside, which no rule announces.
     for rank in [2, 3] {
         let text = events();
         let started = format!("\"rank\":{rank},");
@@ -59,7 +59,7 @@ fn ranks_die_while_the_tracker_is_away_and_come_back_after_it() {
     let ended = crate::Ran { status: Some(0), out: run.out(), err: String::new() };
     digest(&ended);
     assert!(!ended.out.contains("WRONG"), "{}", ended.out);
-    assert_eq!(ended.out.matches("starts at version 0").count(), 10, "nobody starts from nothing: {}", ended.out);
+    assert_eq!(ended.out.matches("starts at version 0").count(), 10, "no rank starts from nothing: {}", ended.out);
     assert_eq!(ended.out.matches("starts at version").count(), 12, "{}", ended.out);
     let shown = |number: u32| ended.out.matches(&format!(" as incarnation {number}\n")).count();
     assert_eq!((shown(0), shown(1), shown(2)), (10, 1, 1), "as often as rank 3 and rank 2 were started before");
@@ -76,7 +76,7 @@ fn rules_that_strike_while_the_tracker_is_away_are_told_and_a_process_that_they_
     let log = folder.path().join("events.jsonl").display().to_string();
     let rules = [
         format!("{},do=tracker:2s", at(1, 1, 3)),
-        // Nobody gets past a collective that rank 1 is late for.
+        // No rank gets past a collective that rank 1 is late for.
         format!("{},do=delay:300ms", at(1, 1, 5)),
         at(2, 1, 7),
         format!("{},do=delay:1ms", at(3, 1, 7)),

@@ -28,7 +28,7 @@ fn survive_with(world: u32, arguments: &[&str], rules: &[String]) -> Ran {
 
 /// The same with options of the launcher.
 fn survive_choosing(world: u32, options: &[&str], arguments: &[&str], rules: &[String]) -> Ran {
-    // Collectives go through shared memory, and then over links; the last run is told of.
+    // Collectives go through shared memory, and then over links; the last run is returned.
     let shared = survive_one_way(world, options, arguments, rules);
     let ran = survive_one_way(world, &[options, &["--no-shared-memory"]].concat(), arguments, rules);
     assert_eq!(digest(&shared), digest(&ran));
@@ -69,7 +69,7 @@ fn digest(ran: &Ran) -> String {
     found[0].to_string()
 }
 
-/// A failed run's events and their picture, for whoever looks into it.
+/// A failed run's events and their picture, to look into.
 fn keep(log: &str) {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let name = std::thread::current().name().unwrap_or("run").replace("::", "-");

@@ -1,4 +1,4 @@
-//! Who doesn't belong to the job is turned away, and the job goes on.
+//! A stranger is turned away, and the job goes on.
 
 use crate::digest;
 use crate::harness::{example, until, Background, LIMIT};
@@ -47,7 +47,7 @@ fn garbage_and_a_wrong_secret_at_the_trackers_door_change_nothing() {
     })
     .expect("an agent starts without its tracker");
     let refused = process.join(Rank(0), Attempt { stage: 0, task: 9 }, "scenario", Limits::default()).err();
-    assert_eq!(refused.expect("a wrong secret doesn't get a seat").code, Code::TrackerUnreachable);
+    assert_eq!(refused.expect("a wrong secret doesn't get a slot").code, Code::TrackerUnreachable);
     std::fs::write(&go, "").expect("a file");
     assert!(run.status().success(), "{}", run.out());
     let ended = crate::Ran { status: Some(0), out: run.out(), err: String::new() };
@@ -124,11 +124,11 @@ impl Joined {
 #[test]
 fn an_older_try_of_a_rank_that_lives_is_turned_away_although_it_knows_the_secret() {
     let joined = Joined::start();
-    until("rank 1 has its seat", || joined.events().contains("{\"RankJoined\":{\"rank\":1,"));
+    until("rank 1 has joined", || joined.events().contains("{\"RankJoined\":{\"rank\":1,"));
     let agent = joined.agent(joined.tracker);
-    // Its seat belongs to another process with the same attempt.
+    // Its slot belongs to another process with the same attempt.
     let refused = agent.join(Rank(1), Attempt { stage: 0, task: 0 }, "scenario", Limits::default()).err();
-    assert_eq!(refused.expect("the seat is taken").code, Code::Fenced);
+    assert_eq!(refused.expect("the slot is taken").code, Code::Fenced);
     let events = joined.ends_well();
     assert!(events.contains("RankRefused") && !events.contains("RankLost"), "{events}");
 }
@@ -139,7 +139,7 @@ fn an_incarnation_that_was_lost_is_not_let_in_again_although_it_knows_the_secret
     until("rank 1 has come back", || joined.events().contains("{\"RankJoined\":{\"rank\":1,\"incarnation\":1,"));
     let agent = joined.agent(joined.tracker);
     let refused = agent.join(Rank(1), Attempt { stage: 0, task: 0 }, "scenario", Limits::default()).err();
-    assert_eq!(refused.expect("a newer one has the seat").code, Code::Fenced);
+    assert_eq!(refused.expect("a newer one has the slot").code, Code::Fenced);
     let events = joined.ends_well();
     assert_eq!(events.matches("\"RankLost\"").count(), 1, "only the first one: {events}");
 }
@@ -147,7 +147,7 @@ fn an_incarnation_that_was_lost_is_not_let_in_again_although_it_knows_the_secret
 #[test]
 fn a_handshake_that_is_played_again_gets_nobody_in() {
     let joined = Joined::start();
-    // Whoever stands between an agent and its tracker has all bytes of its handshake and of what it said then.
+    // A relay between an agent and its tracker has all bytes of its handshake and of what it said then.
     let between = TcpListener::bind("127.0.0.1:0").expect("a port");
     let agent = joined.agent(between.local_addr().expect("its address"));
     let (mut from_agent, _) = between.accept().expect("the agent connects");
@@ -171,7 +171,7 @@ fn a_handshake_that_is_played_again_gets_nobody_in() {
     let _ = again.write_all(&recorded);
     let mut answer = Vec::new();
     let _ = again.read_to_end(&mut answer);
-    until("the stranger is told of", || joined.events().contains("StrangerRefused"));
+    until("the stranger is reported", || joined.events().contains("StrangerRefused"));
     assert_eq!(is_in(&joined), 1, "{}", joined.events());
     // The one in between goes, and the true agent with it.
     let _ = (to_tracker.shutdown(std::net::Shutdown::Both), from_agent.shutdown(std::net::Shutdown::Both));

@@ -200,7 +200,7 @@ fn member(xgboost: &Xgboost, job: &Job, world: &Mutex<World>, rank: u32, variant
                 );
                 assert!(failure.is_some_and(|error| error.code == Code::Io), "only the thrown rank fails");
                 let mut world = world.lock().expect("no panics");
-                // The rank was thrown in the middle of a round: nobody is behind its last checkpoint.
+                // The rank was thrown in the middle of a round: no rank is behind its last checkpoint.
                 world.hold_all(0);
                 world.lose(rank);
                 let (_, round) = job.settings["throw"].split_once('@').expect("throw=rank@round");

@@ -67,7 +67,7 @@ impl Engine {
         let knocks = match door.gate.knocks(Instant::now()) {
             Ok(knocks) => knocks,
             Err(cause) => {
-                let reason = format!("whoever connects to the worker's tracker can't be looked at: {cause}");
+                let reason = format!("what connects to the worker's tracker can't be looked at: {cause}");
                 return self.refuse(rank, loopback(0), &reason);
             }
         };
@@ -231,7 +231,7 @@ impl Engine {
         }
     }
 
-    /// Told and logged once; further ones are only counted, so that nobody can fill a disk.
+    /// Reported and logged once; further ones are only counted, so that they can't fill a disk.
     fn refuse(&mut self, rank: Rank, from: SocketAddr, reason: &str) {
         self.strangers += 1;
         if self.strangers > 1 {
@@ -246,7 +246,7 @@ impl Engine {
         }
     }
 
-    /// Nobody is to knock any more.
+    /// There is nothing to wait for any more.
     pub(super) fn close_door(&mut self, bridged_rank: &mut BridgedRank) {
         if let Some(door) = bridged_rank.door.take() {
             self.dismantle(door);

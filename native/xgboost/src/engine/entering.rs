@@ -15,7 +15,7 @@ impl Engine {
         let MemberId { rank, incarnation } = member;
         let Some(bridged_rank) = self.member(member) else {
             let text = format!("rank {rank} incarnation {incarnation} is not seated here");
-            // Nobody there to hear it means that the trainer's thread is gone.
+            // No receiver means that the trainer's thread is gone.
             let _ = reply.send(Err(Error::new(Code::BadState, text)));
             return;
         };

@@ -1,4 +1,4 @@
-//! Incarnations come, are told of their peers, and go.
+//! Incarnations come, are given their peers, and go.
 
 use super::{Engine, PendingReset};
 use crate::bridged_rank::{BridgedRank, Training};
@@ -75,7 +75,7 @@ impl Engine {
     pub(super) fn link(&mut self, member: MemberId, peer: MemberId, mut link: Link) {
         let Some(bridged_rank) = self.member(member) else { return link.reset() };
         // One whose rank has failed is kept as well, though it is of no use: a peer would only make
-        // it anew, again and again, for as long as nobody but this rank's own thread knows that it
+        // it anew, again and again, for as long as only this rank's own thread knows that it
         // has failed.
         if bridged_rank.failure.is_some() || bridged_rank.training.is_none() {
             bridged_rank.early_links.retain(|(other, _)| other.rank != peer.rank);
@@ -110,7 +110,7 @@ impl Engine {
         let Some(bridged_rank) = self.member(member) else { return };
         let error = bridged_rank.failure.get_or_insert(error).clone();
         bridged_rank.answer(Err(error.clone()));
-        // Nothing of it goes out any more. Its links stay: their ends are told to the peers' agents by the tracker.
+        // Nothing of it goes out any more. Its links stay: their ends are sent to the peers' agents by the tracker.
         for channel in bridged_rank.training.iter_mut().flat_map(|training| &mut training.channels) {
             channel.drop_all_logs();
         }

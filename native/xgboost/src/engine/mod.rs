@@ -88,7 +88,7 @@ pub(crate) fn with<T>(engine: &Mutex<Engine>, waker: &Waker, what: impl FnOnce(&
     }
     let result = catch_unwind(AssertUnwindSafe(|| what(&mut engine)));
     let Ok(result) = result else {
-        // Its books may be half written: nothing of it is used any more. Its own thread ends with this, and tells why.
+        // Its books may be half written: nothing of it is used any more. Its own thread ends with this, and says why.
         engine.has_panicked = true;
         drop(engine);
         let _ = waker.wake();
@@ -139,9 +139,9 @@ impl Engine {
         self.keep_times();
     }
 
-    /// Does what was asked on the asking thread, after all that was asked before. Whether somebody
-    /// waits for more. Once the bridge is over nothing is done, and who waits for the answer is
-    /// told by its closed reply.
+    /// Does what was asked on the asking thread, after all that was asked before. Whether a caller
+    /// waits for more. Once the bridge is over nothing is done, and the one that waits for the answer is
+    /// notified by its closed reply.
     pub(crate) fn obey_here(&mut self, command: Command) -> bool {
         while let Ok(earlier) = self.commands.try_recv() {
             self.obey(earlier);
@@ -230,13 +230,13 @@ impl Engine {
                 }
             }
             Command::Communicator { member, variant, reply } => {
-                // Nobody there to hear it means that the trainer's thread is gone.
+                // No receiver means that the trainer's thread is gone.
                 let _ = reply.send(self.communicator(member, variant));
             }
             Command::Wait { member, goal, reply } => self.ask_to_wait(member, goal, reply),
             Command::GiveUp { member, error, reply } => {
                 self.give_up(member, error);
-                // Nobody there to hear it means that the trainer's thread is gone.
+                // No receiver means that the trainer's thread is gone.
                 let _ = reply.send(());
             }
             Command::Retire(member) => self.retire(member),
@@ -280,7 +280,7 @@ impl Engine {
         }
     }
 
-    /// The bridge is over: whoever waits is told, workers that still hang are freed.
+    /// The bridge is over: those that wait are notified, workers that still hang are freed.
     fn close(&mut self) {
         let members: Vec<MemberId> = self.bridged_ranks.iter().map(|bridged_rank| bridged_rank.id()).collect();
         for MemberId { rank, .. } in members {

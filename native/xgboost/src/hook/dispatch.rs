@@ -25,7 +25,7 @@ pub trait Collectives: Send + Sync {
     fn broadcast(&self, data: &mut [u8], root: Rank) -> Result<(), Error>;
     /// All ranks get all parts; this rank's is in its place already. The parts are equally long.
     fn allgather(&self, data: &mut [u8]) -> Result<(), Error>;
-    /// All ranks get what each has, one after the other; `sizes` are everybody's lengths.
+    /// All ranks get what each has, one after the other; `sizes` are the lengths of all.
     fn allgather_v(&self, own: &[u8], sizes: &[u64], received: &mut [u8]) -> Result<(), Error>;
     /// The rank's calls are of no more use, for this reason: XGBoost's own function is about to be
     /// called, and must fail. Returns when it does.
@@ -263,7 +263,7 @@ fn words<'a>(span: Span) -> &'a mut [i64] {
 mod tests {
     use super::*;
 
-    /// Doubles what it is given; fails where it is told to.
+    /// Doubles what it is given; fails where it is made to.
     struct Double {
         panics: bool,
         given_up: Arc<Mutex<Vec<Error>>>,

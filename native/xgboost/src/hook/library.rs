@@ -57,7 +57,7 @@ pub(crate) enum Found {
     Hooked,
 }
 
-/// A symbol, as the loader tells it for an address.
+/// A symbol, as the loader gives it for an address.
 struct Symbol {
     name: CString,
     address: usize,
@@ -166,7 +166,7 @@ fn foreign(address: usize, own: Option<usize>) -> Option<String> {
     match file_of(address) {
         Some((_, base)) if Some(base) == own => None,
         Some((file, _)) => Some(file.to_string_lossy().into_owned()),
-        None => Some("somebody".into()),
+        None => Some("an unknown library".into()),
     }
 }
 

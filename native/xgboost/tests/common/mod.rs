@@ -1,4 +1,4 @@
-//! A world of fake workers around real bridges: what the agents and the tracker would tell them, told by hand.
+//! A world of fake workers around real bridges: what the agents and the tracker would send them, sent by hand.
 #![allow(dead_code)]
 
 pub mod worker;
@@ -27,7 +27,7 @@ pub fn member(rank: u32, incarnation: u32) -> MemberId {
 /// Only there so that a hanging test ends with words.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
-/// What a bridge told its agent.
+/// What a bridge reported to its agent.
 #[derive(Clone, Debug)]
 pub enum Told {
     Report(MemberId, Report),
@@ -99,7 +99,7 @@ impl AgentReports for Pen {
     }
 }
 
-/// One agent: its bridge, and what it was told.
+/// One agent: its bridge, and what it was sent.
 #[derive(Clone)]
 pub struct Agent {
     pub bridge: Arc<Bridge>,
@@ -191,7 +191,7 @@ impl World {
         self.ranks[rank as usize].as_ref().expect("the rank is alive")
     }
 
-    /// A new incarnation has its seat; others don't know of it yet.
+    /// A new incarnation has its slot; others don't know of it yet.
     pub fn seat(&mut self, rank: u32, agent: usize, incarnation: u32) {
         let incarnation = Incarnation::nth(incarnation);
         self.agents[agent].bridge.join_accepted(MemberId { rank: Rank(rank), incarnation });
@@ -214,7 +214,7 @@ impl World {
         }
     }
 
-    /// Tells everybody who is alive.
+    /// Sends to all which members are alive.
     pub fn update_peers(&self) {
         for (rank, place) in self.living() {
             let others = self.living().filter(|(other, _)| *other != rank);
@@ -256,7 +256,7 @@ impl World {
         self.agents[agent] = Agent::new(config);
     }
 
-    /// Somebody has died and will start again at `version`. That is the lowest version of the
+    /// A rank has died and will start again at `version`. That is the lowest version of the
     /// living, as a tracker would have chosen it: so this waits until all are there. Nothing they
     /// need for that has to come from the dead one.
     pub fn hold_all(&self, version: u32) {

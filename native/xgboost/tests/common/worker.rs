@@ -1,4 +1,4 @@
-//! A worker that speaks XGBoost's side of the protocol, and "trains" by exchanging bytes that anybody can foresee.
+//! A worker that speaks XGBoost's side of the protocol, and "trains" by exchanging bytes that can be foreseen.
 
 use super::World;
 use rejoin_protocol::channel::PhaseMark;
@@ -20,7 +20,7 @@ pub enum Stage {
     Connected,
     /// Has said hello.
     Greeted,
-    /// Has been told the next rank, and waits for the previous one.
+    /// Has the next rank, and waits for the previous one.
     Ring,
     /// Through.
     Through,
@@ -75,7 +75,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// XGBoost's `init`, told in `comm.cc`.
+    /// XGBoost's `init`, as in `comm.cc`.
     pub fn init(arguments: Vec<(String, String)>, variant: WireVariant) -> io::Result<Worker> {
         let token = argument(&arguments, "dmlc_task_id");
         let mut to_tracker = tracker(&arguments, &token)?;
@@ -97,7 +97,7 @@ impl Worker {
             // Slot k describes rank k + 1.
             let port_of =
                 |peer: u32| i32::from_le_bytes(ports[((peer + world - 1) % world) as usize][..].try_into().unwrap());
-            assert_eq!(port_of(rank), i32::from(port), "the port told for the worker itself");
+            assert_eq!(port_of(rank), i32::from(port), "the port given for the worker itself");
             let previous = (rank + world - 1) % world;
             if variant == WireVariant::From33 {
                 if next == previous {

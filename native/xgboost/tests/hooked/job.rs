@@ -40,7 +40,7 @@ pub enum Transport {
 }
 
 /// Runs `work` in every rank of a hooked job, each in a thread of its own; results in rank order.
-/// So many ranks are in one process, as far as the engine can tell.
+/// So many ranks are in one process, as far as the engine can know.
 pub fn hooked<T: Send>(
     collective: &Collective,
     variant: WireVariant,

@@ -109,7 +109,7 @@ impl Collective {
         words.map(|words| (5..9).map(|entry| unsafe { *words.add(entry) }).collect()).unwrap_or_default()
     }
 
-    /// Whether anybody may write to the entries.
+    /// Whether this process may write to the entries.
     pub fn is_writable(&self) -> bool {
         mapping(self.table()).expect("the table is there").contains("rw")
     }

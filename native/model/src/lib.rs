@@ -6,7 +6,7 @@
 //!
 //! Time stands still: heartbeats and silence are the simulator's. The one deadline that something
 //! waits for, a tracker's that has come back and waits for those who won't come any more, is an
-//! action. A crash is told to the tracker when it takes the end of the process' connection.
+//! action. The tracker learns of a crash when it takes the end of the process' connection.
 //! Everything else is free: which message is taken next, when a rank makes its next call, when the
 //! framework starts a task again, which link is read first.
 //!
@@ -38,7 +38,7 @@ pub struct Verdict {
     /// Different states that were seen.
     pub states: usize,
     /// All states of the tracker in which it has decided the end, by name: what differs in any way
-    /// that a rank or the tracker has told the other comes to another one.
+    /// that a rank or the tracker has sent the other comes to another one.
     pub ends: BTreeSet<Name>,
     /// How long it took.
     pub took: Duration,

@@ -10,8 +10,8 @@ const USAGE: &str = "usage: rejoin-model JOB [--world N] [--crashes N] [--victim
                     [--tracker-deaths N] [--ends] [--rendezvous] [--defect NAME]
                     [--start durable|handed-over] [--threads N] [--reduced]
   JOB     one-collective, two-collectives, two-versions, boot-and-one, root-ahead, both-lanes
-  --ends        processes end when they were told the end; the tracker may die after it has said it
-  --rendezvous  faults may strike before everybody has joined
+  --ends        processes end when they have the end; the tracker may die after it has said it
+  --rendezvous  faults may strike before all have joined
   --victims     processes that may die, by number: 0 is rank 0, from the number of ranks on restarts; else any
   --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect
   --start       the job goes on from version 1 of an earlier one
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The most bytes of memory that this process had so far, as the system tells; 0 where it doesn't.
+/// The most bytes of memory that this process had so far, as the system says; 0 where it doesn't.
 fn memory_peak() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

@@ -69,7 +69,7 @@ impl JobModel {
                         .retain(|(from, to, _), _| (*from, *to) != (*own, *other) && (*to, *from) != (*own, *other));
                 }
                 FromProcess::Freed { rolled_back: true } => {
-                    // Somebody who holds all that is needed lives in every run of so few deaths.
+                    // A holder of all that is needed lives in every run of so few deaths.
                     state.violated.get_or_insert("NoLostWork");
                 }
                 FromProcess::Freed { .. } | FromProcess::Ended => {}
@@ -135,7 +135,7 @@ impl JobModel {
         let right = Ok(u128::from(program.model(program.end())));
         let allowed = match outcome {
             Err(Code::Mismatch) => self.setup.differs.is_some(),
-            // Whoever lives knows how far the job was.
+            // Each survivor knows how far the job was.
             outcome => outcome == right && self.setup.differs.is_none(),
         };
         // A life that comes back after the end finds it again.
@@ -151,7 +151,7 @@ impl JobModel {
         (state.over, state.over_life) = (Some(outcome), state.tracker_life);
     }
 
-    /// The first frame from one process to another, for whoever takes it.
+    /// The first frame from one process to another, for the one that takes it.
     pub(crate) fn first_frame(
         &self,
         state: &State,
@@ -200,7 +200,7 @@ impl JobModel {
             model_process.to_tracker.clear();
         }
         model_process.link = if model_process.link == Link::Open { Link::Ending } else { Link::Over };
-        // What it has sent can still be read until its peers are told; what was sent to it is gone.
+        // What it has sent can still be read until its peers are notified; what was sent to it is gone.
         state.wires.retain(|(_, to, _), _| to.process != process);
     }
 

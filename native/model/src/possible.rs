@@ -21,7 +21,7 @@ impl JobModel {
         )
     }
 
-    /// Everybody was told the end.
+    /// All were sent the end.
     pub(crate) fn is_done(&self, state: &State) -> bool {
         let Some(over) = state.over else { return false };
         (0..self.setup.world).all(|rank| {
@@ -63,7 +63,7 @@ impl JobModel {
         }
         actions.extend(state.wires.iter().filter(|(_, w)| !w.is_empty()).map(|(way, _)| Action::Reads(*way)));
         actions.extend((0..self.setup.world).filter(|rank| self.is_missing(state, *rank)).map(Action::Starts));
-        // The deadline: everybody who lives is there and has been heard, so that only the dead are waited for.
+        // The deadline: all that live are there and were heard, so that only the dead are waited for.
         let heard = |model_process: &ModelProcess| {
             model_process.to_tracker.is_empty()
                 && model_process.link != Link::Ending
@@ -105,7 +105,7 @@ impl JobModel {
         }
     }
 
-    /// Whether nothing can go wrong any more and everybody has the plan of the newest view, or is
+    /// Whether nothing can go wrong any more and all have the plan of the newest view, or is
     /// about to hear it. From here on no view comes: who does what first makes no difference, and
     /// one order stands for all.
     pub(crate) fn is_calm(&self, state: &State) -> bool {
@@ -146,7 +146,7 @@ impl JobModel {
         (0u32..).zip(&state.processes).all(|(number, model_process)| has_plan(number, model_process))
     }
 
-    /// Nothing can happen any more without another fault, and not everybody was told the end.
+    /// Nothing can happen any more without another fault, and not all were sent the end.
     pub(crate) fn stands_still(&self, state: &State) -> bool {
         if self.is_done(state) {
             return false;

@@ -78,10 +78,10 @@ impl JobModel {
         state.wires.retain(|_, wire| !wire.is_empty());
     }
 
-    /// A task that has to be started again. Nobody but the tracker can see it, and what it says to
+    /// A task that has to be started again. Only the tracker can see it, and what it says to
     /// the tracker may still be taken at any time. (A tracker that dies meanwhile would lose that,
-    /// which it can't before the start; and one that has come back waits for nobody any more only
-    /// when all who are there were heard.)
+    /// which it can't before the start; and one that has come back stops waiting only
+    /// when all that are there were heard.)
     fn start_missing(&self, state: &mut State) -> bool {
         if state.left.tracker_deaths > 0 || state.waits_for_former {
             return false;
@@ -142,7 +142,7 @@ impl JobModel {
         changed
     }
 
-    /// A call that its rank doesn't finish at once: frames that nobody reads are as good as none.
+    /// A call that its rank doesn't finish at once: frames without a reader are as good as none.
     fn begin_calls(&self, state: &mut State) -> bool {
         if !self.only_crashes_are_left(state) || self.setup.differs.is_some() {
             return false;

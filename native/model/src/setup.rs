@@ -27,7 +27,7 @@ pub struct Setup {
     pub cuts: u8,
     /// Deaths of the tracker, which comes back without what it knew.
     pub tracker_deaths: u8,
-    /// Processes end when they were told the end, which the framework tells; and the tracker may
+    /// Processes end when they have the end, which the framework reports; and the tracker may
     /// die after it has said it.
     pub ends: bool,
     /// Faults may strike from the rendezvous on, and not only when all have joined.

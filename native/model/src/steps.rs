@@ -92,7 +92,7 @@ pub(crate) fn step(
             // There is one life of the tracker at a time here.
             Output::LeaveTracker => effects.push(FromProcess::Violated("Monotony")),
             Output::Replayed | Output::Computed => effects.push(FromProcess::Ended),
-            // Nobody shares memory here.
+            // No ranks share memory here.
             Output::LastWords { .. } => {}
             Output::Connect | Output::View(_) | Output::Over(..) | Output::Closed => {}
         }
@@ -100,7 +100,7 @@ pub(crate) fn step(
     if view.is_some_and(|before| process.host().view().is_none_or(|now| !follows(&before, now))) {
         effects.push(FromProcess::Violated("Monotony"));
     }
-    // The present version, the one before, and while somebody is behind one more.
+    // The present version, the one before, and while a rank is behind one more.
     if only(&process).versions_kept() > kept.max(3) {
         effects.push(FromProcess::Violated("Bounded"));
     }

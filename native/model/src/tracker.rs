@@ -78,7 +78,7 @@ pub(crate) fn step(
         }
         ToTracker::RankEnded { rank } => inputs.push(Input::RankEnded { rank: Rank(rank) }),
         ToTracker::WaitedEnough => {
-            // Nobody else has been silent meanwhile: the tracker takes such a jump for a stall of its own.
+            // No other has been silent meanwhile: the tracker takes such a jump for a stall of its own.
             now = NOW.plus(TIMING.lost_after_millis);
             inputs.push(Input::Wake);
         }

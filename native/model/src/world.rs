@@ -25,7 +25,7 @@ pub(crate) enum Link {
     Over,
 }
 
-/// Whether a task has ended well, and the present life of the tracker was told so.
+/// Whether a task has ended well, and the present life of the tracker was notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Ended {
     No,
@@ -78,7 +78,7 @@ pub struct State {
     pub violated: Option<&'static str>,
 }
 
-/// What can happen next. Processes are told by number: those after the first of all ranks are restarts.
+/// What can happen next. Processes are known by number: those after the first of all ranks are restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// The tracker takes the next message of a process, or the end of its connection.
@@ -93,20 +93,20 @@ pub enum Action {
     Fetches(u32),
     /// The framework starts a rank's task again.
     Starts(u32),
-    /// A task that was told the end ends well, and its process with it.
+    /// A task that has the end ends well, and its process with it.
     Ends(u32),
-    /// The framework tells the tracker that a process' task has ended well.
+    /// The framework reports to the tracker that a process' task has ended well.
     EndIsReported(u32),
     /// A process connects to the tracker that came back.
     Reconnects(u32),
-    /// A process dies; what it has told the tracker and the tracker hasn't taken is lost or not.
+    /// A process dies; what it has sent to the tracker and the tracker hasn't taken is lost or not.
     Crash {
         /** The process. */
         process: u32,
         /** Whether it is lost. */
         lost: bool,
     },
-    /// The framework tells the tracker that a process is gone, which lives.
+    /// The framework reports to the tracker that a process is gone, which lives.
     DeclaredLost(u32),
     /// The link between two breaks, with all that is on it.
     Cut(u32, u32, Lane),
@@ -164,7 +164,7 @@ impl JobModel {
             self.start(&mut state, rank);
         }
         if !self.setup.from_rendezvous {
-            // One order of the rendezvous: everybody is there and has the plan, nobody has begun.
+            // One order of the rendezvous: all are there and have the plan, none has begun.
             let quiet = |action: &Action| matches!(action, Action::TrackerHears(_) | Action::Hears(_));
             loop {
                 let mut actions = Vec::new();
@@ -246,7 +246,7 @@ impl Model for JobModel {
         } else if self.setup.ends {
             actions.extend((state.left.tracker_deaths > 0).then_some(Action::TrackerDies));
         }
-        // The end is decided and only has to be told; or nothing can change the plan any more.
+        // The end is decided and only has to be sent; or nothing can change the plan any more.
         let only_goes_on = if state.over.is_some() { !self.setup.ends } else { self.is_calm(state) };
         if only_goes_on {
             if let Some(first) = actions.iter().position(|action| self.act(state, *action).is_some()) {

@@ -109,7 +109,7 @@ fn a_job_that_goes_on_from_an_earlier_one_survives_a_death_anywhere_and_one_of_t
     }
 }
 
-/// What docs/testing.md tells as still found: when this fails, it is mended, and can be told as kept.
+/// What docs/testing.md lists as still found: when this fails, it is mended, and can be listed as kept.
 #[test]
 fn a_root_that_was_ahead_alone_and_is_gone_with_its_checkpoint_is_the_one_early_end_that_is_known() {
     let setup = Setup { tracker_deaths: 1, from_rendezvous: true, ..two_ranks(Setup::root_ahead()) };

@@ -1,4 +1,4 @@
-//! Runs one seed and tells its story, or many seeds: `rejoin-sim --family hook --seed 17`,
+//! Runs one seed and prints its trace, or many seeds: `rejoin-sim --family hook --seed 17`,
 //! `rejoin-sim --family job --seeds 0..1000`.
 #![forbid(unsafe_code)]
 

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use rejoin_protocol::ids::{Lineage, Rank, Version};
 use rejoin_protocol::start::JobStart;
 
-/// One thing that goes wrong. Who is struck is drawn when it strikes, among those that can be.
+/// One thing that goes wrong. The rank that it strikes is drawn then, among those that can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// SIGKILL of so many processes.
@@ -29,7 +29,7 @@ pub enum Fault {
     StallTracker(u64),
     /// The tracker dies, and its next life begins after so long.
     KillTracker(u64),
-    /// The same, a moment after it has said that the job is over: some may have been told, and others not.
+    /// The same, a moment after it has said that the job is over: some may have been notified, and others not.
     KillTrackerAtEnd(u64),
     /// The tracker's next life begins while the present one is still there, and is found by some for so long.
     SecondTracker(u64),

@@ -9,7 +9,7 @@ fn times() -> u64 {
     std::env::var("REJOIN_TIMES").map_or(1, |times| times.parse().expect("REJOIN_TIMES is a number"))
 }
 
-/// Runs these seeds of a family, and counts how they end; a broken promise is told with the command that shows it.
+/// Runs these seeds of a family, and counts how they end; a broken promise is printed with the command that shows it.
 fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
     let (mut ends, mut sum, mut hooked) = (BTreeMap::new(), Tally::default(), 0);
     for seed in 0..count * times() {
@@ -108,6 +108,6 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn a_thousand_ranks_find_each_other_with_one_view_and_a_few_messages_each() {
     let tally = rendezvous(1000).unwrap_or_else(|violation| panic!("{violation}"));
-    assert_eq!(tally.views, 1, "nobody has to know of a rendezvous that isn't complete");
+    assert_eq!(tally.views, 1, "no rank has to know of a rendezvous that isn't complete");
     assert!(tally.steps < 20_000, "{tally:?}");
 }

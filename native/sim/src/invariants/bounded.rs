@@ -1,5 +1,5 @@
-//! **Bounded.** While everybody is there and has caught up, a rank keeps the results of two
-//! versions: the present one and the one before it. (While somebody is missing or behind more are
+//! **Bounded.** While all are there and have caught up, a rank keeps the results of two
+//! versions: the present one and the one before it. (While a rank is missing or behind more are
 //! kept, because it may need them.)
 
 use super::{Checked, Violation};

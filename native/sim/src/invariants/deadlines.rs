@@ -1,6 +1,6 @@
 //! **No call blocks for ever.** The drivers' deadlines are real time, which is not here; what is
 //! checked is what they rest on: when faults have stopped, no call waits longer than the slowest
-//! recovery takes, and when the job has ended everybody is told.
+//! recovery takes, and when the job has ended all are notified.
 
 use super::{Checked, Violation};
 
@@ -19,7 +19,7 @@ pub(crate) fn call(since: Option<u64>, now: u64, quiet: u64, describe: impl FnOn
     }
 }
 
-/// The job has been over for so long, and not everybody was told.
+/// The job has been over for so long, and not all were notified.
 pub(crate) fn ended(over: bool, millis: u64, describe: impl FnOnce() -> String) -> Checked {
     if over && millis > REPORTED_MILLIS {
         return Err(Violation::new(NAME, format!("the job is over since {millis} ms; {}", describe())));

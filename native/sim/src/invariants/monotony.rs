@@ -1,5 +1,5 @@
 //! **Monotony.** Incarnations and generations grow; within an incarnation versions grow by one; lineages grow, and a
-//! plan never starts anybody above what was reported.
+//! plan never starts a rank above what was reported.
 
 use super::{Checked, Violation};
 use rejoin_protocol::event::Event;
@@ -16,12 +16,12 @@ pub struct Monotony {
     versions: BTreeMap<(Rank, Incarnation), (Lineage, Version)>,
     generation: Generation,
     lineage: Lineage,
-    /// A new life of the tracker: the lineage that it goes on with is the newest that anybody who lives has heard of.
+    /// A new life of the tracker: the lineage that it goes on with is the newest that a living rank has heard of.
     takes_over: bool,
 }
 
 impl Monotony {
-    /// For the tracker's next life: what it tells goes on from there.
+    /// For the tracker's next life: what it says goes on from there.
     pub(crate) fn next_life(&self) -> Self {
         let (incarnations, generation, lineage) = (self.incarnations.clone(), self.generation, self.lineage);
         Monotony {
@@ -59,7 +59,7 @@ impl Monotony {
                 // What is shown, too: a life of the tracker may know of fewer starts than there were.
                 let goes_on = |known: Incarnation| known < *incarnation && known.number <= incarnation.number;
                 if !known.is_none_or(goes_on) {
-                    let text = format!("rank {rank} got the seat as {incarnation:?} after {known:?}");
+                    let text = format!("rank {rank} got the slot as {incarnation:?} after {known:?}");
                     return Err(Violation::new(NAME, text));
                 }
                 Ok(())

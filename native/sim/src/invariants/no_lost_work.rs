@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "NoLostWork";
 
-/// What was told.
+/// What the tracker's lives have reported and heard.
 #[derive(Debug, Default)]
 pub struct NoLostWork {
     lost: BTreeSet<(Rank, Incarnation)>,
@@ -21,7 +21,7 @@ pub struct NoLostWork {
     world: usize,
     locals: bool,
     /// A rank may enter version 1 before another one has its start. A tracker that comes back and
-    /// finds somebody who waits for his first start begins anew: nobody has more than that.
+    /// finds a rank that waits for its first start begins anew: none has more than that.
     is_begun_alone: bool,
     going_back: bool,
 }
@@ -52,7 +52,7 @@ impl NoLostWork {
         self
     }
 
-    /// A life of the tracker begins: what is known by then was told to a former one.
+    /// A life of the tracker begins: what is known by then was reported to a former one.
     pub(crate) fn life_begins(&mut self, life: u32) {
         let known = self.highest.values().max().copied().unwrap_or_default();
         self.highest.insert(life, known);
@@ -72,13 +72,13 @@ impl NoLostWork {
             }
             Event::VersionEntered { version, .. } => self.hears(life, *version),
             Event::RolledBack { version, reason, .. } if *version == Version(0) && highest > self.kept(life) => {
-                return Err(Violation::new(NAME, format!("everybody starts again from version 0: {reason}")));
+                return Err(Violation::new(NAME, format!("all ranks start again from version 0: {reason}")));
             }
             Event::ViewMade { reason, .. } => self.going_back |= reason.contains("goes back"),
             Event::PlanMade { version, newcomers, reason, .. }
                 if *version == Version(0) && highest > self.kept(life) && newcomers.len() == self.world =>
             {
-                return Err(Violation::new(NAME, format!("everybody is started from version 0: {reason}")));
+                return Err(Violation::new(NAME, format!("all ranks are started from version 0: {reason}")));
             }
             Event::PlanMade { lineage, version, newcomers, .. } => {
                 for rank in newcomers {

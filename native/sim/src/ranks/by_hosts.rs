@@ -9,7 +9,7 @@ use rejoin_collectives::{Buffers, Element, LinkMachine, Order, Reducer, Reductio
 const VALUE_BYTES: usize = 8;
 
 /// One rank's part in one generation of a call. What is summed has a place for each rank's value, in
-/// which all others give zeros: so everybody has in the end what each has given.
+/// which all others give zeros: so all have in the end what each has given.
 #[derive(Clone, Debug)]
 pub(super) struct ByHosts {
     schedule: Schedule,

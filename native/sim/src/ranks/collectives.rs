@@ -113,7 +113,7 @@ impl Collectives {
         generation
     }
 
-    /// The peers between whom and this rank frames of the present generation were lost.
+    /// The peers between which and this rank frames of the present generation were lost.
     pub(super) fn cut_now(&self) -> impl Iterator<Item = (Rank, Generation)> + '_ {
         let generation = self.participant.generation();
         let all = (0u32..).zip(&self.cut).filter(move |(_, cut)| cut.is_some() && **cut == generation);
@@ -340,7 +340,7 @@ impl Collectives {
         self.participant.give_up();
     }
 
-    /// The last call was made. Who waits for one that this rank never makes is told so by a frame
+    /// The last call was made. A rank that waits for one that this rank never makes is notified by a frame
     /// of a place that no call has.
     pub(super) fn end(&mut self, peers: &Peers, out: &mut Vec<Output>) -> Result<(), Error> {
         self.participant.end()?;

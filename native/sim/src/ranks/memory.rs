@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const VALUE_BYTES: usize = 8;
 /// A word fits in two steps: machines go on from slice to slice.
 const SLOT_BYTES: usize = IDENTITY_BYTES + VALUE_BYTES / 2;
-/// How long a segment that can't be opened is tried again, and how often the tracker is told: as in the agent.
+/// How long a segment that can't be opened is tried again, and how often the tracker is notified: as in the agent.
 const OPENING_MILLIS: u64 = 1_000;
 
 /// The segment that a process makes when it joins the so manieth time.
@@ -28,7 +28,7 @@ pub(super) fn segment_address(process: u32, joins: u32) -> SegmentAddress {
 #[derive(Debug, Default)]
 pub struct Memory {
     segments: BTreeMap<u64, Segment>,
-    /// Processes that are dead: nobody who hasn't opened their segments can open them.
+    /// Processes that are dead: their segments can't be opened any more.
     gone: BTreeSet<u32>,
     publishes: u64,
 }
@@ -270,7 +270,7 @@ impl Sharing {
     }
 }
 
-/// A call as the machine knows it. What all give is brought to everybody, and combined there.
+/// A call as the machine knows it. What all give is brought to all, and combined there.
 fn shared(call: &Call, world: usize) -> SharedCall {
     match (call.operation, call.root) {
         (Operation::Barrier, _) => SharedCall::Barrier,

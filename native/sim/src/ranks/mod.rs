@@ -30,7 +30,7 @@ pub use task::Task;
 /// What carries the bytes of a job's ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plane {
-    /// XGBoost's channels; nobody may hook.
+    /// XGBoost's channels; no rank may hook.
     Channels,
     /// Rejoin's own collectives.
     Collectives,
@@ -45,7 +45,7 @@ pub struct Job {
     pub program: Program,
     /// What carries them.
     pub plane: Plane,
-    /// Bytes go straight between trainers and logs, not through sockets that somebody has to look at.
+    /// Bytes go straight between trainers and logs, not through sockets that have to be looked at.
     pub in_place: bool,
     /// Ranks have state of their own, which the tracker keeps.
     pub locals: bool,
@@ -79,9 +79,9 @@ pub enum Defect {
     NoOccurrence,
     /// A result counts as soon as all but one rank have given to it.
     UnfinishedIsFinal,
-    /// A tracker that comes back isn't told which tasks have ended well.
+    /// A tracker that comes back isn't given which tasks have ended well.
     EndsUnreported,
-    /// A tracker that comes back isn't told what the run went on from.
+    /// A tracker that comes back isn't given what the run went on from.
     StartUnreported,
     /// A rank that is started again has given something else before, to the calls whose results are known.
     Forgets,
@@ -89,9 +89,9 @@ pub enum Defect {
     OwnWay,
     /// Bytes of channels that are produced again are dropped without a comparison.
     NoComparison,
-    /// Channels drop what is old although somebody is missing.
+    /// Channels drop what is old although a rank is missing.
     NoHolding,
-    /// A rank that is started again trains from an older version than it was told to.
+    /// A rank that is started again trains from an older version than its plan says.
     OlderStart,
     /// A boundary is crossed when collectives have entered the version, whatever of the channels'
     /// bytes is still to be logged.

@@ -1,4 +1,4 @@
-//! With whom a rank is linked.
+//! The peers that a rank is linked with.
 
 use super::frame::{End, Frame};
 use super::process_io::Output;
@@ -10,7 +10,7 @@ pub(super) struct Peers {
     pub(super) own: End,
     /// By rank.
     pub(super) now: Vec<Option<End>>,
-    /// As last told.
+    /// As last notified.
     pub(super) incarnations: Vec<Incarnation>,
 }
 

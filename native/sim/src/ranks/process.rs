@@ -434,7 +434,7 @@ impl Process {
         self.commands.extend(reports.map(|report| HostInput::Report { member, report }));
     }
 
-    /// What was told of a broken link may have been lost with a connection to the tracker.
+    /// What was reported of a broken link may have been lost with a connection to the tracker.
     fn report_cuts_again(&mut self) {
         for sim_rank in self.tasks.iter().filter_map(|task| task.sim_rank.as_ref()) {
             let member = sim_rank.peers.own.member();

@@ -34,7 +34,7 @@ pub enum Input {
     Go(Try),
     /// The checkpoint that was asked for is here.
     FetchedCheckpoint(Try),
-    /// Nobody gave it.
+    /// No holder gave it.
     NoCheckpoint(Try),
     /// A result that was asked for; which wish, and the entry.
     FetchedResult(Try, usize, Entry<u64>),
@@ -46,7 +46,7 @@ pub enum Input {
     LinkBroke(End, End, Lane),
     /// The task throws.
     Throw(Try),
-    /// The task ends, after it was told the job's end.
+    /// The task ends, after it was given the job's end.
     End(Try),
     /// It holds what the job starts from.
     Given(JobStart),
@@ -79,9 +79,9 @@ pub enum Output {
     },
     /// The data links from this end to that one, if there are any, are cut: it isn't a peer any more.
     Unlink(End, End),
-    /// The calls of this incarnation of a task's rank ended with this error; none, when it had no seat.
+    /// The calls of this incarnation of a task's rank ended with this error; none, when it had no slot.
     Freed(Try, Option<Incarnation>, Error),
-    /// The task was told the job's end.
+    /// The task was given the job's end.
     Over(Try, Result<u128, Error>),
     /// The link to the tracker is to be ended: it is an older life than the newest that is known.
     LeaveTracker,

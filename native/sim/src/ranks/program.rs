@@ -24,7 +24,7 @@ pub enum ProgramStep {
     Finish,
 }
 
-/// Who talks to whom over channels, as XGBoost does up to 3.2 and from 3.3 on.
+/// Which ranks talk to which over channels, as XGBoost does up to 3.2 and from 3.3 on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topology {
     /// Each with each.
@@ -56,7 +56,7 @@ pub struct Program {
     pub promises: bool,
     /// Sums go by hosts where ranks share one, and do not share memory.
     pub by_hosts: bool,
-    /// Who has channels with whom.
+    /// Which ranks have channels with which.
     pub topology: Topology,
     /// Least bytes of a message on a channel.
     pub block: usize,
@@ -224,7 +224,7 @@ impl Program {
         others.filter(linked).collect()
     }
 
-    /// What a rank that knows these contributions tells another one, with bytes behind them that depend on them.
+    /// What a rank that knows these contributions sends to another one, with bytes behind them that depend on them.
     pub fn message(&self, known: &[Option<u64>]) -> Vec<u8> {
         let mut message: Vec<u8> = known.iter().flat_map(|value| value.unwrap_or_default().to_le_bytes()).collect();
         let mut filler = known.iter().fold(3, |sum, value| mix(sum, value.unwrap_or_default()));
@@ -240,7 +240,7 @@ impl Program {
         self.block.max(8 * self.world as usize)
     }
 
-    /// Whose contributions one rank knows when it tells another one.
+    /// Whose contributions one rank knows when it sends to another one.
     pub fn tells(&self, from: Rank, to: Rank, whose: Rank) -> bool {
         match self.topology {
             Topology::AllToAll => whose == from,
@@ -288,8 +288,8 @@ impl Program {
         self.differs.is_some() && self.world > 1 && self.last_calls().is_some_and(|calls| !calls.is_empty())
     }
 
-    /// Whether nobody goes on after the last call without all others: it goes through collectives
-    /// if there are some, and depends on all. (Who dies before another one isn't missed: its next
+    /// Whether no rank goes on after the last call without all others: it goes through collectives
+    /// if there are some, and depends on all. (A rank that dies before another one isn't missed: its next
     /// incarnation may start behind it.)
     pub fn ends_together(&self) -> bool {
         let last = self.last_calls().and_then(|calls| calls.last());

@@ -17,7 +17,7 @@ use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, M
 
 /// What came of a step.
 pub(super) enum Came {
-    /// Nothing that anybody else has to know.
+    /// Nothing that others have to know.
     Nothing,
     /// The rank has entered the version that this begins.
     Entered(Checkpoint),
@@ -202,7 +202,7 @@ impl SimRank {
         }
     }
 
-    /// The channels enter the version once all that the trainer wrote is logged; then the agent is told.
+    /// The channels enter the version once all that the trainer wrote is logged; then the agent is notified.
     fn enter_streams(&mut self, checkpoint: Checkpoint, job: &Job) -> Came {
         let Some(streams) = &mut self.streams else { return Came::Nothing };
         if !streams.is_at_rest() && job.defect != Some(Defect::OneLaneDrained) {
@@ -348,7 +348,7 @@ impl SimRank {
             (Frame::Given(_), ..) => return Ok(false),
             (frame, _, Some(streams)) => {
                 let read = streams.reads(from, frame, &self.peers, job, out);
-                // What has come may have opened the way, whoever reads the sockets.
+                // What has come may have opened the way, whichever reads the sockets.
                 read.and_then(|read| match frame {
                     Frame::Receipt(_) => streams.moves(&self.peers, job, out).map(|()| read),
                     _ => Ok(read),
@@ -359,7 +359,7 @@ impl SimRank {
         read.inspect_err(|error| drop(self.broken(error.clone())))
     }
 
-    /// The living peers are told.
+    /// The living peers are notified.
     pub(super) fn peers_are(&mut self, now: Vec<Option<End>>, job: &Job, out: &mut Vec<Output>) {
         for (rank, peer) in (0u32..).map(Rank).zip(now) {
             let index = rank.0 as usize;

@@ -23,7 +23,7 @@ struct Stream {
     inbox: VecDeque<u8>,
 }
 
-/// A call that is carried by channels: what all give comes to everybody.
+/// A call that is carried by channels: what all give comes to all.
 #[derive(Clone, Debug)]
 struct Exchange {
     known: Vec<Option<u64>>,
@@ -59,7 +59,7 @@ impl Streams {
         this
     }
 
-    /// A link to this peer stands anew, or is about to: it is told what was received here.
+    /// A link to this peer stands anew, or is about to: it is sent what was received here.
     pub(super) fn linked(&mut self, peer: Rank, peers: &Peers, out: &mut Vec<Output>) {
         let Some(stream) = self.streams.get_mut(&peer) else { return };
         stream.outgoing.unlinked();
@@ -134,7 +134,7 @@ impl Streams {
         self.exchange = Some(Exchange { known, heard: vec![false; world], has_sent_up: false });
     }
 
-    /// What all have given to the call that is under way, once this rank knows it and has told it.
+    /// What all have given to the call that is under way, once this rank knows it and has sent it.
     pub(super) fn advance(&mut self, rank: Rank, program: &Program) -> Option<Vec<u64>> {
         let Exchange { known, heard, has_sent_up } = self.exchange.as_mut()?;
         let is_tree = program.topology == Topology::Tree;

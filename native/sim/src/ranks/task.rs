@@ -38,7 +38,7 @@ impl Task {
         }
     }
 
-    /// What it was told as the job's end.
+    /// What it was given as the job's end.
     pub fn told(&self) -> Option<Result<u128, Code>> {
         self.told
     }
@@ -53,7 +53,7 @@ impl Task {
         self.sim_rank.as_ref().map(|sim_rank| (sim_rank.lineage, sim_rank.version))
     }
 
-    /// Its rank's incarnation, once it has a seat.
+    /// Its rank's incarnation, once it has a slot.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation.unwrap_or_default()
     }

@@ -41,8 +41,8 @@ impl World {
     }
 
     /// Two lives at a time may have half of the processes each, and end the job each in its way:
-    /// with the one model there is, or with an error that is right for the half it knows. Whoever
-    /// is told of the other one's end ends with that.
+    /// with the one model there is, or with an error that is right for the half it knows. A rank that
+    /// learns of the other one's end ends with that.
     fn may_end(&self, epoch: u32, outcome: &Result<JobResult, Error>) -> Result<(), Violation> {
         let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
         if let Some(earlier) = self.outcome.as_ref() {
@@ -63,7 +63,7 @@ impl World {
             Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs || lies),
             Err(error) if error.code == Code::Cancelled && self.fired.contains("cancel") => Ok(()),
             Err(error) if error.code == Code::Unrecoverable && self.may_be_lost(epoch, error) => Ok(()),
-            // Whoever is fenced after the others were told the end and have gone can't be started any more.
+            // A rank that is fenced after the others have the end and are gone can't be started any more.
             Err(error) if error.code == Code::MembersMissing && error.message.contains("ended well under a former") => {
                 Ok(())
             }

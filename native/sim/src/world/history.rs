@@ -1,4 +1,4 @@
-//! What was before a life of the tracker, and is told to it by who started it: which ranks' tasks
+//! What was before a life of the tracker, and is given to it by its starter: which ranks' tasks
 //! have ended well. The tracker itself writes nothing down.
 
 use super::sim_event::SimEvent;
@@ -8,7 +8,7 @@ use rejoin_protocol::ids::Rank;
 use rejoin_protocol::tracker::Input;
 
 impl World {
-    /// What `rejoin run` tells a tracker that it has started, be it the first one or one that comes back.
+    /// What `rejoin run` gives a tracker that it has started, be it the first one or one that comes back.
     pub(super) fn report_former_life(&mut self, epoch: u32) {
         if self.scenario.job.defect == Some(Defect::EndsUnreported) {
             return;

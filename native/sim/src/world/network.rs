@@ -13,7 +13,7 @@ pub(super) struct Network {
     pub(super) inboxes: BTreeMap<u32, BTreeMap<LinkDirection, VecDeque<Frame>>>,
     /// Numbers of the links between pairs; a link that breaks is followed by the next one.
     pub(super) links: BTreeMap<LinkDirection, u64>,
-    /// Which link a sender uses: it goes on with a broken one until it is told.
+    /// Which link a sender uses: it goes on with a broken one until it is notified.
     pub(super) used: BTreeMap<LinkDirection, u64>,
     /// When the last thing that was sent arrives.
     arrives: BTreeMap<LinkDirection, u64>,

@@ -138,7 +138,7 @@ impl World {
                 Output::Unlink(own, other) => self.unlink(own, other),
                 Output::LastWords { segment, words } => {
                     self.memory.ends(segment, words);
-                    // Nobody who has said them is in a call.
+                    // No rank that has said them is in a call.
                     let nobody = Try { rank: Rank(u32::MAX), attempt: Default::default() };
                     self.others_look(process, nobody);
                 }

@@ -6,7 +6,7 @@ use rejoin_protocol::ids::Lane;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::Input as TrackerInput;
 
-/// One thing that happens, to whom it says.
+/// One thing that happens, to the one that it names.
 #[derive(Debug)]
 pub(super) enum SimEvent {
     ToTracker { link: u64, message: AgentMessage },

@@ -29,7 +29,7 @@ pub(super) struct World {
     /// How long ranks that are slow pause between two calls.
     pub(super) slow: BTreeMap<Rank, u64>,
     pub(super) fired: BTreeSet<&'static str>,
-    /// A rank hasn't repeated itself, and somebody could know.
+    /// A rank hasn't repeated itself, and another could know.
     pub(super) lied: bool,
     pub(super) outcome: Option<Result<JobResult, Error>>,
     pub(super) over_at: u64,
@@ -110,7 +110,7 @@ impl World {
         format!("at {} ms: {} {}", self.now, all.collect::<Vec<_>>().join(" "), self.framework.describe())
     }
 
-    /// Somebody who lives could tell that a rank says other things in this phase than before.
+    /// A survivor could know that a rank says other things in this phase than before.
     pub(super) fn could_know(&self, rank: Rank, phase: Phase) -> bool {
         let living = self.processes.values().filter(|there| there.alive && !there.frozen);
         living.flat_map(|there| there.process.tasks()).any(|task| task.id.rank != rank && task.knows(rank, phase))

@@ -113,7 +113,7 @@ impl World {
         let found = self.no_lost_work.freed(id.rank, incarnation, error, was_late);
         self.violate(found);
         if let (Code::Incompatible, Some(there)) = (error.code, self.processes.get_mut(&process)) {
-            // The error says what to do, and somebody does it.
+            // The error says what to do, and it is done.
             there.process.is_mended();
         }
         match error.code {
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// The framework believes that a process is gone; it lives on until it is told.
+    /// The framework believes that a process is gone; it lives on until it is notified.
     pub(super) fn declare_lost(&mut self, process: u32) {
         let executor = process.to_string();
         let reason = "the framework has lost it".into();

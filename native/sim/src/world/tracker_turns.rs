@@ -51,7 +51,7 @@ impl World {
         self.report_former_life(epoch);
     }
 
-    /// Its process dies: all connections to it end, and what comes for it meanwhile is nobody's.
+    /// Its process dies: all connections to it end, and what comes for it meanwhile is dropped.
     pub(super) fn kill_tracker(&mut self, back_after: u64) {
         let Some(epoch) = self.trackers.newest() else { return };
         self.fired.insert("tracker");
@@ -73,7 +73,7 @@ impl World {
     }
 
     /// The next life begins while the present one lives on. Their processes find the one or the
-    /// other; after a while nobody finds the older one any more.
+    /// other; after a while none finds the older one any more.
     pub(super) fn second_tracker(&mut self, millis: u64) {
         let Some(older) = self.trackers.newest() else { return };
         self.fired.insert("tracker");
@@ -127,7 +127,7 @@ impl World {
         self.at(until, SimEvent::TrackerWakes { epoch });
     }
 
-    /// What the framework tells its listeners: whichever life is there hears it.
+    /// What the framework reports to its listeners: whichever life is there hears it.
     pub(super) fn framework_reports(&mut self, input: &Input) {
         for epoch in self.trackers.epochs() {
             self.tracker_event(epoch, SimEvent::TrackerHears { epoch, input: input.clone() });

@@ -19,12 +19,12 @@ pub(super) struct TrackerLife {
     pub(super) stalled_until: u64,
     pub(super) deferred: Vec<SimEvent>,
     pub(super) monotony: Monotony,
-    /// A newer life has begun: it is cut off from everybody after a while.
+    /// A newer life has begun: it is cut off from all after a while.
     pub(super) is_older: bool,
     pub(super) began: u64,
     /// It has said that the job is over.
     pub(super) is_over: bool,
-    /// It has started somebody: who comes later may belong to a job that another life has begun anew.
+    /// It has started a rank: one that comes later may belong to a job that another life has begun anew.
     pub(super) has_planned: bool,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Trackers {
     pub(super) lives: BTreeMap<u32, TrackerLife>,
     pub(super) links: BTreeMap<u64, TrackerLink>,
     pub(super) epochs: u32,
-    /// What the last life that ended had told.
+    /// What the last life that ended had reported.
     pub(super) told: Monotony,
 }
 
@@ -56,8 +56,8 @@ impl Trackers {
         self.lives.keys().next_back().copied()
     }
 
-    /// Whether a life may not know this incarnation, which an older one gave a seat: it hadn't been
-    /// started, or came when nobody was waited for any more.
+    /// Whether a life may not know this incarnation, which an older one gave a slot: it hadn't been
+    /// started, or came when none was waited for any more.
     pub(super) fn may_forget(&self, incarnation: Incarnation, had_started: bool, now: u64) -> bool {
         let mut newer = self.lives.iter().filter(|(epoch, _)| **epoch > incarnation.epoch);
         newer.any(|(_, life)| !had_started || now >= life.began + TIMING.lost_after_millis)

@@ -1,4 +1,4 @@
-//! Who may wait at a door until it has proven to be of the job: how many, for how long, and who
+//! Which connections may wait at a door until they have proven to be of the job: how many, for how long, and which
 //! goes when there are more.
 
 use crate::ids::Millis;
@@ -41,7 +41,7 @@ impl Queue {
         Some(who)
     }
 
-    /// Who goes first, but for the newest of all.
+    /// The one that goes first, but for the newest of all.
     fn first_to_go(&self, newest: u64, most: usize) -> Option<u64> {
         let share = (most / self.of_address.len().max(1)).max(LEAST_SHARE);
         let fullest = self.of_address.iter().max_by_key(|(_, count)| **count);
@@ -52,7 +52,7 @@ impl Queue {
     }
 }
 
-/// The rules of one door. Everybody is let in. When there are too many, who has waited longest
+/// The rules of one door. All are let in. When there are too many, the one that has waited longest
 /// without a proof goes; of those that have said a right first message, which only a process of the
 /// job can make (or a recording of one can repeat), none goes before all others. Where several
 /// addresses wait, one that has more than its share gives of its own.
@@ -64,7 +64,7 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// Somebody has come. Numbers grow, and are never given twice.
+    /// A connection has come. Numbers grow, and are never given twice.
     pub fn came(&mut self, number: u64, address: IpAddr, now: Millis) {
         self.newest = number;
         self.silent.add(number, (address.to_canonical(), now));
@@ -89,7 +89,7 @@ impl Admission {
         self.silent.waiting.len() + self.spoken.waiting.len()
     }
 
-    /// Who has to go so that no more than so many wait: asked again until it is nobody. The newest
+    /// The one that has to go so that no more than so many wait: asked again until it is none. The newest
     /// never has to, since it had no time yet to say anything.
     pub fn surplus(&self, most: usize) -> Option<u64> {
         let most = most.clamp(1, MOST);
@@ -111,7 +111,7 @@ impl Admission {
         all
     }
 
-    /// When somebody's time is up next.
+    /// When the next one's time is up.
     pub fn wake_at(&self) -> Option<Millis> {
         let first = |queue: &Queue, limit: u64| queue.waiting.values().next().map(|(_, since)| since.plus(limit + 1));
         [first(&self.silent, FIRST_MESSAGE), first(&self.spoken, PROOF)].into_iter().flatten().min()
@@ -203,7 +203,7 @@ mod tests {
         let crowd = 10..=109;
         let mut door = door([2; 10].into_iter().chain(crowd));
         let expected: Vec<u64> = (1..=10).collect();
-        // Nobody has more than may be, so that the oldest go: ten, not all that the one address will ever have.
+        // None has more than may be, so that the oldest go: ten, not all that the one address will ever have.
         assert_eq!(goes(&mut door, 100), expected);
     }
 

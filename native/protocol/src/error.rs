@@ -15,13 +15,13 @@ pub enum Code {
     BadState,
     /// This incarnation was declared lost or superseded; a newer one may be at work. Its calls end; retry the task.
     Fenced,
-    /// Everybody goes back to an older version; run again from there.
+    /// All go back to an older version; run again from there.
     RolledBack,
     /// A rank did not repeat itself, or two ranks hold different bytes under one name. The job is over.
     Mismatch,
     /// Ranks were missing until a deadline.
     MembersMissing,
-    /// More deaths than the framework will retry, or nobody left who holds what is needed.
+    /// More deaths than the framework will retry, or no rank left that holds what is needed.
     Unrecoverable,
     /// The tracker could not be reached until a deadline.
     TrackerUnreachable,

@@ -137,7 +137,7 @@ pub enum Event {
         /** The round that comes next. */
         round: u32,
     },
-    /// How a rank spent a stretch of time. Told only in jobs that ask for it
+    /// How a rank spent a stretch of time. Reported only in jobs that ask for it
     /// (`rejoin run --events`); made by [`crate::profile::Profile`]. What is neither computing,
     /// waiting nor replaying went into moving and reducing bytes.
     Spent {
@@ -147,7 +147,7 @@ pub enum Event {
         incarnation: Incarnation,
         /** How the time was spent, in microseconds. */
         stretch: crate::profile::Stretch,
-        /** How long before this was told the stretch ended, in microseconds. */
+        /** How long before this was reported the stretch ended, in microseconds. */
         ago_micros: u64,
         /** Where the rank was then: boot, or its version. */
         phase: Phase,
@@ -163,7 +163,7 @@ pub enum Event {
         /** What was seen, in words. */
         reason: String,
     },
-    /// Before anybody starts: whether the ranks' training library's collectives are taken over, at
+    /// Before any rank starts: whether the ranks' training library's collectives are taken over, at
     /// all ranks or at none.
     HookAgreed {
         /** Whether they are taken over. */
@@ -211,7 +211,7 @@ pub enum Event {
         /** What was seen, and what to do. */
         reason: String,
     },
-    /// Everybody starts again from an older version, in a new lineage.
+    /// All start again from an older version, in a new lineage.
     RolledBack {
         /** The lineage that begins with it. */
         lineage: Lineage,
@@ -252,7 +252,7 @@ pub enum Event {
         /** The most that logs in memory ever were, counted in the same way. */
         log_bytes_peak: u64,
     },
-    /// The end was reached by everybody.
+    /// The end was reached by all.
     JobEnded {
         /** The model's digest; 32 hexadecimal digits in texts. */
         #[serde(with = "hexadecimal")]

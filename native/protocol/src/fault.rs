@@ -30,8 +30,8 @@ impl FaultRule {
 ///
 /// Each moment says who watches for it. The *agent* watches on its control thread (`inject.rs`);
 /// the *bridge* carries XGBoost's bytes; the *collectives' driver* is the code that moves a
-/// collective's bytes on the caller's thread. A rule whose moment is nobody's in a job never fires,
-/// and whoever made it is told so at the end.
+/// collective's bytes on the caller's thread. A rule whose moment is no rank's in a job never fires,
+/// which is reported at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Moment {
     /// The rank's task has joined; its data are about to be loaded. Agent.
@@ -43,7 +43,7 @@ pub enum Moment {
         /// The bytes, over all channels.
         bytes: u64,
     },
-    /// The rank, restarted, has fetched its checkpoint or been told that there is none. Agent.
+    /// The rank, restarted, has fetched its checkpoint or learned that there is none. Agent.
     Restored,
     /// The rank, restarted, has been sent the first replayed byte (bridge), or is about to be handed the first recorded
     /// result (collectives' driver).
@@ -92,7 +92,7 @@ pub enum Moment {
         seqno: u32,
     },
     /// The rank is in the call that takes the checkpoint which begins this version: the bytes are
-    /// kept by its agent, nobody was told yet. Agent (as `Agent::take` has had it entered).
+    /// kept by its agent, nothing was reported yet. Agent (as `Agent::take` has had it entered).
     Checkpointing {
         /// The version that the checkpoint begins.
         version: Version,
@@ -119,13 +119,13 @@ pub enum Action {
     },
     /// The rank's worker is freed with an error, as if its task had thrown.
     Throw,
-    /// The thread whose moment it is does nothing for so long. Whoever watches for the moment does it, after
+    /// The thread whose moment it is does nothing for so long. The code that watches for the moment does it, after
     /// [`crate::event::Event::FaultFired`] is on its way.
     Delay {
         /// For how long.
         millis: u32,
     },
-    /// Nothing is done here: the one who made the rule acts when it is told that the rule fired
+    /// Nothing is done here: the rule's maker acts on the report that the rule fired
     /// (ends its tracker, say).
     Notify,
 }

@@ -22,7 +22,7 @@ pub enum Hook {
     Impossible(String),
 }
 
-/// What a job agrees on, and why, in words; nothing is said of it where nobody was asked. A pure
+/// What a job agrees on, and why, in words; nothing is said of it where no rank was asked. A pure
 /// function of what all ranks said, in rank order.
 pub fn agree<'h>(said: impl IntoIterator<Item = &'h Hook>) -> (bool, Option<String>) {
     let (mut possible, mut against) = (0, None);

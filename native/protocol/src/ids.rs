@@ -26,7 +26,7 @@ number!(
     Version, u32
 );
 number!(
-    /// A line of versions; a rollback or a restart of everybody starts the next one.
+    /// A line of versions; a rollback or a restart of all starts the next one.
     Lineage, u32
 );
 number!(
@@ -75,7 +75,7 @@ impl fmt::Display for Generation {
 /// One start of a rank; a retry is the next incarnation. Given by the tracker.
 ///
 /// The number is what is shown and what fault rules name: how many starts of the rank came before.
-/// A tracker that comes back counts on from what it is told, and may be told less than was: the
+/// A tracker that comes back counts on from what is reported to it, which may be less than was: the
 /// epoch keeps a later incarnation greater whatever its number is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation {
@@ -92,7 +92,7 @@ impl Incarnation {
     }
 
     /// The start that follows `last` in this life of the tracker. `tries` of the rank's task came
-    /// before: a life that nobody has told of them counts them as starts, and the first life has
+    /// before: a life without a report of them counts them as starts, and the first life has
     /// seen all itself.
     pub(crate) fn after(last: Option<Incarnation>, epoch: u32, tries: u32) -> Self {
         let known = last.map_or(0, |last| last.number.saturating_add(1));
@@ -138,7 +138,7 @@ pub struct MemberId {
 /// Which try of the framework a task is: Spark's (stage attempt, task attempt). Later tries compare greater.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Attempt {
-    /// The framework's restart of everybody (Spark: stage attempt).
+    /// The framework's restart of all (Spark: stage attempt).
     pub stage: u32,
     /// The framework's restart of this one (Spark: task attempt within the stage attempt).
     pub task: u32,
@@ -159,7 +159,7 @@ pub struct Checkpoint {
     pub version: Version,
     /// Whose own model it is; `None` for the model that is the same at all ranks.
     pub owner: Option<Rank>,
-    /// Each rank has a model of its own beside this one: nobody can be started here without it.
+    /// Each rank has a model of its own beside this one: no rank can be started here without it.
     pub has_own: bool,
     /// The first round that is trained from it (rounds done so far).
     pub round: u32,
@@ -171,7 +171,7 @@ pub struct Checkpoint {
     pub complete: bool,
 }
 
-/// The length of a lazy checkpoint's model, as long as nobody has needed its bytes.
+/// The length of a lazy checkpoint's model, as long as its bytes were not needed.
 pub const UNMADE: u64 = u64::MAX;
 
 /// Under which name a checkpoint is kept.
@@ -188,7 +188,7 @@ impl Checkpoint {
         self.length != UNMADE
     }
 
-    /// Whether the two can be one checkpoint, as far as can be told: a lazy one may become any bytes.
+    /// Whether the two can be one checkpoint, as far as can be known: a lazy one may become any bytes.
     pub fn agrees(&self, other: &Checkpoint) -> bool {
         let known = |one: &Checkpoint| (one.name(), one.has_own, one.round, one.complete);
         let is_open = !self.is_made() || !other.is_made();

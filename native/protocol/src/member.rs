@@ -32,7 +32,7 @@ pub enum Stage {
         /** Its model. */
         digest: u128,
     },
-    /// Has been told that the job is over.
+    /// Knows that the job is over.
     Over,
 }
 
@@ -64,11 +64,11 @@ pub struct Running {
     pub round: u32,
     /// Whether it has entered a version.
     pub entered: bool,
-    /// The oldest version of which its channels have the logs, as far as told.
+    /// The oldest version of which its channels have the logs, as far as reported.
     pub oldest: Version,
-    /// Which results of collectives it holds, as told when the newest view came.
+    /// Which results of collectives it holds, as reported when the newest view came.
     pub results: Vec<Extent>,
-    /// What it has heard of other ranks' inputs, as told then too.
+    /// What it has heard of other ranks' inputs, as reported then too.
     pub observed: Vec<ObservedInput>,
 }
 

@@ -1,4 +1,4 @@
-//! What agent and tracker tell each other. Encoded by [`crate::wire::encode`] into control frames.
+//! What agent and tracker send each other. Encoded by [`crate::wire::encode`] into control frames.
 
 use crate::collective::{Extent, ObservedInput, SegmentAddress};
 use crate::error::Error;
@@ -79,14 +79,14 @@ pub const LOCAL_LIMIT: usize = 256 << 10;
 pub const RESULT_PART_LIMIT: usize = 256 << 10;
 /// The highest version, lineage or incarnation: no job counts so far, and whatever is below can be counted on from.
 pub const COUNT_LIMIT: u32 = u32::MAX / 2;
-/// Most bytes of terms, and of any other text, which is cut. What is told to all has to fit into one frame.
+/// Most bytes of terms, and of any other text, which is cut. What is sent to all has to fit into one frame.
 pub const TEXT_LIMIT: usize = 64 << 10;
 /// Most bytes of the name of an executor or a host.
 pub const NAME_LIMIT: usize = 1 << 10;
-/// Most lineages of a job: how often everybody went back.
+/// Most lineages of a job: how often all went back.
 pub const LINEAGES_LIMIT: usize = 4096;
 
-/// Who an agent is.
+/// An agent's name and place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// Drawn at random when the agent starts.
@@ -102,18 +102,18 @@ pub struct Registration {
     /// What its ranks do and what it holds, under the newest generation it has accepted.
     pub status: StatusReport,
     /// What those of its ranks assume that have slots, each once: a tracker that comes back knows
-    /// from it what its former life had agreed with them, also if nobody was told a view of it.
+    /// from it what its former life had agreed with them, also if no view of it was sent.
     pub fingerprint: Vec<String>,
     /// The newest life of the tracker that it has heard of; 0 before the first one. An older life
-    /// that is told of it ends.
+    /// that is sent it ends.
     pub epoch: u32,
     /// The newest view that it knows: a tracker that comes back learns from it what its former life had decided.
     pub view: Option<Box<View>>,
-    /// How the job has ended, if it was told.
+    /// How the job has ended, if it is known.
     pub ended: Option<Box<Result<u128, Error>>>,
 }
 
-/// Where a rank is, as told in heartbeats.
+/// Where a rank is, as reported in heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankProgress {
     /// Whose.
@@ -131,7 +131,7 @@ pub struct StatusReport {
     pub generation: Generation,
     /// Its ranks.
     pub ranks: Vec<RankStatus>,
-    /// The checkpoints it holds, whoever took them.
+    /// The checkpoints it holds, whichever rank took them.
     pub held: Vec<Checkpoint>,
 }
 
@@ -182,14 +182,14 @@ pub enum TrackerMessage {
     Registered {
         /// The tracker's life.
         epoch: u32,
-        /// The rhythm everybody keeps.
+        /// The rhythm that all keep.
         timing: Timing,
-        /// Whether rank 0's result is asked for. If not, its end is told without one.
+        /// Whether rank 0's result is asked for. If not, its end is reported without one.
         wants_result: bool,
     },
     /// The registration is refused for good.
     Refused(Error),
-    /// Answer to `Join`: the slot is given. A plan follows when everybody needed is there.
+    /// Answer to `Join`: the slot is given. A plan follows when all that are needed are there.
     JoinAccepted {
         /// The rank.
         rank: Rank,
@@ -211,7 +211,7 @@ pub enum TrackerMessage {
     View(View),
     /// Where newcomers start. For a job with collectives it follows every view, with or without newcomers.
     Plan(Plan),
-    /// Everybody of this generation is there and has caught up: what is old may be dropped again.
+    /// All of this generation are there and have caught up: what is old may be dropped again.
     Settled {
         /// The view's number.
         generation: Generation,
@@ -260,7 +260,7 @@ pub struct Plan {
     pub newcomers: Vec<Newcomer>,
     /// All ranks as they reported.
     pub table: Vec<RankStatus>,
-    /// Who holds the checkpoint at which newcomers start.
+    /// The agents that hold the checkpoint at which newcomers start.
     pub holders: Vec<AgentId>,
     /// The decision in words.
     pub reason: String,
@@ -281,7 +281,7 @@ pub struct Newcomer {
     pub checkpoint: Option<Checkpoint>,
     /// The rank's own model beside that one, to be fetched too.
     pub own: Option<Checkpoint>,
-    /// Who holds it.
+    /// The agents that hold it.
     pub own_holders: Vec<AgentId>,
     /// What only this rank had, as of that version.
     pub local: Option<Vec<u8>>,

@@ -3,11 +3,11 @@
 //! The rules, in the order in which they are tried:
 //!
 //! 1. Two agents hold different bytes under one name: `Mismatch`.
-//! 2. Somebody lives: the newest version that is not above the lowest living position, of which every living rank still
-//!    has the logs, that some agent holds, and for which each newcomer's own state exists. No such version: everybody
-//!    goes back.
-//! 3. Nobody lives (all wait to be started): the newest version on the lineage's chain that some agent holds and for
-//!    which everybody's own state exists, in a new lineage. Nothing held: from the beginning, if no version was ever
+//! 2. Some rank lives: the newest version that is not above the lowest living position, of which every living rank
+//!    still has the logs, that some agent holds, and for which each newcomer's own state exists. No such version: all
+//!    go back.
+//! 3. No rank lives (all wait to be started): the newest version on the lineage's chain that some agent holds and for
+//!    which the own state of all exists, in a new lineage. Nothing held: from the beginning, if no version was ever
 //!    entered; otherwise the job is over.
 
 use crate::error::{Code, Error};
@@ -63,7 +63,7 @@ impl Chain {
 /// One rank, when every agent has answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Member {
-    /// Nobody is there.
+    /// No member is there.
     Vacant,
     /// Waits to be started.
     Fresh,
@@ -114,7 +114,7 @@ pub enum Decision {
         /** The cause in words. */
         reason: String,
     },
-    /// The living can't be joined: they have to be ended, so that everybody starts again.
+    /// The living can't be joined: they have to be ended, so that all start again.
     RollBack {
         /** The cause in words. */
         reason: String,
@@ -126,14 +126,14 @@ pub enum Decision {
 /// A checkpoint, or the beginning, with its holders.
 type Source = (Option<Checkpoint>, Vec<AgentId>);
 
-/// Decides. The work is bounded by what is held and by how many ranks there are, whatever numbers they tell.
+/// Decides. The work is bounded by what is held and by how many ranks there are, whatever numbers they report.
 pub fn decide(situation: &Situation<'_>) -> Decision {
     if let Some(error) = contradiction(situation.held) {
         return Decision::Fail(error);
     }
     let fresh = ranks(situation, |member| *member == Member::Fresh);
     if fresh.is_empty() {
-        return Decision::Wait { reason: "nobody waits to be started".into() };
+        return Decision::Wait { reason: "no rank waits to be started".into() };
     }
     let living = situation.members.iter().filter_map(|member| match member {
         Member::Living { version, oldest } => Some((*version, *oldest)),
@@ -146,10 +146,10 @@ pub fn decide(situation: &Situation<'_>) -> Decision {
 }
 
 fn join_the_living(situation: &Situation<'_>, fresh: &[Rank], lowest: Version, floor: Version) -> Decision {
-    // Whoever dropped the logs below `floor` had proof that everybody has entered it, even if a status report is older.
+    // A rank that dropped the logs below `floor` had proof that all have entered it, even if a status report is older.
     let newest = lowest.max(floor);
     let held = Held::of(situation);
-    // Nobody can be started at a version that nobody holds, but at the beginning.
+    // No rank can be started at a version that none holds, but at the beginning.
     let older = held.versions.iter().rev().copied().chain([Version(0)]).filter(|version| *version < newest);
     let start =
         |version, checkpoint, holders, reason| Decision::Start { version, checkpoint, holders, branch: false, reason };
@@ -212,7 +212,7 @@ fn start_everybody(situation: &Situation<'_>, fresh: &[Rank]) -> Decision {
 /// What is held of the line that is trained, by version.
 struct Held<'a> {
     by_version: BTreeMap<Version, HeldVersion<'a>>,
-    /// Of which somebody holds the model that is the same at all ranks, the oldest first.
+    /// Of which an agent holds the model that is the same at all ranks, the oldest first.
     versions: Vec<Version>,
 }
 
@@ -246,7 +246,7 @@ impl<'a> Held<'a> {
         self.by_version.get(&version).map(|there| &there.common[..]).unwrap_or_default()
     }
 
-    /// One whose bytes are made already tells its digest.
+    /// One whose bytes are made already has its digest.
     fn checkpoint(&self, version: Version) -> Option<&'a Checkpoint> {
         let common = self.at(version);
         common.iter().find(|(_, held)| held.is_made()).or_else(|| common.first()).map(|(_, held)| *held)
@@ -282,7 +282,7 @@ impl<'a> Held<'a> {
         let (ranks, what) = (list(&lacking), if checkpoint.has_own { "model" } else { "state" });
         let mut text = format!("the own {what} of rank {ranks} as of version {version} is lost");
         if checkpoint.has_own {
-            text.push_str(": whoever held it or a copy of it is gone");
+            text.push_str(": its holder and those of its copies are gone");
         }
         text
     }
@@ -290,7 +290,7 @@ impl<'a> Held<'a> {
     /// The newest version at which all of them could be started. The beginning counts when no more
     /// than version 1 is lost by it.
     fn newest(&self, situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Option<Checkpoint>, Vec<AgentId>)> {
-        // In a restart of everybody those who live now start again too.
+        // In a restart of all those that live now start again too.
         let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
         let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
         let is_little_lost = !self.versions.is_empty() && situation.highest <= Version(1);

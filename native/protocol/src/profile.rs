@@ -1,6 +1,6 @@
 //! How a rank spends its time, folded into few facts: what a timeline is drawn from.
 //!
-//! A loop may make ten thousand collectives in a second. Telling of each would cost more than the
+//! A loop may make ten thousand collectives in a second. A report of each would cost more than the
 //! collectives, so short activities are added up over a stretch, and only long ones stand alone.
 //! Times are microseconds of the driver's clock.
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 const LONG_MICROS: u64 = 2_000;
 /// Short activities are added up until they are this long together.
 const WINDOW_MICROS: u64 = 10_000;
-/// Stretches that nobody has taken; when there are more, the oldest are forgotten.
+/// Stretches that were not taken; when there are more, the oldest are forgotten.
 const LIMIT: usize = 4_096;
 
 /// What a rank does at one time.
@@ -39,13 +39,13 @@ pub struct Stretch {
     pub waiting_micros: u64,
     /// Of that, being handed recorded results.
     pub replaying_micros: u64,
-    /// Whom it waited for longest at one time.
+    /// The rank that it waited for longest at one time.
     pub waited_for: Option<Rank>,
     /// Calls that ended in it.
     pub calls: u32,
 }
 
-/// The profile of one rank. Tell it of every change of activity with [`Profile::begin`]; take finished stretches with
+/// The profile of one rank. Report every change of activity with [`Profile::begin`]; take finished stretches with
 /// [`Profile::take`].
 #[derive(Debug)]
 pub struct Profile {
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(profile.take(5_000), None);
         let (before, _) = profile.take(60_010).expect("the wait closed the computing before it");
         assert_eq!(before.computing_micros, 10);
-        let (wait, ended) = profile.take(60_010).expect("a wait of 60 ms is long enough to be told of");
+        let (wait, ended) = profile.take(60_010).expect("a wait of 60 ms is long enough to be reported");
         assert_eq!((wait.waiting_micros, ended), (60_000, 60_010));
         profile.begin(Activity::Computing, 70_010);
         assert_eq!(profile.take(70_010).map(|(stretch, _)| stretch.waiting_micros), Some(10_000));

@@ -8,7 +8,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-/// How a job begins. Each life of its tracker is told when it begins itself.
+/// How a job begins. Each life of its tracker is given when it begins itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum JobStart {
     /// From nothing.
@@ -47,7 +47,7 @@ impl JobStart {
     /// The line of lineages that is trained on.
     pub(crate) fn chain(&self) -> Chain {
         let Some(Origin { checkpoint, lineage }) = self.origin() else { return Chain::default() };
-        // Which of the line's checkpoints were taken before that lineage nobody has to know.
+        // Which of the line's checkpoints were taken before that lineage is of no use.
         let mut branches: Vec<Version> = (0..checkpoint.lineage.0).map(|_| Version(0)).collect();
         branches.resize(lineage.0 as usize, checkpoint.version);
         Chain::of(branches)

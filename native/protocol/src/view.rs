@@ -20,9 +20,9 @@ pub struct ViewSlot {
 /// Whether a slot is taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SlotState {
-    /// Nobody yet, or the last incarnation is lost.
+    /// No member yet, or the last incarnation is lost.
     Vacant,
-    /// Somebody is there.
+    /// A member is there.
     Alive {
         /// The agent that hosts it.
         agent: AgentId,
@@ -51,7 +51,7 @@ pub struct View {
     /// that comes back has to know.
     pub branches: Vec<Version>,
     /// Whether any plan was made before this view, or may have been: a tracker that has come back
-    /// and found nobody who knew can't say. One that has found a rank which was never started says
+    /// and found no agent that knew can't say. One that has found a rank which was never started says
     /// no: whatever was planned, nothing can have been finished by all.
     pub has_begun: bool,
     /// What all incarnations agree on, once the first has joined.

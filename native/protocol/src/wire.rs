@@ -131,7 +131,7 @@ impl Header {
         let generation = Generation { epoch: u32_at(32), number: u32_at(36) };
         let (lineage, offset, digest, inputs) = (Lineage(u32_at(8)), u64_at(16), u64_at(24), u64_at(40));
         if inputs != 0 && kind != Kind::Collective {
-            return Err(Error::new(Code::Incompatible, format!("frame of kind {kind:?} that tells of inputs")));
+            return Err(Error::new(Code::Incompatible, format!("frame of kind {kind:?} that has an input digest")));
         }
         Ok(Header { length, kind, phase, lineage, offset, digest, generation, inputs })
     }

@@ -119,7 +119,7 @@ impl Channel {
             }
             Act::SenderEnters => {
                 let next = next(self.sender_at, self.sender_start);
-                // Lock-step: nobody is two versions ahead, and a phase is left when all of it was said.
+                // Lock-step: no rank is two versions ahead, and a phase is left when all of it was said.
                 let ahead = number(next) > number(self.receiver_at) + 1 && self.sender_at != Phase::Boot;
                 if self.produced() == self.length(self.sender_at) && number(next) < i64::from(VERSIONS) && !ahead {
                     for phase in self.outgoing.enter(next, mark(next))? {

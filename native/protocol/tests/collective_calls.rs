@@ -38,7 +38,7 @@ fn a_finished_call_is_replayed_to_whoever_makes_it_again() {
     desk.fetched(generation(2), version(0), 1, entry(&sum(4), "twelve")).unwrap();
     assert_eq!(desk.proceed(), Ok(Next::Replayed("twelve")));
     desk.begin(&sum(4), None).unwrap();
-    assert_eq!(desk.proceed(), Ok(Next::Run(generation(2))), "nobody has finished the third");
+    assert_eq!(desk.proceed(), Ok(Next::Run(generation(2))), "none has finished the third");
 }
 
 #[test]

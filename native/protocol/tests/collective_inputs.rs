@@ -13,9 +13,9 @@ use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 /// A rank dies at a call.
 #[derive(Clone, Copy, Debug)]
 enum When {
-    /// Before anybody has begun it.
+    /// Before any rank has begun it.
     Before,
-    /// When all have begun it and heard each other, and nobody has finished it.
+    /// When all have begun it and heard each other, and none has finished it.
     ObservedInput,
     /// When some have finished it: those of these bits, and one of the others if it were none.
     Finished(u8),
@@ -101,8 +101,8 @@ impl World {
     }
 
     /// A rank dies, and its next life makes all calls up to this one, whose results it is given if
-    /// there are any, and begins this one if nobody has finished it. The error that this life
-    /// found, and the last place at which somebody had heard the former one.
+    /// there are any, and begins this one if none has finished it. The error that this life
+    /// found, and the last place at which another had heard the former one.
     fn dies(&mut self, death: &Death, seqno: u32) -> (Result<(), Error>, Option<u32>) {
         let rank = death.rank;
         self.generation += 1;
@@ -149,7 +149,7 @@ impl World {
         (outcome, reported)
     }
 
-    /// Whoever lives goes on with what is recorded, and with the rest.
+    /// Each survivor goes on with what is recorded, and with the rest.
     fn makes(&mut self, seqno: u32, death: Option<&Death>) -> Result<bool, Error> {
         if let Some(death) = death {
             let dying = death.rank;
@@ -168,7 +168,7 @@ impl World {
                 Ok(()) if is_heard => panic!("{death:?} at {seqno} was not found; it was heard until {told:?}"),
                 Err(error) if !is_heard => panic!("{death:?} at {seqno} was accused: {error}"),
                 Err(error) => return Err(error),
-                // Its own input to the call that nobody has finished is what all use.
+                // Its own input to the call that none has finished is what all use.
                 Ok(()) => {}
             }
             if !self.ring && self.ranks.len() > 2 {

@@ -47,7 +47,7 @@ fn what_is_fetched_under_an_older_plan_does_not_count_once_a_newer_view_was_answ
     desk.begin(&sum(2), None).unwrap();
     desk.pause(generation(3));
     desk.fetched(generation(2), version(0), 0, entry(&sum(2), "two")).unwrap();
-    // Its only holder has died, so nobody living had finished it when all were asked: all run it, this rank too.
+    // Its only holder has died, so no survivor had finished it when all were asked: all run it, this rank too.
     desk.plan(plan(3, &[(version(0), 0, false)]));
     desk.fetched(generation(2), version(0), 0, entry(&sum(2), "two")).unwrap();
     assert_eq!(desk.proceed(), Ok(Next::Run(generation(3))));
@@ -139,7 +139,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
     let holders: Vec<_> = phase.holders.iter().map(|(at, finished)| (at.agent.0, *finished)).collect();
     assert_eq!(holders, [(3, 3), (2, 4), (1, 5)]);
     assert_eq!(plan.phase(version(1)).unwrap().finished, 2);
-    assert_eq!(plan.vacant, [Rank(3)], "nobody sends to who has died");
+    assert_eq!(plan.vacant, [Rank(3)], "no rank sends to a dead one");
 }
 
 #[test]

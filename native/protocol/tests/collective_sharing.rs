@@ -170,7 +170,7 @@ fn a_segment_that_can_not_be_opened_ends_sharing_for_good_and_is_told_with_who_a
     assert_eq!(reported, Some((2, 0, "no such process".into())));
     assert_eq!(support::views(&outputs, 1).len(), 1, "a new generation");
     let outputs = desk.says(2, report(1, 0, generation)).to_vec();
-    assert!(support::views(&outputs, 1).is_empty() && support::events(&outputs).is_empty(), "told once");
+    assert!(support::views(&outputs, 1).is_empty() && support::events(&outputs).is_empty(), "reported once");
     desk.stands(1, vec![stands_with(0, 0, at(0), segment(0))], Vec::new());
     desk.stands(2, vec![stands_with(1, 0, at(0), segment(1))], Vec::new());
     let outputs = desk.stands(3, vec![stands_with(2, 1, at(0), segment(12))], Vec::new());

@@ -1,4 +1,4 @@
-//! What an agent tells and keeps of the agreement about the hook.
+//! What an agent reports and keeps of the agreement about the hook.
 
 mod host_support;
 

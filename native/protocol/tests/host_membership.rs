@@ -18,7 +18,7 @@ fn a_slot_drops_what_older_incarnations_had_here() {
     assert_eq!(freed(&outputs), Some((Some(0), Code::Fenced)));
     let last = Output::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
     assert_eq!(outputs.last(), Some(&last));
-    assert_eq!(desk.told(join_accepted), [], "told again");
+    assert_eq!(desk.told(join_accepted), [], "sent again");
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
             }
             _ => None,
         });
-        links.expect("links are told after every view")
+        links.expect("links are sent after every view")
     };
     assert_eq!(peers(&outputs), [(2, 0)]);
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(1, 1, 2)], &[1])));

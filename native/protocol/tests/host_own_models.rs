@@ -12,7 +12,7 @@ fn own(version: u32, rank: u32) -> Checkpoint {
     Checkpoint { owner: Some(Rank(rank)), digest: u128::from(rank) + 900, ..checkpoint(version) }
 }
 
-/// To whom copies are to be made.
+/// The agents that copies are to be made to.
 fn copies(outputs: &[Output]) -> Vec<u64> {
     let copies = outputs.iter().filter_map(|output| match output {
         Output::Copy { to, .. } => Some(to.agent.0),

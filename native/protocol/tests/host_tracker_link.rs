@@ -12,7 +12,7 @@ use rejoin_protocol::report::Report;
 #[test]
 fn it_registers_first_and_then_says_who_waits_for_a_slot() {
     let mut desk = Desk::new();
-    assert_eq!(desk.join(0, 0), [], "nobody to tell yet");
+    assert_eq!(desk.join(0, 0), [], "no tracker to send to yet");
     let outputs = desk.input(Input::TrackerUp);
     assert!(matches!(&outputs[0], Output::Send(AgentMessage::Register(r)) if r.agent == AgentId(1) && r.pid == 11));
     assert!(matches!(&outputs[1], Output::Send(AgentMessage::Join { rank: ZERO, .. })));
@@ -124,7 +124,7 @@ fn who_finds_another_version_at_the_trackers_address_is_told_at_once_unless_the_
     let error = Error::new(Code::Incompatible, "expected wire version 5, saw 6");
     let mut desk = Desk::new();
     let outputs = desk.input(Input::TrackerIncompatible { error: error.clone() });
-    assert_eq!(outputs, [Output::ConnectTracker], "nobody waits yet");
+    assert_eq!(outputs, [Output::ConnectTracker], "no rank waits yet");
     desk.join(0, 0);
     let outputs = desk.input(Input::TrackerIncompatible { error: error.clone() });
     let [Output::Free { incarnation: None, error: told, .. }, Output::Close { .. }] = &outputs[..] else {

@@ -94,7 +94,7 @@ fn newcomers_start_at_the_lowest_living_position_without_waiting_for_other_vacan
 
 #[test]
 fn a_standing_older_than_what_another_one_proves_does_not_count() {
-    // Rank 1 told 3, and has entered 4 since: otherwise rank 0 could not have dropped the logs below 4.
+    // Rank 1 reported 3, and has entered 4 since: otherwise rank 0 could not have dropped the logs below 4.
     let table = Table::of(vec![living(5, 4), living(3, 2), Fresh], 5, vec![held(1, 0, 4), held(1, 0, 3)]);
     assert_eq!(table.start(), (4, vec![1], false));
 }
@@ -202,8 +202,8 @@ fn a_rank_is_started_where_its_own_model_is_held_even_if_others_are_further() {
     let members = || vec![living(5, 4), Member::Fresh];
     let table = |owns: Vec<_>| Table::of(members(), 5, [vec![with_own(1, 4), with_own(1, 5)], owns].concat());
     assert_eq!(table(vec![own(1, 4, 1), own(1, 5, 1)]).start().0, 5);
-    assert_eq!(table(vec![own(1, 4, 1), own(1, 5, 0)]).start().0, 4, "somebody else's own model doesn't help");
-    let Decision::Fail(error) = table(vec![own(1, 5, 0)]).decide() else { panic!("nobody has it") };
+    assert_eq!(table(vec![own(1, 4, 1), own(1, 5, 0)]).start().0, 4, "another's own model doesn't help");
+    let Decision::Fail(error) = table(vec![own(1, 5, 0)]).decide() else { panic!("no rank has it") };
     assert_eq!(error.code, Code::Unrecoverable);
     let said = ["the own model of rank 1 as of version 5 is lost", "own_copies", "durable checkpoints"];
     assert!(said.iter().all(|text| error.message.contains(text)), "{error}");

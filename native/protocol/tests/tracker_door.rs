@@ -1,4 +1,4 @@
-//! What an agent may say: nonsense costs the one who says it, and nobody else.
+//! What an agent may say: nonsense costs the one that says it, and no other.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn ends<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
     }
 }
 
-/// Whether the agent of this link was told that what it said is nonsense, and cut off.
+/// Whether the agent of this link was refused for nonsense, and cut off.
 fn is_turned_away(outputs: &[Output], link: u64) -> bool {
     let refused = sent(outputs, link).into_iter().any(|message| matches!(message, TrackerMessage::Refused(_)));
     refused && outputs.contains(&Output::Close { link })
@@ -210,7 +210,7 @@ fn a_contradiction_names_the_executors_and_ranks_beside_the_agents() {
     }
 }
 
-/// Small numbers, which are mostly those of somebody, and the ends of all numbers.
+/// Small numbers, which are mostly in use, and the ends of all numbers.
 fn number() -> impl Strategy<Value = u32> {
     prop_oneof![8 => 0u32..4, 2 => 4u32..40, 1 => prop_oneof![Just(u32::MAX), Just(u32::MAX / 2),
         Just(1 << 31), any::<u32>()]]
@@ -431,7 +431,7 @@ fn a_desk(state: usize) -> Desk {
 
 const STATES: usize = 8;
 
-/// The newest generation that anybody was told.
+/// The newest generation that was sent.
 fn newest(known: Generation, outputs: &[Output]) -> Generation {
     let reported = outputs.iter().filter_map(|output| match output {
         Output::Send { message: TrackerMessage::View(view), .. } => Some(view.generation),
@@ -451,8 +451,8 @@ fn with_generation(message: &mut AgentMessage, newest: Generation) {
     }
 }
 
-/// Nobody who reads the error has to ask whose word it was. Two whose checkpoints contradict each
-/// other may be found by a third one's status, and what is missing by anybody's.
+/// The error says whose word it was. Two whose checkpoints contradict each
+/// other may be found by a third one's status, and what is missing by any one's.
 fn names(error: &Error, agent: u64) -> bool {
     match error.code {
         Code::Unrecoverable | Code::MembersMissing => true,
@@ -496,7 +496,7 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
             DoorStep::Passes(millis) => desk.pass(millis),
         };
         generation = newest(generation, &outputs);
-        // Everybody is told something new a few times over, never as often as some number says.
+        // All are sent something new a few times over, never as often as some number says.
         let reported = if matches!(step, DoorStep::Passes(_)) { 400 } else { 80 };
         prop_assert!(outputs.len() <= reported, "{step:?} made {} things happen: {outputs:#?}", outputs.len());
     }

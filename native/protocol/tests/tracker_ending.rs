@@ -33,7 +33,7 @@ fn the_end_is_reached_when_all_have_reported_the_same_model_and_the_result_is_wh
     part(&mut desk, 0, 0, 3, 5, b"el");
     let outputs = desk.finishes(1, 0, 0, 3, 77);
     assert!(result(&outputs).is_none());
-    assert!(sent(&outputs, 1).is_empty(), "nobody returns before all are there");
+    assert!(sent(&outputs, 1).is_empty(), "no rank returns before all are there");
     let outputs = desk.finishes(2, 1, 0, 3, 77);
     let expected = JobResult { digest: 77, result: b"model".to_vec(), deaths: vec![0, 0] };
     assert_eq!(result(&outputs), Some(&expected));
@@ -123,7 +123,7 @@ fn the_end_waits_for_a_result_that_is_being_told_again_after_a_broken_connection
     let mut desk = Desk::trained_to(2, 3);
     part(&mut desk, 0, 0, 0, 5, b"model");
     desk.finishes(1, 0, 0, 3, 77);
-    // Told again from its beginning on, and the other rank finishes meanwhile.
+    // Sent again from its beginning on, and the other rank finishes meanwhile.
     part(&mut desk, 0, 0, 0, 5, b"mod");
     let early = desk.finishes(2, 1, 0, 3, 77);
     assert!(result(&early).is_none() && sent(&early, 2).is_empty(), "{early:?}");

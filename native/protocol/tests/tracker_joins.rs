@@ -1,4 +1,4 @@
-//! Who is given a slot, and who is turned away.
+//! Which joins are given a slot, and which are turned away.
 
 mod support;
 

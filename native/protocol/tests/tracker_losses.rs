@@ -170,7 +170,7 @@ fn something_broken_that_a_current_incarnation_reports_ends_the_job() {
         member: MemberId { rank: Rank(1), incarnation: Incarnation::nth(incarnation) },
         report: Report::Broken(Error::new(Code::Mismatch, "rank 0 did not repeat itself")),
     };
-    assert_eq!(desk.says(2, broken(7)), [], "nobody knows that incarnation");
+    assert_eq!(desk.says(2, broken(7)), [], "that incarnation is unknown");
     let outputs = desk.says(2, broken(0)).to_vec();
     let error = failure_of(&outputs);
     assert_eq!(error.code, Code::Mismatch);

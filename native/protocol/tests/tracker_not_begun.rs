@@ -18,7 +18,7 @@ const FIRST: Incarnation = Incarnation::nth(0);
 /// The next one, under life 2.
 const AGAIN: Incarnation = in_life(2, 1);
 
-/// The first view of life 1, which nobody had followed a plan of when it was made.
+/// The first view of life 1, of which no plan had been followed when it was made.
 fn first_view(world: u32) -> View {
     let mut view = former(1, &vec![Some(0); world as usize], &[]);
     view.has_begun = false;
@@ -53,7 +53,7 @@ fn the_one_that_had_begun_dies(desk: &mut Desk, view: &View) {
     desk.joins(3, 0, attempt(1));
 }
 
-/// All newcomers of the plan that comes when these agents, which hold nothing, have told that their ranks wait.
+/// All newcomers of the plan that comes when these agents, which hold nothing, have reported that their ranks wait.
 fn all_wait(desk: &mut Desk, ranks: &[(u64, u32, Incarnation)]) -> Result<Plan, Code> {
     let mut outputs = Vec::new();
     for (agent, rank, incarnation) in ranks {
@@ -152,7 +152,7 @@ fn a_view_that_said_that_the_job_may_have_begun_still_says_so_when_it_is_told_ag
     desk.register(1);
     desk.joins(1, 0, attempt(1));
     let outputs = desk.pass_alive(1100, &[1]);
-    assert!(views(&outputs, 1)[0].has_begun, "rank 0 was started before, and nobody knows how far it was: {outputs:?}");
+    assert!(views(&outputs, 1)[0].has_begun, "rank 0 was started before, and how far it was is unknown: {outputs:?}");
     let outputs = desk.stands(1, vec![stands(0, AGAIN, RankState::Fresh)], vec![checkpoint(3)]);
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(3));
     assert!(views(&desk.register(2), 2)[0].has_begun);

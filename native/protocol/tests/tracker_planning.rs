@@ -77,7 +77,7 @@ fn when_all_are_there_and_all_agents_have_answered_everybody_gets_the_plan() {
         assert_eq!((plan.lineage, plan.newcomers.len()), (Lineage(0), 2));
         assert!(plan.newcomers.iter().all(|n| n.version == Version(0) && n.checkpoint.is_none()));
     }
-    assert!(settled(&outputs), "all start together: nobody is behind");
+    assert!(settled(&outputs), "all start together: none is behind");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_recovery_is_over_when_all_are_beyond_where_anybody_may_have_died() {
     desk.enters(1, 0, 6);
     desk.enters(2, 0, 6);
     assert!(settled(&desk.enters(0, 1, 6)));
-    assert!(!settled(&desk.enters(0, 1, 7)), "it is told once");
+    assert!(!settled(&desk.enters(0, 1, 7)), "it is reported once");
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_tim
     desk.joins(4, 1, attempt(1));
     desk.stands(3, vec![stands(0, 2, RankState::Fresh)], Vec::new());
     let outputs = desk.stands(4, vec![stands(1, 1, RankState::Fresh)], Vec::new());
-    let error = failure(&outputs).expect("nobody holds anything");
+    let error = failure(&outputs).expect("no agent holds anything");
     assert_eq!(error.code, Code::Unrecoverable);
     for text in ["all were sent back at 0.", "exec-1 held version 2 until 0.", "exit status 1"] {
         assert!(error.message.contains(text), "{text} in {error}");
@@ -260,7 +260,7 @@ fn when_the_living_cannot_be_joined_they_are_sent_back_and_may_join_again_with_t
     alive.oldest = Version(3);
     let outputs = desk.stands(2, vec![alive], Vec::new());
     assert_eq!(fenced(&outputs, 2), [(1, 0, Code::RolledBack)]);
-    assert!(lost(&outputs).is_empty(), "nobody died");
+    assert!(lost(&outputs).is_empty(), "no rank died");
     assert!(failure(&outputs).is_none());
 
     let outputs = desk.joins(2, 1, attempt(0));
@@ -293,7 +293,7 @@ fn a_slot_says_whether_it_can_be_linked_with() {
     assert!(views(&outputs, 4)[0].generation > Generation { epoch: 1, number: 0 });
 }
 
-/// Rank 1's executor was reported gone and lives on; its rank was started again on agent 3. Nobody
+/// Rank 1's executor was reported gone and lives on; its rank was started again on agent 3. None
 /// has answered the view.
 fn declared_lost_and_heard_again() -> (Desk, Vec<Output>) {
     let mut desk = Desk::trained_to(2, 3);
@@ -309,7 +309,7 @@ fn a_plan_names_no_holder_whose_address_the_view_has_not() {
     let (mut desk, outputs) = declared_lost_and_heard_again();
     let known = views(&outputs, 3).last().map(|view| view.agents.clone()).unwrap();
     let generation = views(&outputs, 3).last().map(|view| view.generation).unwrap();
-    assert!(known.iter().any(|at| at.agent.0 == 2), "it counts again, so everybody is told where it is");
+    assert!(known.iter().any(|at| at.agent.0 == 2), "it counts again, so all are sent where it is");
     let mut answers = |link, ranks, held| {
         desk.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
     };

@@ -122,7 +122,7 @@ fn an_agent_that_wakes_after_the_limit_finds_its_rank_fenced_and_counts_again_as
         vec![RankProgress { member: MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) }, at, round: 3 }];
     let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 9, ranks }).to_vec();
     assert_eq!(fenced(&outputs, 1), [(0, 0, Code::Fenced)]);
-    // Everybody is told where it is, because a plan may name it.
+    // All are sent where it is, because a plan may name it.
     assert!(matches!(events(&outputs)[..], [Event::AgentJoined { agent: AgentId(1), .. }, Event::ViewMade { .. }]));
     assert_eq!((views(&outputs, 1).len(), views(&outputs, 2).len()), (1, 1));
 }

@@ -105,7 +105,7 @@ fn an_agent_that_has_asked_for_a_slot_and_fell_silent_gets_it_when_it_speaks_aga
     let outputs = desk.says(3, AgentMessage::Heartbeat { sequence: 0, ranks: Vec::new() }).to_vec();
     assert!(join_accepted(&outputs), "{outputs:?}");
     let view = *views(&outputs, 1).last().unwrap();
-    assert_eq!(view.alive(Rank(1)).map(|(_, at)| at.agent), Some(AgentId(3)), "whoever lives can make a link to it");
+    assert_eq!(view.alive(Rank(1)).map(|(_, at)| at.agent), Some(AgentId(3)), "a survivor can make a link to it");
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_an
     let outputs = desk.stands(1, vec![stands(0, in_life(2, 1), RankState::Fresh)], Vec::new());
     let error = failure(&outputs).expect("the job is over");
     assert_eq!(error.code, Code::Unrecoverable);
-    assert!(error.message.contains("nobody is left who knows"), "{error}");
+    assert!(error.message.contains("no rank is left that knows"), "{error}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_job_that_had_not_begun_begins_under_the_next_life() {
     assert_eq!(plan(&outputs, 1).unwrap().newcomers[0].version, Version(0));
 }
 
-/// Of a rendezvous that isn't complete nobody has a view: all that the next life hears of are slots.
+/// Of a rendezvous that isn't complete there is no view: all that the next life hears of are slots.
 fn sits_and_waits(desk: &mut Desk, link: u64, rank: u32, incarnation: u32) -> Vec<Output> {
     desk.register_as(link, link, vec![stands(rank, incarnation, RankState::Fresh)], Vec::new())
 }
@@ -326,7 +326,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
             outputs = desk.input(Input::RankEnded { rank: Rank(0) }).to_vec();
         }
         assert_eq!(ended(&outputs), Some(7), "{outputs:?}");
-        assert!(lost(&outputs).is_empty(), "nobody died");
+        assert!(lost(&outputs).is_empty(), "no rank died");
     }
 }
 
@@ -350,10 +350,10 @@ fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_w
     desk.register(2);
     desk.joins(2, 1, attempt(1));
     let outputs = desk.pass_alive(200_000, &[2]);
-    let error = failure(&outputs).expect("nobody can start it: the job ends");
+    let error = failure(&outputs).expect("none can start it: the job ends");
     assert_eq!(error.code, Code::MembersMissing);
     assert!(error.message.contains("rank 0 ended well under a former life of the tracker"), "{error}");
-    assert!(!error.message.contains("has not told what it holds"), "{error}");
+    assert!(!error.message.contains("has not reported what it holds"), "{error}");
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Incoming {
         Ok(())
     }
 
-    /// What to tell the sender on a new link.
+    /// What to send the sender on a new link.
     pub fn receipt(&self) -> Receipt {
         let current = self.phases.last().map(|last| last.phase);
         let phases = self.phases.iter().map(|taken| PhaseReceipt {
@@ -187,7 +187,7 @@ impl Incoming {
         self.holding = true;
     }
 
-    /// Everybody has caught up: phases are dropped as usual again.
+    /// All have caught up: phases are dropped as usual again.
     pub fn release(&mut self) {
         self.holding = false;
         self.drop_old();

@@ -5,7 +5,7 @@
 //! its digests, and whether a frame is due now, later or never. The bytes themselves are the driver's.
 //!
 //! How long a phase is kept: boot for the job's life, and the version a rank is in with the one before it. Finishing
-//! version v proves that every rank has entered v, so nobody can need v-1 once v+1 is entered. The proof speaks of the
+//! version v proves that every rank has entered v, so no rank can need v-1 once v+1 is entered. The proof speaks of the
 //! incarnations that made those bytes: it fails while a restarted rank is still behind the place where its older
 //! incarnation died. From the first loss until all have caught up both books therefore `hold`: nothing is dropped.
 
@@ -46,7 +46,7 @@ pub struct PhaseReceipt {
     pub closed: bool,
 }
 
-/// What a receiver tells the sender on every new link: first frame in each direction.
+/// What a receiver sends the sender on every new link: first frame in each direction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receipt {
     /// The lineage that it trains in.

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// The sender's state of one directed channel, for one incarnation of the sender.
 ///
-/// Tell it what happens with [`enter`](Self::enter), [`produced`](Self::produced), [`receipt`](Self::receipt) and
+/// Report to it what happens with [`enter`](Self::enter), [`produced`](Self::produced), [`receipt`](Self::receipt) and
 /// [`unlinked`](Self::unlinked), and do what [`next`](Self::next) says until it is `None`.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
@@ -77,7 +77,7 @@ impl Outgoing {
     }
 
     /// The worker enters a phase (boot first); the one before is closed with the length produced so far. Returns the
-    /// phases whose logs nobody can need any more (all but boot, the new one and the one before; none while holding).
+    /// phases whose logs no rank can need any more (all but boot, the new one and the one before; none while holding).
     /// # Errors
     /// `Mismatch` if the closed phase is shorter or longer than what the receiver had of it; `BadState` for a phase
     /// that doesn't follow the one before.
@@ -127,7 +127,7 @@ impl Outgoing {
         }
     }
 
-    /// A new link stands and the receiver told what it has. It may be beyond that by now: a receipt
+    /// A new link stands and the receiver's receipt is here. It may be beyond that by now: a receipt
     /// takes its time. Where it isn't, and needs a phase that is dropped here, it finds that out
     /// itself ([`super::Incoming::due`]).
     /// # Errors
@@ -228,14 +228,14 @@ impl Outgoing {
     }
 
     /// Whether bytes are still to be compared: this incarnation has not caught up with what the receiver has. False
-    /// as long as no receiver has told anything.
+    /// as long as no receiver has sent a receipt.
     pub fn behind(&self) -> bool {
         let Some(receipt) = &self.receipt else { return false };
         receipt.phases.iter().any(|had| {
             let logged = self.phases.iter().find(|logged| logged.phase == had.phase);
             match logged {
                 Some(logged) => logged.compared < had.bytes,
-                // Not reached yet; older ones than those logged are nobody's business any more.
+                // Not reached yet; older ones than those logged matter no more.
                 None => had.bytes > 0 && self.phases.last().is_none_or(|last| had.phase > last.phase),
             }
         })
@@ -247,7 +247,7 @@ impl Outgoing {
         self.oldest()
     }
 
-    /// Everybody has caught up: phases are dropped as usual again. Returns those that go now.
+    /// All have caught up: phases are dropped as usual again. Returns those that go now.
     pub fn release(&mut self) -> Vec<Phase> {
         self.holding = false;
         self.drop_old()

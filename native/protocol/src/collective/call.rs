@@ -22,7 +22,7 @@ pub enum Operation {
     Allgather,
     /// All get what each has, in rank order; lengths may differ.
     AllgatherUnequal,
-    /// Nobody goes on before everybody is there.
+    /// No rank goes on before all are there.
     Barrier,
 }
 
@@ -144,7 +144,7 @@ impl Call {
         format!("{}({})", self.operation.name(), parts.join(", "))
     }
 
-    /// What is kept and told of it.
+    /// What is kept and sent of it.
     pub fn signature(&self, key: Option<&BootKey>) -> Signature {
         Signature { digest: self.digest(key), made: Made::Here(self.clone()) }
     }
@@ -156,7 +156,7 @@ impl fmt::Display for Call {
     }
 }
 
-/// A call as it is kept and told to others.
+/// A call as it is kept and sent to others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "(u64, String)", into = "(u64, String)")]
 pub struct Signature {
@@ -165,7 +165,7 @@ pub struct Signature {
     made: Made,
 }
 
-/// Whose call it is. An own one is put into words only when somebody asks.
+/// Whose call it is. An own one is put into words only when asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Made {
     Here(Call),

@@ -32,12 +32,12 @@ pub enum Verdict {
     Mismatch(CollectiveId),
 }
 
-/// Decides about the next frame of a peer from whom bytes are wanted.
+/// Decides about the next frame of a peer from which bytes are wanted.
 ///
-/// Between the same two ranks frames come in the order of the sender's calls, and whoever finishes
+/// Between the same two ranks frames come in the order of the sender's calls, and a rank that finishes
 /// a collective has taken all frames that were sent to it for that. So under one generation the first
 /// unread frame belongs to the present call, or the two ranks make different calls. A frame of
-/// another place is told as such: the place says which calls have to be compared.
+/// another place is reported as such: the place says which calls have to be compared.
 pub fn judge(header: &Header, expected: &Expected) -> Verdict {
     if header.generation < expected.generation {
         return Verdict::Outdated;

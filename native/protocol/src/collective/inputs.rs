@@ -4,8 +4,8 @@
 //! A call whose result is recorded is replayed without a look at the caller's input. So a rank that
 //! computes something else than before its death would go unnoticed, and the others would go on
 //! with what doesn't belong to one training. Callers that promise to repeat themselves have their
-//! inputs put into one rolling number for each phase, which every frame and segment shows. Who
-//! takes it remembers the newest one of each rank and phase ([`InputDigests::observe`]), and tells
+//! inputs put into one rolling number for each phase, which every frame and segment shows. A rank that
+//! takes it remembers the newest one of each rank and phase ([`InputDigests::observe`]), and reports
 //! it with its status report when the rank has a newer incarnation than that. The plan brings all
 //! of them to the newcomer ([`InputDigests::add_observations`]), before it makes its first call;
 //! and it finds by itself, at the same place, whether it has given the same.
@@ -90,14 +90,15 @@ impl InputDigests {
         self.observed.values().copied().collect()
     }
 
-    /// Nobody is started below this version any more.
+    /// No rank is started below this version any more.
     pub fn drop_below(&mut self, version: Version) {
         let is_old = |phase| matches!(phase, Phase::Version(there) if there < version);
         self.observed.retain(|_, observed| !is_old(observed.phase));
         self.observations.retain(|(_, observation)| !is_old(observation.phase));
     }
 
-    /// What others have heard of ranks, by whom: of it counts what is about this rank's older incarnations.
+    /// What others have heard of ranks, by the one that heard it: of it counts what is about this rank's older
+    /// incarnations.
     pub fn add_observations<'h>(&mut self, observations: impl IntoIterator<Item = &'h (Rank, ObservedInput)>) {
         for (by, observation) in observations {
             let is_mine = observation.rank == self.rank && observation.incarnation < self.incarnation;

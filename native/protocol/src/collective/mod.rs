@@ -8,11 +8,11 @@
 //! - *Collectives belong to a generation.* Every frame is tagged with that of the plan under
 //!   which it was sent. A view freezes: from its answer on, a rank finishes nothing until the plan
 //!   comes. From the plan's table all derive the same: a position that any living rank has finished
-//!   is fetched by those who lack it; one that nobody has finished is run again by all, tagged with
+//!   is fetched by those that lack it; one that none has finished is run again by all, tagged with
 //!   the new generation. Frames of older generations are dropped.
 //!
 //! [`Participant`] is the state machine of one rank; [`frame::judge`] decides about a frame that
-//! has come; [`Extent`] is what status reports tell, and [`Plan`] what is derived from all of them;
+//! has come; [`Extent`] is what status reports say, and [`Plan`] what is derived from all of them;
 //! [`sharing`] is how ranks of one host do without frames; [`InputDigests`] finds a rank that was started
 //! again and doesn't repeat itself.
 

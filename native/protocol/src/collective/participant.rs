@@ -33,7 +33,7 @@ pub enum Output<R> {
     Fetch(Fetch),
     /// Something has changed for a call that is under way: ask [`Participant::proceed`] again.
     Changed,
-    /// Nobody needs this result any more: its memory can be used again.
+    /// No rank needs this result any more: its memory can be used again.
     Dropped(R),
 }
 
@@ -50,7 +50,7 @@ pub struct Fetch {
     pub from: u32,
     /// The first that isn't wanted any more.
     pub to: u32,
-    /// Who has how many of that phase, the nearest first.
+    /// Which agents have how many of that phase, the nearest first.
     pub holders: Vec<(AgentAddress, u32)>,
 }
 
@@ -76,7 +76,7 @@ struct PromisedInput {
 /// - The rank's own thread: [`Participant::begin`] a call, [`Participant::add_own`] if the caller
 ///   promises to repeat itself, then [`Participant::proceed`] until it is replayed or has to be
 ///   run; then [`Participant::finish`]. [`Participant::enter`] ends a version.
-/// - What is told to it: [`Participant::pause`] (a view came), [`Participant::plan`], [`Participant::fetched`],
+/// - What is reported to it: [`Participant::pause`] (a view came), [`Participant::plan`], [`Participant::fetched`],
 ///   [`Participant::release`], [`Participant::observe`].
 /// - After each of them: [`Participant::poll`] until `None`.
 #[derive(Clone, Debug)]
@@ -94,10 +94,10 @@ pub struct Participant<R> {
     plan: Option<Plan>,
     /// A view was answered and its plan isn't here: nothing is finished.
     paused: bool,
-    /// Somebody is missing or behind: nothing is dropped.
+    /// A rank is missing or behind: nothing is dropped.
     holding: bool,
     /// A collective of this version that depends on all was finished: all have entered it, and
-    /// nobody will start below it.
+    /// none will start below it.
     stable: bool,
     outputs: VecDeque<Output<R>>,
 }
@@ -172,7 +172,7 @@ impl<R: Clone> Participant<R> {
         self.plan.as_ref().map_or(&[], |plan| &plan.hosts)
     }
 
-    /// Ranks that nobody is under the newest plan, so that nothing has to be sent to them.
+    /// Ranks without a member under the newest plan, so that nothing has to be sent to them.
     pub fn vacant(&self) -> &[Rank] {
         self.plan.as_ref().map_or(&[], |plan| &plan.vacant)
     }
@@ -323,7 +323,7 @@ impl<R: Clone> Participant<R> {
         Ok(())
     }
 
-    /// Ends the version, and the rank's part with it: whoever calls more of it can't be served.
+    /// Ends the version, and the rank's part with it: a rank that calls more of it can't be served.
     ///
     /// # Errors
     /// As [`Participant::enter`].
@@ -406,7 +406,7 @@ impl<R: Clone> Participant<R> {
         Ok(())
     }
 
-    /// Everybody is there and has caught up: what is old is dropped as usual.
+    /// All are there and have caught up: what is old is dropped as usual.
     pub fn release(&mut self) {
         self.holding = false;
         self.drop_old();

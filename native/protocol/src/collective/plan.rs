@@ -1,4 +1,4 @@
-//! What status reports tell of collectives, and what follows from all of them together.
+//! What status reports say of collectives, and what follows from all of them together.
 
 use super::sharing;
 use super::status::{ObservedInput, SegmentAddress};
@@ -7,17 +7,17 @@ use crate::message::{Plan as WholePlan, RankState};
 use crate::view::{AgentAddress, SlotState, View};
 use alloc::vec::Vec;
 
-/// One phase, as everybody together has it.
+/// One phase, as all together have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PhasePlan {
     /// Boot, or the version whose collective it is.
     pub phase: Phase,
-    /// So many collectives were finished by somebody who lives. Whoever lacks results below this fetches them; whatever
+    /// So many collectives were finished by a living rank. One that lacks results below this fetches them; what
     /// comes from here on is run by all.
     pub finished: u32,
-    /// Somebody who lives has ended the version after `finished` collectives.
+    /// A living rank has ended the version after `finished` collectives.
     pub ended: bool,
-    /// Who holds how many of the results: this agent first, then those of this host, then others.
+    /// Which agents hold how many of the results: this agent first, then those of this host, then others.
     pub holders: Vec<(AgentAddress, u32)>,
 }
 
@@ -37,7 +37,7 @@ pub struct Plan {
     /// them first. Algorithms are chosen by that. The same at all ranks, because a generation's
     /// view has one host for each of its slots.
     pub hosts: Vec<usize>,
-    /// Ranks that nobody is under this plan. Nothing is sent to them: who comes next is given what
+    /// Ranks without a member under this plan. Nothing is sent to them: the next incarnation is given what
     /// the others have finished.
     pub vacant: Vec<Rank>,
     /// What ranks have heard of incarnations that have been followed by newer ones, and who has.
@@ -90,13 +90,13 @@ impl Plan {
         Plan { generation, lineage, phases, segments, hosts: hosts(view), vacant, observed }
     }
 
-    /// What everybody together has of a phase.
+    /// What all together have of a phase.
     pub fn phase(&self, phase: Phase) -> Option<&PhasePlan> {
         self.phases.iter().find(|known| known.phase == phase)
     }
 }
 
-/// The number of each rank's host. Who isn't there takes part in nothing, and counts as on the first one.
+/// The number of each rank's host. A rank that isn't there takes part in nothing, and counts as on the first one.
 fn hosts(view: &View) -> Vec<usize> {
     let mut names: Vec<&str> = Vec::new();
     let number = |rank| {

@@ -1,9 +1,9 @@
-//! Ranks of one host share memory: who can, with whom, and what stands before the bytes on a segment.
+//! Ranks of one host share memory: which can, with which, and what stands before the bytes on a segment.
 //!
 //! A rank's *segment* is memory that it alone writes and the others of its host read
-//! (`rejoin_collectives::shared`). Every status tells where the rank's segment is found, or that it
+//! (`rejoin_collectives::shared`). Every status says where the rank's segment is found, or that it
 //! has none, and the plan's table carries all of them: so all ranks derive the same from it, and
-//! use the same way in the same generation. A rank that can't open a segment tells the tracker, whose
+//! use the same way in the same generation. A rank that can't open a segment reports it to the tracker, whose
 //! plans carry no segments from then on.
 
 use super::frame::{self, Expected, Verdict};
@@ -33,12 +33,12 @@ pub(super) fn segments(plan: &WholePlan, view: &View) -> Option<Vec<SegmentAddre
         let is_current = status.incarnation == incarnation && slot.incarnation == Some(incarnation);
         status.segment.filter(|_| is_here && is_current)
     };
-    // Who is alone has nobody to share with.
+    // A rank that is alone has none to share with.
     (view.world() > 1).then(|| view.slots.iter().enumerate().map(of_rank).collect::<Option<Vec<_>>>()).flatten()
 }
 
 /// The number under which a generation goes on segments, from 1 on; it grows with the generation.
-/// `None` for generations that have none: then nobody shares memory.
+/// `None` for generations that have none: then no rank shares memory.
 pub fn generation_number(generation: Generation) -> Option<u64> {
     let Generation { epoch, number } = generation;
     // Beats need the rest of the bits.
@@ -69,7 +69,7 @@ pub fn judge(theirs: &[u8; IDENTITY_BYTES], expected: &Expected) -> Result<Verdi
     Ok(frame::judge(&header(theirs)?, expected))
 }
 
-/// The place of a rank that has told its end ([`identity`] of a place that no call has).
+/// The place of a rank that has reported its end ([`identity`] of a place that no call has).
 ///
 /// # Errors
 /// `Incompatible` for bytes that are no identity.

@@ -17,7 +17,7 @@ pub struct Extent {
 /// What a rank has heard of another one, of one phase: the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedInput {
-    /// Of whom.
+    /// The rank whose input it is.
     pub rank: Rank,
     /// Of which of its incarnations.
     pub incarnation: Incarnation,

@@ -57,7 +57,7 @@ impl Host {
             return;
         };
         if self.members[index].incarnation.is_some() {
-            return; // told again
+            return; // sent again
         }
         self.members[index].incarnation = Some(incarnation);
         self.members[index].stage = Stage::Fresh;
@@ -254,7 +254,7 @@ impl Host {
         self.copy();
     }
 
-    /// Has copies made that are due, and tells whose are all there.
+    /// Has copies made that are due, and reports whose are all there.
     pub(super) fn copy(&mut self) {
         let Some(view) = &self.view else { return };
         let (own, host) = (self.config.agent, &self.config.host);
@@ -275,7 +275,7 @@ impl Host {
         member.stage = Stage::Running(Running::new(start.clone()));
         self.outputs.push_back(Output::Start { rank, attempt, start });
         if let Some(own) = own {
-            // Whoever held copies may be gone: the newcomer owes them again.
+            // The holders of copies may be gone: the newcomer owes them again.
             self.own_model(own);
         }
         if let Some(checkpoint) = checkpoint {
@@ -296,7 +296,7 @@ impl Host {
         }
     }
 
-    /// Tells every started rank of this process who its peers are.
+    /// Sends every started rank of this process its peers.
     pub(super) fn link_all(&mut self) {
         let Some(view) = &self.view else { return };
         // Looked up once for each of the ranks, of which there may be thousands.

@@ -30,7 +30,7 @@ use replicas::Replicas;
 pub use replicas::OWN_COPIES;
 pub use start::{Offer, Start};
 
-/// Who this agent is.
+/// This agent's name.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
     /// Drawn at random.
@@ -242,7 +242,7 @@ pub enum Output {
         /** What everybody has. */
         plan: collective::Plan,
     },
-    /// Everybody is there and has caught up: the rank's channels drop what is old, as usual.
+    /// All are there and have caught up: the rank's channels drop what is old, as usual.
     Release {
         /** Which. */
         member: MemberId,
@@ -268,7 +268,7 @@ pub enum Output {
         /** The model's digest, or the error. */
         outcome: Result<u128, Error>,
     },
-    /// Nobody needs these bytes any more, whoever owns them.
+    /// No rank needs these bytes any more, whichever owns them.
     Forget {
         /** The lineage. */
         lineage: Lineage,
@@ -320,11 +320,11 @@ pub struct Host {
     /// What can be read from a durable store.
     durable: Vec<Checkpoint>,
     view: Option<View>,
-    /// Who holds what the newest plan starts from.
+    /// The agents that hold what the newest plan starts from.
     plan_holders: Vec<AgentId>,
     /// The newest plan for ranks with collectives, until the next view.
     plan: Option<collective::Plan>,
-    /// Nothing that a rank may still need is dropped: somebody is missing, or hasn't caught up.
+    /// Nothing that a rank may still need is dropped: a rank is missing, or hasn't caught up.
     holding: bool,
     /// The view isn't answered yet: these haven't said yet what their channels hold.
     unanswered: Option<BTreeSet<MemberId>>,
@@ -396,7 +396,7 @@ impl Host {
             },
             Input::Holding { member, oldest, results, observed } => self.holds_logs(member, oldest, results, observed),
             Input::Own(checkpoint) => self.own_model(checkpoint),
-            // Another one than before is found by the store, and told to its owner.
+            // Another one than before is found by the store, and reported to its owner.
             Input::Kept(checkpoint) => drop(self.holdings.add(checkpoint, None)),
             Input::Copied { checkpoint, agent } => {
                 self.replicas.made(&checkpoint, agent);
@@ -430,7 +430,7 @@ impl Host {
         self.holdings.has(checkpoint)
     }
 
-    /// Whether the tracker has told the job's end, good or bad.
+    /// Whether the tracker has sent the job's end, good or bad.
     pub fn job_is_over(&self) -> bool {
         self.ended.is_some()
     }
@@ -455,7 +455,7 @@ impl Host {
         &self.members
     }
 
-    /// What is lost with a connection is told again when the next one stands.
+    /// What is lost with a connection is sent again when the next one stands.
     fn send(&mut self, message: AgentMessage) {
         if self.up {
             self.outputs.push_back(Output::Send(message));

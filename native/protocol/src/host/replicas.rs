@@ -1,5 +1,5 @@
 //! Where the own models of this process's ranks have to be held besides here: which copies exist,
-//! which are under way, which are due. Pure books; whoever drives them sends the bytes.
+//! which are under way, which are due. Pure records; their driver sends the bytes.
 
 use crate::ids::{AgentId, Checkpoint, CheckpointName, Millis, Rank, Version};
 use crate::view::{AgentAddress, View};
@@ -15,11 +15,11 @@ const PAUSE_MILLIS: u64 = 50;
 #[derive(Clone, Debug)]
 struct Owed {
     checkpoint: Checkpoint,
-    /// Who has said that it holds it.
+    /// The agents that have said that they hold it.
     on: BTreeSet<AgentId>,
     under_way: BTreeSet<AgentId>,
     again_at: Option<Millis>,
-    /// Its owner was told that all copies are there.
+    /// Its owner was notified that all copies are there.
     is_told: bool,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Replicas {
     owed: BTreeMap<CheckpointName, Owed>,
 }
 
-/// Who has to hold a rank's own model: the processes of the next ranks, as many as there are
+/// The processes that have to hold a rank's own model: the processes of the next ranks, as many as there are
 /// copies. Each other host has one before any has a second one, and this host comes last: hosts die
 /// as a whole.
 fn targets(view: &View, own: AgentId, host: &str, rank: Rank, copies: u32) -> Vec<AgentAddress> {
@@ -125,7 +125,7 @@ impl Replicas {
         self.owed.values().filter_map(|owed| owed.again_at).min()
     }
 
-    /// Nobody will start below this version any more.
+    /// No rank will start below this version any more.
     pub(super) fn forget_below(&mut self, version: Version) {
         self.owed.retain(|name, _| name.1 >= version);
     }

@@ -82,7 +82,7 @@ impl Host {
         self.forget_old();
     }
 
-    /// Told again when the tracker may have missed it, even after the task has ended. The newest
+    /// Sent again when the tracker may have missed it, even after the task has ended. The newest
     /// two of a rank are enough.
     fn keep_local(&mut self, local: Local) {
         let rank = local.member.rank;
@@ -95,7 +95,7 @@ impl Host {
         }
     }
 
-    /// Finishing version v proves that everybody has entered it, so nobody can be started below it again: unless a
+    /// Finishing version v proves that all have entered it, so no rank can be started below it again: unless a
     /// restarted rank is behind.
     pub(super) fn forget_old(&mut self) {
         if self.holding {

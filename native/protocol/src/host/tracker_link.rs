@@ -15,7 +15,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Host {
-    /// Tells all that the tracker may have missed.
+    /// Sends all that the tracker may have missed.
     pub(super) fn tracker_up(&mut self) {
         self.up = true;
         self.broken.retain(|id, _| self.members.iter().any(|member| member.id() == Some(*id)));
@@ -23,8 +23,8 @@ impl Host {
         self.heartbeat_at = self.now;
         for member in &mut self.members {
             if matches!(member.stage, Stage::Fetching(_)) {
-                // It is told as one that waits: a tracker that has come back plans it anew, and the
-                // same one tells its plan again. Starting by the former plan, it would be running
+                // It is reported as one that waits: a tracker that has come back plans it anew, and the
+                // same one sends its plan again. Starting by the former plan, it would be running
                 // where the new plan wants it to begin.
                 member.stage = Stage::Fresh;
             }
@@ -107,9 +107,9 @@ impl Host {
         self.close_if_done();
     }
 
-    /// Before anything was heard of the job this is no passing trouble: whoever waits would only
-    /// wait in vain. Later the tracker's port may be another's for a while. While nobody waits
-    /// there is nobody to tell it, and the next try will show it again.
+    /// Before anything was heard of the job this is no passing trouble: a caller that waits would only
+    /// wait in vain. Later the tracker's port may be another's for a while. While none waits
+    /// there is none to report it to, and the next try will show it again.
     pub(super) fn tracker_incompatible(&mut self, error: Error) {
         if self.timing.is_none() && !self.members.is_empty() {
             self.close(error);
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// When somebody here has waited long enough for the tracker.
+    /// When a caller has waited long enough for the tracker.
     pub(super) fn tracker_deadline(&self) -> Option<Millis> {
         if self.up {
             return None;
@@ -178,7 +178,7 @@ impl Host {
         self.close(error);
     }
 
-    /// The agent is over: whoever waits is told why.
+    /// The agent is over: callers that wait are given the reason.
     pub(super) fn close(&mut self, error: Error) {
         for member in core::mem::take(&mut self.members) {
             if member.stage != Stage::Over {

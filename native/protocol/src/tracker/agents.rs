@@ -94,7 +94,7 @@ impl Tracker {
     /// Everything that a newly connected agent has to know; it may have missed any of it.
     fn send_state(&mut self, agent: AgentId) {
         if self.changed.is_some() || self.generation.number == 0 {
-            return; // a new view goes to everybody
+            return; // a new view goes to all
         }
         let view = self.view();
         self.missing_reports.insert(agent);
@@ -108,7 +108,7 @@ impl Tracker {
         }
     }
 
-    /// An agent that was declared lost and speaks again counts again: what it holds can't be wrong, digests tell.
+    /// An agent that was declared lost and speaks again counts again: what it holds can't be wrong, digests show it.
     pub(super) fn sign_of_life(&mut self, agent: AgentId) {
         let Some(record) = self.agents.get_mut(&agent) else { return };
         record.last_heard = self.now;
@@ -162,7 +162,7 @@ impl Tracker {
         self.slots.iter().filter_map(|slot| slot.position()).min()
     }
 
-    /// A connection ended. Its process may live: the agent has the heartbeat limit to come back, unless nobody listens
+    /// A connection ended. Its process may live: the agent has the heartbeat limit to come back, unless nothing listens
     /// at its address any more.
     pub(super) fn closed(&mut self, link: u64, reason: String) {
         let Some(agent) = self.links.remove(&link) else { return };
@@ -243,7 +243,7 @@ impl Tracker {
             }
         }
         for (agent, reason) in late {
-            // It may only be frozen: then nobody else ends its process.
+            // It may only be frozen: then nothing else ends its process.
             self.agent_gone(agent, &reason, true);
         }
     }

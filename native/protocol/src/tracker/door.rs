@@ -1,8 +1,8 @@
 //! What an agent may say. All that comes is looked at here before anything is done with it: an
 //! agent proves the job's secret, and may be wrong all the same.
 //!
-//! What only a rank's own agent can say counts from nobody else, and is dropped otherwise: it may
-//! come too late. What no agent says ends the agent: it is told why, and its ranks are lost with
+//! What only a rank's own agent can say counts from no other, and is dropped otherwise: it may
+//! come too late. What no agent says ends the agent: it is sent the reason, and its ranks are lost with
 //! that reason.
 
 use super::{Output, Tracker};
@@ -24,7 +24,7 @@ use alloc::string::String;
 type Checked = Result<(), String>;
 
 impl Tracker {
-    /// What of a message is to be followed: nothing, if it is for the slot of somebody else, or
+    /// What of a message is to be followed: nothing, if it is for the slot of another, or
     /// from an agent that was turned away.
     pub(super) fn let_in(&mut self, link: u64, agent: AgentId, mut message: AgentMessage) -> Option<AgentMessage> {
         shorten(&mut message);
@@ -146,7 +146,7 @@ impl Tracker {
 
     fn check_held(&self, held: &Checkpoint) -> Checked {
         if held.version == Version(0) {
-            return Err("a checkpoint of version 0, which nobody takes".into());
+            return Err("a checkpoint of version 0, which no rank takes".into());
         }
         held.owner.map_or(Ok(()), |owner| self.check_collective_id(owner))?;
         check_position(Position { lineage: held.lineage, version: held.version })
@@ -236,7 +236,7 @@ fn check_number(what: &str, number: u32) -> Checked {
     }
 }
 
-/// A text that is too long is of no more use than its beginning. Terms are compared, and not told in part.
+/// A text that is too long is of no more use than its beginning. Terms are compared, and not sent in part.
 fn shorten(message: &mut AgentMessage) {
     match message {
         AgentMessage::Join { hook: Hook::Impossible(text), .. } => cut(text, TEXT_LIMIT),
@@ -264,7 +264,7 @@ pub(super) fn cut(text: &mut String, limit: usize) {
     }
 }
 
-/// Whether terms are short enough to be told to all.
+/// Whether terms are short enough to be sent to all.
 pub(super) fn fingerprint_fits(fingerprint: &str) -> bool {
     fingerprint.len() <= TEXT_LIMIT
 }

@@ -69,7 +69,7 @@ impl Tracker {
         let Some(slot) = self.slot_mut(rank) else { return };
         let (at, oldest) = match slot.state {
             RankSlotState::Planned { at, oldest, .. } => (at, oldest),
-            // Told again after a connection broke.
+            // Sent again after a connection broke.
             RankSlotState::Finished { at, oldest, .. } => (at, oldest),
             RankSlotState::Vacant | RankSlotState::Fresh => return,
         };
@@ -135,7 +135,7 @@ impl Tracker {
     }
 
     pub(super) fn end_if_all_finished(&mut self) {
-        // A result of which a part is here is being told again, after a broken connection; rank 0's report follows it.
+        // A result of which a part is here is being sent again, after a broken connection; rank 0's report follows it.
         let is_whole = self.result.len() as u64 == self.result_total;
         if self.over.is_some() || !is_whole {
             return;
@@ -158,14 +158,14 @@ impl Tracker {
     }
 
     /// A rank's task has ended well. In the first life of the tracker that says nothing: the end is
-    /// told by this one alone.
+    /// sent by this one alone.
     pub(super) fn rank_ended(&mut self, rank: Rank) {
         let Some(slot) = self.slot_mut(rank) else { return };
         slot.ended_well = true;
     }
 
-    /// Whether its rank was told the end by a former life, and has gone: only then does a task end
-    /// well before this life has told it. All others have to have reached the end too; those who
+    /// Whether its rank was sent the end by a former life, and has gone: only then does a task end
+    /// well before this life has sent it. All others have to have reached the end too; those that
     /// are left are believed about the model.
     pub(super) fn knew_the_end(&self, slot: &RankSlot) -> bool {
         self.config.epoch > 1 && slot.ended_well && slot.state == RankSlotState::Vacant
@@ -181,7 +181,7 @@ impl Tracker {
         if self.over.is_some() {
             return;
         }
-        // It has to reach everybody.
+        // It has to reach all.
         cut(&mut error.message, 4 * TEXT_LIMIT);
         self.over = Some(Err(error.clone()));
         self.changed = None;

@@ -11,13 +11,14 @@ use alloc::vec::Vec;
 /// What a new life of the tracker has heard so far.
 #[derive(Clone, Debug)]
 pub(super) struct Takeover {
-    /// Nobody is waited for any longer.
+    /// No agent is waited for any longer.
     pub(super) until: Millis,
     /// The newest view that any agent has.
     pub(super) newest: Option<View>,
-    /// Who asked for a slot meanwhile.
+    /// The ranks that asked for a slot meanwhile.
     pub(super) joins: Vec<Join>,
-    /// Who waited for a start when its agent came here. That stays true of an incarnation that has died since.
+    /// The ranks that waited for a start when its agent came here. That stays true of an incarnation that has died
+    /// since.
     pub(super) waited: Vec<Waiting>,
 }
 
@@ -60,7 +61,7 @@ impl Takeover {
     ///
     /// An incarnation that waits for its start has never been started. It is the only one of its
     /// rank that might have been if it is the rank's first one, or if nothing had begun when a view
-    /// was made that has this incarnation; and if nobody has come after it.
+    /// was made that has this incarnation; and if none has come after it.
     pub(super) fn has_not_begun(&self, slots: &[RankSlot]) -> bool {
         let view = self.newest.as_ref();
         self.waited.iter().any(|Waiting { rank, incarnation, attempt, is_first }| {

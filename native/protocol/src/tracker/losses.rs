@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-/// The newest losses that are told one by one.
+/// The newest losses that are listed one by one.
 const TOLD: usize = 8;
 
 /// Since all that is needed was there the last time.
@@ -34,7 +34,7 @@ impl Losses {
         }
     }
 
-    /// Everybody had to go back.
+    /// All had to go back.
     pub(super) fn sent_back(&mut self, at: &str, reason: &str) {
         self.add(format!("all were sent back at {at}, since {reason}"));
     }

@@ -1,4 +1,4 @@
-//! Who has a slot: joins, losses, fencing, broken links.
+//! The members: joins, losses, fencing, broken links.
 
 use super::door::fingerprint_fits;
 use super::slots::{outdated, Death};
@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 const LINK_REPORTS_LIMIT: u32 = 8;
 /// Reports further apart than this don't belong together.
 const LINK_REPORTS_APART_MILLIS: u64 = 120_000;
-/// A break is told as one only if both ends are still alive so much later: mostly it is the first sign of a death.
+/// A break is reported as one only if both ends are still alive so much later: mostly it is the first sign of a death.
 const LINK_EVENT_MILLIS: u64 = 500;
 
 /// What a survivor does that was sent back.
@@ -69,7 +69,7 @@ impl Tracker {
         };
         if !fingerprint_fits(&fingerprint) {
             let text = format!(
-                "rank {rank} comes with terms of {} bytes, which are too long to be told to all",
+                "rank {rank} comes with terms of {} bytes, which are too long to be sent to all",
                 fingerprint.len()
             );
             return Err(Error::new(Code::BadArgument, text));
@@ -122,7 +122,7 @@ impl Tracker {
         let (attempt, Some(incarnation)) = (slot.attempt, slot.incarnation) else { return };
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         // Standings that are under way don't know of the slot yet: they must not count.
-        self.changed.get_or_insert_with(|| format!("rank {rank} was told its slot again"));
+        self.changed.get_or_insert_with(|| format!("rank {rank} was sent its slot again"));
     }
 
     fn assign_slot(&mut self, agent: AgentId, rank: Rank, attempt: Attempt) {
@@ -168,13 +168,13 @@ impl Tracker {
         }
     }
 
-    /// Empties a slot and drops what came with its incarnation. `None` if nobody had it.
+    /// Empties a slot and drops what came with its incarnation. `None` if it was vacant.
     fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
         let now = self.now;
         let slot = self.slots.get_mut(rank.0 as usize).filter(|slot| slot.state != RankSlotState::Vacant)?;
         let incarnation = slot.incarnation?;
         if slot.position().is_some() {
-            // Two versions are as much as anybody can go on beyond what was known when somebody died.
+            // Two versions are as much as a rank can go on beyond what was known when one died.
             self.ceiling = self.ceiling.map(|ceiling| ceiling.plus(2));
         }
         slot.state = RankSlotState::Vacant;
@@ -224,7 +224,7 @@ impl Tracker {
         )
     }
 
-    /// The framework started everybody again: the older tries end, so that they don't keep the slots of the newer ones.
+    /// The framework started all again: the older tries end, so that they don't keep the slots of the newer ones.
     fn supersede_stage(&mut self, stage: u32) {
         let older: Vec<Rank> =
             self.living().filter(|(_, slot)| slot.attempt.stage < stage).map(|(rank, _)| rank).collect();
@@ -235,7 +235,7 @@ impl Tracker {
         self.rollback_reason = Some(format!("the framework started all tasks again (stage attempt {stage})"));
     }
 
-    /// Ends all living incarnations, so that everybody starts again. Their tasks may join again themselves.
+    /// Ends all living incarnations, so that all start again. Their tasks may join again themselves.
     pub(super) fn send_back(&mut self, reason: &str) {
         let living: Vec<Rank> = self.living().filter(|(_, s)| s.position().is_some()).map(|(rank, _)| rank).collect();
         for rank in living {
@@ -243,17 +243,15 @@ impl Tracker {
             let Some(slot) = self.slot_mut(rank) else { continue };
             slot.may_repeat = true;
             let agent = slot.agent;
-            let error = Error::new(
-                Code::RolledBack,
-                format!("everybody starts again from an older version: {reason}; {JOIN_AGAIN}"),
-            );
+            let error =
+                Error::new(Code::RolledBack, format!("all start again from an older version: {reason}; {JOIN_AGAIN}"));
             let member = MemberId { rank, incarnation };
             self.send(agent, TrackerMessage::Fenced { member, error });
         }
         let at = self.clock(self.now);
         self.losses.sent_back(&at, reason);
         self.rollback_reason = Some(reason.to_string());
-        self.changed = Some(format!("everybody goes back: {reason}"));
+        self.changed = Some(format!("all go back: {reason}"));
     }
 
     /// An incarnation that believes to be alive is told again that it isn't.
@@ -261,7 +259,7 @@ impl Tracker {
         let MemberId { rank, incarnation } = member;
         let error = match self.slot(rank) {
             Some(slot) if slot.may_repeat && slot.incarnation == Some(incarnation) => {
-                Error::new(Code::RolledBack, format!("everybody starts again from an older version; {JOIN_AGAIN}"))
+                Error::new(Code::RolledBack, format!("all start again from an older version; {JOIN_AGAIN}"))
             }
             _ => Error::new(
                 Code::Fenced,
@@ -279,7 +277,7 @@ impl Tracker {
 
     pub(super) fn leave(&mut self, rank: Rank, failure: Option<Error>) {
         match failure {
-            // One task that is cancelled alone is retried; a job that is cancelled is told by its driver.
+            // One task that is cancelled alone is retried; a job that is cancelled is reported by its driver.
             Some(error) if error.code.will_repeat() && error.code != Code::Cancelled => {
                 let who = self.who(rank);
                 self.fail(Error::new(error.code, format!("{who} failed in a way that will repeat: {}", error.message)));
@@ -350,7 +348,7 @@ impl Tracker {
             self.troubles.unreported.push((now.plus(LINK_EVENT_MILLIS), pair.0, pair.1, reason.clone()));
         }
         if reports >= LINK_REPORTS_LIMIT {
-            // Whoever can't be reached by others either; the higher rank if that doesn't tell.
+            // The rank that others can't reach either; the higher one if that doesn't decide.
             let involved = |rank: Rank| -> u32 {
                 let all = self.troubles.reports.iter();
                 all.filter(|((a, b), _)| a.rank == rank || b.rank == rank).map(|(_, (count, _))| *count).sum()
@@ -381,7 +379,7 @@ impl Tracker {
     /// From now on no plan carries segments. A newer view has been made of the same reason, or will show it again.
     pub(super) fn cannot_share(&mut self, rank: Rank, peer: Rank, generation: Generation, reason: String) {
         let is_known = !self.shares_memory || generation != self.generation;
-        // Whoever is about to be found dead has no memory to be opened, and nobody has to know of that.
+        // A rank about to be found dead has no memory to be opened, which need not be reported.
         let is_there = |rank: Rank| {
             let agent = self.slot(rank).filter(|slot| slot.state != RankSlotState::Vacant).map(|slot| slot.agent);
             agent.and_then(|agent| self.agents.get(&agent)).is_some_and(|agent| agent.counts() && agent.link.is_some())
@@ -427,7 +425,7 @@ impl Tracker {
             let since = now.since(slot.waits_since) / 1000;
             texts.push(format!("rank {rank} is missing since {since} s ({})", slot.last_seen));
         }
-        // Who waits can't be started without those either, and they don't come again.
+        // Ranks that wait can't be started without those either, and they don't come again.
         for (rank, _) in self.slots.iter().enumerate().filter(|(_, slot)| self.knew_the_end(slot)) {
             texts.push(format!("rank {rank} ended well under a former life of the tracker, and doesn't come again"));
         }
@@ -436,7 +434,7 @@ impl Tracker {
             let silent: Vec<String> =
                 self.missing_reports.iter().filter_map(|a| self.agents.get(a)).map(|a| a.executor.clone()).collect();
             texts.push(format!(
-                "rank {} waits to be started, and executor {} has not told what it holds",
+                "rank {} waits to be started, and executor {} has not reported what it holds",
                 list(&fresh),
                 silent.join(", ")
             ));

@@ -47,7 +47,7 @@ pub struct TrackerConfig {
     pub start: JobStart,
     /// Rules for tests and the demo.
     pub faults: Vec<FaultRule>,
-    /// Whether the owner asks for rank 0's result. Otherwise only the model's digest is told.
+    /// Whether the owner asks for rank 0's result. Otherwise only the model's digest is sent.
     pub wants_result: bool,
 }
 
@@ -72,7 +72,7 @@ pub enum Input {
     Probed {
         /** The agent. */
         agent: AgentId,
-        /** Its process is gone: nobody listens at its address. */
+        /** Its process is gone: nothing listens at its address. */
         gone: bool,
     },
     /// The framework says that an executor is gone.
@@ -101,13 +101,13 @@ pub enum Input {
         /** Why. */
         error: Error,
     },
-    /// Bytes have come over a connection, maybe only a part of a message: whoever sends them isn't silent.
+    /// Bytes have come over a connection, maybe only a part of a message: their sender isn't silent.
     BytesCame {
         /** Over which connection. */
         link: u64,
     },
-    /// The time asked for has come. Silence is judged now, and only now: whoever has sent anything
-    /// that wasn't handed in yet has to be told of by `ObservedInput` before.
+    /// The time asked for has come. Silence is judged now, and only now: a sender of anything
+    /// that wasn't handed in yet has to be reported by `ObservedInput` before.
     Wake,
 }
 
@@ -162,7 +162,7 @@ pub struct JobResult {
 }
 
 /// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`]
-/// until `None`, then sleep until [`Tracker::wake_at`] or the next input. Tell of every connection
+/// until `None`, then sleep until [`Tracker::wake_at`] or the next input. Report every connection
 /// that has something unread before a `Wake` ([`Input::BytesCame`]): silence is judged by it.
 #[derive(Clone, Debug)]
 pub struct Tracker {
@@ -186,7 +186,7 @@ pub struct Tracker {
     /// Agents whose status for the present generation is still out.
     missing_reports: BTreeSet<AgentId>,
     planned_before: bool,
-    /// The view of the plan before which there was none. Told again after that plan, it still says
+    /// The view of the plan before which there was none. Sent again after that plan, it still says
     /// that nothing had begun when it was made: a rank of it that waits for a start was never
     /// started.
     first_planned: Option<Generation>,
@@ -201,14 +201,14 @@ pub struct Tracker {
     result: Vec<u8>,
     result_total: u64,
     troubles: PairTroubles,
-    /// Nobody has found so far that ranks of one host can't share memory.
+    /// No rank has found so far that ranks of one host can't share memory.
     shares_memory: bool,
     /// A later life of a tracker, until it knows again what the one before knew.
     takeover: Option<Takeover>,
-    /// Who had asked for a slot during a takeover and was lost before its end: a slot at an agent
-    /// that may be dead would keep everybody waiting.
+    /// Ranks that had asked for a slot during a takeover and were lost before its end: a slot at an agent
+    /// that may be dead would keep all waiting.
     late_joins: Vec<Join>,
-    /// A later life that found nobody who knew anything.
+    /// A later life that found no agent that knew anything.
     knows_nothing: bool,
     over: Option<Result<u128, Error>>,
     outputs: VecDeque<Output>,
@@ -280,7 +280,7 @@ impl Tracker {
         self.judge_missing_members();
         self.advance();
         if self.slots.iter().any(|slot| self.knew_the_end(slot)) {
-            // It may have been the last one that somebody waited for.
+            // It may have been the last one that others waited for.
             self.end_if_all_finished();
         }
         self.wake_at = self.next_wake();
@@ -301,7 +301,7 @@ impl Tracker {
         self.over.is_some()
     }
 
-    /// The driver may have been stopped or starved: then nobody else was silent, and nobody is late by that time.
+    /// The driver may have been stopped or starved: then no agent was silent, and none is late by that time.
     fn take_time(&mut self, now: Millis) {
         let now = now.max(self.now);
         let stall = now.since(self.wake_at);
@@ -384,7 +384,7 @@ impl Tracker {
         self.outputs.push_back(Output::Send { link, message });
     }
 
-    /// To an agent, if it is connected. What is lost with a link is told again when the agent registers again.
+    /// To an agent, if it is connected. What is lost with a link is sent again when the agent registers again.
     fn send(&mut self, agent: AgentId, message: TrackerMessage) {
         if let Some(link) = self.agents.get(&agent).and_then(|agent| agent.link) {
             self.send_link(link, message);

@@ -18,7 +18,7 @@ impl Tracker {
         if self.over.is_some() || self.is_taking_over() {
             return;
         }
-        // A plan that sends everybody back changes the membership, which makes a view.
+        // A plan that sends all back changes the membership, which makes a view.
         while self.over.is_none() && !self.is_gathering() {
             if let Some(reason) = self.changed.take() {
                 self.make_view(reason);
@@ -31,7 +31,7 @@ impl Tracker {
         }
     }
 
-    /// The first rendezvous isn't complete. Nobody has been started, so nobody needs a view; one
+    /// The first rendezvous isn't complete. None has been started, so none needs a view; one
     /// for each rank that comes would be as many messages as the square of the ranks, each as long
     /// as there are ranks.
     fn is_gathering(&self) -> bool {
@@ -144,7 +144,7 @@ impl Tracker {
 
     pub(super) fn plan_if_all_answered(&mut self) {
         let planned_already = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
-        // Before the first view nobody was asked for anything.
+        // Before the first view no agent was asked for anything.
         let is_asked = self.generation.number > 0 && self.missing_reports.is_empty();
         if !is_asked || self.over.is_some() || self.changed.is_some() || planned_already {
             return;
@@ -193,7 +193,7 @@ impl Tracker {
                 if let Some(error) = self.forgotten().filter(|_| checkpoint.is_none()) {
                     return self.fail(error);
                 }
-                // What the view says is not unsaid when it is told again after this plan.
+                // What the view says is not unsaid when it is sent again after this plan.
                 let had_begun = self.has_begun();
                 self.knows_nothing = false;
                 if branch {
@@ -236,7 +236,7 @@ impl Tracker {
         Error::new(code, message)
     }
 
-    /// Nobody is to be started, but ranks whose collectives were frozen by the view wait for the table.
+    /// No rank is to be started, but ranks whose collectives were frozen by the view wait for the table.
     fn plan_for_collectives(&mut self, reason: alloc::string::String) {
         if !self.living().any(|(_, slot)| slot.position().is_some() && !slot.results.is_empty()) {
             return;
@@ -275,8 +275,8 @@ impl Tracker {
         self.event(Event::RolledBack { lineage: self.chain.lineage(), version, reason });
     }
 
-    /// Nobody is behind an older incarnation of himself when all start together. Otherwise dead incarnations may have
-    /// been up to two versions beyond what anybody has reported: one that they entered unseen, and one that others
+    /// No rank is behind an older incarnation of its own when all start together. Otherwise dead incarnations may have
+    /// been up to two versions beyond what was reported: one that they entered unseen, and one that others
     /// could enter with what they had sent.
     fn set_ceiling(&mut self, version: Version, starting: bool) {
         if starting {
@@ -356,8 +356,8 @@ impl Tracker {
         all.collect()
     }
 
-    /// Everybody is planned, and nobody is behind a place that an older incarnation has reached: from here on, that
-    /// somebody finishes a version proves again that everybody has entered it.
+    /// All are planned, and none is behind a place that an older incarnation has reached: from here on, that
+    /// a rank finishes a version proves again that all have entered it.
     fn settle(&mut self) {
         if self.settled || self.generation.number == 0 {
             return;

@@ -15,7 +15,7 @@ const LOCALS_LIMIT: usize = 64;
 /// How far the incarnation in a slot is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RankSlotState {
-    /// Nobody is there.
+    /// No member is there.
     Vacant,
     /// Seated, waits for its start.
     Fresh,
@@ -41,7 +41,7 @@ pub(super) struct RankSlot {
     pub(super) incarnation: Option<Incarnation>,
     /// The framework's try that has the slot, or had it last.
     pub(super) attempt: Attempt,
-    /// Whether `attempt` is known: after a takeover a view tells of a rank that was never here.
+    /// Whether `attempt` is known: after a takeover a view names a rank that was never here.
     pub(super) was_here: bool,
     /// The newest incarnation of the tracker's former lives that is known to be gone.
     pub(super) former: Option<Incarnation>,
@@ -52,7 +52,7 @@ pub(super) struct RankSlot {
     pub(super) may_repeat: bool,
     /// Its task has ended well, by the framework's word.
     pub(super) ended_well: bool,
-    /// Since when it waits for somebody, or for its plan.
+    /// Since when it waits for others, or for its plan.
     pub(super) waits_since: Millis,
     pub(super) vacant_since: Option<Millis>,
     /// Why it is vacant.
@@ -118,7 +118,7 @@ impl RankSlot {
     pub(super) fn keep_local(&mut self, at: Position, bytes: Vec<u8>, lowest: Version) {
         let locals = self.locals.get_or_insert_with(BTreeMap::new);
         locals.insert(at, bytes);
-        // Everybody may go back to what is held, which is at least the version below the lowest position.
+        // All may go back to what is held, which is at least the version below the lowest position.
         let floor = lowest.0.saturating_sub(1);
         locals.retain(|kept, _| kept.version.0 >= floor);
         while locals.len() > LOCALS_LIMIT {

@@ -1,17 +1,17 @@
 //! A tracker that comes back takes over the job that its former life had: from what the agents know.
 //!
-//! Every agent tells with its registration the newest view it has, what its ranks do, and what it
-//! holds. The newest of all views says which ranks there are; whoever it shows as alive is waited
-//! for, at most as long as a silent agent would be. Until then nobody is given a slot and nothing
+//! Every agent reports with its registration the newest view it has, what its ranks do, and what it
+//! holds. The newest of all views says which ranks there are; a rank that it shows as alive is waited
+//! for, at most as long as a silent agent would be. Until then no rank is given a slot and nothing
 //! is planned. Training goes on all the while. As long as no view is known, not every slot is taken
-//! and nobody asks for one, whoever has a view may still wake from being frozen: the wait for
+//! and none is asked for, an agent with a view may still wake from being frozen: the wait for
 //! missing members bounds that.
 //!
-//! A job in which some rank has never been started hasn't begun, whoever else has followed the
+//! A job in which some rank has never been started hasn't begun, whichever other has followed the
 //! first plan and is gone: see [`Takeover::has_not_begun`].
 //!
-//! What only the former life knew is gone: how often ranks have died, and what ranks told it of their own
-//! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and tell it again.
+//! What only the former life knew is gone: how often ranks have died, and what ranks sent it of their own
+//! ([`crate::message::AgentMessage::Local`]) unless their agents still live, and send it again.
 
 use super::agent_record::AgentRecord;
 use super::former_life::{Join, Takeover};
@@ -28,7 +28,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Tracker {
-    /// An agent of the former life. What it tells is believed: digests and incarnations are compared later, as always.
+    /// An agent of the former life. What it reports is believed: digests and incarnations are compared later, as
+    /// always.
     pub(super) fn adopt(&mut self, agent: AgentId, view: Option<View>, ranks: &[RankStatus]) {
         let Some(takeover) = self.takeover.as_mut() else { return };
         ranks.iter().for_each(|received| takeover.hear(received, view.as_ref()));
@@ -106,13 +107,13 @@ impl Tracker {
         true
     }
 
-    /// Whether this life still waits for those who knew what the former one knew. It does so at
-    /// most as long as an agent may be silent, and slots nobody meanwhile.
+    /// Whether this life still waits for those that knew what the former one knew. It does so at
+    /// most as long as an agent may be silent, and gives no slot meanwhile.
     pub fn waits_for_former(&self) -> bool {
         self.takeover.is_some()
     }
 
-    /// Whether the job is still being taken over. Ends that when everybody is there, or it is time.
+    /// Whether the job is still being taken over. Ends that when all are there, or it is time.
     pub(super) fn is_taking_over(&mut self) -> bool {
         let Some(takeover) = &self.takeover else { return false };
         let is_taken = |(rank, slot): (usize, &RankSlot)| {
@@ -127,8 +128,8 @@ impl Tracker {
             let mut expected = self.slots.iter().enumerate().filter(|(rank, _)| is_expected(*rank));
             is_whole || self.has_all_agents_of(view) && expected.all(is_taken)
         });
-        // Whoever knows the job may only be frozen: nothing has to be decided before somebody asks
-        // for a slot, or all have one. Nobody has a view of a first rendezvous that isn't complete.
+        // An agent that knows the job may only be frozen: nothing has to be decided before a rank asks
+        // for a slot, or all have one. There is no view of a first rendezvous that isn't complete.
         let is_awaited = takeover.newest.is_some() || !takeover.joins.is_empty() || is_whole;
         if !all_there && (self.now < takeover.until || !is_awaited) {
             return true;
@@ -139,7 +140,7 @@ impl Tracker {
         false
     }
 
-    /// Whoever was left out of a view may have a newer one; here are all who were not.
+    /// An agent that a view left out may have a newer one; here are all that were not.
     fn has_all_agents_of(&self, view: &View) -> bool {
         view.generation.epoch.checked_add(1) == Some(self.config.epoch)
             && view.agents.iter().all(|agent| self.agents.contains_key(&agent.agent))
@@ -161,7 +162,7 @@ impl Tracker {
                     })
                 });
                 let was_planned = view.has_begun || was_followed || self.highest > Version(0);
-                // A view tells who was there, and not how far they were; and there may have been newer ones.
+                // A view says which ranks were there, and not how far they were; and there may have been newer ones.
                 let has_not_begun = some_rank_never_started || !was_planned && self.has_all_agents_of(&view);
                 self.planned_before = was_planned && !has_not_begun;
                 for (rank, received) in view.slots.iter().enumerate() {
@@ -183,7 +184,7 @@ impl Tracker {
                     }
                 }
                 self.knows_nothing = !has_not_begun && !self.slots.iter().any(|slot| slot.position().is_some());
-                // The dead may have been further than anybody who lives.
+                // The dead may have been further than any survivor.
                 self.ceiling = was_planned.then(|| self.highest.plus(2));
             }
             None => self.knows_nothing = !some_rank_never_started,
@@ -227,7 +228,7 @@ impl Tracker {
         self.event(Event::RankLost { rank, incarnation, executor, reason, silent_millis: 0, deaths });
     }
 
-    /// An agent of the former life after the time of taking over. If nobody has come who knew
+    /// An agent of the former life after the time of taking over. If none has come that knew
     /// anything, what it knows is enough to start from what is held, and not to lose silently what
     /// isn't.
     pub(super) fn comes_late(&mut self, view: &View) {
@@ -239,7 +240,7 @@ impl Tracker {
         }
     }
 
-    /// Nobody was left who knew how far the job was when this life of the tracker began, and ranks
+    /// No rank was left that knew how far the job was when this life of the tracker began, and ranks
     /// come that were started before: to begin with version 0 would be to throw their work away
     /// without a word.
     pub(super) fn forgotten(&self) -> Option<Error> {
@@ -249,7 +250,7 @@ impl Tracker {
             Error::new(
                 Code::Unrecoverable,
                 format!(
-                    "the tracker was started again (life {}) and nobody is left who knows how far the job was: its \
+                    "the tracker was started again (life {}) and no rank is left that knows how far the job was: its \
                      ranks died before it was back, and no durable checkpoint can be read. Start the job again",
                     self.config.epoch
                 ),
@@ -257,7 +258,7 @@ impl Tracker {
         })
     }
 
-    /// Another life of the tracker has this job already. Nothing is told to anybody: they are its agents.
+    /// Another life of the tracker has this job already. Nothing is sent: they are its agents.
     pub(super) fn superseded(&mut self, link: u64, executor: &str, epoch: u32) {
         self.outputs.push_back(Output::Close { link });
         if self.over.is_some() {
@@ -266,7 +267,7 @@ impl Tracker {
         let error = Error::new(
             Code::BadState,
             format!(
-                "life {epoch} of the tracker has taken this job over, as executor {executor} tells; this is life {}, \
+                "life {epoch} of the tracker has taken this job over, as executor {executor} reports; this is life {}, \
                  which ends",
                 self.config.epoch
             ),
@@ -277,7 +278,7 @@ impl Tracker {
         self.outputs.push_back(Output::Over(Err(error)));
     }
 
-    /// An agent knows how the job ended, which the former life had told it.
+    /// An agent knows how the job ended, which the former life had sent it.
     pub(super) fn ended_before(&mut self, executor: &str, outcome: Result<u128, Error>) {
         if self.over.is_some() {
             return;
@@ -294,7 +295,7 @@ impl Tracker {
             Err(Error { code, message }) => {
                 self.fail(Error::new(
                     code,
-                    format!("{message} (so ended a former life of the tracker, as executor {executor} tells)"),
+                    format!("{message} (so ended a former life of the tracker, as executor {executor} reports)"),
                 ));
             }
         }

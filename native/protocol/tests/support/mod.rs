@@ -192,7 +192,7 @@ impl Desk {
         self.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
     }
 
-    /// The generation, as an agent that registers now would be told.
+    /// The generation, as an agent that registers now would be sent it.
     pub fn generation(&mut self) -> Generation {
         let outputs = self.register_as(999, 999, Vec::new(), Vec::new());
         let generation = views(&outputs, 999).last().map(|view| view.generation).unwrap_or_default();

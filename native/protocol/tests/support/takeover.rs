@@ -10,7 +10,7 @@ pub fn second_life(world: u32) -> Desk {
     Desk::with(TrackerConfig { epoch: 2, ..config(world) })
 }
 
-/// The view that life 1 had told last: ranks with these incarnations are alive, each at the agent
+/// The view that life 1 had sent last: ranks with these incarnations are alive, each at the agent
 /// of its number plus one.
 pub fn former(number: u32, slots: &[Option<impl Start>], branches: &[u32]) -> View {
     let slot = |(rank, incarnation): (usize, Option<Incarnation>)| ViewSlot {

@@ -74,7 +74,7 @@ impl NoLostWork {
             Event::RolledBack { version, reason, .. } if *version == Version(0) && highest > self.kept(life) => {
                 return Err(Violation::new(NAME, format!("all ranks start again from version 0: {reason}")));
             }
-            Event::ViewMade { reason, .. } => self.going_back |= reason.contains("goes back"),
+            Event::ViewMade { reason, .. } => self.going_back |= reason.contains("go back"),
             Event::PlanMade { version, newcomers, reason, .. }
                 if *version == Version(0) && highest > self.kept(life) && newcomers.len() == self.world =>
             {

@@ -177,11 +177,6 @@ impl LinkMachine {
         self.lanes[peer].receive == schedule.lanes[peer].receives.len()
     }
 
-    /// Whether everything has gone that goes to this peer.
-    pub fn is_sent(&self, schedule: &Schedule, peer: usize) -> bool {
-        self.lanes[peer].send == schedule.lanes[peer].sends.len()
-    }
-
     /// The peers whose bytes are still to come, and how many.
     pub fn awaited<'m>(&'m self, schedule: &'m Schedule) -> impl Iterator<Item = (usize, usize)> + 'm {
         (0..self.lanes.len()).filter_map(move |peer| {

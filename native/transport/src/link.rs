@@ -74,7 +74,7 @@ struct Shaking {
 ///
 /// Every error is final, but for one: when [`Link::flush`] fails with [`LinkError::Io`], the other
 /// end's last words may have arrived, and [`Link::receive`] still gives them before it fails too.
-/// How long a handshake may take is for the driver to watch ([`Link::is_established`]).
+/// How long a handshake may take is for the driver to watch ([`Received::Established`]).
 pub struct Link {
     socket: TcpStream,
     peer: SocketAddr,
@@ -148,16 +148,6 @@ impl Link {
     /// Address of the other end.
     pub fn peer_address(&self) -> SocketAddr {
         self.peer
-    }
-
-    /// What the initiator said. `None` for an acceptor that hasn't got it yet.
-    pub fn hello(&self) -> Option<&Hello> {
-        self.hello.as_ref()
-    }
-
-    /// Whether the handshake is over and well, and the link not.
-    pub fn is_established(&self) -> bool {
-        matches!(self.stage, Stage::Open(..)) && !self.unwritable
     }
 
     /// Acceptor: whether the initiator has said a first message that only a process of the job

@@ -97,11 +97,6 @@ impl Plane {
         }))
     }
 
-    /// The bridge.
-    pub fn bridge(&self) -> &Arc<Bridge> {
-        &self.bridge
-    }
-
     /// Whether this process's XGBoost can have its collectives taken over. XGBoost has to be loaded.
     fn can(&self) -> Hook {
         match self.hook {

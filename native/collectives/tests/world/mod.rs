@@ -154,8 +154,8 @@ pub fn run(
     for me in &seats {
         assert!(me.machine.has_result());
         for peer in 0..world {
-            assert!(me.machine.is_sent(me.schedule, peer) && me.machine.is_received(me.schedule, peer));
-            assert!(me.machine.wanted(me.schedule, peer).is_none());
+            assert!(me.machine.is_received(me.schedule, peer) && me.machine.wanted(me.schedule, peer).is_none());
+            assert!(me.machine.sendable(me.schedule, peer).next().is_none());
         }
     }
     Ok(seats.into_iter().map(|me| me.result).collect())

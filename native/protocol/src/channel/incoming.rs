@@ -177,11 +177,6 @@ impl Incoming {
         Ok(())
     }
 
-    /// Whether the sender has ended the phase that the worker is in: no more bytes come in it.
-    pub fn is_whole(&self) -> bool {
-        self.phases.last().is_some_and(|current| current.length.is_some())
-    }
-
     /// From now on nothing is dropped.
     pub fn hold(&mut self) {
         self.holding = true;

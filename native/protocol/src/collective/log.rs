@@ -86,11 +86,6 @@ impl<R: Clone> ReplayLog<R> {
         }
     }
 
-    /// Whether it was ended here.
-    pub fn has_ended(&self, phase: Phase) -> bool {
-        self.phases.get(&phase).is_some_and(|log| log.ended)
-    }
-
     /// What is held.
     pub fn extents(&self) -> Vec<Extent> {
         let all = self.phases.values();

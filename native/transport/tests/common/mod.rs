@@ -125,17 +125,19 @@ pub fn established(encrypt: bool) -> (Link, Link) {
 
 /// Drives both ends, with something between them, until the link stands.
 pub fn establish(initiator: &mut Link, acceptor: &mut Link, mut between: impl FnMut()) {
+    let mut stand = [false; 2];
     until("an established link", || {
-        for link in [&mut *initiator, &mut *acceptor] {
-            if !link.is_established() {
+        for (link, stands) in [&mut *initiator, &mut *acceptor].into_iter().zip(&mut stand) {
+            if !*stands {
                 match step(link) {
-                    None | Some(Outcome::Established) => {}
+                    None => {}
+                    Some(Outcome::Established) => *stands = true,
                     other => panic!("{other:?}"),
                 }
             }
         }
         between();
-        (initiator.is_established() && acceptor.is_established()).then_some(())
+        (stand == [true; 2]).then_some(())
     });
 }
 

@@ -287,13 +287,10 @@ fn links(MemberId { rank, incarnation }: MemberId, peer: MemberId) -> (Link, Lin
     until("the link", || {
         left.flush().expect("the link's left end is well");
         right.flush().expect("the link's right end is well");
-        let _ = left.receive().expect("the left handshake goes on");
-        if !right.is_established() {
-            if let Received::Hello(_) = right.receive().expect("the right handshake goes on") {
-                right.admit();
-            }
+        if let Received::Hello(_) = right.receive().expect("the right handshake goes on") {
+            right.admit();
         }
-        (left.is_established() && right.is_established()).then_some(())
+        matches!(left.receive(), Ok(Received::Established)).then_some(())
     });
     (left, right)
 }

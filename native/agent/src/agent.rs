@@ -101,7 +101,7 @@ impl Agent {
     /// The same, with durable checkpoints: of those that [`Agent::take`] is given, the ones whose
     /// turn it is are written, and those of this job that are in the folder can be restored; and
     /// with so many copies of each own model, which has to be the same number at all agents of a
-    /// job: whoever asks for seats here compares it with its terms.
+    /// job: a rank that asks for a slot here compares it with its terms.
     ///
     /// # Errors
     /// As [`Agent::start`]; `BadArgument` for every 0 versions, and for 0 copies; `Io` when the folder can't be read.
@@ -114,7 +114,7 @@ impl Agent {
         crate::logging::start();
         if own_copies == 0 {
             let text = "0 copies of each rank's own model were asked for (own_copies); at least 1 is needed: an own \
-                        model that nobody else holds is lost with its rank's process. Leave own models out where none \
+                        model without a copy is lost with its rank's process. Leave own models out where none \
                         has to survive";
             return Err(Error::new(Code::BadArgument, text));
         }
@@ -151,11 +151,12 @@ impl Agent {
         self.address
     }
 
-    /// Asks for a rank's seat and waits until it can start: everybody needed is there and the checkpoint is fetched.
+    /// Asks for a rank's slot and waits until it can start: all that are needed are there and the checkpoint is
+    /// fetched.
     ///
     /// # Errors
-    /// `Fenced` when the seat belongs to a newer attempt, `MembersMissing`, `TrackerUnreachable`, `Incompatible`, the
-    /// job's own error, or `TimedOut` after `at_most`. The rank has no seat then.
+    /// `Fenced` when the slot belongs to a newer attempt, `MembersMissing`, `TrackerUnreachable`, `Incompatible`, the
+    /// job's own error, or `TimedOut` after `at_most`. The rank has no slot then.
     pub fn join(&self, rank: Rank, attempt: Attempt, fingerprint: String, at_most: Duration) -> Result<Joined, Error> {
         self.join_offering(rank, attempt, fingerprint, Offer::default(), at_most)
     }
@@ -190,7 +191,7 @@ impl Agent {
         })
     }
 
-    /// Ends the wait of a rank's [`Agent::join`] with an error, from any thread, and gives its seat back if it has one.
+    /// Ends the wait of a rank's [`Agent::join`] with an error, from any thread, and gives its slot back if it has one.
     /// Does nothing when that attempt's join isn't waiting.
     pub fn cancel_join(&self, rank: Rank, attempt: Attempt, error: Error) {
         self.shared.command(Command::CancelJoin { rank, attempt, error });
@@ -199,7 +200,7 @@ impl Agent {
     /// Ends a member's version: takes the checkpoint that begins the next one, and has the member
     /// enter it by `enter`, which calls what it is given once that is done. What is to be durable
     /// is then written in the background, but for waiting until the one before it is; what becomes
-    /// of it is told as an event.
+    /// of it is reported as an event.
     ///
     /// Every way in comes through here, and here alone stands what ranks that come back rely on: a
     /// version's bytes are in the store, and an own model's in other processes too, before any
@@ -217,7 +218,7 @@ impl Agent {
     ) -> Result<(), Error> {
         let Taken { checkpoint, model, own, mut local } = taken;
         let store = |checkpoint: Checkpoint, model| match &model {
-            // Who needs a common model without bytes knows it by its name.
+            // A rank that needs a common model without bytes knows it by its name.
             Model::Made(bytes) if bytes.is_empty() && checkpoint.owner.is_none() => Ok(()),
             _ => self.shared.store.put(checkpoint, model).inspect_err(|error| self.broken(member, error.clone())),
         };
@@ -226,7 +227,7 @@ impl Agent {
         durable.truncate(usize::from(member.rank == Rank(0)));
         if let Some((own, bytes, at_most)) = own {
             store(own, bytes.into())?;
-            // Nobody may be able to go on to a version that this rank could not come back to.
+            // No rank may be able to go on to a version that this rank could not come back to.
             self.spread(member, own, at_most)?;
             durable.push(own);
         }
@@ -256,7 +257,7 @@ impl Agent {
     }
 
     /// Has a rank's own model, which is stored, held by as many other processes as
-    /// [`Agent::start_keeping`] was told, or as there are if that is fewer, on other hosts where
+    /// [`Agent::start_keeping`] was given, or as there are if that is fewer, on other hosts where
     /// there are any; waits until they do.
     ///
     /// # Errors
@@ -315,13 +316,13 @@ impl Agent {
         self.shared.command(Command::Entered { member, checkpoint, local });
     }
 
-    /// Whether somebody at the driver asks for rank 0's result. Known when a member has its start; `false` before.
+    /// Whether the driver asks for rank 0's result. Known when a member has its start; `false` before.
     pub fn wants_result(&self) -> bool {
         self.shared.wants_result()
     }
 
     /// Reports the end with this model's digest, rank 0 with its result, and waits until all have
-    /// reported it. A result that nobody asks for isn't sent.
+    /// reported it. A result that isn't asked for isn't sent.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `Fenced`, the job's own error, or `TimedOut` after `at_most`.

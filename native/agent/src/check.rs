@@ -59,7 +59,7 @@ fn secret() -> File {
     #[allow(unsafe_code)]
     let descriptor = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     assert!(descriptor >= 0, "memory for a secret can't be made");
-    // SAFETY: the descriptor was just made, and nobody else has it.
+    // SAFETY: the descriptor was just made, and nothing else has it.
     #[allow(unsafe_code)]
     let mut file = unsafe { File::from_raw_fd(descriptor) };
     file.write_all(&[5; 32]).expect("memory can be written");

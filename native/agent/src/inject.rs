@@ -7,7 +7,7 @@ use rejoin_protocol::wire;
 use std::fs::File;
 use std::io::Write;
 
-/// Where an agent tells that a fault rule strikes: the number of an inherited descriptor, and the
+/// Where an agent reports that a fault rule strikes: the number of an inherited descriptor, and the
 /// pipe that it has to be. Empty if there are no rules.
 pub const INJECTED: &str = "REJOIN_INJECTED";
 
@@ -30,7 +30,7 @@ impl Rules {
     }
 }
 
-/// Tells the launcher, if there is one that wants to know, of a fault rule that is about to strike:
+/// Reports to the launcher, if there is one that wants it, a fault rule that is about to strike:
 /// not by the tracker, which may be away, and before anything is done, since the process may be
 /// gone then.
 pub(crate) fn tell(event: &Event) {
@@ -42,7 +42,7 @@ pub(crate) fn tell(event: &Event) {
         let reported = [&[event.len() as u8], &event[..]].concat();
         // In one piece: others write there too.
         if let Err(cause) = File::options().write(true).open(&path).and_then(|mut pipe| pipe.write_all(&reported)) {
-            log::warn!("the launcher can't be told of a fault rule: {cause}");
+            log::warn!("a fault rule can't be reported to the launcher: {cause}");
         }
     }
 }

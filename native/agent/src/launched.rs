@@ -33,10 +33,10 @@ pub const TRACKER: &str = "REJOIN_TRACKER";
 pub const JOB: &str = "REJOIN_JOB";
 /// Number of the inherited descriptor that the secret is read from.
 pub const SECRET_DESCRIPTOR: &str = "REJOIN_SECRET_FD";
-/// `1` if the job wants to be told how each rank spends its time ([`crate::protocol::profile`]).
+/// `1` if the job wants to know how each rank spends its time ([`crate::protocol::profile`]).
 pub const DETAILS: &str = "REJOIN_DETAILS";
 
-/// `1` if each rank's calls are to be told on standard error, a line each ([`Process::logging_calls`]).
+/// `1` if each rank's calls are to be written to standard error, a line each ([`Process::logging_calls`]).
 pub const CALLS: &str = "REJOIN_CALLS";
 
 /// Folder of durable checkpoints ([`Settings::durable`]).
@@ -69,15 +69,15 @@ const TRACKER_MILLIS: u64 = 10_000;
 /// This process as a rank of a job.
 #[derive(Clone, Debug)]
 pub struct Launched {
-    /// Who it is.
+    /// The rank that this process is.
     pub rank: Rank,
     /// Number of ranks.
     pub world: u32,
     /// Which start of this rank's process it is.
     pub attempt: Attempt,
-    /// Whether the job wants to be told how each rank spends its time.
+    /// Whether the job wants to know how each rank spends its time.
     pub details: bool,
-    /// Whether each call is to be told on standard error.
+    /// Whether each call is to be written to standard error.
     pub calls: bool,
     /// Durable checkpoints, and limits.
     pub settings: Settings,
@@ -99,7 +99,7 @@ impl Launched {
         Launched::from(|name| std::env::var(name).ok())
     }
 
-    /// Starts this process's agent and takes the rank's seat; see [`Process::join`]. `Ok(None)`:
+    /// Starts this process's agent and takes the rank's slot; see [`Process::join`]. `Ok(None)`:
     /// the job has reached its end already.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Launched {
         self.process()?.join(self.rank, self.attempt, terms, limits)
     }
 
-    /// Starts this process's agent, which tells what the launcher wants to know.
+    /// Starts this process's agent, which reports what the launcher wants to know.
     ///
     /// # Errors
     /// As [`Process::start`].
@@ -214,7 +214,7 @@ fn number(name: &str, text: &str) -> Result<JobId, Error> {
     Ok(JobId(number.to_be_bytes()))
 }
 
-/// Reads the secret through `/proc`, which opens the anonymous file anew: whoever read it before doesn't matter.
+/// Reads the secret through `/proc`, which opens the anonymous file anew: it doesn't matter what read it before.
 fn secret(descriptor: u32) -> Result<Secret, Error> {
     let path = format!("/proc/self/fd/{descriptor}");
     let wrong = |seen: String| {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// First pause after a failed try; doubled up to [`PAUSE_LIMIT`].
 const PAUSE: Duration = Duration::from_millis(10);
 const PAUSE_LIMIT: Duration = Duration::from_millis(500);
-/// Failed tries in a row after which the tracker is told.
+/// Failed tries in a row after which the tracker is notified.
 const FAILURES: u32 = 12;
 
 /// One wanted link.
@@ -68,7 +68,7 @@ pub(crate) struct Due {
 pub(crate) enum Broke {
     /// Not the wanted one, or known to be broken.
     Unwanted,
-    /// The first of those between its two ranks: the tracker is told.
+    /// The first of those between its two ranks: the tracker is notified.
     First,
     /// Another one between the same two is down already: the tracker knows.
     Another,
@@ -135,7 +135,7 @@ impl DataLinks {
         }
     }
 
-    /// A link stands. False when nobody wants it (any more).
+    /// A link stands. False when no member wants it (any more).
     pub(crate) fn up(&mut self, member: MemberId, peer: MemberId, lane: Lane) -> bool {
         match self.find(member, peer.rank, lane) {
             Some(link) if link.incarnation == peer.incarnation => {
@@ -147,7 +147,7 @@ impl DataLinks {
         }
     }
 
-    /// A try failed. After [`FAILURES`] of them in a row: true, tell the tracker. It is told of the
+    /// A try failed. After [`FAILURES`] of them in a row: true, report it to the tracker, for the
     /// first lane that is down.
     pub(crate) fn try_failed(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) -> bool {
         let is_first = self.down(member, peer).all(|down| down >= lane);

@@ -29,7 +29,7 @@ pub struct PlaneUsage {
 pub trait DataPlane: Send + Sync {
     /// The agent has started; `agent` is how the plane reports.
     fn attach(&self, agent: Arc<dyn AgentReports>);
-    /// A new incarnation of a rank has its seat: whatever older ones had here is dropped, their workers are freed.
+    /// A new incarnation of a rank has its slot: what older ones had here is dropped, their workers are freed.
     fn join_accepted(&self, member: MemberId);
     /// For which lanes two ranks need a link each, in a job that has agreed on the hook, or has not
     /// ([`rejoin_protocol::hook`]).
@@ -75,7 +75,7 @@ pub trait DataPlane: Send + Sync {
     }
     /// The answer to [`AgentReports::ask`]: `None` when it can't be known.
     fn peer_call(&self, _member: MemberId, _peer: Rank, _place: &CollectiveId, _call: Option<Signature>) {}
-    /// Everybody has caught up: the incarnation's channels drop what is old, as usual again.
+    /// All have caught up: the incarnation's channels drop what is old, as usual again.
     fn release(&self, member: MemberId);
     /// Rules to watch for (they replace older ones). Rules for moments that only the agent sees are handled by it.
     fn faults(&self, rules: Vec<FaultRule>);
@@ -114,14 +114,14 @@ impl DataPlane for NoPlane {
     fn close(&self) {}
 }
 
-/// What a plane tells its agent. Every call returns at once.
+/// What a plane reports to its agent. Every call returns at once.
 pub trait AgentReports: Send + Sync {
     /// What a log line about a rank begins with: job, rank, generation, version.
     fn prefix(&self, rank: Rank) -> String;
     /// What is known of tracker and membership, for errors that say who was waited for.
     fn situation(&self) -> String;
-    /// A fact about a member. A link that is down the agent has made anew; the tracker is told of
-    /// all, by the agent.
+    /// A fact about a member. A link that is down the agent has made anew; the agent reports
+    /// all to the tracker.
     fn report(&self, member: MemberId, report: Report);
     /// Results that the incarnation lacks; they come by [`DataPlane::fetched`], unless a newer view
     /// makes the wish void.
@@ -130,7 +130,7 @@ pub trait AgentReports: Send + Sync {
     fn ask(&self, member: MemberId, peer: Rank, place: CollectiveId);
     /// A fact for the story.
     fn report_event(&self, event: Event);
-    /// A rule's moment has come: the agent tells the tracker, waits until that is out, and then strikes. (`CutLink` and
-    /// `Throw` come back as [`DataPlane::free`] or are done by the plane after this call returns.)
+    /// A rule's moment has come: the agent notifies the tracker, waits until that is out, and then strikes.
+    /// (`CutLink` and `Throw` come back as [`DataPlane::free`] or are done by the plane after this call returns.)
     fn inject(&self, rule: FaultRule);
 }

@@ -1,4 +1,4 @@
-//! The checkpoints that this process holds, whoever took them. Outlives the tasks.
+//! The checkpoints that this process holds, whichever rank took them. Outlives the tasks.
 
 use crate::digest::model_digest;
 use crate::durable::CheckpointFile;
@@ -14,7 +14,7 @@ use twox_hash::xxhash3_128::Hasher;
 
 /// Makes a lazy checkpoint's bytes: an immutable snapshot, which gives the same bytes whenever it
 /// is asked. It is asked on a thread of the store's, at most once at a time there, and dropped when
-/// nobody can need it any more.
+/// it can't be needed any more.
 pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 
 /// A model, or what makes it.
@@ -22,7 +22,7 @@ pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 pub enum Model {
     /// Its bytes.
     Made(Bytes),
-    /// It is made when somebody needs it; its checkpoint is [`crate::lazy_checkpoint`]'s.
+    /// It is made when it is needed; its checkpoint is [`crate::lazy_checkpoint`]'s.
     Lazy(Arc<Supplier>),
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct CheckpointStore {
     /// One supplier is asked at a time.
     making: Mutex<()>,
     /// The memory of a checkpoint that was dropped, for the next one: memory that was touched
-    /// before is written several times as fast. At most one, and nobody waits for it.
+    /// before is written several times as fast. At most one, and no caller waits for it.
     spare: Mutex<BytesMut>,
 }
 
@@ -169,7 +169,7 @@ impl CheckpointStore {
     /// The same; `Mismatch` when it isn't what is wanted, and then what makes it stays what it was.
     fn make_as(&self, kept: Kept, wanted: &Checkpoint) -> Result<(Checkpoint, Bytes), Error> {
         let _one_at_a_time = self.making.lock();
-        // Somebody else may have asked before.
+        // Another may have asked before.
         let Kept { checkpoint, held } = self.kept(&kept.checkpoint).unwrap_or(kept);
         let supplier = match held {
             Model::Made(bytes) => return Ok((checkpoint, bytes)),
@@ -195,7 +195,7 @@ impl CheckpointStore {
         self.durable.lock().insert(checkpoint.name(), (checkpoint, place));
     }
 
-    /// Drops a version's checkpoints, whoever owns them. Readers that have bytes keep them; durable ones stay.
+    /// Drops a version's checkpoints, whichever ranks own them. Readers that have bytes keep them; durable ones stay.
     pub(crate) fn forget(&self, lineage: Lineage, version: Version) {
         let mut dropped = Vec::new();
         self.held.lock().retain(|name, (_, held)| {
@@ -205,7 +205,7 @@ impl CheckpointStore {
             }
             stays
         });
-        // What somebody still reads is freed by its last reader.
+        // What is still read is freed by its last reader.
         let buffers = dropped.into_iter().filter_map(|bytes| bytes.try_into_mut().ok());
         if let Some(largest) = buffers.max_by_key(BytesMut::capacity) {
             *self.spare.lock() = largest;

@@ -175,7 +175,7 @@ fn broadcasts_of_different_roots_are_never_paired() {
         let errors = ranks.all(|mut rank| {
             let root = Rank(u32::from(rank.rank() == Rank(1)));
             let mut buffer = [rank.rank().0; 4];
-            // A root may be through with its own call before anybody has seen that it differs.
+            // A root may be through with its own call before any rank has seen that it differs.
             rank.broadcast(&mut buffer, root).and_then(|()| rank.barrier()).unwrap_err()
         });
         for error in errors {

@@ -214,6 +214,6 @@ fn the_log_of_calls_is_the_same_at_all_ranks_up_to_where_they_begin_to_differ() 
             ]
         );
         let sites = log.iter().filter(|line| line.contains("tests/custom.rs:")).count();
-        assert_eq!(sites, 3, "each call tells its place: {log:#?}");
+        assert_eq!(sites, 3, "each call names its place: {log:#?}");
     }
 }

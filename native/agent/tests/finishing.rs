@@ -1,4 +1,4 @@
-//! A large result at the end, beside processes that keep every core busy: nobody is taken for dead because of it.
+//! A large result at the end, beside processes that keep every core busy: no rank is taken for dead because of it.
 
 #[path = "../../cli/tests/endings/busy.rs"]
 mod busy;
@@ -30,7 +30,7 @@ fn a_large_result_reaches_the_driver_beside_busy_processes_and_nobody_is_lost() 
         let own = (rank == 0).then(|| result.clone());
         processes[rank as usize].agent.finish(started[rank as usize].0, 1, model, own, limit).expect("the end")
     });
-    world.event("the end is told", |event| matches!(event, Event::JobEnded { .. }));
+    world.event("the end is reported", |event| matches!(event, Event::JobEnded { .. }));
     let lost: Vec<Event> = world.seen.lock().iter().filter(|event| is_loss(event)).cloned().collect();
     assert!(lost.is_empty(), "{lost:?}");
     assert!(world.tracker.result().expect("the job has ended well").as_ref() == Some(&result), "another result came");

@@ -66,9 +66,9 @@ fn a_rank_that_comes_back_is_given_results_that_lie_on_disk_and_keeps_to_its_own
                 let mut process = ranks.process(&own.to_string());
                 let mut rank = ranks::join(&process, own, 0, limits());
                 for number in 0..CALLS {
-                    assert!(call(&mut rank, number).unwrap(), "nobody has died yet");
+                    assert!(call(&mut rank, number).unwrap(), "no rank has died yet");
                 }
-                // Whoever has come here has the last result: otherwise it would have to be computed again.
+                // A rank that has come here has the last result: otherwise it would have to be computed again.
                 rank.barrier().unwrap();
                 if own == 2 {
                     process.agent().end();
@@ -145,7 +145,7 @@ fn ranks_of_one_process_keep_one_copy_of_what_all_of_them_get() {
                     for number in 0..CALLS {
                         call(&mut rank, number).unwrap();
                     }
-                    // Then all are done, and nobody begins another one before all have looked.
+                    // Then all are done, and none begins another one before all have looked.
                     rank.barrier().unwrap();
                     has_one_copy(process, &format!("rank {own}"));
                     rank.barrier().unwrap();

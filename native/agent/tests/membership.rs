@@ -39,7 +39,7 @@ fn a_process_that_vanishes_is_lost_and_its_rank_comes_back_elsewhere_with_the_su
     }
     for rank in 0..3 {
         world.event(
-            "everybody is at version 1",
+            "all are at version 1",
             |event| matches!(event, Event::VersionEntered { rank: r, version: Version(1), .. } if r.0 == rank),
         );
     }
@@ -54,8 +54,9 @@ fn a_process_that_vanishes_is_lost_and_its_rank_comes_back_elsewhere_with_the_su
     processes[0].plane.linked(0, 0, 2, 1);
     processes[1].plane.linked(1, 0, 2, 1);
     replacement.plane.linked(2, 1, 0, 0);
-    world
-        .event("the restore is told", |event| matches!(event, Event::Restored { rank: Rank(2), bytes: 3_000_000, .. }));
+    world.event("the restore is reported", |event| {
+        matches!(event, Event::Restored { rank: Rank(2), bytes: 3_000_000, .. })
+    });
 }
 
 #[test]
@@ -86,7 +87,7 @@ fn a_task_that_fails_in_a_living_process_comes_back_from_that_process_own_memory
     let (member, _, version, bytes) = process.join(1, 1);
     assert_eq!((member.incarnation.number, version), (1, Version(1)));
     assert_eq!(bytes.as_deref(), Some(&b"model one"[..]));
-    let restored = world.event("the restore is told", |event| matches!(event, Event::Restored { .. }));
+    let restored = world.event("the restore is reported", |event| matches!(event, Event::Restored { .. }));
     assert!(matches!(restored, Event::Restored { source, .. } if source.contains("this process")));
 }
 
@@ -108,7 +109,7 @@ fn what_a_rank_takes_can_be_fetched_before_another_rank_can_learn_that_it_has_en
         Err(Error::new(Code::Io, "what carries its bytes is gone"))
     });
     assert_eq!(is_refused.unwrap_err().code, Code::Io);
-    // The first of these to be told is of the rank that has entered it.
+    // The first of these to be reported is of the rank that has entered it.
     processes[1].enter(started[1].0, lineage, 0, b"");
     let reported = world.event("a version is entered", |event| matches!(event, Event::VersionEntered { .. }));
     assert!(matches!(reported, Event::VersionEntered { rank: Rank(1), .. }), "{reported:?}");
@@ -125,7 +126,7 @@ fn everybody_returns_from_the_end_with_one_digest_and_the_driver_has_rank_0s_res
         process.finish(member, b"the model", (rank == 0).then_some(b"model and metrics")).unwrap()
     });
     assert!(digests.iter().all(|digest| *digest == digests[0]));
-    world.event("the end is told", |event| matches!(event, Event::JobEnded { .. }));
+    world.event("the end is reported", |event| matches!(event, Event::JobEnded { .. }));
     assert_eq!(world.tracker.result().unwrap().as_deref(), Some(&b"model and metrics"[..]));
 }
 
@@ -153,7 +154,7 @@ fn different_models_at_the_end_are_a_mismatch_for_everybody_and_no_result() {
     for end in ends {
         assert_eq!(end.unwrap_err().code, Code::Mismatch);
     }
-    world.event("the failure is told", |event| matches!(event, Event::JobFailed { .. }));
+    world.event("the failure is reported", |event| matches!(event, Event::JobFailed { .. }));
     assert_eq!(world.tracker.result().unwrap_err().code, Code::Mismatch);
 }
 
@@ -168,7 +169,7 @@ fn a_link_that_breaks_between_living_ranks_is_made_anew() {
     processes[1].plane.break_link(1, 0, 0, 0);
     processes[0].plane.linked(0, 0, 1, 0);
     processes[1].plane.linked(1, 0, 0, 0);
-    world.event("the break is told", |event| matches!(event, Event::LinkBroken { .. }));
+    world.event("the break is reported", |event| matches!(event, Event::LinkBroken { .. }));
 }
 
 #[test]
@@ -188,7 +189,7 @@ fn the_wrong_secret_is_turned_away_and_the_job_goes_on() {
     let stranger = world.process_with("x", Secret::random().unwrap(), world.tracker.address(), 300);
     let refused = stranger.try_join(0, 0).unwrap_err();
     assert_eq!(refused.code, Code::TrackerUnreachable);
-    world.event("the stranger is told of", |event| matches!(event, Event::StrangerRefused { .. }));
+    world.event("the stranger is reported", |event| matches!(event, Event::StrangerRefused { .. }));
     world.process("0").join(0, 0);
 }
 
@@ -211,7 +212,7 @@ fn another_version_at_the_trackers_address_ends_the_join_at_once_and_both_are_na
     let process = world.process_with("0", world.secret.clone(), listener.local_addr().unwrap(), 3_600_000);
     let error = std::thread::scope(|scope| {
         let join = scope.spawn(|| process.try_join(0, 0).unwrap_err());
-        // The first try may have been made before anybody waited.
+        // The first try may have been made before any caller waited.
         while !join.is_finished() {
             if let Ok((mut newer, _)) = listener.accept() {
                 // It is hung up on when it is understood.
@@ -233,7 +234,7 @@ fn an_agent_that_is_closed_answers_those_who_wait_and_those_who_come_later() {
     let process = world.process("0");
     let waiting = std::thread::scope(|scope| {
         let join = scope.spawn(|| process.try_join(0, 0));
-        world.event("rank 0 has its seat", |event| matches!(event, Event::RankJoined { rank: Rank(0), .. }));
+        world.event("rank 0 has its slot", |event| matches!(event, Event::RankJoined { rank: Rank(0), .. }));
         process.agent.end();
         join.join().unwrap()
     });
@@ -257,7 +258,7 @@ fn closing_the_tracker_ends_the_job_for_everybody() {
     let process = world.process("0");
     std::thread::scope(|scope| {
         let join = scope.spawn(|| process.try_join(0, 0));
-        world.event("rank 0 has its seat", |event| matches!(event, Event::RankJoined { .. }));
+        world.event("rank 0 has its slot", |event| matches!(event, Event::RankJoined { .. }));
         world.tracker.close();
         assert_eq!(join.join().unwrap().unwrap_err().code, Code::Cancelled);
     });
@@ -273,7 +274,7 @@ fn a_join_that_is_cancelled_while_it_waits_for_others_returns_and_its_seat_is_fr
     let processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
     let refused = std::thread::scope(|scope| {
         let join = scope.spawn(|| processes[0].try_join(0, 0));
-        world.event("rank 0 has its seat", |event| matches!(event, Event::RankJoined { rank: Rank(0), .. }));
+        world.event("rank 0 has its slot", |event| matches!(event, Event::RankJoined { rank: Rank(0), .. }));
         processes[0].agent.cancel_join(Rank(0), Attempt { stage: 0, task: 0 }, cancelled());
         join.join().unwrap().unwrap_err()
     });
@@ -315,7 +316,7 @@ fn strangers_at_an_agents_port_are_told_of_once_and_the_job_goes_on() {
     processes[0].plane.linked(0, 0, 1, 0);
     processes[0].plane.break_link(0, 0, 1, 0);
     processes[1].plane.break_link(1, 0, 0, 0);
-    world.event("the break is told", |event| matches!(event, Event::LinkBroken { .. }));
+    world.event("the break is reported", |event| matches!(event, Event::LinkBroken { .. }));
     let reported = world.seen.lock().iter().filter(|event| matches!(event, Event::StrangerRefused { .. })).count();
     assert_eq!(reported, 1);
 }

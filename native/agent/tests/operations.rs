@@ -90,7 +90,7 @@ impl Trainer {
         Ok(sum)
     }
 
-    /// Enters a version as the bridge's callers do: the model first, and what is told of it last.
+    /// Enters a version as the bridge's callers do: the model first, and what is reported of it last.
     fn enter(&mut self, version: u32) -> Result<(), Error> {
         let model = Bytes::copy_from_slice(&self.model);
         let round = 2 * version;
@@ -184,7 +184,7 @@ fn model(world: u32) -> Vec<u8> {
     model
 }
 
-/// Who dies: rank, incarnation, moment.
+/// A death: rank, incarnation, moment.
 type Died = (u32, u32, Moment);
 
 /// Runs a job to its end, in which these die and come back: in the same process where several live
@@ -326,12 +326,12 @@ fn rounds_that_are_computed_twice_are_counted_within_a_version_too() {
         };
         seen.iter().filter_map(caught_up).collect::<Vec<u32>>()
     };
-    // Nothing of the version was computed. Whoever was still on its way out of version 0 may keep
+    // Nothing of the version was computed. A rank that was still on its way out of version 0 may keep
     // the newcomer there, with both of its rounds.
     let from_its_beginning = again(0);
     assert!(matches!(from_its_beginning[..], [0] | [2]), "{from_its_beginning:?}");
     // All had finished the second call. Whether the third one, the last of its round, was finished
-    // by anybody who lives isn't known.
+    // by a survivor isn't known.
     assert_eq!(again(3), [1], "one round");
 }
 
@@ -446,7 +446,7 @@ fn ranks_that_repeat_themselves_are_never_accused_whenever_they_die() {
 /// What a rank calls that isn't what the other one calls, with its buffer.
 type Call = fn(&Operations, &mut [u8]) -> Result<(), Error>;
 
-/// Pairs of calls, of rank 0 and of rank 1, and how each is told.
+/// Pairs of calls, of rank 0 and of rank 1, and how each is named.
 const DIFFERING: [[(Call, &str); 2]; 6] = [
     [
         (|o, data| sum(o, Element::F32, &mut data[..40]), "allreduce(10 f32, sum in ring order)"),

@@ -116,7 +116,7 @@ fn outcomes_when(
             begins(&mut rank)?;
         }
         let mut has_met = !dying.contains(&own);
-        // Whoever is sent back may be anywhere, and begins where the others do.
+        // A rank that is sent back may be anywhere, and begins where the others do.
         loop {
             let ended =
                 (rank.version().0..LAST).try_for_each(|_| step(&mut rank, has_met)).and_then(|()| rank.end(b"model"));
@@ -223,7 +223,7 @@ fn a_rank_that_wants_another_number_of_copies_is_refused_with_both_numbers() {
     let second = Process::start_with(ranks.config("1"), other).unwrap();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| first.join(Rank(0), attempt(0), "a program", limits()));
-        ranks.event("rank 0 has its seat", |event| format!("{event:?}").contains("RankJoined"));
+        ranks.event("rank 0 has its slot", |event| format!("{event:?}").contains("RankJoined"));
         let refused = second.join(Rank(1), attempt(0), "a program", limits()).unwrap_err();
         assert_eq!(refused.code, Code::Incompatible);
         for text in ["own_copies 1; a program", "own_copies 3; a program"] {

@@ -1,4 +1,4 @@
-//! Deaths at chosen moments: whoever comes back goes on with the others, and every result at every
+//! Deaths at chosen moments: a rank that comes back goes on with the others, and every result at every
 //! rank is what it would have been.
 
 mod ranks;
@@ -24,7 +24,7 @@ fn completed(v: u32, seqno: u32) -> Moment {
     Moment::Completed { phase: version(v), seqno }
 }
 
-/// A job of five ranks in which these die, in each placement; it ends as if nobody had.
+/// A job of five ranks in which these die, in each placement; it ends as if none had.
 fn survives(rules: &[Died]) {
     for together in [1, 2, 5] {
         survives_placed(5, together, rules);
@@ -85,7 +85,7 @@ fn all_but_one_die_at_one_call() {
     survives_placed(5, 1, &rules);
 }
 
-// Whoever enters the allgather has finished the sum, which all had to begin: so all have finished
+// A rank that enters the allgather has finished the sum, which all had to begin: so all have finished
 // what comes before the sum, and that is replayed for certain.
 
 #[test]

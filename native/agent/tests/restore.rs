@@ -1,4 +1,4 @@
-//! A checkpoint that takes its time over a slow line: nobody is lost for it. The kernel paces what holders send.
+//! A checkpoint that takes its time over a slow link: no rank is lost for it. The kernel paces what holders send.
 
 mod world;
 
@@ -32,7 +32,7 @@ fn listener(address: SocketAddr) -> RawFd {
             libc::sockaddr_in { sin_family: 0, sin_port: 0, sin_addr: libc::in_addr { s_addr: 0 }, sin_zero: [0; 8] };
         let mut length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
         let (mut listens, mut size) = (0i32, size_of::<i32>() as libc::socklen_t);
-        // SAFETY: both calls write at most as many bytes as they are told there are; a descriptor
+        // SAFETY: both calls write at most as many bytes as the size says; a descriptor
         // that is no socket is refused.
         let found = unsafe {
             libc::getsockname(*socket, (&raw mut name).cast(), &raw mut length) == 0
@@ -52,7 +52,7 @@ fn listener(address: SocketAddr) -> RawFd {
 /// What is accepted there sends at most so many bytes in a second.
 fn pace(address: SocketAddr, bytes: u64) {
     let size = size_of::<u64>() as libc::socklen_t;
-    // SAFETY: the value lives as long as the call, and its size is told.
+    // SAFETY: the value lives as long as the call, and its size is given.
     let status = unsafe {
         libc::setsockopt(listener(address), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, (&raw const bytes).cast(), size)
     };
@@ -78,7 +78,7 @@ fn a_checkpoint_over_a_line_of_100_mbits_costs_its_time_and_nobody() {
             matches!(event, Event::VersionEntered { rank: who, version: Version(1),
             .. } if *who == rank)
         };
-        world.event("everybody is in version 1", entered);
+        world.event("all are in version 1", entered);
     }
     // Two holders bring half of it each, over one line.
     processes[..2].iter().for_each(|holder| pace(holder.agent.address(), LINE / 2));

@@ -18,7 +18,7 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
     let ranks = Ranks::new(3, 1);
     let other = &Agent::start(ranks.config("elsewhere"), Arc::new(NoPlane(&[Lane::Collectives]))).unwrap();
     std::thread::scope(|scope| {
-        // As a process of another namespace under the same host name would tell it.
+        // As a process of another namespace under the same host name would give it.
         let segment = SegmentAddress { process: u32::MAX >> 1, descriptor: 3, nonce: 1, slot_bytes: 4096 };
         let offer = Offer { segment: Some(segment), ..Offer::default() };
         let join = move || {

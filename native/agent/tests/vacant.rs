@@ -13,14 +13,14 @@ fn join(process: &Process, rank: u32, task: u32) -> Communicator {
     ranks::join(process, rank, task, limits())
 }
 
-/// Everybody is needed.
+/// All ranks are needed.
 fn sum(rank: &mut Communicator) {
     let mut sum = values(rank.rank().0, 100);
     rank.allreduce(&mut sum, Reduction::Sum).expect("a sum");
     assert!((0..100).all(|at| sum[at] == (0..3).map(|rank| value(rank, at)).sum::<f64>()));
 }
 
-/// Nobody needs anything of rank 2.
+/// No rank needs anything of rank 2.
 fn broadcasts(rank: &mut Communicator) {
     for (turn, root) in [0, 1, 0, 0, 1].into_iter().enumerate() {
         let result = values(7 + turn as u32, 1000);
@@ -58,13 +58,13 @@ fn who_needs_nothing_of_a_rank_that_is_gone_goes_on_and_it_finds_the_results_whe
             let process = ranks.process("2");
             let mut rank = join(&process, 2, 0);
             sum(&mut rank);
-            // Whoever hasn't its sum yet does need something of rank 2.
+            // A rank that hasn't its sum yet does need something of rank 2.
             both_come_by("all have the first sum");
             process.agent().end();
             drop(rank);
             ranks.event("rank 2 is lost", |event| matches!(event, Event::RankLost { rank: Rank(2), .. }));
             drop(others);
-            both_come_by("nobody waits for rank 2 in a broadcast");
+            both_come_by("none waits for rank 2 in a broadcast");
             let mut rank = join(&ranks.process("2-1"), 2, 1);
             sum(&mut rank);
             broadcasts(&mut rank);

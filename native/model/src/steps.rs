@@ -66,9 +66,9 @@ pub(crate) fn step(
     let mut effects = Vec::new();
     for output in outputs {
         match output {
-            // Told for the story only.
+            // Reported for the trace only.
             Output::ToTracker(AgentMessage::Event(_)) => {}
-            // Time stands still: they say nothing that their rank hasn't told otherwise.
+            // Time stands still: they say nothing that their rank hasn't reported otherwise.
             Output::ToTracker(AgentMessage::Heartbeat { .. }) => {}
             Output::ToTracker(message) => effects.push(FromProcess::ToTracker(messages.keep(message))),
             Output::Frame { from, to, frame } => {

@@ -64,7 +64,7 @@ pub enum AgentMessage {
     },
     /// A fact about one of its ranks.
     Report {
-        /// Whom it is about.
+        /// The member that it is about.
         member: MemberId,
         /// What.
         report: Report,

@@ -1,4 +1,4 @@
-//! What an agent reports to the tracker about one of its ranks: a value that whoever sees the fact
+//! What an agent reports to the tracker about one of its ranks: a value that the one that sees the fact
 //! makes, and that is handed on as it is, up to the tracker's door.
 
 use crate::error::Error;
@@ -28,7 +28,7 @@ pub enum Report {
         reason: String,
     },
     /// Frames of collectives were lost with a link between two living ranks: all need a new
-    /// attempt. Told again until a newer view comes.
+    /// attempt. Reported again until a newer view comes.
     Interrupted {
         /// The other end.
         peer: Rank,
@@ -38,7 +38,7 @@ pub enum Report {
         reason: String,
     },
     /// The memory that a peer of the same host shares can't be opened: collectives have to go over
-    /// links. Told again until a newer view comes.
+    /// links. Reported again until a newer view comes.
     CannotShare {
         /// Whose memory.
         peer: Rank,

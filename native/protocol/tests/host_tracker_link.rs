@@ -93,7 +93,7 @@ fn what_cannot_be_gone_on_with_is_told_again_as_long_as_its_task_is_here() {
     desk.input(Input::TrackerDown { reason: "reset".into() });
     let member = member(0);
     let error = Error::new(Code::Mismatch, "another call");
-    assert_eq!(desk.input(Input::Report { member, report: Report::Broken(error.clone()) }), [], "nobody to tell yet");
+    assert_eq!(desk.input(Input::Report { member, report: Report::Broken(error.clone()) }), [], "no tracker yet");
     let broken = Output::Send(AgentMessage::Report { member, report: Report::Broken(error) });
     assert!(desk.input(Input::TrackerUp).contains(&broken));
     desk.input(Input::TrackerDown { reason: "reset".into() });

@@ -466,7 +466,7 @@ impl Link {
             Ok(peer) if self.socket.local_addr().is_ok_and(|local| local == peer) => {
                 Err(LinkError::Io(io::Error::new(
                     io::ErrorKind::ConnectionRefused,
-                    format!("connecting to {}: nobody listens there", self.peer),
+                    format!("connecting to {}: nothing listens there", self.peer),
                 )))
             }
             Ok(_) => Ok(true),

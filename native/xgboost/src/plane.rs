@@ -389,7 +389,7 @@ impl AgentReports for Reports {
 
     fn report_event(&self, event: Event) {
         if let (Event::CaughtUp { rank, incarnation, .. }, true) = (&event, self.is_bridge) {
-            // Of a hooked rank the channels carry too little to know it by; its collectives tell it.
+            // Of a hooked rank the channels carry too little to know it by; its collectives show it.
             if self
                 .plane
                 .upgrade()

@@ -82,7 +82,7 @@ pub(crate) struct Shared {
     pub(crate) holds: Mutex<HashMap<MemberId, Hold>>,
     /// Incarnations whose worker's collectives are served by the hook.
     pub(crate) served_ranks: Mutex<HashMap<MemberId, Arc<ServedRank>>>,
-    /// Ranks that the thread serves, so that they can be told if it dies.
+    /// Ranks that the thread serves, so that they can be notified if it dies.
     pub(crate) members: Mutex<Vec<MemberId>>,
 }
 

@@ -5,7 +5,7 @@ use rejoin_protocol::ids::{MemberId, Phase, Version};
 use std::fmt::Display;
 use std::sync::Arc;
 
-/// Who is told the lines.
+/// What takes the lines.
 pub type CallSink = dyn Fn(&str) + Send + Sync;
 
 /// The log of one rank's calls, or nothing.
@@ -17,8 +17,8 @@ impl CallLog {
         CallLog(tell)
     }
 
-    /// A collective is about to be made: the `seqno`-th of its version, or a boot collective under a key. Told before
-    /// anything is sent, so that a call that hangs or fails is the last one.
+    /// A collective is about to be made: the `seqno`-th of its version, or a boot collective under a key. Written
+    /// before anything is sent, so that a call that hangs or fails is the last one.
     pub(super) fn call(
         &self,
         member: MemberId,

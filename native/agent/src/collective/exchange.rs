@@ -16,7 +16,7 @@ const PARTS: usize = 16;
 pub(super) struct Exchange {
     machine: LinkMachine,
     peers: Vec<usize>,
-    /// Which of them nobody is under this generation: what is for them counts as gone.
+    /// Those of them without a member under this generation: what is for them counts as gone.
     vacant: Vec<usize>,
     /// Bytes handed to the lines.
     pub(super) sent: u64,
@@ -116,7 +116,7 @@ impl Exchange {
         for index in 0..self.peers.len() {
             let peer = self.peers[index];
             if self.vacant.contains(&peer) {
-                // Whoever has what he needs goes on without the dead. Who comes next finds the
+                // A rank that has what it needs goes on without the dead. The next incarnation finds the
                 // result in the others' logs.
                 let bytes = self.machine.sendable(schedule, peer).map(|extent| extent.length).sum();
                 self.machine.sent(schedule, peer, bytes);

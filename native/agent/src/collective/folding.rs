@@ -9,7 +9,7 @@ use std::fmt;
 const ELEMENT_LIMIT: usize = 1 << 30;
 
 /// Folds elements. Its name and its elements' size take part in the comparison of calls: ranks that
-/// fold differently get a `Mismatch`, as far as the names tell.
+/// fold differently get a `Mismatch`, as far as the names show.
 pub struct Folding<'f> {
     pub(super) element: Cow<'static, str>,
     reduction: Cow<'static, str>,

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The waker's token in the rank's poll; links have their peer's rank plus one.
 pub(super) const WAKER: Token = Token(0);
 
-/// Longest sleep: links that broke are told of again after it.
+/// Longest sleep: links that broke are reported again after it.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
 /// One rank in one incarnation.

@@ -1,4 +1,4 @@
-//! The memory that a rank shares with the others of its host, and with whom it does in which generation.
+//! The memory that a rank shares with the others of its host, and the ranks that do in a generation.
 
 use super::plane::CollectivePlane;
 use rejoin_collectives::shared::{first_step, Identity, Segments};
@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a segment that can't be opened is tried again before the tracker is told: its owner may have died, and then
-/// nobody has to know of it.
+/// How long a segment that can't be opened is tried again before it is reported to the tracker: its owner may have
+/// died, and then there is nothing to report.
 const OPENING: Duration = Duration::from_secs(1);
-/// The tracker is told again after so long without a newer view.
+/// It is reported to the tracker again after so long without a newer view.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
 /// So many steps of one generation go through memory, and what comes after them over links: half of
 /// those that there are, and years of the smallest collectives.
@@ -36,7 +36,7 @@ pub(super) struct Entered {
     pub(super) group: Group,
     /// The last step that all have published, or are going to publish, before the next collective.
     pub(super) base: u64,
-    /// What the others have to have done in the last collective, which nobody here has looked at.
+    /// What the others have to have done in the last collective, which was not looked at here.
     pub(super) uncompared: Option<Identity>,
     /// Looks at the others' segments that cost nothing ([`Backoff::spins`]).
     pub(super) spins: u32,
@@ -132,7 +132,7 @@ impl Memory {
     }
 
     /// Another rank that makes another call at the same place, through memory where this one goes
-    /// over links because its elements are too long for the slots. Who is at another place may have
+    /// over links because its elements are too long for the slots. A rank at another place may have
     /// finished this one.
     pub(super) fn contradicts(&mut self, expected: &Expected) -> Option<(Rank, CollectiveId)> {
         let own = self.member.rank.0 as usize;
@@ -151,7 +151,7 @@ impl Memory {
         })
     }
 
-    /// No more calls come from this rank: whoever waits for one, now or later, is told so.
+    /// No more calls come from this rank: ranks that wait for one, now or later, are notified.
     pub(super) fn say_goodbye(&self, words: &Identity) {
         if let Some(own) = &self.own {
             own.end(words);

@@ -28,8 +28,8 @@ use twox_hash::XxHash3_64;
 /// often was called before. All ranks, and all incarnations of a rank, make the same calls in the
 /// same order in boot and in each version. Elements are folded in XGBoost's ring order.
 ///
-/// All incarnations of a rank give the same to the same calls. One that doesn't is told so with
-/// `Mismatch` in the call in which it shows, at the latest in the first whose result nobody has:
+/// All incarnations of a rank give the same to the same calls. One that doesn't is refused with
+/// `Mismatch` in the call in which it shows, at the latest in the first whose result no rank has:
 /// others have then used what its former life gave, and nothing of what it gives now.
 ///
 /// Every call either gives all ranks the same result or fails. A call that fails leaves the
@@ -63,7 +63,7 @@ struct Inner {
     boot: Option<u32>,
     /// Of the results of this phase.
     log_bytes: LogBytes,
-    /// How a restarted rank catches up, until it is told.
+    /// How a restarted rank catches up, until it is reported.
     catch_up: Option<CatchUp>,
 }
 
@@ -91,7 +91,7 @@ impl Operations {
     /// wait for a lost rank to come back, may take at most so long.
     ///
     /// # Errors
-    /// `Fenced` when the incarnation isn't there (any more), `BadState` when somebody has its collectives already.
+    /// `Fenced` when the incarnation isn't there (any more), `BadState` when its collectives are in use already.
     pub fn open(
         plane: &Arc<CollectivePlane>,
         member: MemberId,
@@ -251,8 +251,8 @@ impl Operations {
         inner.begins(round, calls);
     }
 
-    /// This rank makes no more calls. Whoever waits for one of them is told so. Its results stay
-    /// for those who need them.
+    /// This rank makes no more calls. Ranks that wait for one of them are notified. Its results stay
+    /// for those that need them.
     ///
     /// # Errors
     /// As [`Operations::enter`].
@@ -278,7 +278,7 @@ impl Operations {
     }
 }
 
-/// What is compared of the sizes of parts: all of them, of which only the first are told where there are many.
+/// What is compared of the sizes of parts: all of them, of which only the first are listed where there are many.
 fn parts(sizes: &[u64]) -> String {
     const TOLD: usize = 16;
     let reported: Vec<String> = sizes.iter().take(TOLD).map(u64::to_string).collect();
@@ -325,7 +325,7 @@ impl Inner {
         }
     }
 
-    /// Nobody had the result of the last call before.
+    /// No rank had the result of the last call before.
     fn has_caught_up(&mut self) {
         let Some(CatchUp { since, replayed_bytes, rounds }) = self.catch_up.take() else { return };
         let MemberId { rank, incarnation } = self.calls.local_rank.member;

@@ -65,7 +65,7 @@ pub struct Limits {
     pub join: Duration,
     /// How long one call may take, and with it the wait for a lost rank to come back.
     pub call: Duration,
-    /// How long the end may take: everybody has to reach it.
+    /// How long the end may take: all have to reach it.
     pub finish: Duration,
 }
 

@@ -1,5 +1,5 @@
 //! A result that the threads of one process write together: each its own part, into one memory, so
-//! that nobody copies another one's.
+//! that none copies another one's.
 //!
 //! It is a third way for bytes within a process, beside shared memory and links, for what it gives:
 //! 9 to 11 % of a training with large results (docs/performance.md, "Training through the hook":
@@ -22,7 +22,7 @@ pub(super) struct Parts {
 
 #[derive(Debug)]
 enum PartsState {
-    /// By rank: the part, while nobody writes it.
+    /// By rank: the part, while it isn't written.
     Apart {
         parts: Vec<PartState>,
         lengths: Vec<usize>,

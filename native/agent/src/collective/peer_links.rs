@@ -13,7 +13,7 @@ use rejoin_protocol::wire::{Header, Kind};
 use rejoin_transport::Link;
 use std::time::{Duration, Instant};
 
-/// A lost generation is told of again after so long without a newer one.
+/// A lost generation is reported again after so long without a newer one.
 const REPORT_AGAIN: Duration = Duration::from_secs(1);
 
 /// One other rank.
@@ -49,7 +49,7 @@ pub(super) struct PeerLinks {
     member: MemberId,
     peer_links: Vec<PeerLink>,
     expected: Option<Expected>,
-    /// Cuts of the present generation, to be told until a newer one comes.
+    /// Cuts of the present generation, to be reported until a newer one comes.
     cuts: Vec<LostFrames>,
     reported_at: Option<Instant>,
 }
@@ -179,7 +179,7 @@ impl PeerLinks {
         self.peer_links[peer].link.as_ref().map(|link| link.queued_bytes())
     }
 
-    /// The last frame to everybody, after which this rank makes no calls. It is empty and small:
+    /// The last frame to all, after which this rank makes no calls. It is empty and small:
     /// when a link takes it not at once, that peer is far behind, and finds its end in a later plan
     /// or at its own limit.
     pub(super) fn say_goodbye(&mut self) {
@@ -236,7 +236,7 @@ impl PeerLinks {
         }
     }
 
-    /// What the agent has to be told: links that broke, and generations that lost frames with them.
+    /// What the agent has to hear: links that broke, and generations that lost frames with them.
     pub(super) fn report(&mut self, plane: &CollectivePlane) {
         let Some(agent) = plane.agent() else { return };
         self.reported_at = Some(Instant::now());
@@ -252,7 +252,7 @@ impl PeerLinks {
         }
     }
 
-    /// Whether there is something to be told, or to be told again: with a broken connection to the
+    /// Whether there is something to report, or to report again: with a broken connection to the
     /// tracker it may be lost.
     pub(super) fn has_to_report(&self, now: Instant) -> bool {
         !self.cuts.is_empty() && self.reported_at.is_none_or(|at| now >= at + REPORT_AGAIN)
@@ -348,8 +348,8 @@ mod tests {
         peer_links.cut(Rank(1), Some(call(2, 5).generation), "the other side has made it anew".into(), false);
         peer_links.begin(call(2, 6));
         assert!(peer_links.is_cut(1), "nothing of this generation comes over it any more");
-        assert!(peer_links.has_to_report(now), "nobody would make another generation");
+        assert!(peer_links.has_to_report(now), "none would make another generation");
         peer_links.begin(call(3, 6));
-        assert!(!peer_links.is_cut(1) && !peer_links.has_to_report(now), "what is over needs no telling");
+        assert!(!peer_links.is_cut(1) && !peer_links.has_to_report(now), "what is over needs no report");
     }
 }

@@ -1,4 +1,4 @@
-//! The collectives' side of an agent: what the control thread tells is brought to the local ranks,
+//! The collectives' side of an agent: what the control thread says is brought to the local ranks,
 //! and local ranks' results are served.
 
 use super::local_rank::{LocalRank, LocalRankState};
@@ -44,7 +44,7 @@ pub struct CollectivePlane {
     spilling: Mutex<()>,
 }
 
-/// Asks somebody else to make room in the budget that is shared with him. Returns at once.
+/// Asks another holder to make room in the budget that is shared with it. Returns at once.
 pub type PressureCallback = dyn Fn() + Send + Sync;
 
 impl CollectivePlane {
@@ -71,7 +71,7 @@ impl CollectivePlane {
         }
     }
 
-    /// Memory that a rank that is about to join shares with others of its host: its join tells them
+    /// Memory that a rank that is about to join shares with others of its host: its join says
     /// where it is. `None` when there is none to be had: then all go over links.
     pub fn offer(&self, rank: Rank) -> Option<Arc<Segment>> {
         match Segment::new(SLOT_BYTES) {
@@ -88,7 +88,7 @@ impl CollectivePlane {
         self.result_cache.keep(generation, collective_id, result)
     }
 
-    /// The result of a collective whose ranks are all in this process, each of whom writes a part
+    /// The result of a collective whose ranks are all in this process, each of which writes a part
     /// of so many bytes. `None` for one that another rank has begun otherwise.
     pub(super) fn parts(&self, expected: &Expected, lengths: Vec<usize>) -> Option<Arc<Parts>> {
         self.writing.of(expected.generation, expected.collective_id, lengths, &self.pool)
@@ -169,7 +169,7 @@ impl CollectivePlane {
         self.segments.lock().get(&nonce)?.upgrade()
     }
 
-    /// The agent; none before it has attached itself, which it does before it local ranks anybody.
+    /// The agent; none before it has attached itself, which it does before its first rank.
     pub(super) fn agent(&self) -> Option<&dyn AgentReports> {
         self.agent.get().map(|agent| &**agent)
     }
@@ -271,7 +271,7 @@ impl DataPlane for CollectivePlane {
     fn start(&self, member: MemberId, world: u32, start: &Start) {
         match LocalRank::new(member, world, start.lineage, start.version, self.budget.clone()) {
             Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
-            // The rank finds no local rank after its join, which is told to it then; its peers see it leave.
+            // The rank finds no local rank after its join, which it learns then; its peers see it leave.
             Err(error) => log::error!("{error}"),
         }
     }

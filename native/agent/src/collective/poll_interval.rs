@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The first naps.
 const SHORTEST: Duration = Duration::from_millis(2);
-/// What a rank hears late at the most that is told otherwise than by a publish: a new plan, the end of its job.
+/// What a rank hears late at the most that comes otherwise than by a publish: a new plan, the end of its job.
 const LONGEST: Duration = Duration::from_millis(32);
 /// A look at the links is a system call for each rank that is waited for.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(32);

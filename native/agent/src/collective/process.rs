@@ -27,10 +27,10 @@ pub struct Settings {
     pub durable: Option<Durable>,
     /// What the results that a rank that comes back is given again may use of memory and disk.
     pub logs: LogLimits,
-    /// How many other processes hold each rank's own model ([`Communicator::checkpoint_with_own`](super::Communicator::checkpoint_with_own)),
-    /// on other hosts where there are any: so many less one may die together with the rank, at the
-    /// same moment. At least 1; where there are fewer others, each of them holds one. The same at
-    /// all ranks of a job.
+    /// How many other processes hold each rank's own model
+    /// ([`Communicator::checkpoint_with_own`](super::Communicator::checkpoint_with_own)), on other hosts where there
+    /// are any: so many less one may die together with the rank, at the same moment. At least 1; where there are
+    /// fewer others, each of them holds one. The same at all ranks of a job.
     pub own_copies: u32,
 }
 
@@ -80,13 +80,13 @@ impl Process {
         Process { language, ..self }
     }
 
-    /// The same process, whose ranks tell the tracker how they spend their time from their next join on
+    /// The same process, whose ranks report to the tracker how they spend their time from their next join on
     /// ([`rejoin_protocol::event::Event::Spent`]). It costs two looks at the clock for each call.
     pub fn with_details(self, details: bool) -> Process {
         Process { details, ..self }
     }
 
-    /// The same process, whose ranks tell each of their calls as one line from their next join on,
+    /// The same process, whose ranks report each of their calls as one line from their next join on,
     /// before anything of it is sent:
     /// `rank 3.0 | version 2 | collective 5 | allreduce(100 f32, sum) at train.rs:12`, with the
     /// rank's incarnation after the point. All behind the first bar is the same at all ranks up to

@@ -35,14 +35,14 @@ impl RankProfile {
         }
     }
 
-    /// For whom is asked only if somebody wants to know.
+    /// The rank waited for is asked for only if there is a profile.
     pub(super) fn waiting(&mut self, whom: impl FnOnce() -> Option<usize>) {
         if self.0.is_some() {
             self.begin(Activity::Waiting(whom().map(|peer| Rank(peer as u32))));
         }
     }
 
-    /// Tells of what is finished. `at` is where the rank is.
+    /// Reports what is finished. `at` is where the rank is.
     pub(super) fn report(&mut self, agent: &dyn AgentReports, member: MemberId, at: impl FnOnce() -> (Phase, u32)) {
         let Some((profile, began)) = &mut self.0 else { return };
         let now = began.elapsed().as_micros() as u64;

@@ -50,12 +50,12 @@ impl SharedExchange {
         self.machine.sent()
     }
 
-    /// What others have shown of their inputs; nothing before it is done, and where nobody promises anything.
+    /// What others have shown of their inputs; nothing before it is done, and where no rank promises anything.
     pub(super) fn observed(&self) -> &[(Rank, u64)] {
         &self.observed
     }
 
-    /// Who is waited for, and what is known of them.
+    /// The ranks that are waited for, and what is known of them.
     pub(super) fn awaited(&self, entered: &Entered, peer_links: &PeerLinks) -> Vec<String> {
         let awaited = self.machine.awaited(&entered.group).into_iter();
         awaited.map(|peer| format!("rank {peer} (through shared memory; {})", peer_links.describe(peer))).collect()
@@ -183,13 +183,13 @@ impl SharedExchange {
         match self.machine.waits_for(group) {
             _ if self.is_over => Rest::UntilChanged,
             Some((peer, step)) => Rest::UntilPublished(peer, step),
-            // The last one has published since it was looked for: nobody will tell of that again.
+            // The last one has published since it was looked for: that isn't reported again.
             None => Rest::Nothing,
         }
     }
 
-    /// Whether somebody who is waited for makes no more calls. It is told on the segment and, to
-    /// whoever is not yet in this generation, over the link, which shows as well that the other one
+    /// Whether a rank that is waited for makes no more calls. It is said on the segment and, to
+    /// those not yet in this generation, over the link, which shows as well that the other one
     /// is gone.
     fn ended(
         &self,
@@ -233,7 +233,7 @@ fn observed_in(group: &Group, peer: usize, step: u64) -> Option<u64> {
     sharing::inputs(group.slot(peer, step).first_chunk()?).ok()
 }
 
-/// What a rank that is waited for has told with its end. Before it ended it may have published,
+/// What a rank that is waited for has said with its end. Before it ended it may have published,
 /// meanwhile, all that it was waited for: that is seen by now, and then its end is of no concern
 /// here.
 fn unless_published<T>(
@@ -339,15 +339,15 @@ mod tests {
             "nothing has happened meanwhile"
         );
         let goes_on = |group: &mut Group, segments: [Arc<Segment>; 2]| {
-            // Its segment's memory is written again, and rank 0 can't tell that by the steps.
+            // Its segment's memory is written again, and rank 0 can't know that by the steps.
             group.own_slot(first_step(1) + 1)[64..72].copy_from_slice(&[77; 8]);
             let peers = segments.iter().cloned().map(PeerSegment::Here).collect();
             *group = Group::enter(1, segments[1].clone(), peers, 2);
         };
         let (went, is_over) = wakes([1; 64], goes_on);
-        assert!(went.is_none() && is_over, "a result that nobody else has");
+        assert!(went.is_none() && is_over, "a result that no other has");
         let (went, is_over) = wakes([2; 64], goes_on);
-        assert!(went.is_none() && is_over, "another call, of a later generation, contradicts nobody");
+        assert!(went.is_none() && is_over, "another call, of a later generation, contradicts none");
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Transport {
     }
 
     /// What was read, in the collective that is done, of other ranks' inputs. What came over links
-    /// was told when it came.
+    /// was reported when it came.
     pub(super) fn observed(&self) -> &[(Rank, u64)] {
         match self {
             Transport::Links(..) => &[],
@@ -54,7 +54,7 @@ impl Transport {
         }
     }
 
-    /// Who is waited for, and what is known of them.
+    /// The ranks that are waited for, and what is known of them.
     pub(super) fn awaited(&self, memory: &mut Memory, peer_links: &PeerLinks) -> Vec<String> {
         match self {
             Transport::Links(schedule, exchange) => {

@@ -1,4 +1,4 @@
-//! Connections with other agents: accepted and made, and what comes over them handed on to whom it is for.
+//! Connections with other agents: accepted and made, and what comes over them handed on to its receiver.
 
 use super::gatherings::StripeRead;
 use super::{Connection, Control, Role, HANDSHAKE};
@@ -19,7 +19,7 @@ impl Control {
     pub(super) fn accept(&mut self) {
         match self.entrance.accept(self.poll.registry(), &mut self.next_token) {
             Ok(()) => self.is_starved = false,
-            // Whoever is there waits in the listener's queue, and is looked for again a little later.
+            // A connection that is there waits in the listener's queue, and is looked for again a little later.
             Err(cause) => {
                 if !self.has_run_out(&cause) {
                     log::warn!("{} the listener failed: {cause}", self.shared.prefix());
@@ -29,7 +29,7 @@ impl Control {
         self.take_arrivals();
     }
 
-    /// Somebody who has not proven itself yet has said something.
+    /// A connection that has not proven itself yet has said something.
     pub(super) fn serve_entrance(&mut self, token: Token) {
         self.entrance.serve(token);
         self.take_arrivals();
@@ -44,13 +44,13 @@ impl Control {
         }
     }
 
-    /// Whether this process has no descriptors left. Told once, until there are some again: nobody
-    /// but its owner can help.
+    /// Whether this process has no descriptors left. Said once, until there are some again: only
+    /// its owner can help.
     pub(super) fn has_run_out(&mut self, cause: &std::io::Error) -> bool {
         let has_run_out = matches!(cause.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
         if has_run_out && !std::mem::replace(&mut self.is_starved, true) {
             log::error!(
-                "{} no connection can be accepted or made: {cause}. Who needs one with this process waits until it \
+                "{} no connection can be accepted or made: {cause}. What needs one with this process waits until it \
                  has closed files, or its limit (ulimit -n) is raised",
                 self.shared.prefix()
             );
@@ -213,7 +213,7 @@ impl Control {
         }
     }
 
-    /// Told and logged once; further ones are only counted, so that a port scanner can't fill a disk.
+    /// Reported and logged once; further ones are only counted, so that a port scanner can't fill a disk.
     fn stranger(&mut self, address: String, reason: String) {
         self.strangers += 1;
         if self.strangers == 1 {
@@ -222,7 +222,7 @@ impl Control {
         }
     }
 
-    /// One who knows the secret, but is too late: each is told.
+    /// One that knows the secret, but is too late: each is reported.
     fn outdated(&mut self, address: String, reason: String) {
         log::warn!("{} turned away {address}: {reason}", self.shared.prefix());
         self.handle(Some(Input::Event(Event::StrangerRefused { address, reason })));

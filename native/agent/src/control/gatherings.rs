@@ -42,7 +42,7 @@ impl Control {
         self.go_on_gathering(member);
     }
 
-    /// Asks whoever is to be asked next for parts of a member's checkpoint, or gives up.
+    /// Asks the holder that is next for parts of a member's checkpoint, or gives up.
     pub(super) fn go_on_gathering(&mut self, member: MemberId) {
         while let Some(gathering) = self.gatherings.get_mut(&member) {
             let (number, holder) = match gathering.next(Instant::now()) {

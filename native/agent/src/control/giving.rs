@@ -16,7 +16,7 @@ impl Control {
     /// Has an own model held by another process too.
     pub(super) fn copy(&mut self, checkpoint: Checkpoint, to: &AgentAddress) {
         let agent = to.agent;
-        // The answer comes through the queue: the host may be in the middle of telling.
+        // The answer comes through the queue: the host may be in the middle of a report.
         let empty = (checkpoint.length == 0).then(bytes::Bytes::new);
         let Some(bytes) = self.shared.store.find(&checkpoint).or(empty) else {
             return self.shared.command(Command::CopyFailed { checkpoint, agent });
@@ -65,7 +65,7 @@ impl Control {
         }
     }
 
-    /// It is made, or can't be: whoever asked for it is served, or asks somebody else.
+    /// It is made, or can't be: the one that asked for it is served, or asks another.
     pub(super) fn made(&mut self, asked: Checkpoint, made: &Result<(Checkpoint, bytes::Bytes), Error>) {
         self.making.remove(&asked);
         if let Err(error) = made {

@@ -1,7 +1,7 @@
 //! The control thread of an agent: tracker link, heartbeats, listener, fetches, and the making of data links.
 //!
 //! It drives [`Host`] and does what that asks for. It never calls into the JVM and never moves bulk
-//! data in one go, so that a heartbeat is never late because of somebody's work: in each turn every
+//! data in one go, so that a heartbeat is never late because of other work: in each turn every
 //! connection moves at most [`TURN_BYTES`].
 
 mod connections;
@@ -51,9 +51,9 @@ const FIRST_LINK: usize = 16;
 const USAGE: Duration = Duration::from_secs(2);
 /// A handshake of a link that is made here is given up when it takes longer.
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How often is looked whether there are descriptors again: no event tells.
+/// How often is looked whether there are descriptors again: no event says so.
 const LOOK_FOR_DESCRIPTORS: Duration = Duration::from_millis(100);
-/// What one connection may move before everybody else has had a turn: half a millisecond, while a
+/// What one connection may move before all others have had a turn: half a millisecond, while a
 /// fast sender's model takes seconds.
 const TURN_BYTES: usize = 2 << 20;
 
@@ -85,9 +85,9 @@ struct MemberState {
     attempt: Attempt,
     incarnation: Option<Incarnation>,
     joining: Option<Waiting<Joined>>,
-    /// The seat that this attempt was given.
+    /// The slot that this attempt was given.
     join_accepted: Option<Incarnation>,
-    /// The join was given up before there was a seat: it is given back when it comes.
+    /// The join was given up before there was a slot: it is given back when it comes.
     cancelled: Option<Error>,
     finishing: Option<Waiting<u128>>,
     /// Waits until its own model is held by others.
@@ -115,7 +115,7 @@ pub(crate) struct Control {
     handing: Option<Handing>,
     connections: HashMap<Token, Connection>,
     next_token: usize,
-    /// Connections that had moved as much as they may in one turn. No event tells that they can go on.
+    /// Connections that had moved as much as they may in one turn. No event says that they can go on.
     unfinished: BTreeSet<Token>,
     turn_bytes: usize,
     links: DataLinks,
@@ -299,7 +299,7 @@ impl Control {
         self.flush_tracker();
     }
 
-    /// Tells what this process uses: now and then, and before a rank reports its end.
+    /// Reports what this process uses: now and then, and before a rank reports its end.
     fn report_usage(&mut self) {
         self.usage_next = Instant::now() + USAGE;
         let usage = self.plane.usage();
@@ -338,7 +338,7 @@ impl Control {
         }
         self.flush_tracker();
         self.shared.end(error.clone());
-        // Commands that came in meanwhile are answered too: nobody waits for a thread that is gone.
+        // Commands that came in meanwhile are answered too: no caller waits for a thread that is gone.
         while let Ok(command) = self.commands.try_recv() {
             command.refuse(&error);
         }

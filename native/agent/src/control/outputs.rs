@@ -66,7 +66,7 @@ impl Control {
         }
     }
 
-    /// A fact about a rank here: what has to be done for it here, before the tracker is told.
+    /// A fact about a rank here: what has to be done for it here, before the tracker is notified.
     pub(super) fn report(&mut self, member: MemberId, report: Report) {
         match &report {
             Report::Broken(error) => log::error!("{} {error}", self.shared.prefix_of(member.rank)),
@@ -121,7 +121,7 @@ impl Control {
         self.shared.failure(member).unwrap_or_else(|| {
             Error::new(
                 Code::Fenced,
-                format!("rank {} incarnation {} has no seat any more; retry the task", member.rank, member.incarnation),
+                format!("rank {} incarnation {} has no slot any more; retry the task", member.rank, member.incarnation),
             )
         })
     }
@@ -156,7 +156,7 @@ impl Control {
         self.handle(Some(Input::Join { rank, attempt, fingerprint, offer }));
     }
 
-    /// The task doesn't want its seat any more. Nothing happens when its join has returned.
+    /// The task doesn't want its slot any more. Nothing happens when its join has returned.
     fn cancel_join(&mut self, rank: Rank, attempt: Attempt, error: Error) {
         let Some(member) = self.members.get_mut(&rank).filter(|member| member.attempt == attempt) else { return };
         let Some(wait) = member.joining.take() else { return };
@@ -167,8 +167,8 @@ impl Control {
         }
     }
 
-    /// Leaves the seat of a join that was given up. Through the queue, because the host may be in
-    /// the middle of telling.
+    /// Leaves the slot of a join that was given up. Through the queue, because the host may be in
+    /// the middle of a report.
     fn give_back(&mut self, member: MemberId) {
         let failure = self.members.get(&member.rank).and_then(|member| member.cancelled.clone());
         self.shared.command(Command::Report { member, report: Report::Left { failure } });
@@ -223,7 +223,7 @@ impl Control {
         self.send_tracker(&message);
     }
 
-    /// What is left of a result, as long as its rank has the seat and the job isn't over.
+    /// What is left of a result, as long as its rank has the slot and the job isn't over.
     pub(super) fn result_of(&self, id: MemberId) -> Option<&Bytes> {
         let member = self.members.get(&id.rank).filter(|member| member.incarnation == Some(id.incarnation))?;
         member.result.as_ref()
@@ -240,7 +240,7 @@ impl Control {
         }
         self.shared.forget_failures(id);
         self.plane.join_accepted(id);
-        log::info!("{} attempt {attempt} has the seat as incarnation {incarnation}", self.shared.prefix_of(rank));
+        log::info!("{} attempt {attempt} has the slot as incarnation {incarnation}", self.shared.prefix_of(rank));
         self.moment(id, Moment::Joined);
     }
 
@@ -291,7 +291,7 @@ impl Control {
         }
     }
 
-    /// Ends the calls of a member; its seat is the tracker's business.
+    /// Ends the calls of a member; its slot is the tracker's business.
     fn free_member(&mut self, id: MemberId, error: Error) {
         self.shared.failed(id, error.clone());
         self.drop_fetches(id);
@@ -323,7 +323,7 @@ impl Control {
             wait.answer(outcome.clone());
         }
         if let Some((_, wait)) = copying {
-            // An end that all have reached is no error here; the next call tells that it comes too late.
+            // An end that all have reached is no error here; the next call says that it comes too late.
             wait.answer(outcome.clone().map(drop));
         }
         if let (Some(incarnation), Err(error)) = (incarnation, outcome) {

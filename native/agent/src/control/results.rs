@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct ResultsFetch {
     pub(super) member: MemberId,
     fetch: collective::Fetch,
-    /// Whom to ask from now on.
+    /// The agents to ask from now on.
     holders: VecDeque<(AgentAddress, u32)>,
     holder: Option<(AgentAddress, u32)>,
     next: u32,
@@ -50,7 +50,7 @@ impl ResultsFetch {
         self.coming = None;
         self.last_heard = Instant::now();
         let next = self.next;
-        // What this process holds was taken from it before anybody was asked.
+        // What this process holds was taken from it before any other was asked.
         self.holders.retain(|(at, count)| *count > next && at.agent != own);
         self.holder = self.holders.pop_front();
         self.holder.as_ref().map(|(at, _)| at.clone())
@@ -98,7 +98,11 @@ impl ResultsFetch {
         let whole = self.coming.take_if(|coming| coming.bytes.len() as u64 == coming.length);
         let Some(Coming { signature, key, digest: expected, bytes, .. }) = whole else { return Ok(false) };
         if digest(&bytes) != expected {
-            return Err(format!("the {} bytes of result {} have another digest than told", bytes.len(), self.next));
+            return Err(format!(
+                "the {} bytes of result {} have another digest than announced",
+                bytes.len(),
+                self.next
+            ));
         }
         let entry = Entry { signature, key, result: Bytes::from(bytes) };
         plane.fetched(self.member, &self.fetch, self.next, entry);
@@ -202,7 +206,7 @@ impl Control {
         let address = self.host.view().and_then(|view| Some(view.alive(peer)?.1.address));
         let asked = match address {
             Some(address) => self.connect(address, Purpose::Fetch, Role::Asking(question)),
-            None => Err((format!("rank {peer} has no seat"), Role::Asking(question))),
+            None => Err((format!("rank {peer} has no slot"), Role::Asking(question))),
         };
         match asked {
             Ok(token) => self.serve_connection(token),

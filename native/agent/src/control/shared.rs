@@ -1,5 +1,5 @@
 //! What tasks' threads and the control thread share: the command queue, the checkpoint store, and the state that errors
-//! tell of.
+//! speak of.
 
 use crate::agent::Joined;
 use crate::plane::AgentReports;
@@ -71,7 +71,7 @@ pub(crate) enum Command {
         results: Vec<Extent>,
         observed: Vec<ObservedInput>,
     },
-    /// Told by the host, which may be in the middle of telling more.
+    /// Said by the host, which may be in the middle of saying more.
     LeaveTracker {
         reason: String,
     },
@@ -96,7 +96,7 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Answers whoever waits for this command.
+    /// Answers the caller that waits for this command.
     pub(crate) fn refuse(self, error: &Error) {
         match self {
             Command::Join { wait, .. } => wait.answer(Err(error.clone())),

@@ -26,7 +26,7 @@ const ONCE_FATAL: u32 = 96;
 /// Tries of the other survivor for each part that the sender gives.
 const TRIES_A_PART: u32 = 20;
 
-/// What a process shows and is told.
+/// What a process shows, and what to show.
 #[derive(Default)]
 struct Watched {
     tries: AtomicU32,
@@ -191,7 +191,7 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
     };
     for rank in (0..3).map(Rank) {
         is_told(
-            "everybody is in version 1",
+            "all are in version 1",
             &|event| matches!(event, Event::VersionEntered { rank: who, version: Version(1), .. } if *who == rank),
         );
     }
@@ -200,7 +200,7 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
 
     let fourth = PacedProcess::start(&tracker, 3, &newcomer, None);
     let wait = fourth.join(2, 1);
-    let dying = until("somebody gives its checkpoint", || {
+    let dying = until("a holder gives its checkpoint", || {
         let serves = |process: &&PacedProcess| process.watched.is_serving.load(Ordering::SeqCst);
         [&first, &second].into_iter().find(serves)
     });

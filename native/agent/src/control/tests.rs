@@ -296,7 +296,7 @@ fn a_result_whose_rank_is_gone_is_sent_no_further() {
     ending.hears(|message| match message {
         AgentMessage::Report { report: Report::Left { .. }, .. } => true,
         AgentMessage::Report { report: Report::Finished { .. }, .. } => {
-            panic!("the end was told by a rank that is gone")
+            panic!("the end was reported by a rank that is gone")
         }
         _ => false,
     });

@@ -4,7 +4,7 @@
 //! lineage u32, version u32, round u32, flags u32 (bit 0: complete, bit 1: each rank has a model of
 //! its own beside it, from bit 2 on: the number of ranks that took it), length u64, digest u128 of
 //! the model (xxh3-128; 0 for a model without bytes), checksum u64 of all that stands before it
-//! (xxh3-64); then the model. Format 1 doesn't tell the number of ranks.
+//! (xxh3-64); then the model. Format 1 doesn't have the number of ranks.
 
 use super::folder::Folder;
 use crate::digest::model_digest;
@@ -30,7 +30,7 @@ const ENDING: &str = ".checkpoint";
 pub struct Found {
     /// What it is.
     pub checkpoint: Checkpoint,
-    /// The number of ranks that took it; 0 where its header doesn't tell.
+    /// The number of ranks that took it; 0 where its header doesn't say.
     pub world: u32,
     /// Its file.
     pub name: String,
@@ -130,7 +130,7 @@ pub(super) fn names(folder: &dyn Folder) -> Result<impl Iterator<Item = String>,
 }
 
 /// The checkpoints of a job in a folder, by what their headers and lengths say, the newest last;
-/// files that don't fit are told of and left.
+/// files that don't fit are reported and left.
 ///
 /// # Errors
 /// `Io` when the folder can't be read.
@@ -175,7 +175,7 @@ pub fn read(folder: &dyn Folder, name: &str, expected: &Checkpoint) -> Result<By
         .map_err(|cause| Error::new(Code::Io, format!("{folder}/{name} can't be read: {cause}")))?;
     let model = Bytes::from(model);
     if there != *expected || model_digest(&model) != expected.digest {
-        let text = format!("{folder}/{name} doesn't hold the bytes that its header tells; the file was changed");
+        let text = format!("{folder}/{name} doesn't hold the bytes that its header states; the file was changed");
         return Err(Error::new(Code::Incompatible, text));
     }
     Ok(model)

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// is there whole or not at all; of two processes that write the same name at once one wins, and
 /// both mean the same bytes.
 ///
-/// What fails is told in the error's text, with the file's whole name.
+/// What fails is named in the error's text, with the file's whole name.
 pub trait Folder: Send + Sync + Debug + Display {
     /// The names of all files, in any order; others' files may be among them.
     fn names(&self) -> Result<Vec<String>>;
@@ -36,7 +36,7 @@ pub trait Folder: Send + Sync + Debug + Display {
 pub struct LocalFolder(pub PathBuf);
 
 impl LocalFolder {
-    /// Makes a folder that nobody but this user can look into, with those above it that are not
+    /// Makes a folder that only this user can look into, with those above it that are not
     /// there either. One that is there stays as it is: who may look into it was its maker's choice.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl LocalFolder {
     }
 }
 
-/// A new file that nobody but this user can read or write, in the place of one that a process of this number has left.
+/// A new file that only this user can read or write, in the place of one that a process of this number has left.
 fn private(path: &Path) -> Result<File> {
     match std::fs::remove_file(path) {
         Err(cause) if cause.kind() != ErrorKind::NotFound => return Err(cause),

@@ -25,7 +25,7 @@ pub struct Durable {
     pub folder: Arc<dyn Folder>,
     /// Checkpoints whose version is a multiple of this are written; at least 1.
     pub every: u32,
-    /// Under which number the files are written and found; `None`: the job's own, which nobody has a second time.
+    /// Under which number the files are written and found; `None`: the job's own, which no other job has.
     pub identity: Option<JobId>,
 }
 

@@ -10,7 +10,7 @@ use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 
 /// The newest version in a folder that is whole, for `world` ranks to start from. Its files are
-/// read to their ends; what can't be read is told of and passed over. `None` when there is none.
+/// read to their ends; what can't be read is reported and passed over. `None` when there is none.
 ///
 /// # Errors
 /// `Io` when the folder can't be read; `BadArgument` when it was taken by another number of ranks,
@@ -25,7 +25,7 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option
         let of_version = |other: &&Found| version_of(other) == version_of(common);
         let owners = found.iter().filter(of_version).filter_map(|other| other.checkpoint.owner);
         match common.world {
-            // Where the header doesn't tell, there were as many as have files, at least.
+            // Where the header doesn't say, there were as many as have files, at least.
             0 => owners.map(|owner| owner.0 + 1).max().unwrap_or(0).max(world),
             told => told,
         }

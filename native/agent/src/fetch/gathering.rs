@@ -1,5 +1,5 @@
 //! The asking side of a checkpoint: a pure state machine. A large one comes in stripes from several
-//! holders at once, each in parts that are verified as they come. What is verified stays, whoever
+//! holders at once, each in parts that are verified as they come. What is verified stays, whichever
 //! of the holders dies.
 
 use super::{Reply, Request};
@@ -21,17 +21,17 @@ const STRIPES: u64 = 4;
 /// A checkpoint that a newcomer here needs.
 pub(crate) struct Gathering {
     pub(crate) member: MemberId,
-    /// What is being fetched; as it was asked for until a holder tells what a lazy one has become.
+    /// What is being fetched; as it was asked for until a holder says what a lazy one has become.
     pub(crate) checkpoint: Checkpoint,
     asked: Checkpoint,
     bytes: Vec<u8>,
-    /// What nobody is bringing.
+    /// What no holder is bringing.
     missing: Vec<Range<u64>>,
-    /// Whom to ask, in this order: the nearest first, and behind them those who have brought a stripe.
+    /// The agents to ask, in this order: the nearest first, and behind them those that have brought a stripe.
     holders: VecDeque<AgentAddress>,
     stripes: BTreeMap<u32, Stripe>,
     next_number: u32,
-    /// Who has brought something of what is here.
+    /// The agents that have brought something of what is here.
     sources: Vec<AgentAddress>,
     /// What several holders brought didn't fit together: each holder is asked for all of it.
     is_alone: bool,
@@ -49,7 +49,7 @@ struct Stripe {
     range: Range<u64>,
     /// Where its next byte belongs.
     next: u64,
-    /// The part that comes: where it begins, where it ends, and the digest that was told of it.
+    /// The part that comes: where it begins, where it ends, and the digest that was announced for it.
     /// What is before it is verified.
     part: Range<u64>,
     part_digest: u64,
@@ -64,7 +64,7 @@ pub(crate) enum NextStripe {
     Ask(u32, AgentAddress),
     /// Stripes are on their way.
     Wait,
-    /// Nobody is left to be asked.
+    /// No holder is left to be asked.
     Failed,
 }
 
@@ -142,7 +142,7 @@ impl Gathering {
         Some(gone)
     }
 
-    /// Whom to ask for what now. Ask again until it isn't [`Next::Ask`].
+    /// The holder to ask now, and for what. Ask again until it isn't [`Next::Ask`].
     pub(crate) fn next(&mut self, now: Instant) -> NextStripe {
         let Some(range) = self.missing.pop() else { return NextStripe::Wait };
         let Some(holder) = self.holders.pop_front() else {
@@ -177,7 +177,7 @@ impl Gathering {
         self.stripes.get(&number).map(|stripe| stripe.last_heard)
     }
 
-    /// The holder of a stripe is of no use: somebody else is asked for what it didn't bring.
+    /// The holder of a stripe is of no use: another is asked for what it didn't bring.
     pub(crate) fn failed(&mut self, number: u32, reason: &str) {
         let Some(stripe) = self.stripes.remove(&number) else { return };
         self.tried.push(format!("{} at {}: {reason}", stripe.holder.host, stripe.holder.address));
@@ -201,7 +201,7 @@ impl Gathering {
         self.missing.push(0..self.asked.length);
     }
 
-    /// All holders have failed: whether more has come since that was so last. Somebody else may bring the rest.
+    /// All holders have failed: whether more has come since that was so last. Another may bring the rest.
     pub(crate) fn has_come_further(&mut self) -> bool {
         std::mem::replace(&mut self.most_before, self.most) < self.most
     }
@@ -237,7 +237,7 @@ impl Gathering {
             return Progress::Wait;
         }
         if part_digest(&self.bytes[start as usize..end as usize]) != stripe.part_digest {
-            return Progress::Failed(format!("bytes {start} to {end} came with another digest than it told"));
+            return Progress::Failed(format!("bytes {start} to {end} came with another digest than announced"));
         }
         stripe.part = end..end;
         stripe.last_heard = now;
@@ -287,7 +287,7 @@ impl Gathering {
         let Some(stripe) = self.stripes.remove(&number) else { return Progress::Wait };
         self.sources.push(stripe.holder.clone());
         if !self.missing.is_empty() || !self.stripes.is_empty() {
-            // It can be asked for another stripe, should somebody fail.
+            // It can be asked for another stripe, should another fail.
             self.holders.push_back(stripe.holder);
             return Progress::Brought;
         }
@@ -304,7 +304,7 @@ impl Gathering {
             self.bytes.len()
         ));
         if of.len() > 1 {
-            // Nobody can tell whose part is wrong.
+            // There is no knowing whose part is wrong.
             self.is_alone = true;
             self.holders.push_back(stripe.holder);
         }
@@ -312,9 +312,9 @@ impl Gathering {
         Progress::Brought
     }
 
-    /// Nobody could serve it.
+    /// No holder could serve it.
     pub(crate) fn failure(&self) -> Error {
-        let tried = if self.tried.is_empty() { "nobody holds it".into() } else { self.tried.join("; ") };
+        let tried = if self.tried.is_empty() { "no agent holds it".into() } else { self.tried.join("; ") };
         Error::new(
             Code::Io,
             format!(

@@ -42,7 +42,7 @@ pub(crate) enum Request {
 pub(crate) enum Reply {
     /// "I don't have it", or no more of it.
     Missing,
-    /// A checkpoint is being made, or read; told again and again until it is there.
+    /// A checkpoint is being made, or read; said again and again until it is there.
     Coming,
     /// What was asked for as a lazy checkpoint is this, and its bytes follow.
     Is(Checkpoint),

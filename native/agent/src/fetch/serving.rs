@@ -1,4 +1,4 @@
-//! The answering side: one for each link that somebody fetches over.
+//! The answering side: one for each link that is fetched over.
 
 use super::{Reply, Request, SLICE, WINDOW};
 use crate::digest::{digest, part_digest};
@@ -20,13 +20,13 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub(crate) struct Serve {
     parts: VecDeque<PendingReply>,
-    /// When it was last told that something is coming.
+    /// When it was last said that something is coming.
     announced: Option<Instant>,
     /// An own model of a rank elsewhere, and its bytes so far.
     keeping: Option<(Checkpoint, Vec<u8>)>,
 }
 
-/// How often that is told.
+/// How often that is said.
 const ANNOUNCE_EVERY: Duration = Duration::from_millis(500);
 
 /// One thing to be sent.
@@ -108,7 +108,7 @@ impl Serve {
     /// Bytes of what has to be kept; with the last ones it is put into the store. Returns what is held from now on.
     ///
     /// # Errors
-    /// In words: bytes in the wrong place, or with another digest than told.
+    /// In words: bytes in the wrong place, or with another digest than announced.
     pub(crate) fn keep(
         &mut self,
         header: Header,
@@ -116,13 +116,13 @@ impl Serve {
         store: &CheckpointStore,
         link: &mut Link,
     ) -> Result<Option<Checkpoint>, String> {
-        let Some((checkpoint, bytes)) = &mut self.keeping else { return Err("bytes that nobody asked for".into()) };
+        let Some((checkpoint, bytes)) = &mut self.keeping else { return Err("bytes that were not asked for".into()) };
         let have = bytes.len() as u64;
         if header.kind != Kind::Bulk || header.offset != have || have + payload.len() as u64 > checkpoint.length {
             return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
         }
         if part_digest(payload) != header.digest {
-            return Err(format!("bytes {have}+{} came with another digest than told", payload.len()));
+            return Err(format!("bytes {have}+{} came with another digest than announced", payload.len()));
         }
         bytes.extend_from_slice(payload);
         if (bytes.len() as u64) < checkpoint.length {
@@ -131,14 +131,14 @@ impl Serve {
         let Some((checkpoint, bytes)) = self.keeping.take() else { return Ok(None) };
         // A model without bytes has no digest.
         if !bytes.is_empty() && digest(&bytes) != checkpoint.digest {
-            return Err("the bytes have another digest than told".into());
+            return Err("the bytes have another digest than announced".into());
         }
         let is_kept = store.put(checkpoint, Bytes::from(bytes)).is_ok();
         link.send_message(if is_kept { &Reply::Kept } else { &Reply::Differs });
         Ok(is_kept.then_some(checkpoint))
     }
 
-    /// Tells the other side now and then that something is coming.
+    /// Says to the other side now and then that something is coming.
     pub(crate) fn announce(&mut self, link: &mut Link, now: Instant) {
         let waits = self.parts.front().is_some_and(|part| part.awaits.is_some());
         if waits && self.announced.is_none_or(|announced| now >= announced + ANNOUNCE_EVERY) {
@@ -182,7 +182,7 @@ impl PendingReply {
     /// Queues the next piece; true when it was the last one. A result that lies on disk is read piece by piece.
     ///
     /// # Errors
-    /// When it can't be read: the link is of no more use, and the other side asks somebody else.
+    /// When it can't be read: the link is of no more use, and the other side asks another.
     fn push(&mut self, link: &mut Link) -> io::Result<bool> {
         if let Some(mut reply) = self.reply.take() {
             if let Reply::Result { digest: of_all, .. } = &mut reply {

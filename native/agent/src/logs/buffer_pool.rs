@@ -41,7 +41,7 @@ impl BufferPool {
         buffer
     }
 
-    /// Keeps the memory of a result, unless somebody still reads it: then its last owner frees it.
+    /// Keeps the memory of a result, unless it is still read: then its last owner frees it.
     pub(crate) fn keep(&self, result: Bytes) {
         if let Ok(buffer) = result.try_into_mut() {
             self.give_back(buffer);

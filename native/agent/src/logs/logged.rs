@@ -47,7 +47,7 @@ impl From<Bytes> for Logged {
 
 impl Logged {
     /// Its length in bytes.
-    #[allow(clippy::len_without_is_empty)] // nobody asks
+    #[allow(clippy::len_without_is_empty)] // not asked for
     pub fn len(&self) -> u64 {
         match self {
             Logged::Memory(bytes) => bytes.len() as u64,

@@ -34,7 +34,7 @@ impl ResultCache {
     /// All ranks get the same result at a place, under one generation or as it is fetched under one.
     /// What a former generation has left in the log of an incarnation that is over may be another one,
     /// where a restarted rank doesn't repeat itself. What has another length has been computed from
-    /// something else, and is left alone for whoever compares it.
+    /// something else, and is left alone for a later comparison.
     pub(crate) fn keep(&self, generation: Generation, place: CollectiveId, result: Bytes) -> (Logged, Bytes) {
         let key = (generation, place);
         if !Self::takes(&result) {

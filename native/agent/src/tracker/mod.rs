@@ -59,16 +59,16 @@ impl TrackerServer {
         self.address
     }
 
-    /// Tells what the framework knows. After the end it does nothing.
+    /// Takes in what the framework knows. After the end it does nothing.
     pub fn notify(&self, fact: Input) {
         let _ = self.facts.send(fact);
         let _ = self.waker.wake();
     }
 
-    /// The next thing told, waiting at most so long.
+    /// The next notice, waiting at most so long.
     ///
     /// # Errors
-    /// `BadState` after [`TrackerServer::close`], when everything has been told.
+    /// `BadState` after [`TrackerServer::close`], when all notices were taken.
     pub fn poll(&self, at_most: Duration) -> Result<Option<TrackerNotice>, Error> {
         match self.notices.recv_timeout(at_most) {
             Ok(told) => Ok(Some(told)),
@@ -91,7 +91,7 @@ impl TrackerServer {
         self.outcome.lock().sent_back.contains(&rank)
     }
 
-    /// Ends the tracker without a word to anybody, as if its process had been killed: the job isn't
+    /// Ends the tracker without a word, as if its process had been killed: the job isn't
     /// over. For tests of a tracker's death; another one may listen at the same address when this
     /// returns.
     pub fn abandon(&self) {
@@ -99,12 +99,12 @@ impl TrackerServer {
         self.close();
     }
 
-    /// Ends the job if it is still going on, tells the agents, and stops listening.
+    /// Ends the job if it is still going on, notifies the agents, and stops listening.
     pub fn close(&self) {
         self.closing.store(true, std::sync::atomic::Ordering::Release);
         let _ = self.waker.wake();
         if let Some(thread) = self.thread.lock().take() {
-            // A thread that panicked has nothing left to tell.
+            // A thread that panicked has nothing left to say.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! What a tracker is given by its owner, and what it tells him.
+//! What a tracker is given by its owner, and what it reports to it.
 
 use bytes::Bytes;
 use rejoin_protocol::error::Error;
@@ -26,7 +26,7 @@ pub struct TrackerServerConfig {
     pub rules: TrackerConfig,
 }
 
-/// What a tracker tells its owner.
+/// What a tracker reports to its owner.
 #[derive(Clone, Debug)]
 pub enum TrackerNotice {
     /// A fact.

@@ -61,7 +61,7 @@ pub(super) struct Server {
     links: HashMap<Token, AgentLink>,
     probes: HashMap<Token, Probe>,
     next_token: usize,
-    /// Links of which more can be read than was in their last turn. No event tells.
+    /// Links of which more can be read than was in their last turn. No event says so.
     unfinished: BTreeSet<Token>,
     began: Instant,
     strangers: u64,
@@ -146,7 +146,7 @@ impl Server {
         let unread: BTreeSet<Token> = readable.chain(ready.iter().copied()).collect();
         ready.extend(events.iter().map(|event| event.token()));
         if is_full {
-            // There may be more than it could tell: nobody is judged before that is known.
+            // There may be more than it could hold: no agent is judged before that is known.
             *events = Events::with_capacity(2 * events.capacity());
         } else if self.rules.wake_at().is_some_and(|at| at <= self.now()) {
             self.wake(&unread);
@@ -170,7 +170,7 @@ impl Server {
     }
 
     /// Silence is judged before anything is read: reading takes time, in which others may say
-    /// something. Whoever has said something by now, read or not, isn't silent.
+    /// something. A link that has said something by now, read or not, isn't silent.
     fn wake(&mut self, unread: &BTreeSet<Token>) {
         let now = self.now();
         for token in unread.iter().filter(|token| self.links.contains_key(token)) {
@@ -254,7 +254,7 @@ impl Server {
     fn accept(&mut self) {
         match self.entrance.accept(self.poll.registry(), &mut self.next_token) {
             Ok(()) => self.is_failing = false,
-            // Told once. No event comes for whoever is there: it is looked for again at least twice a second.
+            // Said once. No event comes for those that are there: it is looked for again at least twice a second.
             Err(cause) => {
                 if !std::mem::replace(&mut self.is_failing, true) {
                     log::error!(
@@ -319,7 +319,7 @@ impl Server {
         }
     }
 
-    /// Told and logged once; further ones are only counted, so that a port scanner can't fill a disk.
+    /// Reported and logged once; further ones are only counted, so that a port scanner can't fill a disk.
     fn stranger(&mut self, address: String, reason: String) {
         self.strangers += 1;
         if self.strangers == 1 {

@@ -149,7 +149,7 @@ pub fn limits() -> Limits {
     Limits { join: LIMIT, call: LIMIT, finish: LIMIT }
 }
 
-/// Takes a rank's seat and loads what it starts from.
+/// Takes a rank's slot and loads what it starts from.
 pub fn join(process: &Process, rank: u32, task: u32, limits: Limits) -> Communicator {
     let mut rank = process.join(Rank(rank), attempt(task), "", limits).expect("it joins").expect("the job isn't over");
     rank.load().expect("it loads");

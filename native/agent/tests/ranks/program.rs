@@ -13,7 +13,7 @@ use std::time::Duration;
 const COUNT: usize = 1000;
 const ITERATIONS: u32 = 3;
 
-/// Who dies when.
+/// A death: rank, incarnation and moment.
 pub type Died = (u32, u32, Moment);
 
 /// This incarnation of this rank dies at this moment.
@@ -21,7 +21,7 @@ pub fn moment(rank: u32, incarnation: u32, moment: Moment) -> Died {
     (rank, incarnation, moment)
 }
 
-/// What the model is in the end when nobody dies, computed without any collective.
+/// What the model is in the end when no rank dies, computed without any collective.
 pub fn undisturbed(world: u32) -> Vec<f64> {
     let mut model = vec![f64::from(world)];
     for iteration in 0..ITERATIONS {
@@ -76,7 +76,7 @@ fn program(rank: &mut Communicator, count: usize) -> Result<Vec<f64>, Error> {
             let mut spread = vec![0.0; count];
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut spread);
             let mut fill = |bytes: &mut [u8]| {
-                assert_eq!(own, root, "nobody else has anything to prepare");
+                assert_eq!(own, root, "no other rank has anything to prepare");
                 bytes.copy_from_slice(bytemuck::cast_slice(&salted(root + turn, iteration, count)));
                 Ok(())
             };

@@ -1,4 +1,4 @@
-//! A tracker and agents with real sockets, in one process; a plane that only remembers what it was told.
+//! A tracker and agents with real sockets, in one process; a plane that only remembers what it was given.
 
 #![allow(dead_code)]
 
@@ -39,7 +39,7 @@ struct Remembered {
     closed: bool,
 }
 
-/// Remembers what an agent told it.
+/// Remembers what an agent gave it.
 #[derive(Clone, Default)]
 pub struct TestPlane {
     remembered: Arc<(Mutex<Remembered>, Condvar)>,

@@ -140,7 +140,7 @@ impl RankFigures {
     /// The latest time under this name.
     fn latest(&self, name: &str) -> Result<f64, String> {
         let times = self.of(name).flatten().copied();
-        times.max_by(f64::total_cmp).ok_or_else(|| format!("no rank told when it {name:?}"))
+        times.max_by(f64::total_cmp).ok_or_else(|| format!("no rank reported when it {name:?}"))
     }
 
     /// Repetition by repetition, the largest of all ranks.

@@ -291,7 +291,7 @@ impl Host {
             self.outputs.push_back(Output::Plan { member: id, plan });
         }
         if !self.holding {
-            // Everybody had caught up before its checkpoint was here: nobody else tells it so.
+            // All had caught up before its checkpoint was here: nothing else says so to it.
             self.outputs.push_back(Output::Release { member: id });
         }
     }

@@ -82,7 +82,7 @@ pub enum Input {
     Fetched {
         /** For whom. */
         member: MemberId,
-        /** How many there are, which nobody knew of a lazy checkpoint. */
+        /** How many there are, which are not known of a lazy checkpoint before. */
         bytes: u64,
         /** From where, in words. */
         source: String,
@@ -112,7 +112,7 @@ pub enum Input {
     /// have been handed to the driver of this struct, which sends them as `ResultPart`s before the
     /// report, if they are wanted ([`Host::wants_result`]).
     Report {
-        /** Whom it is about. */
+        /** The member that it is about. */
         member: MemberId,
         /** What. */
         report: Report,
@@ -328,7 +328,7 @@ pub struct Host {
     holding: bool,
     /// The view isn't answered yet: these haven't said yet what their channels hold.
     unanswered: Option<BTreeSet<MemberId>>,
-    /// What can't be gone on with, as it was told to the tracker.
+    /// What can't be gone on with, as it was reported to the tracker.
     broken: BTreeMap<MemberId, Error>,
     ended: Option<Result<u128, Error>>,
     closed: bool,

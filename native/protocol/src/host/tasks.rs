@@ -115,8 +115,8 @@ impl Host {
         self.report_broken(id, error);
     }
 
-    /// The tracker ends the job with it. Told again with every new connection, as long as the task
-    /// is here: a mismatch that the tracker missed would leave everybody waiting.
+    /// The tracker ends the job with it. Sent again with every new connection, as long as the task
+    /// is here: a mismatch that the tracker missed would leave all waiting.
     pub(super) fn report_broken(&mut self, id: MemberId, error: Error) {
         let first = self.broken.entry(id).or_insert(error).clone();
         self.report(id, Report::Broken(first));
@@ -173,7 +173,8 @@ impl Host {
         }
     }
 
-    /// Whoever comes on is never given up, however often its holders fail: what has come is kept, so that it ends.
+    /// A rank that makes progress is never given up, however often its holders fail: what has come is kept, so that
+    /// it ends.
     pub(super) fn fetch_failed(&mut self, id: MemberId, is_further: bool, reason: String) {
         let now = self.now;
         let Some(member) = self.member(id) else { return };

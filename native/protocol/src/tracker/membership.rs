@@ -254,7 +254,7 @@ impl Tracker {
         self.changed = Some(format!("all go back: {reason}"));
     }
 
-    /// An incarnation that believes to be alive is told again that it isn't.
+    /// An incarnation that believes to be alive is notified again that it isn't.
     pub(super) fn fence_again(&mut self, agent: AgentId, member: MemberId) {
         let MemberId { rank, incarnation } = member;
         let error = match self.slot(rank) {
@@ -367,7 +367,8 @@ impl Tracker {
         }
     }
 
-    /// Frames of collectives are gone: a new view makes a new attempt. Told again until it comes, so it counts once.
+    /// Frames of collectives are gone: a new view makes a new attempt. Reported again until it comes, so it counts
+    /// once.
     pub(super) fn interrupted(&mut self, rank: Rank, peer: Rank, generation: Generation, reason: &str) {
         if generation != self.generation {
             return;

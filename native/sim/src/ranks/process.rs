@@ -250,7 +250,7 @@ impl Process {
                 self.commands.push_back(HostInput::Fetched { member, bytes, source, millis });
             }
             None => {
-                let reason = "nobody gave it".into();
+                let reason = "no holder gave it".into();
                 self.commands.push_back(HostInput::FetchFailed { member, is_further: false, reason });
             }
         }

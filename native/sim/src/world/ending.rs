@@ -71,7 +71,7 @@ impl World {
         }
     }
 
-    /// Processes that have told something to this life, and can do so still.
+    /// Processes that have sent something to this life, and can do so still.
     fn reached_by(&self, epoch: u32) -> impl Iterator<Item = &SimProcess> {
         let reached = move |(process, there): &(&u32, &SimProcess)| {
             let knows = there.tracker_link.is_some_and(|link| self.trackers.knows(epoch, link));
@@ -80,7 +80,7 @@ impl World {
         self.processes.iter().filter(reached).map(|(_, there)| there)
     }
 
-    /// Whether a rank has died too often; or nobody who can be reached by this life holds a
+    /// Whether a rank has died too often; or no process that this life can reach holds a
     /// checkpoint, after processes were killed, or what only one rank had.
     fn may_be_lost(&self, epoch: u32, error: &Error) -> bool {
         if error.message.contains("gives up") {

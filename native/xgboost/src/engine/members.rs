@@ -162,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Everybody has caught up: the logs are dropped as usual again.
+    /// All have caught up: the logs are dropped as usual again.
     pub(super) fn unhold(&mut self, member: MemberId) {
         let shared = self.shared.clone();
         let mut holds = shared.holds.lock();

@@ -1,4 +1,4 @@
-//! One rank's collectives as its own thread makes them, whoever counts its versions: a
+//! One rank's collectives as its own thread makes them, whichever counts its versions: a
 //! [`Communicator`](super::Communicator), or a trainer by its [`Operations`](super::Operations).
 //! [`running`] is what happens in each of them.
 
@@ -47,7 +47,7 @@ pub(super) struct Calls {
     backoff: Backoff,
     peer_links: PeerLinks,
     memory: Memory,
-    /// Ranks that nobody is under the generation that was decided about last.
+    /// Ranks without a member under the generation that was decided about last.
     vacant: Vec<Rank>,
     at_most: Duration,
     shapes: Shapes,
@@ -64,7 +64,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// # Errors
-    /// `BadState` when somebody makes this incarnation's calls already.
+    /// `BadState` when this incarnation's calls are made elsewhere already.
     pub(super) fn new(
         plane: Arc<CollectivePlane>,
         local_rank: Arc<LocalRank>,
@@ -73,7 +73,7 @@ impl Calls {
     ) -> Result<Calls, Error> {
         let member = local_rank.member;
         let Some(poll) = local_rank.take_poll() else {
-            let text = format!("rank {}'s collectives belong to somebody already", member.rank);
+            let text = format!("rank {}'s collectives are in use already", member.rank);
             return Err(Error::new(Code::BadState, text));
         };
         let Choices { at_most, rank_profile, log, repeats } = choices;
@@ -148,7 +148,7 @@ impl Calls {
         self.failed.as_ref()
     }
 
-    /// The same, to be kept by somebody else.
+    /// The same, to be kept by another owner.
     pub(super) fn take_failure(&mut self) -> Option<Error> {
         self.failed.take()
     }
@@ -164,7 +164,7 @@ impl Calls {
         self.local_rank.lock().participant.needs_barrier()
     }
 
-    /// Ends the version, and begins the next one. `entered` tells others of it, under one lock with
+    /// Ends the version, and begins the next one. `entered` reports it to others, under one lock with
     /// the books, so that a status report has both or neither.
     ///
     /// # Errors
@@ -180,8 +180,8 @@ impl Calls {
         Ok(())
     }
 
-    /// Nobody is served any more by this rank's calls: those who wait for one are told at once, on
-    /// the segment and by a frame of a place that no call has, and those who begin one under a
+    /// No rank is served any more by this rank's calls: those that wait for one are notified at once, on
+    /// the segment and by a frame of a place that no call has, and those that begin one under a
     /// later plan by the plan.
     ///
     /// # Errors

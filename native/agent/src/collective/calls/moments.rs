@@ -41,7 +41,7 @@ impl Calls {
             agent.inject(rule.clone());
         }
         match rule.action {
-            // The control thread does it once the tracker was told; nothing more may happen here before.
+            // The control thread does it once the tracker was notified; nothing more may happen here before.
             Action::Kill => std::thread::sleep(Duration::from_secs(30)),
             Action::Stop => std::thread::sleep(Duration::from_millis(50)),
             Action::Delay { millis } => std::thread::sleep(Duration::from_millis(u64::from(millis))),

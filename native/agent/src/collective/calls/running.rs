@@ -282,7 +282,7 @@ impl Calls {
     }
 
     /// Whether this generation's collectives go through memory or over links. The plan says it; a
-    /// segment that can't be opened is told to the tracker, which begins another generation. False
+    /// segment that can't be opened is reported to the tracker, which begins another generation. False
     /// when a newer plan has come, whose generation has to be decided instead.
     fn decide(&mut self, generation: Generation) -> Result<bool, Unopened> {
         if self.memory.has_decided(generation) {

@@ -152,7 +152,7 @@ impl Communicator {
         Ok((self.run(&call, &options, shape, &plain(), Input::Ready(input))?, lengths))
     }
 
-    /// Nobody goes on before everybody is there.
+    /// No rank goes on before all are there.
     ///
     /// # Errors
     /// As [`Communicator::allreduce`].

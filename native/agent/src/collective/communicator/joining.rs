@@ -68,7 +68,7 @@ impl Process {
         Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, (limits, join_arguments))))
     }
 
-    /// More copies than there can ever be: whoever chose that relies on something else than there is.
+    /// More copies than there can ever be: the caller that chose that relies on something else than there is.
     fn warn_of_fewer_copies(&self, rank: Rank, world: u32) {
         let (asked, others) = (self.own_copies, world.saturating_sub(1));
         if asked > others && asked != OWN_COPIES {

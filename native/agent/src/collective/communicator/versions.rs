@@ -39,7 +39,7 @@ impl Communicator {
     }
 
     /// Takes a checkpoint: ends the version, and begins the next one with this model, which has to
-    /// be the same at all ranks. It is kept in this process, for whoever comes back. Sends nothing,
+    /// be the same at all ranks. It is kept in this process, for ranks that come back. Sends nothing,
     /// unless no collective of the version has shown that all ranks have entered it: then a barrier
     /// is made first.
     ///
@@ -63,7 +63,7 @@ impl Communicator {
         self.take(Taken::new(taken, model))
     }
 
-    /// The same without its bytes: `supplier` makes them when somebody needs them, which is a rank
+    /// The same without its bytes: `supplier` makes them when they are needed: by a rank
     /// that comes back, or the durable store. It is an immutable snapshot of the model: whenever it
     /// is asked, as long as it isn't dropped (two versions, or longer while ranks are missing), it
     /// gives the same bytes, the same at all ranks. It is asked on a thread of its own. When it
@@ -97,7 +97,7 @@ impl Communicator {
         self.calls.log.step(self.member(), self.version(), "checkpoint(lazy)");
         let (next, supplier) = (self.next_version(), Arc::new(supplier));
         if matches!(self.first_lazy, FirstLazy::NotTaken) {
-            // One that fails is no other one; whoever needs its bytes asks another rank.
+            // One that fails is no other one; a rank that needs its bytes asks another one.
             self.first_lazy = match supplier() {
                 Ok(bytes) => FirstLazy::Gave(next, digest(&bytes), supplier.clone()),
                 Err(_) => FirstLazy::Looked,
@@ -196,7 +196,7 @@ impl Communicator {
     }
 
     /// The end: reports this model, which has to be the same at all ranks, and waits until all
-    /// have. Rank 0's bytes become the job's result, if somebody at the driver asks for it;
+    /// have. Rank 0's bytes become the job's result, if the driver asks for it;
     /// `rejoin run` doesn't.
     ///
     /// # Errors
@@ -228,7 +228,7 @@ impl Communicator {
         ended.map(drop).map_err(|error| self.fails(error))
     }
 
-    /// Takes part again after everybody was sent back to an older version ([`Code::RolledBack`]):
+    /// Takes part again after all were sent back to an older version ([`Code::RolledBack`]):
     /// in the same process, which keeps what it holds for the others, as the rank's next
     /// incarnation. It loads what it starts from, as after any join. `Ok(None)`: the job has
     /// reached its end meanwhile.

@@ -72,13 +72,13 @@ enum {
     REJOIN_BAD_STATE = 2,
     /* This incarnation was declared lost or superseded; a newer one may be at work. */
     REJOIN_FENCED = 3,
-    /* Everybody goes back to an older version: rejoin_join_again(), or end this process. Neither counts as a death. */
+    /* All go back to an older version: rejoin_join_again(), or end this process. Neither counts as a death. */
     REJOIN_ROLLED_BACK = 4,
     /* Ranks made different calls, or hold different bytes under one name. The job is over. */
     REJOIN_MISMATCH = 5,
     /* Ranks were missing until a deadline. */
     REJOIN_MEMBERS_MISSING = 6,
-    /* More deaths than are retried, or nobody left who holds what is needed. */
+    /* More deaths than are retried, or no rank left that holds what is needed. */
     REJOIN_UNRECOVERABLE = 7,
     /* The tracker could not be reached until a deadline. */
     REJOIN_TRACKER_UNREACHABLE = 8,
@@ -213,11 +213,11 @@ typedef struct rejoin_limits {
  */
 rejoin_status rejoin_join_launched(const char *terms, const rejoin_limits *limits, rejoin_communicator **communicator);
 
-/* What a process is told of its job by whoever starts it. Begin with REJOIN_CONFIG_INIT. */
+/* What a process is given of its job by its starter. Begin with REJOIN_CONFIG_INIT. */
 typedef struct rejoin_config {
     size_t size;                    /* sizeof(rejoin_config) */
     const char *job;                /* 32 hexadecimal digits */
-    const uint8_t *secret;          /* 32 bytes; hand them over by a channel that nobody reads */
+    const uint8_t *secret;          /* 32 bytes; hand them over by a channel without other readers */
     const char *tracker;            /* address and port, as 10.0.0.1:4711 */
     const char *listen;             /* the IP address that peers reach this process at; NULL: 127.0.0.1 */
     const char *ports;              /* 0 (any), a port, or FIRST-LAST; NULL: any */
@@ -262,14 +262,14 @@ const char *rejoin_process_message(const rejoin_process *process);
 void rejoin_process_close(rejoin_process *process);
 
 /*
- * Takes a rank's seat and waits until it can start: at the first rendezvous until all ranks are
+ * Takes a rank's slot and waits until it can start: at the first rendezvous until all ranks are
  * there, later until the checkpoint that it starts from is here. `stage` counts the starts of all
- * ranks together, `task` those of this rank alone; a newer pair takes the seat from an older one.
+ * ranks together, `task` those of this rank alone; a newer pair takes the slot from an older one.
  * *communicator is set as with rejoin_join_launched().
  *
- * Returns REJOIN_OVER when there is nothing left to do; REJOIN_FENCED when the seat belongs to a
+ * Returns REJOIN_OVER when there is nothing left to do; REJOIN_FENCED when the slot belongs to a
  * newer task, REJOIN_MEMBERS_MISSING, REJOIN_TRACKER_UNREACHABLE, REJOIN_TIMED_OUT,
- * REJOIN_INCOMPATIBLE (other terms), or the job's own error. The rank has no seat then.
+ * REJOIN_INCOMPATIBLE (other terms), or the job's own error. The rank has no slot then.
  */
 rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage, uint32_t task, const char *terms,
                           const rejoin_limits *limits, rejoin_communicator **communicator);
@@ -300,13 +300,13 @@ uint32_t rejoin_incarnation(const rejoin_communicator *communicator);
 uint32_t rejoin_version(const rejoin_communicator *communicator);
 
 /*
- * Frees it. Before rejoin_finish() this gives the rank's seat back, for its next incarnation. NULL
+ * Frees it. Before rejoin_finish() this gives the rank's slot back, for its next incarnation. NULL
  * is allowed; closing a handle twice is as bad as freeing memory twice.
  */
 void rejoin_close(rejoin_communicator *communicator);
 
 /*
- * The rank's program has failed: gives its seat back with this reason, as `status` and text. Where
+ * The rank's program has failed: gives its slot back with this reason, as `status` and text. Where
  * the status will repeat (see above; REJOIN_TRAINING_FAILED does), the job ends with it at all
  * ranks; otherwise the rank may be started again. The handle is only to be closed after it.
  */
@@ -405,7 +405,7 @@ rejoin_status rejoin_allreduce_object(rejoin_communicator *communicator, void *o
                                       const char *name, rejoin_fold_object fold, void *user, const char *site,
                                       const rejoin_options *options);
 
-/* Nobody goes on before everybody is there. */
+/* No rank goes on before all are there. */
 rejoin_status rejoin_barrier(rejoin_communicator *communicator, const char *site, const rejoin_options *options);
 
 /* ---------------------------------------------------------------- checkpoints */
@@ -430,7 +430,7 @@ rejoin_status rejoin_load_own(rejoin_communicator *communicator, const void **ow
 
 /*
  * Ends the version and begins the next one with this model, which has to be the same at all ranks.
- * It is copied into this process's memory, for whoever comes back. Also returns REJOIN_MISMATCH
+ * It is copied into this process's memory, for ranks that come back. Also returns REJOIN_MISMATCH
  * when this incarnation has made fewer collectives of the version than were made before, or another
  * rank of this process has another model.
  */
@@ -446,7 +446,7 @@ rejoin_status rejoin_checkpoint_with_own(rejoin_communicator *communicator, cons
                                          const void *own, size_t own_bytes, const char *site);
 
 /*
- * As rejoin_checkpoint() without the bytes, which are made when somebody needs them: a rank that
+ * As rejoin_checkpoint() without the bytes, which are made when they are needed: a rank that
  * comes back, or a durable checkpoint. The supplier hands them to rejoin_supply(), which copies
  * them, and returns 0. `user` is an immutable snapshot of the model: whenever it is asked, until it
  * is released (about two versions later), the supplier gives the same bytes, the same at all ranks.
@@ -467,7 +467,7 @@ rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_s
 
 /*
  * The end: reports this model, which has to be the same at all ranks, and waits until all have.
- * Rank 0's bytes become the job's result, if somebody at the driver asks for it (`rejoin run`
+ * Rank 0's bytes become the job's result, if the driver asks for it (`rejoin run`
  * doesn't). Whatever is returned, the handle is only to be closed after it.
  */
 rejoin_status rejoin_finish(rejoin_communicator *communicator, const void *model, size_t bytes);

@@ -2,6 +2,7 @@
 //! spin, when to give its core away, and when to sleep.
 
 use std::hint::spin_loop;
+use std::ops::RangeInclusive;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,9 +19,11 @@ const TRUST: u8 = 3;
 /// and another program keeps it for a slice (1.4 ms and more).
 const LOST: Duration = Duration::from_millis(1);
 
-/// A core that was lost isn't given away again for so many times as long: at most one part in so
-/// many of a rank's time goes into finding out whether anything else still wants it.
-const FORBEARANCE: u32 = 64;
+/// A core that was lost isn't given away again for so many times as long. What takes a core now and
+/// then, as any machine's own work does, costs the fewest; where it is lost again as soon as it is
+/// given away, the number doubles up to the most: then at most one part in so many of a rank's time
+/// goes into finding out whether anything else still wants the core.
+const FORBEARANCE: RangeInclusive<u32> = 4..=64;
 
 /// At most so long. (A process may have been stopped for an hour.)
 const LONGEST: Duration = Duration::from_secs(10);
@@ -49,8 +52,10 @@ pub struct Backoff {
     sleeps: bool,
     /// Grows with short waits.
     trust: u8,
-    /// Until when the core isn't given away, because it was lost.
-    forbears: Option<Instant>,
+    /// From when and until when the core isn't given away, because it was lost.
+    forbears: Option<(Instant, Instant)>,
+    /// How many times as long as it was lost.
+    forbearance: u32,
 }
 
 /// What to do before the next look.
@@ -66,7 +71,8 @@ pub enum Pause {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Backoff { looks: 0, since: None, gave: None, sleeps: false, trust: TRUST, forbears: None }
+        let forbearance = *FORBEARANCE.start();
+        Backoff { looks: 0, since: None, gave: None, sleeps: false, trust: TRUST, forbears: None, forbearance }
     }
 }
 
@@ -94,7 +100,7 @@ impl Backoff {
         let now = now();
         self.has_core_back(now);
         let since = *self.since.get_or_insert(now);
-        let forbears = self.forbears.is_some_and(|until| now < until);
+        let forbears = self.forbears.is_some_and(|(_, until)| now < until);
         if forbears || self.trust < TRUST || now.duration_since(since) >= SHORT {
             self.sleeps = true;
             return Pause::Park;
@@ -128,7 +134,10 @@ impl Backoff {
         let Some(gave) = self.gave.take() else { return };
         let lost = now.duration_since(gave);
         if lost >= LOST {
-            self.forbears = Some(now + lost.saturating_mul(FORBEARANCE).min(LONGEST));
+            let soon = self.forbears.is_some_and(|(from, until)| gave < until + (until - from));
+            self.forbearance = if soon { self.forbearance * 2 } else { 0 };
+            self.forbearance = self.forbearance.clamp(*FORBEARANCE.start(), *FORBEARANCE.end());
+            self.forbears = Some((now, now + lost.saturating_mul(self.forbearance).min(LONGEST)));
         }
     }
 }
@@ -178,6 +187,21 @@ mod tests {
         let all = clock - began;
         assert!(lost >= 2, "it is tried again now and then");
         assert!(slice * lost < all / 50, "{lost} times {slice:?} of {all:?}");
+    }
+
+    #[test]
+    fn a_core_that_is_lost_now_and_then_is_given_away_nearly_always() {
+        let (mut backoff, mut clock) = (Backoff::default(), Instant::now());
+        let (mut given, mut waits) = (0, 0);
+        for _ in 0..20 {
+            wait(&mut backoff, &mut clock, SHORT / 10, LOST * 2);
+            let disturbed = clock;
+            while clock - disturbed < LOST * 100 {
+                given += u32::from(wait(&mut backoff, &mut clock, SHORT / 10, QUICK));
+                waits += 1;
+            }
+        }
+        assert!(given > waits / 10 * 9, "{given} of {waits}");
     }
 
     #[test]

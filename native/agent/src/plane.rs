@@ -46,7 +46,7 @@ pub trait DataPlane: Send + Sync {
     /// A rank is missing: the incarnation's channels drop nothing from now on. Returns the oldest
     /// version of which every channel of it has the log still (`Outgoing::hold` says it; the
     /// start's version before anything was entered). Atomic with entering a phase. The control
-    /// thread answers the protocol with it by `Input::Holding`, queued behind every `Entered` that
+    /// thread answers the protocol with it by `HostInput::Holding`, queued behind every `Entered` that
     /// came before.
     fn hold(&self, member: MemberId) -> Version;
     /// A view came: from now until its plan the incarnation finishes no collective. Returns what it
@@ -61,7 +61,7 @@ pub trait DataPlane: Send + Sync {
         Vec::new()
     }
     /// The plan, for a plane with collectives.
-    fn plan(&self, _member: MemberId, _plan: collective::Plan) {}
+    fn plan(&self, _member: MemberId, _plan: collective::RankPlan) {}
     /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many
     /// as are held, from the first on.
     fn results(&self, _lineage: Lineage, _phase: Phase, _from: u32, _to: u32) -> Vec<Entry<Logged>> {

@@ -9,7 +9,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::host::Offer;
 use rejoin_agent::protocol::ids::{Lane, Rank};
-use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::{Agent, NoPlane};
 use std::sync::Arc;
 
@@ -43,6 +43,6 @@ fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
             "a new attempt",
             |event| matches!(event, Event::ViewMade { reason, .. } if reason.contains("over links from now on")),
         );
-        ranks.tracker.notify(Input::Cancel { error: Error::new(Code::Cancelled, "enough was seen") });
+        ranks.tracker.notify(TrackerInput::Cancel { error: Error::new(Code::Cancelled, "enough was seen") });
     });
 }

@@ -3,7 +3,7 @@
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::ids::{Attempt, Phase, Rank, Version};
-use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
 use serde_json::{json, Value};
 
@@ -60,7 +60,7 @@ pub(crate) fn code(name: &str) -> Result<Code, Error> {
 }
 
 /// What the framework knows, read from texts.
-pub(crate) fn input(fact: &[String]) -> Result<Input, Error> {
+pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
     let value = |key: &str| {
         let pairs = fact.get(1..).unwrap_or_default().chunks_exact(2);
         let found = pairs.into_iter().find(|pair| pair[0] == key).map(|pair| pair[1].as_str());
@@ -68,14 +68,14 @@ pub(crate) fn input(fact: &[String]) -> Result<Input, Error> {
     };
     match fact.first().map(String::as_str) {
         Some("executor.gone") => {
-            Ok(Input::ExecutorGone { executor: value("executor")?.into(), reason: value("reason")?.into() })
+            Ok(TrackerInput::ExecutorGone { executor: value("executor")?.into(), reason: value("reason")?.into() })
         }
-        Some("task.gone") => Ok(Input::TaskGone {
+        Some("task.gone") => Ok(TrackerInput::TaskGone {
             rank: Rank(number("rank", value("rank")?)?),
             attempt: Attempt { stage: number("stage", value("stage")?)?, task: number("task", value("task")?)? },
             reason: value("reason")?.into(),
         }),
-        Some("cancel") => Ok(Input::Cancel { error: Error::new(code(value("code")?)?, value("message")?) }),
+        Some("cancel") => Ok(TrackerInput::Cancel { error: Error::new(code(value("code")?)?, value("message")?) }),
         other => Err(bad(format!("fact {other:?} is unknown; expected executor.gone, task.gone or cancel"))),
     }
 }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_the_framework_says_is_read_and_unknown_facts_are_refused() {
         let fact: Vec<String> = ["executor.gone", "executor", "3", "reason", "lost"].map(String::from).to_vec();
-        assert_eq!(input(&fact).unwrap(), Input::ExecutorGone { executor: "3".into(), reason: "lost".into() });
+        assert_eq!(input(&fact).unwrap(), TrackerInput::ExecutorGone { executor: "3".into(), reason: "lost".into() });
         assert_eq!(input(&["executor.came".to_string()]).unwrap_err().code, Code::BadArgument);
     }
 }

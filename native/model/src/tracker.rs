@@ -5,7 +5,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 
 /// The moment at which time stands.
 pub(crate) const NOW: Millis = Millis(0);
@@ -67,20 +67,20 @@ pub(crate) fn step(
     let mut inputs = Vec::new();
     let mut now = NOW;
     match input {
-        ToTracker::Message { link, message } => inputs.push(Input::Message { link, message }),
+        ToTracker::Message { link, message } => inputs.push(TrackerInput::Message { link, message }),
         ToTracker::Closed { link, agent, gone } => {
-            inputs.push(Input::Closed { link, reason: "connection reset".into() });
-            inputs.push(Input::Probed { agent, gone });
+            inputs.push(TrackerInput::Closed { link, reason: "connection reset".into() });
+            inputs.push(TrackerInput::Probed { agent, gone });
         }
         ToTracker::DeclaredLost { process } => {
             let reason = "the framework says so".into();
-            inputs.push(Input::ExecutorGone { executor: process.to_string(), reason });
+            inputs.push(TrackerInput::ExecutorGone { executor: process.to_string(), reason });
         }
-        ToTracker::RankEnded { rank } => inputs.push(Input::RankEnded { rank: Rank(rank) }),
+        ToTracker::RankEnded { rank } => inputs.push(TrackerInput::RankEnded { rank: Rank(rank) }),
         ToTracker::WaitedEnough => {
             // No other has been silent meanwhile: the tracker takes such a jump for a stall of its own.
             now = NOW.plus(TIMING.lost_after_millis);
-            inputs.push(Input::Wake);
+            inputs.push(TrackerInput::Wake);
         }
     }
     let mut effects = Vec::new();
@@ -88,18 +88,18 @@ pub(crate) fn step(
         tracker.handle(input, now);
         while let Some(output) = tracker.poll() {
             match output {
-                Output::Send { link, message } => {
+                TrackerOutput::Send { link, message } => {
                     effects.push(FromTracker::Send { link, message: messages.keep(message) })
                 }
-                Output::Close { link } => effects.push(FromTracker::Close { link }),
+                TrackerOutput::Close { link } => effects.push(FromTracker::Close { link }),
                 // Answered at once, with the end of the connection.
-                Output::Probe { .. } | Output::Event(_) => {}
-                Output::Kill { executor, .. } => {
+                TrackerOutput::Probe { .. } | TrackerOutput::Event(_) => {}
+                TrackerOutput::Kill { executor, .. } => {
                     if let Ok(process) = executor.parse() {
                         effects.push(FromTracker::Kill { process });
                     }
                 }
-                Output::Over(outcome) => {
+                TrackerOutput::Over(outcome) => {
                     let outcome = outcome.map(|result| result.digest).map_err(|error: Error| error.code);
                     effects.push(FromTracker::Over(outcome));
                 }

@@ -6,7 +6,7 @@ mod collective_support;
 use collective_support::{generation, sum, version};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rejoin_protocol::collective::{Entry, Next, ObservedInput, Output, Participant, PhasePlan, Plan};
+use rejoin_protocol::collective::{Entry, Next, ObservedInput, Participant, ParticipantOutput, PhasePlan, RankPlan};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Incarnation, Lineage, Rank, Version};
 
@@ -43,9 +43,9 @@ fn mix(before: u64, value: u64) -> u64 {
     (before ^ value).wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
-fn plan(number: u32, finished: u32, observed: Vec<(Rank, ObservedInput)>) -> Plan {
+fn plan(number: u32, finished: u32, observed: Vec<(Rank, ObservedInput)>) -> RankPlan {
     let phases = vec![PhasePlan { phase: version(0), finished, ended: false, holders: Vec::new() }];
-    Plan { phases, observed, ..collective_support::plan(number, &[]) }
+    RankPlan { phases, observed, ..collective_support::plan(number, &[]) }
 }
 
 impl World {
@@ -129,7 +129,7 @@ impl World {
         for participant in &mut self.ranks {
             participant.plan(plan(self.generation, finished, claims.clone()));
             while let Some(output) = participant.poll() {
-                let Output::Fetch(fetch) = output else { continue };
+                let ParticipantOutput::Fetch(fetch) = output else { continue };
                 for seqno in fetch.from..fetch.to {
                     let signature = sum(4).signature(None);
                     let entry = Entry { signature, key: None, result: u64::from(seqno) };

@@ -4,7 +4,7 @@ mod collective_support;
 mod support;
 
 use collective_support::*;
-use rejoin_protocol::collective::{Next, Output, Plan};
+use rejoin_protocol::collective::{Next, ParticipantOutput, RankPlan};
 use rejoin_protocol::ids::{AgentId, Lineage, Phase, Rank};
 use rejoin_protocol::message::RankState;
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
@@ -87,11 +87,11 @@ fn a_newcomer_fetches_boot_and_all_versions_from_its_start_on_ahead_of_being_ask
 fn a_call_that_waits_is_told_when_views_plans_and_results_come() {
     let mut desk = running();
     desk.pause(generation(2));
-    assert_eq!(drain(&mut desk), [Output::Changed]);
+    assert_eq!(drain(&mut desk), [ParticipantOutput::Changed]);
     desk.plan(plan(2, &[(version(0), 1, false)]));
-    assert!(drain(&mut desk).contains(&Output::Changed));
+    assert!(drain(&mut desk).contains(&ParticipantOutput::Changed));
     desk.fetched(generation(2), version(0), 0, entry(&sum(2), "two")).unwrap();
-    assert_eq!(drain(&mut desk), [Output::Changed]);
+    assert_eq!(drain(&mut desk), [ParticipantOutput::Changed]);
 }
 
 fn address(agent: u64, host: &str) -> AgentAddress {
@@ -133,7 +133,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
         reason: String::new(),
         hooked: None,
     };
-    let plan = Plan::derive(&whole, &view, AgentId(3), "b");
+    let plan = RankPlan::derive(&whole, &view, AgentId(3), "b");
     let phase = plan.phase(version(0)).unwrap();
     assert_eq!((phase.finished, phase.ended), (5, true));
     let holders: Vec<_> = phase.holders.iter().map(|(at, finished)| (at.agent.0, *finished)).collect();

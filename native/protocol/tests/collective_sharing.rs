@@ -7,7 +7,7 @@ mod support;
 use collective_support::{extent, generation, version};
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing::{collective_id, generation_number, identity, inputs, judge, COMMON_BYTES};
-use rejoin_protocol::collective::{CollectiveId, Plan, SegmentAddress};
+use rejoin_protocol::collective::{CollectiveId, RankPlan, SegmentAddress};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Phase, Rank};
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus};
@@ -31,7 +31,7 @@ fn derived(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> Option<Vec<
     plan_of(hosts, table, number).segments
 }
 
-fn plan_of(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> Plan {
+fn plan_of(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> RankPlan {
     let agents = hosts.iter().enumerate().map(|(rank, host)| AgentAddress {
         agent: AgentId(rank as u64),
         address: ([127, 0, 0, 1], 1).into(),
@@ -61,7 +61,7 @@ fn plan_of(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> Plan {
         reason: String::new(),
         hooked: None,
     };
-    Plan::derive(&plan, &view, AgentId(0), "here")
+    RankPlan::derive(&plan, &view, AgentId(0), "here")
 }
 
 fn table(segments: [Option<SegmentAddress>; 3]) -> Vec<RankStatus> {
@@ -128,7 +128,7 @@ fn what_stands_on_a_segment_is_judged_as_a_frame_is() {
 }
 
 /// Three ranks that share memory and have finished two collectives; rank 2 comes back with another segment.
-fn returned() -> (Desk, Vec<rejoin_protocol::tracker::Output>) {
+fn returned() -> (Desk, Vec<rejoin_protocol::tracker::TrackerOutput>) {
     let mut desk = Desk::trained_to(3, 0);
     desk.leaves(3, 2, 0, None);
     desk.joins(3, 2, support::attempt(1));
@@ -138,7 +138,7 @@ fn returned() -> (Desk, Vec<rejoin_protocol::tracker::Output>) {
     (desk, outputs)
 }
 
-fn segments(outputs: &[rejoin_protocol::tracker::Output]) -> Vec<Option<u64>> {
+fn segments(outputs: &[rejoin_protocol::tracker::TrackerOutput]) -> Vec<Option<u64>> {
     let plan = support::plan(outputs, 1).expect("a plan");
     plan.table.iter().map(|told| told.segment.map(|segment| segment.nonce)).collect()
 }
@@ -179,12 +179,12 @@ fn a_segment_that_can_not_be_opened_ends_sharing_for_good_and_is_told_with_who_a
 
 #[test]
 fn an_agent_tells_the_segment_of_each_rank_from_its_first_standing_on() {
-    use rejoin_protocol::host::{Input, Offer};
+    use rejoin_protocol::host::{HostInput, Offer};
     use rejoin_protocol::message::TrackerMessage;
     let mut desk = host_support::Desk::connected();
     let attempt = host_support::attempt(0);
     let offer = Offer { segment: segment(5), ..Offer::default() };
-    desk.input(Input::Join { rank: Rank(1), attempt, fingerprint: "terms".into(), offer });
+    desk.input(HostInput::Join { rank: Rank(1), attempt, fingerprint: "terms".into(), offer });
     desk.told(TrackerMessage::JoinAccepted { rank: Rank(1), attempt, incarnation: Incarnation::nth(0) });
     let outputs = desk.told(TrackerMessage::View(host_support::view(1, &[Some(0), Some(0)], false)));
     let status = host_support::status(&outputs).expect("a status report");

@@ -5,7 +5,7 @@ mod host_support;
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::host::{Input, Output};
+use rejoin_protocol::host::{HostInput, HostOutput};
 use rejoin_protocol::ids::{Checkpoint, Generation, Lineage, MemberId, Rank, Version, UNMADE};
 use rejoin_protocol::message::{AgentMessage, Newcomer, Plan, RankState, TrackerMessage};
 use rejoin_protocol::report::Report;
@@ -15,28 +15,28 @@ fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
     let mut desk = Desk::join_accepted();
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2, 3, 4])));
     let holders = outputs.iter().find_map(|output| match output {
-        Output::Fetch { holders, checkpoint: wanted, .. } if *wanted == checkpoint(5) => Some(holders),
+        HostOutput::Fetch { holders, checkpoint: wanted, .. } if *wanted == checkpoint(5) => Some(holders),
         _ => None,
     });
     let agents: Vec<u64> = holders.unwrap().iter().map(|holder| holder.agent.0).collect();
     assert_eq!(agents[0], 3, "agent 3 is on the same host");
     assert_eq!(agents.len(), 3);
     let (source, millis) = ("agent 3".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
-    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.checkpoint == Some(checkpoint(5))));
-    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Event(Event::Restored { bytes: 10, millis: 4, .. }))));
+    let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
+    assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.checkpoint == Some(checkpoint(5))));
+    assert!(matches!(&outputs[1], HostOutput::Send(AgentMessage::Event(Event::Restored { bytes: 10, millis: 4, .. }))));
     assert!(desk.host.holds(&checkpoint(5)));
 }
 
 #[test]
 fn a_checkpoint_that_is_here_is_started_from_at_once() {
     let mut desk = Desk::trained_to(4);
-    desk.input(Input::Report { member: member(0), report: Report::Left { failure: None } });
+    desk.input(HostInput::Report { member: member(0), report: Report::Left { failure: None } });
     desk.join(0, 1);
     desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
     desk.told(TrackerMessage::View(view(2, &[Some(1), Some(0), Some(0)], true)));
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 1, 4)], &[1, 2])));
-    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.version == Version(4)));
+    assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.version == Version(4)));
 }
 
 #[test]
@@ -46,10 +46,10 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     assert_eq!(status(&outputs).unwrap().ranks[0].state, RankState::Fresh);
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
+    let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     assert_eq!(outputs, [], "the next plan says where it starts");
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
-    assert!(matches!(&outputs[0], Output::Start { .. }));
+    assert!(matches!(&outputs[0], HostOutput::Start { .. }));
 }
 
 #[test]
@@ -65,22 +65,22 @@ fn a_fetch_that_fails_is_tried_again_and_then_the_task_is_given_back() {
     assert!(matches!(reported(&outputs[0]), Some(Report::Left { failure: Some(error) }) if error.code == Code::Io));
 }
 
-fn reported(output: &Output) -> Option<&Report> {
+fn reported(output: &HostOutput) -> Option<&Report> {
     match output {
-        Output::Send(AgentMessage::Report { report, .. }) => Some(report),
+        HostOutput::Send(AgentMessage::Report { report, .. }) => Some(report),
         _ => None,
     }
 }
 
-fn failed(is_further: bool) -> Input {
-    Input::FetchFailed { member: member(0), is_further, reason: "refused".into() }
+fn failed(is_further: bool) -> HostInput {
+    HostInput::FetchFailed { member: member(0), is_further, reason: "refused".into() }
 }
 
 /// Whether the fetch is asked for again after a pause.
 fn fetches_again(desk: &mut Desk) -> bool {
     (0..30).any(|_| {
         let at = desk.host.wake_at().unwrap().0;
-        desk.wake(at).iter().any(|output| matches!(output, Output::Fetch { .. }))
+        desk.wake(at).iter().any(|output| matches!(output, HostOutput::Fetch { .. }))
     })
 }
 
@@ -102,8 +102,11 @@ fn the_bytes_of_a_lazy_checkpoint_are_told_as_they_were_fetched() {
     let newcomer = Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 77, source, millis });
-    assert!(matches!(&outputs[1], Output::Send(AgentMessage::Event(Event::Restored { bytes: 77, .. }))), "{outputs:?}");
+    let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 77, source, millis });
+    assert!(
+        matches!(&outputs[1], HostOutput::Send(AgentMessage::Event(Event::Restored { bytes: 77, .. }))),
+        "{outputs:?}"
+    );
 }
 
 #[test]
@@ -125,7 +128,7 @@ fn nothing_is_forgotten_from_a_loss_until_all_have_caught_up() {
     let other = Generation { epoch: 1, number: 1 };
     assert_eq!(desk.told(TrackerMessage::Settled { generation: other }), [], "of an older view");
     let outputs = desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
-    assert!(outputs.contains(&Output::Release { member: member(0) }));
+    assert!(outputs.contains(&HostOutput::Release { member: member(0) }));
     assert_eq!(forgotten(&outputs), [2, 3]);
 }
 
@@ -133,11 +136,14 @@ fn nothing_is_forgotten_from_a_loss_until_all_have_caught_up() {
 fn a_version_that_is_entered_is_told_with_what_only_the_rank_has() {
     let mut desk = Desk::trained_to(0);
     let local = Some(vec![1, 2]);
-    let outputs = desk.input(Input::Entered { member: member(0), checkpoint: checkpoint(1), local });
-    assert!(matches!(&outputs[0], Output::Send(AgentMessage::Local { bytes, .. }) if bytes[..] == [1, 2]));
+    let outputs = desk.input(HostInput::Entered { member: member(0), checkpoint: checkpoint(1), local });
+    assert!(matches!(&outputs[0], HostOutput::Send(AgentMessage::Local { bytes, .. }) if bytes[..] == [1, 2]));
     assert!(matches!(
         &outputs[1],
-        Output::Send(AgentMessage::Report { report: Report::VersionEntered { version: Version(1), round: 1, .. }, .. })
+        HostOutput::Send(AgentMessage::Report {
+            report: Report::VersionEntered { version: Version(1), round: 1, .. },
+            ..
+        })
     ));
 }
 
@@ -162,14 +168,14 @@ fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[])));
     let mut enter = |rank: u32, checkpoint: Checkpoint| {
         let (rank, incarnation, local) = (Rank(rank), incarnation(0), None);
-        desk.input(Input::Entered { member: MemberId { rank, incarnation }, checkpoint, local })
+        desk.input(HostInput::Entered { member: MemberId { rank, incarnation }, checkpoint, local })
     };
     for rank in 0..2 {
         enter(rank, checkpoint(0));
     }
     enter(0, checkpoint(1));
     let outputs = enter(1, Checkpoint { digest: 99, ..checkpoint(1) });
-    let [Output::Send(AgentMessage::Report { report: Report::Broken(error), .. })] = &outputs[..] else {
+    let [HostOutput::Send(AgentMessage::Report { report: Report::Broken(error), .. })] = &outputs[..] else {
         panic!("{outputs:?}")
     };
     assert_eq!(error.code, Code::Mismatch);
@@ -185,10 +191,10 @@ fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
     let plan = Plan { lineage: Lineage(2), ..plan(1, vec![newcomer(0, 0, 5)], &[2]) };
     desk.told(TrackerMessage::Plan(plan));
     let (source, millis) = ("agent 2".to_string(), 4);
-    desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
+    desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     let again = Checkpoint { lineage: Lineage(2), ..checkpoint(5) };
-    let outputs = desk.input(Input::Entered { member: member(0), checkpoint: again, local: None });
-    let copy = Output::Forget { lineage: Lineage(2), version: Version(5) };
+    let outputs = desk.input(HostInput::Entered { member: member(0), checkpoint: again, local: None });
+    let copy = HostOutput::Forget { lineage: Lineage(2), version: Version(5) };
     assert!(outputs.contains(&copy), "the store has it under both names: {outputs:?}");
     assert!(desk.host.holds(&checkpoint(5)) && !desk.host.holds(&again));
 }
@@ -198,9 +204,9 @@ fn a_start_that_comes_back_changed_is_a_mismatch() {
     let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
-    desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
+    desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     let changed = Checkpoint { digest: 1, ..checkpoint(5) };
-    let outputs = desk.input(Input::Entered { member: member(0), checkpoint: changed, local: None });
+    let outputs = desk.input(HostInput::Entered { member: member(0), checkpoint: changed, local: None });
     assert!(
         outputs.len() == 1
             && matches!(reported(&outputs[0]), Some(Report::Broken(error)) if error.code == Code::Mismatch)
@@ -219,13 +225,15 @@ fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
     let back = Plan { lineage: Lineage(1), ..plan(2, vec![newcomer(0, 1, 3)], &[1]) };
     let outputs = desk.told(TrackerMessage::Plan(back));
     assert_eq!(forgotten(&outputs), [4]);
-    assert!(outputs.iter().any(|output| matches!(output, Output::Start { start, .. } if start.lineage == Lineage(1))));
+    assert!(outputs
+        .iter()
+        .any(|output| matches!(output, HostOutput::Start { start, .. } if start.lineage == Lineage(1))));
 }
 
 #[test]
 fn what_can_be_read_from_a_durable_store_is_told_also_when_it_was_forgotten_here() {
     let mut desk = Desk::trained_to(4);
-    desk.input(Input::Durable(checkpoint(1)));
+    desk.input(HostInput::Durable(checkpoint(1)));
     desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
     let held: Vec<u32> = status(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
@@ -238,7 +246,9 @@ fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() 
     let lazy = Checkpoint { length: rejoin_protocol::ids::UNMADE, digest: 0, ..checkpoint(5) };
     let newcomer = rejoin_protocol::message::Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[1, 2])));
-    assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { holders, .. } if holders[0].agent.0 == 1)));
+    assert!(outputs
+        .iter()
+        .any(|output| matches!(output, HostOutput::Fetch { holders, .. } if holders[0].agent.0 == 1)));
 }
 
 #[test]
@@ -248,6 +258,6 @@ fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
     let generation = desk.host.view().map(|view| view.generation).unwrap();
     desk.told(TrackerMessage::Settled { generation });
     let (source, millis) = ("agent 2".to_string(), 4);
-    let outputs = desk.input(Input::Fetched { member: member(0), bytes: 10, source, millis });
-    assert!(outputs.contains(&Output::Release { member: member(0) }), "{outputs:?}");
+    let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
+    assert!(outputs.contains(&HostOutput::Release { member: member(0) }), "{outputs:?}");
 }

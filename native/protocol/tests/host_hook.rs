@@ -4,25 +4,25 @@ mod host_support;
 
 use host_support::*;
 use rejoin_protocol::hook::Hook;
-use rejoin_protocol::host::{Input, Offer, Output};
+use rejoin_protocol::host::{HostInput, HostOutput, Offer};
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::message::{AgentMessage, Plan, TrackerMessage};
 
-fn joins(desk: &mut Desk, hook: Hook) -> Vec<Output> {
+fn joins(desk: &mut Desk, hook: Hook) -> Vec<HostOutput> {
     let offer = Offer { hook, ..Offer::default() };
-    desk.input(Input::Join { rank: Rank(0), attempt: attempt(0), fingerprint: "terms".into(), offer })
+    desk.input(HostInput::Join { rank: Rank(0), attempt: attempt(0), fingerprint: "terms".into(), offer })
 }
 
 #[test]
 fn what_a_rank_can_is_told_with_its_join_on_every_connection_and_with_its_status() {
     let mut desk = Desk::connected();
-    let can = |outputs: &[Output]| {
-        outputs.iter().any(|o| matches!(o, Output::Send(AgentMessage::Join { hook: Hook::Possible, .. })))
+    let can = |outputs: &[HostOutput]| {
+        outputs.iter().any(|o| matches!(o, HostOutput::Send(AgentMessage::Join { hook: Hook::Possible, .. })))
     };
     let outputs = joins(&mut desk, Hook::Possible);
     assert!(can(&outputs), "{outputs:?}");
-    desk.input(Input::TrackerDown { reason: "reset".into() });
-    let outputs = desk.input(Input::TrackerUp);
+    desk.input(HostInput::TrackerDown { reason: "reset".into() });
+    let outputs = desk.input(HostInput::TrackerUp);
     assert!(can(&outputs), "{outputs:?}");
     desk.told(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
     let outputs = desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
@@ -38,12 +38,14 @@ fn a_rank_hears_what_was_agreed_with_its_start_and_its_agent_tells_it_to_a_track
         desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
         let first = plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[]);
         let outputs = desk.told(TrackerMessage::Plan(Plan { hooked: agreed, ..first }));
-        let Output::Start { start, .. } = &outputs[0] else { panic!("{outputs:?}") };
+        let HostOutput::Start { start, .. } = &outputs[0] else { panic!("{outputs:?}") };
         assert_eq!(start.hooked, agreed == Some(true));
-        desk.input(Input::TrackerDown { reason: "reset".into() });
-        let outputs = desk.input(Input::TrackerUp);
+        desk.input(HostInput::TrackerDown { reason: "reset".into() });
+        let outputs = desk.input(HostInput::TrackerUp);
         let reported = outputs.iter().find_map(|output| match output {
-            Output::Send(AgentMessage::Register(registration)) => registration.view.as_ref().map(|view| view.hooked),
+            HostOutput::Send(AgentMessage::Register(registration)) => {
+                registration.view.as_ref().map(|view| view.hooked)
+            }
             _ => None,
         });
         assert_eq!(reported, Some(agreed));

@@ -4,7 +4,7 @@ mod host_support;
 
 use host_support::*;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::host::{Input, Output};
+use rejoin_protocol::host::{HostInput, HostOutput};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Position, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 use rejoin_protocol::report::Report;
@@ -16,7 +16,7 @@ fn a_slot_drops_what_older_incarnations_had_here() {
     let join_accepted = TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
     let outputs = desk.told(join_accepted.clone());
     assert_eq!(freed(&outputs), Some((Some(0), Code::Fenced)));
-    let last = Output::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
+    let last = HostOutput::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
     assert_eq!(outputs.last(), Some(&last));
     assert_eq!(desk.told(join_accepted), [], "sent again");
 }
@@ -28,7 +28,7 @@ fn a_slot_for_a_task_that_has_gone_is_given_back() {
         desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
     assert!(matches!(
         outputs[..],
-        [Output::Send(AgentMessage::Report {
+        [HostOutput::Send(AgentMessage::Report {
             member: MemberId { rank: ZERO, .. },
             report: Report::Left { failure: None }
         })]
@@ -63,7 +63,7 @@ fn a_view_is_answered_at_once_while_nothing_trains_here() {
 fn a_view_is_answered_only_when_the_channels_hold_what_they_have() {
     let mut desk = Desk::trained_to(4);
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
-    assert!(outputs.contains(&Output::Hold { member: member(0), generation: Generation { epoch: 1, number: 2 } }));
+    assert!(outputs.contains(&HostOutput::Hold { member: member(0), generation: Generation { epoch: 1, number: 2 } }));
     assert!(status(&outputs).is_none());
     // A checkpoint that the task took before its channels were held counts.
     desk.enter(5);
@@ -91,9 +91,9 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
     let mut slots = view(2, &[Some(0), Some(1), Some(0)], true);
     slots.slots[1].planned = false;
     let outputs = desk.told(TrackerMessage::View(slots));
-    let peers = |outputs: &[Output]| -> Vec<(u32, u32)> {
+    let peers = |outputs: &[HostOutput]| -> Vec<(u32, u32)> {
         let links = outputs.iter().find_map(|output| match output {
-            Output::Links { peers, .. } => {
+            HostOutput::Links { peers, .. } => {
                 Some(peers.iter().map(|p| (p.member.rank.0, p.member.incarnation.number)).collect())
             }
             _ => None,
@@ -110,8 +110,8 @@ fn a_start_at_the_beginning_comes_with_the_plan_and_before_the_links() {
     let mut desk = Desk::join_accepted();
     let all = (0..3).map(|rank| newcomer(rank, 0, 0)).collect();
     let outputs = desk.told(TrackerMessage::Plan(plan(1, all, &[])));
-    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.version == Version(0)));
-    assert!(matches!(outputs.last(), Some(Output::Links { peers, .. }) if peers.len() == 2));
+    assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.version == Version(0)));
+    assert!(matches!(outputs.last(), Some(HostOutput::Links { peers, .. }) if peers.len() == 2));
 }
 
 #[test]
@@ -133,6 +133,9 @@ fn what_a_fenced_incarnation_does_is_nobodys_business() {
     let error = Error::new(Code::Fenced, "lost");
     desk.told(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(desk.enter(2), []);
-    assert_eq!(desk.input(Input::Report { member: member(0), report: Report::Finished { rounds: 3, digest: 1 } }), []);
-    assert_eq!(desk.input(Input::Report { member: member(0), report: Report::Left { failure: None } }), []);
+    assert_eq!(
+        desk.input(HostInput::Report { member: member(0), report: Report::Finished { rounds: 3, digest: 1 } }),
+        []
+    );
+    assert_eq!(desk.input(HostInput::Report { member: member(0), report: Report::Left { failure: None } }), []);
 }

@@ -3,7 +3,7 @@
 mod host_support;
 
 use host_support::*;
-use rejoin_protocol::host::{Input, Output};
+use rejoin_protocol::host::{HostInput, HostOutput};
 use rejoin_protocol::ids::{AgentId, Checkpoint, Rank};
 use rejoin_protocol::message::{Newcomer, TrackerMessage};
 use rejoin_protocol::view::{AgentAddress, View};
@@ -13,34 +13,34 @@ fn own(version: u32, rank: u32) -> Checkpoint {
 }
 
 /// The agents that copies are to be made to.
-fn copies(outputs: &[Output]) -> Vec<u64> {
+fn copies(outputs: &[HostOutput]) -> Vec<u64> {
     let copies = outputs.iter().filter_map(|output| match output {
-        Output::Copy { to, .. } => Some(to.agent.0),
+        HostOutput::Copy { to, .. } => Some(to.agent.0),
         _ => None,
     });
     copies.collect()
 }
 
-fn is_safe(outputs: &[Output]) -> bool {
-    outputs.iter().any(|output| matches!(output, Output::Safe(_)))
+fn is_safe(outputs: &[HostOutput]) -> bool {
+    outputs.iter().any(|output| matches!(output, HostOutput::Safe(_)))
 }
 
 #[test]
 fn an_own_model_is_safe_when_two_others_hold_it_and_not_before() {
     let mut desk = Desk::trained_to(4);
-    let outputs = desk.input(Input::Own(own(5, 0)));
+    let outputs = desk.input(HostInput::Own(own(5, 0)));
     assert_eq!((copies(&outputs), is_safe(&outputs)), (vec![2, 3], false), "another host first, then this one");
-    let outputs = desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
+    let outputs = desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
     assert!(!is_safe(&outputs));
-    let outputs = desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(2) });
+    let outputs = desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(2) });
     assert!(is_safe(&outputs) && copies(&outputs).is_empty());
 }
 
 #[test]
 fn a_copy_that_fails_is_made_again_after_a_pause() {
     let mut desk = Desk::trained_to(4);
-    desk.input(Input::Own(own(5, 0)));
-    desk.input(Input::CopyFailed { checkpoint: own(5, 0), agent: AgentId(2) });
+    desk.input(HostInput::Own(own(5, 0)));
+    desk.input(HostInput::CopyFailed { checkpoint: own(5, 0), agent: AgentId(2) });
     let at = desk.host.wake_at().unwrap().0;
     assert_eq!(copies(&desk.wake(at)), [2]);
 }
@@ -48,8 +48,8 @@ fn a_copy_that_fails_is_made_again_after_a_pause() {
 #[test]
 fn whoever_is_gone_holds_nothing_and_whoever_comes_back_is_given_it_again() {
     let mut desk = Desk::trained_to(4);
-    desk.input(Input::Own(own(5, 0)));
-    desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
+    desk.input(HostInput::Own(own(5, 0)));
+    desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
     // Agent 2 dies before it has the copy: agent 3 is the only other one.
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     assert!(is_safe(&outputs), "as many others as there are");
@@ -71,25 +71,27 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
     };
     let fetched = |bytes| {
         let (source, millis) = ("agent 2".to_string(), 4);
-        Input::Fetched { member: member(0), bytes, source, millis }
+        HostInput::Fetched { member: member(0), bytes, source, millis }
     };
     let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
-    assert!(outputs.iter().any(|output| matches!(output, Output::Fetch { checkpoint, .. } if *checkpoint == global)));
+    assert!(outputs
+        .iter()
+        .any(|output| matches!(output, HostOutput::Fetch { checkpoint, .. } if *checkpoint == global)));
     let outputs = desk.input(fetched(10));
     let asked = outputs.iter().find_map(|output| match output {
-        Output::Fetch { checkpoint, holders, .. } => Some((*checkpoint, holders[0].agent.0)),
+        HostOutput::Fetch { checkpoint, holders, .. } => Some((*checkpoint, holders[0].agent.0)),
         _ => None,
     });
     assert_eq!(asked, Some((own(5, 0), 3)), "the holder on the same host first");
     let outputs = desk.input(fetched(6));
-    assert!(matches!(&outputs[0], Output::Start { start, .. } if start.own == Some(own(5, 0))));
+    assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.own == Some(own(5, 0))));
     assert_eq!(copies(&outputs), [2, 3]);
 }
 
 #[test]
 fn what_others_gave_to_be_kept_is_told_in_the_status() {
     let mut desk = Desk::trained_to(4);
-    desk.input(Input::Kept(own(4, 2)));
+    desk.input(HostInput::Kept(own(4, 2)));
     desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
     assert!(status(&outputs).unwrap().held.contains(&own(4, 2)));
@@ -103,7 +105,7 @@ fn among_six(own_copies: u32, gone: &[usize]) -> Desk {
     let agents = (1..=6u64).zip(hosts).map(|(agent, host)| AgentAddress { host: host.into(), ..address(agent) });
     let view = View { agents: agents.collect(), ..view(2, &slots, true) };
     let mut desk = Desk::owing(own_copies);
-    desk.input(Input::TrackerUp);
+    desk.input(HostInput::TrackerUp);
     desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     desk.told(TrackerMessage::View(view));
     desk
@@ -115,10 +117,10 @@ fn copies_are_made_on_as_many_hosts_as_there_are_and_on_the_same_one_last() {
         [(1, &[3][..]), (2, &[3, 5]), (3, &[3, 5, 4]), (5, &[3, 5, 4, 6, 2]), (9, &[3, 5, 4, 6, 2])]
     {
         let mut desk = among_six(own_copies, &[]);
-        let outputs = desk.input(Input::Own(own(5, 0)));
+        let outputs = desk.input(HostInput::Own(own(5, 0)));
         assert_eq!(copies(&outputs), targets, "{own_copies} copies");
         for (at, agent) in targets.iter().enumerate() {
-            let outputs = desk.input(Input::Copied { checkpoint: own(5, 0), agent: AgentId(*agent) });
+            let outputs = desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(*agent) });
             assert_eq!(is_safe(&outputs), at + 1 == targets.len(), "{own_copies} copies, the one of agent {agent}");
         }
     }
@@ -127,5 +129,9 @@ fn copies_are_made_on_as_many_hosts_as_there_are_and_on_the_same_one_last() {
 #[test]
 fn a_host_that_is_gone_is_replaced_by_others_while_there_are_some() {
     let mut desk = among_six(2, &[2, 3]);
-    assert_eq!(copies(&desk.input(Input::Own(own(5, 0)))), [5, 6], "a second one there rather than one on this host");
+    assert_eq!(
+        copies(&desk.input(HostInput::Own(own(5, 0)))),
+        [5, 6],
+        "a second one there rather than one on this host"
+    );
 }

@@ -14,7 +14,7 @@ use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
 use rejoin_protocol::report::Report;
-use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
+use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -40,9 +40,9 @@ fn ends<T: Send + 'static>(what: impl FnOnce() -> T + Send + 'static) -> T {
 }
 
 /// Whether the agent of this link was refused for nonsense, and cut off.
-fn is_turned_away(outputs: &[Output], link: u64) -> bool {
+fn is_turned_away(outputs: &[TrackerOutput], link: u64) -> bool {
     let refused = sent(outputs, link).into_iter().any(|message| matches!(message, TrackerMessage::Refused(_)));
-    refused && outputs.contains(&Output::Close { link })
+    refused && outputs.contains(&TrackerOutput::Close { link })
 }
 
 #[test]
@@ -432,9 +432,9 @@ fn a_desk(state: usize) -> Desk {
 const STATES: usize = 8;
 
 /// The newest generation that was sent.
-fn newest(known: Generation, outputs: &[Output]) -> Generation {
+fn newest(known: Generation, outputs: &[TrackerOutput]) -> Generation {
     let reported = outputs.iter().filter_map(|output| match output {
-        Output::Send { message: TrackerMessage::View(view), .. } => Some(view.generation),
+        TrackerOutput::Send { message: TrackerMessage::View(view), .. } => Some(view.generation),
         _ => None,
     });
     reported.max().map_or(known, |told| told.max(known))
@@ -486,12 +486,12 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
                 }
                 outputs
             }
-            DoorStep::Closes(link) => desk.input(Input::Closed { link, reason: "closed".into() }).to_vec(),
-            DoorStep::Probed(agent, gone) => desk.input(Input::Probed { agent: AgentId(agent), gone }).to_vec(),
-            DoorStep::Hears(link) => desk.input(Input::BytesCame { link }).to_vec(),
+            DoorStep::Closes(link) => desk.input(TrackerInput::Closed { link, reason: "closed".into() }).to_vec(),
+            DoorStep::Probed(agent, gone) => desk.input(TrackerInput::Probed { agent: AgentId(agent), gone }).to_vec(),
+            DoorStep::Hears(link) => desk.input(TrackerInput::BytesCame { link }).to_vec(),
             DoorStep::TaskGone(rank, task) => {
                 let (rank, attempt) = (Rank(rank), attempt(task));
-                desk.input(Input::TaskGone { rank, attempt, reason: "gone".into() }).to_vec()
+                desk.input(TrackerInput::TaskGone { rank, attempt, reason: "gone".into() }).to_vec()
             }
             DoorStep::Passes(millis) => desk.pass(millis),
         };

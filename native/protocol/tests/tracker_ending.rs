@@ -6,10 +6,10 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Incarnation, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
-use rejoin_protocol::tracker::{Input, JobResult, Output};
+use rejoin_protocol::tracker::{JobResult, TrackerInput, TrackerOutput};
 use support::*;
 
-fn part(desk: &mut Desk, rank: u32, incarnation: u32, offset: u64, total: u64, bytes: &[u8]) -> Vec<Output> {
+fn part(desk: &mut Desk, rank: u32, incarnation: u32, offset: u64, total: u64, bytes: &[u8]) -> Vec<TrackerOutput> {
     let message = AgentMessage::ResultPart {
         member: MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) },
         offset,
@@ -19,9 +19,9 @@ fn part(desk: &mut Desk, rank: u32, incarnation: u32, offset: u64, total: u64, b
     desk.says(u64::from(rank) + 1, message).to_vec()
 }
 
-fn result(outputs: &[Output]) -> Option<&JobResult> {
+fn result(outputs: &[TrackerOutput]) -> Option<&JobResult> {
     outputs.iter().find_map(|output| match output {
-        Output::Over(Ok(result)) => Some(result),
+        TrackerOutput::Over(Ok(result)) => Some(result),
         _ => None,
     })
 }
@@ -164,11 +164,11 @@ fn after_the_end_nothing_that_happens_changes_it() {
     let mut desk = Desk::trained_to(1, 3);
     desk.finishes(1, 0, 0, 3, 77);
     let inputs = [
-        Input::Closed { link: 1, reason: "closed".into() },
-        Input::ExecutorGone { executor: "exec-1".into(), reason: "scaled down".into() },
-        Input::TaskGone { rank: Rank(0), attempt: attempt(0), reason: "done".into() },
-        Input::Cancel { error: rejoin_protocol::error::Error::new(Code::Cancelled, "late") },
-        Input::Wake,
+        TrackerInput::Closed { link: 1, reason: "closed".into() },
+        TrackerInput::ExecutorGone { executor: "exec-1".into(), reason: "scaled down".into() },
+        TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(0), reason: "done".into() },
+        TrackerInput::Cancel { error: rejoin_protocol::error::Error::new(Code::Cancelled, "late") },
+        TrackerInput::Wake,
     ];
     for input in inputs {
         assert_eq!(desk.input(input.clone()), [], "{input:?}");

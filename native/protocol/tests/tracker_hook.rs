@@ -7,7 +7,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::hook::{agree, Hook};
 use rejoin_protocol::ids::Rank;
 use rejoin_protocol::message::{AgentMessage, Plan, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
-use rejoin_protocol::tracker::{Output, TrackerConfig};
+use rejoin_protocol::tracker::{TrackerConfig, TrackerOutput};
 use rejoin_protocol::view::View;
 use support::*;
 
@@ -20,7 +20,7 @@ fn fresh(rank: u32, hook: &Hook) -> RankStatus {
 }
 
 /// A job whose ranks say this, up to its first plan, and what came with that.
-fn begun(said: &[Hook]) -> (Desk, Vec<Output>) {
+fn begun(said: &[Hook]) -> (Desk, Vec<TrackerOutput>) {
     let mut desk = Desk::new(said.len() as u32);
     for (rank, hook) in (0..).zip(said) {
         desk.register(u64::from(rank) + 1);
@@ -33,7 +33,7 @@ fn begun(said: &[Hook]) -> (Desk, Vec<Output>) {
     (desk, outputs)
 }
 
-fn told(outputs: &[Output]) -> Option<(bool, String)> {
+fn told(outputs: &[TrackerOutput]) -> Option<(bool, String)> {
     events(outputs).into_iter().find_map(|event| match event {
         Event::HookAgreed { hooked, reason } => Some((*hooked, reason.clone())),
         _ => None,
@@ -96,7 +96,7 @@ fn a_later_incarnation_that_can_not_is_refused_with_its_reason_and_one_that_can_
 }
 
 /// What an agent that knows this of the former life registers with at the next one.
-fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<Output> {
+fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<TrackerOutput> {
     let registration = Registration {
         status: StatusReport { generation: view.generation, ranks, held: Vec::new() },
         fingerprint: view.fingerprint.clone().into_iter().collect(),

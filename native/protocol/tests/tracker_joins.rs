@@ -8,7 +8,7 @@ use rejoin_protocol::ids::{Attempt, Rank};
 use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 use support::*;
 
-fn join_accepted(outputs: &[rejoin_protocol::tracker::Output], to: u64) -> Option<(u32, u32)> {
+fn join_accepted(outputs: &[rejoin_protocol::tracker::TrackerOutput], to: u64) -> Option<(u32, u32)> {
     sent(outputs, to).into_iter().find_map(|message| match message {
         TrackerMessage::JoinAccepted { rank, incarnation, .. } => Some((rank.0, incarnation.number)),
         _ => None,

@@ -7,7 +7,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::report::Report;
-use rejoin_protocol::tracker::{Input, Output};
+use rejoin_protocol::tracker::{TrackerInput, TrackerOutput};
 use support::*;
 
 fn io() -> Option<Error> {
@@ -37,7 +37,7 @@ fn an_error_that_will_repeat_ends_the_job_at_once_with_its_cause_first() {
     }
 }
 
-fn failure_of(outputs: &[Output]) -> &Error {
+fn failure_of(outputs: &[TrackerOutput]) -> &Error {
     failure(outputs).expect("the job should have failed")
 }
 
@@ -60,7 +60,7 @@ fn a_leave_of_an_older_incarnation_changes_nothing() {
 #[test]
 fn a_failed_task_is_lost_only_if_its_try_has_the_slot() {
     let mut desk = Desk::trained_to(2, 2);
-    let gone = |task| Input::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into() };
+    let gone = |task| TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into() };
     assert_eq!(desk.input(gone(4)), []);
     let outputs = desk.input(gone(0)).to_vec();
     assert!(lost(&outputs)[0].1.contains("exit 1"));
@@ -123,7 +123,7 @@ fn a_training_that_takes_long_is_not_missed() {
     assert!(failure(&desk.pass_alive(200_000, &[1, 2])).is_none());
 }
 
-fn down(desk: &mut Desk, from: u32, to: u32) -> Vec<Output> {
+fn down(desk: &mut Desk, from: u32, to: u32) -> Vec<TrackerOutput> {
     let [member, peer] = [from, to].map(|rank| MemberId { rank: Rank(rank), incarnation: Incarnation::nth(0) });
     let report = Report::LinkDown { peer, lane: Lane::Channels, reason: "reset".into() };
     let message = AgentMessage::Report { member, report };
@@ -160,7 +160,7 @@ fn a_link_that_cannot_be_kept_costs_one_end_its_slot() {
     let (rank, reason, _) = lost(&all).remove(0);
     assert_eq!(rank, 1);
     assert!(reason.contains("8 times"), "{reason}");
-    assert!(all.iter().any(|output| matches!(output, Output::Kill { rank: Rank(1), .. })));
+    assert!(all.iter().any(|output| matches!(output, TrackerOutput::Kill { rank: Rank(1), .. })));
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn something_broken_that_a_current_incarnation_reports_ends_the_job() {
 #[test]
 fn a_cancelled_job_ends_once() {
     let mut desk = Desk::trained_to(2, 2);
-    let cancel = || Input::Cancel { error: Error::new(Code::Cancelled, "by the user") };
+    let cancel = || TrackerInput::Cancel { error: Error::new(Code::Cancelled, "by the user") };
     let outputs = desk.input(cancel()).to_vec();
     assert_eq!(failure_of(&outputs).code, Code::Cancelled);
     assert_eq!(events(&outputs).len(), 1);
@@ -197,7 +197,7 @@ fn a_standing_that_does_not_know_a_join_accepted_rank_means_its_task_has_ended()
 }
 
 /// What is said over link 1 for so long, message after message, as a long backlog of it is worked off.
-fn backlog(desk: &mut Desk, millis: u64) -> Vec<Output> {
+fn backlog(desk: &mut Desk, millis: u64) -> Vec<TrackerOutput> {
     let (mut all, until) = (Vec::new(), desk.now + millis);
     for sequence in 0.. {
         desk.now += 50;
@@ -215,8 +215,8 @@ fn nobody_is_silent_while_the_tracker_reads_what_somebody_else_has_sent() {
     let mut desk = Desk::trained_to(2, 1);
     let outputs = backlog(&mut desk, 5 * TIMING.lost_after_millis);
     assert_eq!(lost(&outputs), []);
-    desk.input(Input::BytesCame { link: 2 });
-    assert_eq!(lost(desk.input(Input::Wake)), []);
+    desk.input(TrackerInput::BytesCame { link: 2 });
+    assert_eq!(lost(desk.input(TrackerInput::Wake)), []);
     assert_eq!(lost(&desk.pass_alive(TIMING.lost_after_millis / 2, &[1])), []);
 }
 
@@ -231,8 +231,8 @@ fn who_is_silent_is_lost_however_much_others_say() {
         assert!(due.0 <= desk.now + TIMING.heartbeat_millis, "due at {due:?}, now is {}", desk.now);
         found.extend(lost(&backlog(&mut desk, 50)));
         if desk.tracker.wake_at().is_some_and(|at| at.0 <= desk.now) {
-            desk.input(Input::BytesCame { link: 1 });
-            found.extend(lost(desk.input(Input::Wake)));
+            desk.input(TrackerInput::BytesCame { link: 1 });
+            found.extend(lost(desk.input(TrackerInput::Wake)));
         }
     }
     assert!(matches!(&found[..], [(1, reason, 1)] if reason.contains("no sign of life")), "{found:?}");
@@ -244,9 +244,9 @@ fn bytes_that_are_no_whole_message_are_a_sign_of_life() {
     for _ in 0..4 * TIMING.lost_after_millis / TIMING.heartbeat_millis {
         desk.now += TIMING.heartbeat_millis;
         for link in [1, 2] {
-            desk.input(Input::BytesCame { link });
+            desk.input(TrackerInput::BytesCame { link });
         }
-        assert_eq!(lost(desk.input(Input::Wake)), []);
+        assert_eq!(lost(desk.input(TrackerInput::Wake)), []);
     }
 }
 

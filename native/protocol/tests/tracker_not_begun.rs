@@ -7,7 +7,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{AgentId, Incarnation, Lineage, Version};
 use rejoin_protocol::message::{AgentMessage, Plan, RankState, RankStatus, Registration, StatusReport};
 use rejoin_protocol::start::{JobStart, Origin};
-use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
+use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::view::View;
 use support::takeover::{former, second_life};
 use support::*;
@@ -27,7 +27,7 @@ fn first_view(world: u32) -> View {
 }
 
 /// An agent that holds nothing comes back, with this view; it has heard the view's plan, or not.
-fn comes_back_empty(desk: &mut Desk, agent: u64, view: &View, has_plan: bool, rank: RankStatus) -> Vec<Output> {
+fn comes_back_empty(desk: &mut Desk, agent: u64, view: &View, has_plan: bool, rank: RankStatus) -> Vec<TrackerOutput> {
     let mut view = view.clone();
     view.slots.iter_mut().for_each(|slot| slot.planned |= has_plan);
     let status = StatusReport { generation: view.generation, ranks: vec![rank], held: Vec::new() };
@@ -41,8 +41,8 @@ fn comes_back_empty(desk: &mut Desk, agent: u64, view: &View, has_plan: bool, ra
 }
 
 fn dies(desk: &mut Desk, agent: u64) {
-    desk.input(Input::Closed { link: agent, reason: "connection reset".into() });
-    desk.input(Input::Probed { agent: AgentId(agent), gone: true });
+    desk.input(TrackerInput::Closed { link: agent, reason: "connection reset".into() });
+    desk.input(TrackerInput::Probed { agent: AgentId(agent), gone: true });
 }
 
 /// Rank 0 has followed the first plan and is gone, and its next try asks for a slot at agent 3.

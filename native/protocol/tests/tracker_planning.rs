@@ -9,10 +9,10 @@ use rejoin_protocol::ids::{
 };
 use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage};
 use rejoin_protocol::start::{JobStart, Origin};
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use support::*;
 
-fn settled(outputs: &[Output]) -> bool {
+fn settled(outputs: &[TrackerOutput]) -> bool {
     sent(outputs, 1).iter().any(|message| matches!(message, TrackerMessage::Settled { .. }))
 }
 
@@ -163,7 +163,8 @@ fn an_agent_whose_answer_was_awaited_and_that_dies_is_waited_for_no_longer() {
     desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
     let outputs = desk.stands(3, vec![stands(2, 0, at(3))], vec![checkpoint(3)]);
     assert!(plan(&outputs, 1).is_none());
-    let gone = rejoin_protocol::tracker::Input::ExecutorGone { executor: "exec-4".into(), reason: "gone".into() };
+    let gone =
+        rejoin_protocol::tracker::TrackerInput::ExecutorGone { executor: "exec-4".into(), reason: "gone".into() };
     let outputs = desk.input(gone).to_vec();
     assert!(plan(&outputs, 1).is_some());
 }
@@ -235,7 +236,7 @@ fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_tim
     // The only one who held version 2 ends, and so does rank 1's.
     for gone in [1, 2] {
         let (executor, reason) = (format!("exec-{gone}"), "its process ended (exit status 1)".into());
-        desk.input(Input::ExecutorGone { executor, reason });
+        desk.input(TrackerInput::ExecutorGone { executor, reason });
     }
     desk.register(3);
     desk.register(4);
@@ -295,9 +296,9 @@ fn a_slot_says_whether_it_can_be_linked_with() {
 
 /// Rank 1's executor was reported gone and lives on; its rank was started again on agent 3. None
 /// has answered the view.
-fn declared_lost_and_heard_again() -> (Desk, Vec<Output>) {
+fn declared_lost_and_heard_again() -> (Desk, Vec<TrackerOutput>) {
     let mut desk = Desk::trained_to(2, 3);
-    desk.input(Input::ExecutorGone { executor: "exec-2".into(), reason: "lost".into() });
+    desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "lost".into() });
     let mut outputs = desk.register(3);
     outputs.extend(desk.joins(3, 1, attempt(1)));
     outputs.extend(desk.says(2, AgentMessage::Heartbeat { sequence: 7, ranks: Vec::new() }).to_vec());

@@ -4,7 +4,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Generation, Millis};
 use rejoin_protocol::message::{AgentMessage, Registration, StatusReport, Timing};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use std::net::{Ipv4Addr, SocketAddr};
 
 const AGENT: AgentId = AgentId(7);
@@ -36,37 +36,38 @@ fn tracker() -> Tracker {
         view: None,
         ended: None,
     };
-    tracker.handle(Input::Message { link: LINK, message: AgentMessage::Register(registration) }, Millis(0));
+    tracker.handle(TrackerInput::Message { link: LINK, message: AgentMessage::Register(registration) }, Millis(0));
     drain(&mut tracker);
     tracker
 }
 
-fn drain(tracker: &mut Tracker) -> Vec<Output> {
+fn drain(tracker: &mut Tracker) -> Vec<TrackerOutput> {
     std::iter::from_fn(|| tracker.poll()).collect()
 }
 
-fn probes(outputs: &[Output]) -> usize {
-    outputs.iter().filter(|output| matches!(output, Output::Probe { agent: AGENT, .. })).count()
+fn probes(outputs: &[TrackerOutput]) -> usize {
+    outputs.iter().filter(|output| matches!(output, TrackerOutput::Probe { agent: AGENT, .. })).count()
 }
 
 #[test]
 fn a_listener_that_is_still_open_is_probed_again_within_milliseconds_and_then_ever_more_rarely() {
     let mut tracker = tracker();
-    tracker.handle(Input::Closed { link: LINK, reason: "reset".into() }, Millis(100));
+    tracker.handle(TrackerInput::Closed { link: LINK, reason: "reset".into() }, Millis(100));
     assert_eq!(probes(&drain(&mut tracker)), 1);
     let mut pauses = Vec::new();
     let mut now = Millis(100);
     for _ in 0..8 {
-        tracker.handle(Input::Probed { agent: AGENT, gone: false }, now);
+        tracker.handle(TrackerInput::Probed { agent: AGENT, gone: false }, now);
         assert_eq!(probes(&drain(&mut tracker)), 0);
         let wake = tracker.wake_at().unwrap();
         pauses.push(wake.since(now));
         now = wake;
-        tracker.handle(Input::Wake, now);
+        tracker.handle(TrackerInput::Wake, now);
         assert_eq!(probes(&drain(&mut tracker)), 1, "at {now:?}");
     }
     assert_eq!(pauses, [5, 10, 20, 40, 80, 160, 200, 200]);
-    tracker.handle(Input::Probed { agent: AGENT, gone: true }, now);
-    let lost = drain(&mut tracker).into_iter().any(|output| matches!(output, Output::Event(Event::AgentLost { .. })));
+    tracker.handle(TrackerInput::Probed { agent: AGENT, gone: true }, now);
+    let lost =
+        drain(&mut tracker).into_iter().any(|output| matches!(output, TrackerOutput::Event(Event::AgentLost { .. })));
     assert!(lost);
 }

@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Incarnation, MemberId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, RankProgress, RankState, Timing, TrackerMessage};
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use support::*;
 
 #[test]
@@ -22,14 +22,14 @@ fn a_stranger_who_speaks_before_registering_is_refused_and_cut_off() {
     let mut desk = Desk::new(1);
     let outputs = desk.joins(7, 0, attempt(0));
     assert!(matches!(sent(&outputs, 7)[..], [TrackerMessage::Refused(error)] if error.code == Code::BadState));
-    assert!(outputs.contains(&Output::Close { link: 7 }));
+    assert!(outputs.contains(&TrackerOutput::Close { link: 7 }));
 }
 
 #[test]
 fn an_agent_that_comes_back_on_a_new_link_keeps_its_ranks_and_is_told_the_view_again() {
     let mut desk = Desk::trained_to(2, 3);
     let outputs = desk.register_as(50, 1, vec![stands(0, 0, at(3))], vec![checkpoint(3)]);
-    assert!(outputs.contains(&Output::Close { link: 1 }));
+    assert!(outputs.contains(&TrackerOutput::Close { link: 1 }));
     assert!(lost(&outputs).is_empty());
     assert!(views(&outputs, 50)[0].alive(Rank(0)).is_some());
     assert!(!events(&outputs).iter().any(|event| matches!(event, Event::AgentJoined { .. })));
@@ -55,38 +55,38 @@ fn an_outdated_incarnation_that_comes_back_is_fenced() {
 #[test]
 fn a_closed_connection_is_probed_and_no_loss_yet() {
     let mut desk = Desk::trained_to(2, 3);
-    let outputs = desk.input(Input::Closed { link: 1, reason: "reset".into() }).to_vec();
-    assert!(matches!(outputs[..], [Output::Probe { agent: AgentId(1), .. }]));
-    let outputs = desk.input(Input::Probed { agent: AgentId(1), gone: false }).to_vec();
+    let outputs = desk.input(TrackerInput::Closed { link: 1, reason: "reset".into() }).to_vec();
+    assert!(matches!(outputs[..], [TrackerOutput::Probe { agent: AgentId(1), .. }]));
+    let outputs = desk.input(TrackerInput::Probed { agent: AgentId(1), gone: false }).to_vec();
     assert!(lost(&outputs).is_empty());
 }
 
 #[test]
 fn a_process_that_is_known_to_be_dead_is_lost_at_once() {
     let mut desk = Desk::trained_to(2, 3);
-    desk.input(Input::Closed { link: 1, reason: "reset by peer".into() });
-    let outputs = desk.input(Input::Probed { agent: AgentId(1), gone: true }).to_vec();
+    desk.input(TrackerInput::Closed { link: 1, reason: "reset by peer".into() });
+    let outputs = desk.input(TrackerInput::Probed { agent: AgentId(1), gone: true }).to_vec();
     let (rank, reason, _) = lost(&outputs).remove(0);
     assert_eq!(rank, 0);
     assert!(reason.contains("reset by peer") && reason.contains("gone"), "{reason}");
-    assert!(!outputs.iter().any(|output| matches!(output, Output::Kill { .. })), "it is dead already");
+    assert!(!outputs.iter().any(|output| matches!(output, TrackerOutput::Kill { .. })), "it is dead already");
 }
 
 #[test]
 fn a_process_that_dies_slowly_is_probed_again() {
     let mut desk = Desk::trained_to(2, 3);
-    desk.input(Input::Closed { link: 1, reason: "reset".into() });
-    desk.input(Input::Probed { agent: AgentId(1), gone: false });
+    desk.input(TrackerInput::Closed { link: 1, reason: "reset".into() });
+    desk.input(TrackerInput::Probed { agent: AgentId(1), gone: false });
     let outputs = desk.pass(150);
-    assert!(outputs.iter().any(|output| matches!(output, Output::Probe { agent: AgentId(1), .. })));
+    assert!(outputs.iter().any(|output| matches!(output, TrackerOutput::Probe { agent: AgentId(1), .. })));
 }
 
 #[test]
 fn a_probe_that_answers_after_the_agent_came_back_changes_nothing() {
     let mut desk = Desk::trained_to(2, 3);
-    desk.input(Input::Closed { link: 1, reason: "reset".into() });
+    desk.input(TrackerInput::Closed { link: 1, reason: "reset".into() });
     desk.register_as(50, 1, vec![stands(0, 0, at(3))], Vec::new());
-    let outputs = desk.input(Input::Probed { agent: AgentId(1), gone: true }).to_vec();
+    let outputs = desk.input(TrackerInput::Probed { agent: AgentId(1), gone: true }).to_vec();
     assert_eq!(outputs, []);
 }
 
@@ -98,7 +98,7 @@ fn a_silent_agent_is_lost_after_the_limit_and_its_process_is_to_be_killed() {
     let outputs = desk.pass_alive(200, &[2]);
     assert_eq!(lost(&outputs).iter().map(|(rank, ..)| *rank).collect::<Vec<_>>(), [0]);
     let killed = outputs.iter().find_map(|output| match output {
-        Output::Kill { rank, executor, .. } => Some((rank.0, executor.clone())),
+        TrackerOutput::Kill { rank, executor, .. } => Some((rank.0, executor.clone())),
         _ => None,
     });
     assert_eq!(killed, Some((0, "exec-1".into())));
@@ -131,7 +131,7 @@ fn an_agent_that_wakes_after_the_limit_finds_its_rank_fenced_and_counts_again_as
 fn a_stalled_tracker_does_not_take_its_own_silence_for_that_of_others() {
     let mut desk = Desk::trained_to(2, 3);
     desk.now += 5000; // it was not woken for so long
-    let outputs = desk.input(Input::Wake).to_vec();
+    let outputs = desk.input(TrackerInput::Wake).to_vec();
     assert!(lost(&outputs).is_empty());
     // From here on silence counts again.
     let outputs = desk.pass(1100);
@@ -141,7 +141,7 @@ fn a_stalled_tracker_does_not_take_its_own_silence_for_that_of_others() {
 #[test]
 fn an_executor_that_the_framework_reports_gone_is_lost_at_once() {
     let mut desk = Desk::trained_to(2, 3);
-    let gone = Input::ExecutorGone { executor: "exec-2".into(), reason: "exit code 137".into() };
+    let gone = TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "exit code 137".into() };
     let outputs = desk.input(gone).to_vec();
     let (rank, reason, _) = lost(&outputs).remove(0);
     assert_eq!(rank, 1);

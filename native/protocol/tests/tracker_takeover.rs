@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
 use rejoin_protocol::report::Report;
-use rejoin_protocol::tracker::{Input, Output, TrackerConfig};
+use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::takeover::{comes_back, former, second_life};
 use support::*;
 
@@ -41,7 +41,7 @@ fn whoever_does_not_come_back_in_time_is_lost_and_its_next_start_has_the_next_nu
     assert_eq!(plan(&outputs, 2).unwrap().newcomers[0].version, Version(3), "it joins those who live");
 }
 
-fn slot_of(outputs: &[Output], link: u64) -> Option<Incarnation> {
+fn slot_of(outputs: &[TrackerOutput], link: u64) -> Option<Incarnation> {
     sent(outputs, link).into_iter().find_map(|message| match message {
         TrackerMessage::JoinAccepted { incarnation, .. } => Some(*incarnation),
         _ => None,
@@ -96,7 +96,7 @@ fn an_agent_that_has_asked_for_a_slot_and_fell_silent_gets_it_when_it_speaks_aga
     desk.register(3);
     desk.joins(3, 1, attempt(1));
     let outputs = desk.pass_alive(1100, &[1]);
-    let join_accepted = |outputs: &[Output]| {
+    let join_accepted = |outputs: &[TrackerOutput]| {
         sent(outputs, 3).into_iter().any(|message| matches!(message, TrackerMessage::JoinAccepted { .. }))
     };
     assert!(!join_accepted(&outputs), "it may be dead: {outputs:?}");
@@ -217,7 +217,7 @@ fn a_job_that_had_not_begun_begins_under_the_next_life() {
 }
 
 /// Of a rendezvous that isn't complete there is no view: all that the next life hears of are slots.
-fn sits_and_waits(desk: &mut Desk, link: u64, rank: u32, incarnation: u32) -> Vec<Output> {
+fn sits_and_waits(desk: &mut Desk, link: u64, rank: u32, incarnation: u32) -> Vec<TrackerOutput> {
     desk.register_as(link, link, vec![stands(rank, incarnation, RankState::Fresh)], Vec::new())
 }
 
@@ -262,8 +262,8 @@ fn an_agent_that_dies_while_the_others_wait_for_the_first_view_makes_no_plan_wit
     sits_and_waits(&mut desk, 1, 0, 0);
     sits_and_waits(&mut desk, 2, 1, 1);
     desk.register(3);
-    desk.input(Input::Closed { link: 3, reason: "reset".into() });
-    let outputs = desk.input(Input::Probed { agent: AgentId(3), gone: true }).to_vec();
+    desk.input(TrackerInput::Closed { link: 3, reason: "reset".into() });
+    let outputs = desk.input(TrackerInput::Probed { agent: AgentId(3), gone: true }).to_vec();
     assert_eq!((plan(&outputs, 1), plan(&outputs, 2)), (None, None));
     let outputs = desk.pass_alive(1100, &[1, 2]);
     assert!(!views(&outputs, 1).is_empty(), "{outputs:?}");
@@ -301,9 +301,9 @@ fn finish(rank: u32, digest: u128) -> AgentMessage {
     }
 }
 
-fn ended(outputs: &[Output]) -> Option<u128> {
+fn ended(outputs: &[TrackerOutput]) -> Option<u128> {
     outputs.iter().find_map(|output| match output {
-        Output::Over(Ok(result)) => Some(result.digest),
+        TrackerOutput::Over(Ok(result)) => Some(result.digest),
         _ => None,
     })
 }
@@ -315,7 +315,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
     for is_first in [true, false] {
         let mut desk = second_life(3);
         if is_first {
-            assert_eq!(ended(desk.input(Input::RankEnded { rank: Rank(0) })), None);
+            assert_eq!(ended(desk.input(TrackerInput::RankEnded { rank: Rank(0) })), None);
         }
         comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
         comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
@@ -323,7 +323,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
         let mut outputs = desk.says(3, finish(2, 7)).to_vec();
         if !is_first {
             assert_eq!(ended(&outputs), None, "rank 0 may still come back");
-            outputs = desk.input(Input::RankEnded { rank: Rank(0) }).to_vec();
+            outputs = desk.input(TrackerInput::RankEnded { rank: Rank(0) }).to_vec();
         }
         assert_eq!(ended(&outputs), Some(7), "{outputs:?}");
         assert!(lost(&outputs).is_empty(), "no rank died");
@@ -334,7 +334,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
 fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_then() {
     let view = former(4, &[Some(0), Some(0), Some(0)], &[]);
     let mut desk = second_life(3);
-    desk.input(Input::RankEnded { rank: Rank(0) });
+    desk.input(TrackerInput::RankEnded { rank: Rank(0) });
     comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
     comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
     assert_eq!(ended(desk.says(2, finish(1, 7))), None);
@@ -346,7 +346,7 @@ fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_the
 #[test]
 fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_waits_for() {
     let mut desk = second_life(2);
-    desk.input(Input::RankEnded { rank: Rank(0) });
+    desk.input(TrackerInput::RankEnded { rank: Rank(0) });
     desk.register(2);
     desk.joins(2, 1, attempt(1));
     let outputs = desk.pass_alive(200_000, &[2]);
@@ -359,7 +359,7 @@ fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_w
 #[test]
 fn in_the_first_life_a_task_that_ends_well_before_the_end_is_no_end() {
     let mut desk = Desk::trained_to(2, 3);
-    assert_eq!(ended(desk.input(Input::RankEnded { rank: Rank(0) })), None);
+    assert_eq!(ended(desk.input(TrackerInput::RankEnded { rank: Rank(0) })), None);
     assert_eq!(ended(desk.says(2, finish(1, 7))), None);
     assert_eq!(ended(desk.says(1, finish(0, 7))), Some(7));
 }
@@ -444,7 +444,7 @@ fn an_older_life_ends_too_when_the_newer_one_had_told_the_agent_nothing_but_its_
     let mut registration = Desk::registration(50, Vec::new(), Vec::new());
     registration.epoch = 2;
     let outputs = desk.says(50, AgentMessage::Register(registration)).to_vec();
-    assert!(outputs.contains(&Output::Close { link: 50 }));
+    assert!(outputs.contains(&TrackerOutput::Close { link: 50 }));
     assert!(matches!(failure(&outputs), Some(error) if error.code == Code::BadState));
 }
 
@@ -454,7 +454,7 @@ fn an_older_life_that_meets_an_agent_of_a_newer_one_ends_without_a_word_to_anybo
     let mut newer = former(1, &[Some(0), Some(0)], &[]);
     newer.generation.epoch = 2;
     let outputs = comes_back(&mut desk, 50, &newer, Vec::new());
-    assert!(outputs.contains(&Output::Close { link: 50 }));
+    assert!(outputs.contains(&TrackerOutput::Close { link: 50 }));
     assert!(matches!(failure(&outputs), Some(error) if error.code == Code::BadState));
     assert!(sent(&outputs, 1).is_empty() && sent(&outputs, 2).is_empty());
 }

@@ -313,7 +313,7 @@ impl DataPlane for Plane {
         self.collectives.observed(member)
     }
 
-    fn plan(&self, member: MemberId, plan: collective::Plan) {
+    fn plan(&self, member: MemberId, plan: collective::RankPlan) {
         self.collectives.plan(member, plan);
     }
 

@@ -5,7 +5,7 @@ use crate::logs::{Budget, Logged, Spilled};
 use bytes::Bytes;
 use mio::{Events, Poll, Token, Waker};
 use parking_lot::{Mutex, MutexGuard};
-use rejoin_protocol::collective::{CollectiveId, Entry, Fetch, Output, Participant, Signature};
+use rejoin_protocol::collective::{CollectiveId, Entry, Fetch, Participant, ParticipantOutput, Signature};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_sync::Parker;
@@ -123,9 +123,9 @@ impl LocalRankState {
         let (mut fetches, mut changed) = (Vec::new(), false);
         while let Some(output) = self.participant.poll() {
             match output {
-                Output::Fetch(fetch) => fetches.push(fetch),
-                Output::Changed => changed = true,
-                Output::Dropped(result) => self.results.dropped(&result),
+                ParticipantOutput::Fetch(fetch) => fetches.push(fetch),
+                ParticipantOutput::Changed => changed = true,
+                ParticipantOutput::Dropped(result) => self.results.dropped(&result),
             }
         }
         (fetches, changed)

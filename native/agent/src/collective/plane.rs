@@ -312,7 +312,7 @@ impl DataPlane for CollectivePlane {
         local_rank.map_or(Vec::new(), |local_rank| local_rank.lock().participant.observed())
     }
 
-    fn plan(&self, member: MemberId, plan: collective::Plan) {
+    fn plan(&self, member: MemberId, plan: collective::RankPlan) {
         let Some(local_rank) = self.local_rank(member) else { return };
         self.change(&local_rank, |state| state.participant.plan(plan));
     }

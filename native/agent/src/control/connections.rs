@@ -8,7 +8,7 @@ use crate::links::Misfit;
 use mio::{Interest, Token};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::host::Input;
+use rejoin_protocol::host::HostInput;
 use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::wire::{Header, Kind, HEADER_BYTES};
 use rejoin_transport::{Arrival, Hello, Link, Purpose, Received};
@@ -180,7 +180,7 @@ impl Control {
             }
             Role::Serving(serve) => match serve.keep(header, payload, &self.shared.store, &mut connection.link) {
                 Ok(None) => {}
-                Ok(Some(kept)) => self.handle(Some(Input::Kept(kept))),
+                Ok(Some(kept)) => self.handle(Some(HostInput::Kept(kept))),
                 Err(reason) => self.end(token, reason),
             },
             Role::Copying(copy) => match copy.take(header, payload, Instant::now()) {
@@ -218,14 +218,14 @@ impl Control {
         self.strangers += 1;
         if self.strangers == 1 {
             log::warn!("{} turned away {address}: {reason} (further ones are only counted)", self.shared.prefix());
-            self.handle(Some(Input::Event(Event::StrangerRefused { address, reason })));
+            self.handle(Some(HostInput::Event(Event::StrangerRefused { address, reason })));
         }
     }
 
     /// One that knows the secret, but is too late: each is reported.
     fn outdated(&mut self, address: String, reason: String) {
         log::warn!("{} turned away {address}: {reason}", self.shared.prefix());
-        self.handle(Some(Input::Event(Event::StrangerRefused { address, reason })));
+        self.handle(Some(HostInput::Event(Event::StrangerRefused { address, reason })));
     }
 
     /// An authenticated agent says what it wants.
@@ -295,7 +295,7 @@ impl Control {
             Role::Copying(copy) => {
                 log::warn!("{} a copy of version {}: {reason}", self.shared.prefix(), copy.checkpoint.version);
                 let (checkpoint, agent) = (copy.checkpoint, copy.to);
-                self.handle(Some(Input::CopyFailed { checkpoint, agent }));
+                self.handle(Some(HostInput::CopyFailed { checkpoint, agent }));
             }
             Role::Fetching(member, number) => {
                 log::warn!("{} fetch: {reason}", self.shared.prefix_of(member.rank));

@@ -3,7 +3,7 @@
 use super::{Connection, Control, Role};
 use crate::links::Due;
 use mio::Token;
-use rejoin_protocol::host::Input;
+use rejoin_protocol::host::HostInput;
 use rejoin_protocol::ids::{Lane, MemberId};
 use rejoin_protocol::report::Report;
 use rejoin_transport::{Link, Purpose};
@@ -46,7 +46,7 @@ impl Control {
         log::debug!("{} link to rank {} for {lane}: {reason}", self.shared.prefix_of(member.rank), peer.rank);
         if self.links.try_failed(member, peer.rank, lane, token, Instant::now()) {
             let report = Report::LinkDown { peer, lane, reason: format!("many tries failed, the last: {reason}") };
-            self.handle(Some(Input::Report { member, report }));
+            self.handle(Some(HostInput::Report { member, report }));
         }
     }
 

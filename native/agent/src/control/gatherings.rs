@@ -3,7 +3,7 @@
 use super::{Control, Role};
 use crate::fetch::{Gathering, NextStripe, Progress};
 use mio::Token;
-use rejoin_protocol::host::Input;
+use rejoin_protocol::host::HostInput;
 use rejoin_protocol::ids::{Checkpoint, MemberId};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::view::AgentAddress;
@@ -51,7 +51,7 @@ impl Control {
                 NextStripe::Failed => {
                     // What is here is kept for the next try.
                     let (reason, is_further) = (gathering.failure().message, gathering.has_come_further());
-                    return self.handle(Some(Input::FetchFailed { member, is_further, reason }));
+                    return self.handle(Some(HostInput::FetchFailed { member, is_further, reason }));
                 }
             };
             match self.connect(holder.address, Purpose::Fetch, Role::Fetching(member, number)) {
@@ -133,7 +133,7 @@ impl Control {
         let millis = gathering.began.elapsed().as_millis() as u64;
         let (source, length) = (gathering.source(self.agent), bytes.len() as u64);
         match self.shared.store.put(gathering.checkpoint, bytes) {
-            Ok(()) => self.handle(Some(Input::Fetched { member, bytes: length, source, millis })),
+            Ok(()) => self.handle(Some(HostInput::Fetched { member, bytes: length, source, millis })),
             Err(error) => self.report(member, Report::Broken(error)),
         }
     }

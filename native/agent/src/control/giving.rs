@@ -6,7 +6,7 @@ use crate::copies::{Copy, Said};
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::Moment;
-use rejoin_protocol::host::Input;
+use rejoin_protocol::host::HostInput;
 use rejoin_protocol::ids::{Checkpoint, MemberId, Rank};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::view::AgentAddress;
@@ -45,7 +45,7 @@ impl Control {
                 let incarnation = self.members.get(&rank).and_then(|member| member.incarnation).unwrap_or_default();
                 self.report(MemberId { rank, incarnation }, Report::Broken(Error::new(Code::Mismatch, text)));
             }
-            _ => self.handle(Some(Input::Copied { checkpoint, agent })),
+            _ => self.handle(Some(HostInput::Copied { checkpoint, agent })),
         }
     }
 

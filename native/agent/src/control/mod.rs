@@ -34,7 +34,7 @@ use handing::Handing;
 use mio::{Events, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::host::{Host, HostConfig, Input};
+use rejoin_protocol::host::{Host, HostConfig, HostInput};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank};
 use rejoin_transport::{Entrance, Keys, Link};
 use results::{Question, ResultsFetch};
@@ -169,7 +169,7 @@ impl Control {
         let shared = Arc::new(shared);
         for (checkpoint, place) in durable {
             shared.store.is_durable(checkpoint, place);
-            host.handle(Input::Durable(checkpoint), Millis(0));
+            host.handle(HostInput::Durable(checkpoint), Millis(0));
         }
         let control = Control {
             poll,
@@ -270,7 +270,7 @@ impl Control {
     }
 
     /// Feeds the host and does all that it asks for.
-    fn handle(&mut self, input: Option<Input>) {
+    fn handle(&mut self, input: Option<HostInput>) {
         if let Some(input) = input {
             let now = self.now();
             self.host.handle(input, now);
@@ -283,7 +283,7 @@ impl Control {
     fn keep_time(&mut self) {
         let now = Instant::now();
         if self.host.wake_at().is_some_and(|at| at <= self.now()) {
-            self.handle(Some(Input::Wake));
+            self.handle(Some(HostInput::Wake));
         }
         if self.tracker_next.is_some_and(|at| at <= now) {
             self.connect_tracker();
@@ -303,7 +303,7 @@ impl Control {
     fn report_usage(&mut self) {
         self.usage_next = Instant::now() + USAGE;
         let usage = self.plane.usage();
-        self.handle(Some(Input::Event(Event::Usage {
+        self.handle(Some(HostInput::Event(Event::Usage {
             agent: self.agent,
             log_bytes: usage.log_bytes + usage.idle_bytes,
             spilled_bytes: usage.spilled_bytes,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
-use rejoin_protocol::host::{Input, Offer, Output, Peer, Start};
+use rejoin_protocol::host::{HostInput, HostOutput, Offer, Peer, Start};
 use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank};
 use rejoin_protocol::message::AgentMessage;
 use rejoin_protocol::report::Report;
@@ -26,7 +26,7 @@ impl Control {
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
             Command::Entered { member, checkpoint, local } => {
                 self.moment(member, Moment::Checkpointing { version: checkpoint.version });
-                self.handle(Some(Input::Entered { member, checkpoint, local }));
+                self.handle(Some(HostInput::Entered { member, checkpoint, local }));
             }
             Command::Finish { member, rounds, digest, result, wait } => {
                 if let Some(error) = self.shared.failure(member) {
@@ -52,15 +52,15 @@ impl Control {
             Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
             Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
             Command::Holding { member, oldest, results, observed } => {
-                self.handle(Some(Input::Holding { member, oldest, results, observed }));
+                self.handle(Some(HostInput::Holding { member, oldest, results, observed }));
             }
             Command::LeaveTracker { reason } => self.tracker_down(reason),
             Command::Own { member, checkpoint, wait } => self.own(member, checkpoint, wait),
-            Command::CopyFailed { checkpoint, agent } => self.handle(Some(Input::CopyFailed { checkpoint, agent })),
+            Command::CopyFailed { checkpoint, agent } => self.handle(Some(HostInput::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
-            Command::Durable(checkpoint) => self.handle(Some(Input::Durable(checkpoint))),
-            Command::Kept(checkpoint) => self.handle(Some(Input::Kept(checkpoint))),
-            Command::Event(event) => self.handle(Some(Input::Event(event))),
+            Command::Durable(checkpoint) => self.handle(Some(HostInput::Durable(checkpoint))),
+            Command::Kept(checkpoint) => self.handle(Some(HostInput::Kept(checkpoint))),
+            Command::Event(event) => self.handle(Some(HostInput::Event(event))),
             Command::Strike(rule) => self.inject(rule),
             Command::Close => self.over = Some("closed by its owner".into()),
         }
@@ -88,7 +88,7 @@ impl Control {
             }
             Report::VersionEntered { .. } | Report::Interrupted { .. } | Report::Finished { .. } => {}
         }
-        self.handle(Some(Input::Report { member, report }));
+        self.handle(Some(HostInput::Report { member, report }));
     }
 
     fn state(&mut self, id: MemberId) -> Option<&mut MemberState> {
@@ -103,7 +103,7 @@ impl Control {
         match self.state(id) {
             Some(member) => {
                 member.copying = Some((checkpoint, wait));
-                self.handle(Some(Input::Own(checkpoint)));
+                self.handle(Some(HostInput::Own(checkpoint)));
             }
             None => wait.answer(Err(self.gone(id))),
         }
@@ -153,7 +153,7 @@ impl Control {
                 copying.answer(Err(error));
             }
         }
-        self.handle(Some(Input::Join { rank, attempt, fingerprint, offer }));
+        self.handle(Some(HostInput::Join { rank, attempt, fingerprint, offer }));
     }
 
     /// The task doesn't want its slot any more. Nothing happens when its join has returned.
@@ -175,36 +175,36 @@ impl Control {
     }
 
     /// Something the host wants done.
-    pub(super) fn carry_out(&mut self, output: Output) {
+    pub(super) fn carry_out(&mut self, output: HostOutput) {
         match output {
-            Output::ConnectTracker => self.want_tracker(),
-            Output::LeaveTracker { reason } => self.shared.command(Command::LeaveTracker { reason }),
-            Output::Send(message) => self.send(message),
-            Output::JoinAccepted { rank, attempt, incarnation } => {
+            HostOutput::ConnectTracker => self.want_tracker(),
+            HostOutput::LeaveTracker { reason } => self.shared.command(Command::LeaveTracker { reason }),
+            HostOutput::Send(message) => self.send(message),
+            HostOutput::JoinAccepted { rank, attempt, incarnation } => {
                 self.join_accepted(MemberId { rank, incarnation }, attempt);
             }
-            Output::Fetch { member, checkpoint, holders } => self.gather(member, checkpoint, holders),
-            Output::Copy { checkpoint, to } => self.copy(checkpoint, &to),
-            Output::Safe(checkpoint) => self.is_safe(&checkpoint),
-            Output::Start { rank, attempt, start } => self.start(rank, attempt, start),
-            Output::Links { member, lineage, peers } => self.peers(member, lineage, &peers),
-            Output::Plan { member, plan } => self.plane.plan(member, plan),
-            Output::Hold { member, generation } => {
+            HostOutput::Fetch { member, checkpoint, holders } => self.gather(member, checkpoint, holders),
+            HostOutput::Copy { checkpoint, to } => self.copy(checkpoint, &to),
+            HostOutput::Safe(checkpoint) => self.is_safe(&checkpoint),
+            HostOutput::Start { rank, attempt, start } => self.start(rank, attempt, start),
+            HostOutput::Links { member, lineage, peers } => self.peers(member, lineage, &peers),
+            HostOutput::Plan { member, plan } => self.plane.plan(member, plan),
+            HostOutput::Hold { member, generation } => {
                 let results = self.plane.pause(member, generation);
                 let observed = self.plane.observed(member);
                 let oldest = self.plane.hold(member);
                 // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
                 self.shared.command(Command::Holding { member, oldest, results, observed });
             }
-            Output::Release { member } => self.plane.release(member),
-            Output::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
-            Output::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
-            Output::Forget { lineage, version } => self.shared.store.forget(lineage, version),
-            Output::Faults(rules) => {
+            HostOutput::Release { member } => self.plane.release(member),
+            HostOutput::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
+            HostOutput::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
+            HostOutput::Forget { lineage, version } => self.shared.store.forget(lineage, version),
+            HostOutput::Faults(rules) => {
                 self.rules.replace(&rules);
                 self.plane.faults(rules);
             }
-            Output::Close { reason } => self.over = Some(reason),
+            HostOutput::Close { reason } => self.over = Some(reason),
         }
         if let Some(view) = self.host.view() {
             self.shared.view_is(view.generation, view.world(), view.vacant());
@@ -354,7 +354,7 @@ impl Control {
         log::warn!("{} fault rule {} strikes: {:?}", self.shared.prefix_of(rule.rank), rule.id, rule.action);
         let fired = Event::FaultFired { id: rule.id, rank: rule.rank, incarnation };
         inject::tell(&fired);
-        self.handle(Some(Input::Event(fired)));
+        self.handle(Some(HostInput::Event(fired)));
         self.flush_tracker_fully();
         inject::inject(rule.action);
     }

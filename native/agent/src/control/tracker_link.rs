@@ -3,7 +3,7 @@
 use super::handing::Handing;
 use super::{Control, HANDSHAKE, TRACKER};
 use mio::Interest;
-use rejoin_protocol::host::Input;
+use rejoin_protocol::host::HostInput;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage, RESULT_PART_LIMIT};
 use rejoin_protocol::wire;
 use rejoin_transport::{Flushed, Hello, Link, LinkError, Purpose, Received};
@@ -46,7 +46,7 @@ impl Control {
 
     pub(super) fn tracker_down(&mut self, reason: String) {
         self.lost_tracker(&reason);
-        self.handle(Some(Input::TrackerDown { reason }));
+        self.handle(Some(HostInput::TrackerDown { reason }));
     }
 
     /// There is no link to it any more.
@@ -72,7 +72,7 @@ impl Control {
                 Ok(Received::Established) => {
                     self.tracker_established = true;
                     self.shared.tracker_is("connected".into());
-                    self.handle(Some(Input::TrackerUp));
+                    self.handle(Some(HostInput::TrackerUp));
                 }
                 Ok(Received::Refused(error)) => return self.tracker_down(format!("refused: {error}")),
                 Ok(Received::Frame(_, payload)) => match wire::decode::<TrackerMessage>(&payload) {
@@ -80,14 +80,14 @@ impl Control {
                         // What a task said before this message arrived counts before it: a status
                         // report must never be older than the bytes that its rank has sent.
                         self.take_commands();
-                        self.handle(Some(Input::Tracker(message)));
+                        self.handle(Some(HostInput::Tracker(message)));
                     }
                     Err(error) => return self.tracker_down(format!("sent what can't be read: {error}")),
                 },
                 Ok(Received::Hello(_)) => return self.tracker_down("spoke as if it had connected to us".into()),
                 Err(LinkError::Incompatible(error)) if !self.tracker_established => {
                     self.lost_tracker(&error.message);
-                    return self.handle(Some(Input::TrackerIncompatible { error }));
+                    return self.handle(Some(HostInput::TrackerIncompatible { error }));
                 }
                 Err(cause) => return self.tracker_down(cause.to_string()),
             }
@@ -139,7 +139,7 @@ impl Control {
         while let Some(Ok(Received::Frame(_, payload))) = self.tracker_link.as_mut().map(|link| link.receive()) {
             if let Ok(message) = wire::decode::<TrackerMessage>(&payload) {
                 self.take_commands();
-                self.handle(Some(Input::Tracker(message)));
+                self.handle(Some(HostInput::Tracker(message)));
             }
         }
     }

@@ -12,7 +12,7 @@ use owner::Outcome;
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Rank;
-use rejoin_protocol::tracker::Input;
+use rejoin_protocol::tracker::TrackerInput;
 use serve::Server;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use std::time::Duration;
 /// A running tracker. Dropping it ends the job.
 pub struct TrackerServer {
     address: SocketAddr,
-    facts: Sender<Input>,
+    facts: Sender<TrackerInput>,
     waker: Arc<Waker>,
     notices: Receiver<TrackerNotice>,
     outcome: Arc<Mutex<Outcome>>,
@@ -60,7 +60,7 @@ impl TrackerServer {
     }
 
     /// Takes in what the framework knows. After the end it does nothing.
-    pub fn notify(&self, fact: Input) {
+    pub fn notify(&self, fact: TrackerInput) {
         let _ = self.facts.send(fact);
         let _ = self.waker.wake();
     }

@@ -14,7 +14,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Millis};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
-use rejoin_protocol::tracker::{Input, Output, Tracker};
+use rejoin_protocol::tracker::{Tracker, TrackerInput, TrackerOutput};
 use rejoin_protocol::wire::{self, HEADER_BYTES};
 use rejoin_transport::{Arrival, Entrance, Flushed, Hello, Keys, Link, Purpose, Received};
 use std::collections::{BTreeSet, HashMap};
@@ -52,7 +52,7 @@ pub(super) struct Server {
     job: String,
     entrance: Entrance,
     rules: Tracker,
-    facts: Receiver<Input>,
+    facts: Receiver<TrackerInput>,
     notices_sender: Sender<TrackerNotice>,
     outcome: Arc<Mutex<Outcome>>,
     closing: Arc<AtomicBool>,
@@ -72,7 +72,7 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(
         config: TrackerServerConfig,
-        facts: Receiver<Input>,
+        facts: Receiver<TrackerInput>,
         notices_sender: Sender<TrackerNotice>,
         outcome: Arc<Mutex<Outcome>>,
         closing: Arc<AtomicBool>,
@@ -127,7 +127,7 @@ impl Server {
             if let Err(cause) = self.poll.poll(&mut events, next) {
                 if cause.kind() != std::io::ErrorKind::Interrupted {
                     let error = Error::new(Code::Io, format!("the tracker's poll failed: {cause}"));
-                    self.handle(Input::Cancel { error });
+                    self.handle(TrackerInput::Cancel { error });
                     break;
                 }
             }
@@ -174,13 +174,13 @@ impl Server {
     fn wake(&mut self, unread: &BTreeSet<Token>) {
         let now = self.now();
         for token in unread.iter().filter(|token| self.links.contains_key(token)) {
-            self.rules.handle(Input::BytesCame { link: token.0 as u64 }, now);
+            self.rules.handle(TrackerInput::BytesCame { link: token.0 as u64 }, now);
         }
-        self.rules.handle(Input::Wake, now);
+        self.rules.handle(TrackerInput::Wake, now);
         self.carry_out();
     }
 
-    fn handle(&mut self, input: Input) {
+    fn handle(&mut self, input: TrackerInput) {
         let now = self.now();
         self.rules.handle(input, now);
         self.carry_out();
@@ -189,30 +189,30 @@ impl Server {
     fn carry_out(&mut self) {
         while let Some(output) = self.rules.poll() {
             match output {
-                Output::Send { link, message } => {
+                TrackerOutput::Send { link, message } => {
                     self.take_note(&message);
                     if let Some(agent) = self.links.get_mut(&Token(link as usize)) {
                         agent.link.send_message(&message);
                     }
                 }
-                Output::Close { link } => {
+                TrackerOutput::Close { link } => {
                     if let Some(agent) = self.links.get_mut(&Token(link as usize)) {
                         agent.closing = true;
                     }
                 }
-                Output::Probe { agent, address } => self.probe(agent, address),
-                Output::Kill { rank, attempt, executor, reason } => {
+                TrackerOutput::Probe { agent, address } => self.probe(agent, address),
+                TrackerOutput::Kill { rank, attempt, executor, reason } => {
                     log::warn!(
                         "[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}",
                         self.job
                     );
                     let _ = self.notices_sender.send(TrackerNotice::Kill { rank, attempt, executor, reason });
                 }
-                Output::Event(event) => {
+                TrackerOutput::Event(event) => {
                     log::debug!("[job {}] {event:?}", self.job);
                     let _ = self.notices_sender.send(TrackerNotice::Event(event));
                 }
-                Output::Over(outcome) => {
+                TrackerOutput::Over(outcome) => {
                     let outcome = outcome.map(|job| Bytes::from(job.result));
                     self.outcome.lock().result = Some(outcome);
                 }
@@ -303,7 +303,7 @@ impl Server {
                 Ok(Received::Frame(_, payload)) => {
                     read += payload.len().max(MESSAGE_BYTES);
                     match wire::decode::<AgentMessage>(&payload) {
-                        Ok(message) => self.handle(Input::Message { link: token.0 as u64, message }),
+                        Ok(message) => self.handle(TrackerInput::Message { link: token.0 as u64, message }),
                         Err(error) => return self.closed(token, error.message),
                     }
                 }
@@ -341,9 +341,9 @@ impl Server {
             last_words.extend(wire::decode::<AgentMessage>(&payload));
         }
         for message in last_words {
-            self.handle(Input::Message { link: token.0 as u64, message });
+            self.handle(TrackerInput::Message { link: token.0 as u64, message });
         }
-        self.handle(Input::Closed { link: token.0 as u64, reason });
+        self.handle(TrackerInput::Closed { link: token.0 as u64, reason });
     }
 
     fn probe(&mut self, agent: AgentId, address: SocketAddr) {
@@ -366,7 +366,7 @@ impl Server {
 
     fn probes_answer_later(&mut self, agent: AgentId, gone: bool) {
         let now = self.now();
-        self.rules.handle(Input::Probed { agent, gone }, now);
+        self.rules.handle(TrackerInput::Probed { agent, gone }, now);
     }
 
     fn probed(&mut self, token: Token) {
@@ -384,7 +384,7 @@ impl Server {
     fn probe_done(&mut self, token: Token, gone: bool) {
         if let Some(mut probe) = self.probes.remove(&token) {
             let _ = self.poll.registry().deregister(&mut probe.stream);
-            self.handle(Input::Probed { agent: probe.agent, gone });
+            self.handle(TrackerInput::Probed { agent: probe.agent, gone });
         }
     }
 
@@ -405,7 +405,7 @@ impl Server {
         let over = self.outcome.lock().result.is_some();
         if !over {
             let error = Error::new(Code::Cancelled, "the tracker was closed by its owner before the job had ended");
-            self.handle(Input::Cancel { error });
+            self.handle(TrackerInput::Cancel { error });
         }
         let until = Instant::now() + FAREWELL;
         while Instant::now() < until && self.links.values().any(|agent| agent.link.queued_bytes() > 0) {

@@ -17,7 +17,7 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::Input;
+use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::TrackerNotice;
 use rustix::process::Signal;
@@ -372,9 +372,9 @@ impl Run<'_> {
         if !status.success() {
             // The tracker learns it here first: no rank waits for a time-out.
             let executor = launched::executor(rank, attempt);
-            self.tracker.notify(Input::ExecutorGone { executor, reason: format!("its process ended ({how})") });
+            self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
-            self.tracker.notify(Input::RankEnded { rank: Rank(rank) });
+            self.tracker.notify(TrackerInput::RankEnded { rank: Rank(rank) });
         }
         if self.ending.is_none() {
             self.judge_end(rank, status, &how, lived);
@@ -459,7 +459,7 @@ impl Run<'_> {
             _ => Code::Unrecoverable,
         };
         if !matches!(ending, Ending::JobFailed(_)) {
-            self.tracker.notify(Input::Cancel { error: Error::new(code, ending.reason()) });
+            self.tracker.notify(TrackerInput::Cancel { error: Error::new(code, ending.reason()) });
         }
         self.ending = Some(ending);
         self.after(TERM_AFTER.min(self.options.grace), Due::Terminate);
@@ -512,7 +512,7 @@ impl Run<'_> {
         }
         self.recorder.fact(None, Fact::TrackerBack);
         for (rank, _) in self.ranks.iter().enumerate().filter(|(_, state)| matches!(state, State::Done)) {
-            self.tracker.notify(Input::RankEnded { rank: Rank(rank as u32) });
+            self.tracker.notify(TrackerInput::RankEnded { rank: Rank(rank as u32) });
         }
     }
 

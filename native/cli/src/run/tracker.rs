@@ -7,7 +7,7 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::{Input, TrackerConfig};
+use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::{IpAddr, SocketAddr};
@@ -88,7 +88,7 @@ impl JobTracker {
     }
 
     /// Passes on what the launcher knows; nothing if there is no tracker now.
-    pub fn notify(&self, fact: Input) {
+    pub fn notify(&self, fact: TrackerInput) {
         if let Some((server, _)) = &self.server {
             server.notify(fact);
         }

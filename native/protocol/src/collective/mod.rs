@@ -28,8 +28,8 @@ mod status;
 pub use call::{BootKey, Call, Operation, Signature, Site};
 pub use inputs::InputDigests;
 pub use log::{Entry, ReplayLog};
-pub use participant::{mismatch, Fetch, Next, Output, Participant};
-pub use plan::{PhasePlan, Plan};
+pub use participant::{mismatch, Fetch, Next, Participant, ParticipantOutput};
+pub use plan::{PhasePlan, RankPlan};
 pub use status::{Extent, ObservedInput, SegmentAddress};
 
 use crate::ids::{Lineage, Phase};

@@ -3,7 +3,7 @@
 use super::call::{BootKey, Call, Signature};
 use super::inputs::InputDigests;
 use super::log::{Entry, ReplayLog};
-use super::plan::Plan;
+use super::plan::RankPlan;
 use super::status::{Extent, ObservedInput, SegmentAddress};
 use super::CollectiveId;
 use crate::error::{Code, Error};
@@ -28,7 +28,7 @@ pub enum Next<R> {
 
 /// What the driver of this struct has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output<R> {
+pub enum ParticipantOutput<R> {
     /// Bring these results, in order, by [`Participant::fetched`]. A newer plan makes it void.
     Fetch(Fetch),
     /// Something has changed for a call that is under way: ask [`Participant::proceed`] again.
@@ -91,7 +91,7 @@ pub struct Participant<R> {
     inputs: InputDigests,
     /// The newest view that was answered.
     view: Generation,
-    plan: Option<Plan>,
+    plan: Option<RankPlan>,
     /// A view was answered and its plan isn't here: nothing is finished.
     paused: bool,
     /// A rank is missing or behind: nothing is dropped.
@@ -99,7 +99,7 @@ pub struct Participant<R> {
     /// A collective of this version that depends on all was finished: all have entered it, and
     /// none will start below it.
     stable: bool,
-    outputs: VecDeque<Output<R>>,
+    outputs: VecDeque<ParticipantOutput<R>>,
 }
 
 impl<R: Clone> Participant<R> {
@@ -178,7 +178,7 @@ impl<R: Clone> Participant<R> {
     }
 
     /// The next thing to do.
-    pub fn poll(&mut self) -> Option<Output<R>> {
+    pub fn poll(&mut self) -> Option<ParticipantOutput<R>> {
         self.outputs.pop_front()
     }
 
@@ -356,14 +356,14 @@ impl<R: Clone> Participant<R> {
         if self.generation() != Some(view) && view >= self.view {
             self.view = view;
             self.paused = true;
-            self.outputs.push_back(Output::Changed);
+            self.outputs.push_back(ParticipantOutput::Changed);
         }
         self.holding = true;
         self.log.extents()
     }
 
     /// The plan came. It is void when a newer view was answered.
-    pub fn plan(&mut self, plan: Plan) {
+    pub fn plan(&mut self, plan: RankPlan) {
         if plan.generation < self.view || self.generation() == Some(plan.generation) || plan.lineage != self.lineage {
             return;
         }
@@ -377,7 +377,7 @@ impl<R: Clone> Participant<R> {
             };
             let from = self.log.finished(phase.phase);
             if wanted && from < phase.finished {
-                self.outputs.push_back(Output::Fetch(Fetch {
+                self.outputs.push_back(ParticipantOutput::Fetch(Fetch {
                     generation: plan.generation,
                     lineage: self.lineage,
                     phase: phase.phase,
@@ -388,10 +388,10 @@ impl<R: Clone> Participant<R> {
             }
         }
         self.plan = Some(plan);
-        self.outputs.push_back(Output::Changed);
+        self.outputs.push_back(ParticipantOutput::Changed);
     }
 
-    /// A result that was asked for by [`Output::Fetch`] of this generation. What comes late is
+    /// A result that was asked for by [`ParticipantOutput::Fetch`] of this generation. What comes late is
     /// dropped: it may not be counted as held by the newest plan, and then all run it again, this
     /// rank too.
     ///
@@ -402,7 +402,7 @@ impl<R: Clone> Participant<R> {
             return Ok(());
         }
         self.log.push(phase, seqno, entry)?;
-        self.outputs.push_back(Output::Changed);
+        self.outputs.push_back(ParticipantOutput::Changed);
         Ok(())
     }
 
@@ -435,7 +435,7 @@ impl<R: Clone> Participant<R> {
 
     fn drop_old(&mut self) {
         if self.stable && !self.holding {
-            self.outputs.extend(self.log.drop_below(self.version).into_iter().map(Output::Dropped));
+            self.outputs.extend(self.log.drop_below(self.version).into_iter().map(ParticipantOutput::Dropped));
             self.inputs.drop_below(self.version);
         }
     }

@@ -3,7 +3,7 @@
 use super::sharing;
 use super::status::{ObservedInput, SegmentAddress};
 use crate::ids::{AgentId, Generation, Lineage, Phase, Rank};
-use crate::message::{Plan as WholePlan, RankState};
+use crate::message::{Plan, RankState};
 use crate::view::{AgentAddress, SlotState, View};
 use alloc::vec::Vec;
 
@@ -23,7 +23,7 @@ pub struct PhasePlan {
 
 /// What one rank has to know of a plan. A pure function of the tracker's plan and the view.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RankPlan {
     /// The generation from now on.
     pub generation: Generation,
     /// The lineage that is trained.
@@ -44,9 +44,9 @@ pub struct Plan {
     pub observed: Vec<(Rank, ObservedInput)>,
 }
 
-impl Plan {
+impl RankPlan {
     /// Derives it, for the ranks of one agent on one host.
-    pub fn derive(plan: &WholePlan, view: &View, own: AgentId, host: &str) -> Plan {
+    pub fn derive(plan: &Plan, view: &View, own: AgentId, host: &str) -> RankPlan {
         let mut phases: Vec<PhasePlan> = Vec::new();
         let mut all_observed = Vec::new();
         for status in &plan.table {
@@ -87,7 +87,7 @@ impl Plan {
         let slots = (0..).map(Rank).zip(&view.slots);
         let vacant = slots.filter(|(_, slot)| slot.state == SlotState::Vacant).map(|(rank, _)| rank).collect();
         let (generation, lineage, observed) = (plan.generation, plan.lineage, all_observed);
-        Plan { generation, lineage, phases, segments, hosts: hosts(view), vacant, observed }
+        RankPlan { generation, lineage, phases, segments, hosts: hosts(view), vacant, observed }
     }
 
     /// What all together have of a phase.

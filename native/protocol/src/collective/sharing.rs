@@ -10,7 +10,7 @@ use super::frame::{self, Expected, Verdict};
 use super::status::SegmentAddress;
 use crate::error::Error;
 use crate::ids::Generation;
-use crate::message::Plan as WholePlan;
+use crate::message::Plan;
 use crate::view::View;
 use crate::wire::{Header, HEADER_BYTES};
 use alloc::vec::Vec;
@@ -23,7 +23,7 @@ pub const COMMON_BYTES: usize = 40;
 
 /// The segments of all ranks, in rank order, when all of them have one and live on one host. The name
 /// of a host says where it is worth trying; whether a segment can be opened shows when it is.
-pub(super) fn segments(plan: &WholePlan, view: &View) -> Option<Vec<SegmentAddress>> {
+pub(super) fn segments(plan: &Plan, view: &View) -> Option<Vec<SegmentAddress>> {
     generation_number(plan.generation)?;
     let mut host = None;
     let of_rank = |(rank, slot): (usize, &crate::view::ViewSlot)| {

@@ -1,6 +1,6 @@
 //! What the tracker says, and what follows from it here.
 
-use super::{Host, Output, Peer, Start};
+use super::{Host, HostOutput, Peer, Start};
 use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -22,7 +22,7 @@ impl Host {
                 self.is_outdated = true;
                 let known = self.epoch;
                 let reason = format!("it is life {epoch} of the tracker, but life {known} has followed it");
-                self.outputs.push_back(Output::LeaveTracker { reason });
+                self.outputs.push_back(HostOutput::LeaveTracker { reason });
             }
             TrackerMessage::Registered { timing, epoch, wants_result } => {
                 self.epoch = epoch;
@@ -44,7 +44,7 @@ impl Host {
             }
             TrackerMessage::Fenced { member, error } => self.fenced(member, error),
             TrackerMessage::Ended(outcome) => self.end(outcome),
-            TrackerMessage::Faults(rules) => self.outputs.push_back(Output::Faults(rules)),
+            TrackerMessage::Faults(rules) => self.outputs.push_back(HostOutput::Faults(rules)),
             TrackerMessage::HeartbeatAck { .. } => {}
         }
     }
@@ -74,14 +74,14 @@ impl Host {
             );
             self.free(member, error);
         }
-        self.outputs.push_back(Output::JoinAccepted { rank, attempt, incarnation });
+        self.outputs.push_back(HostOutput::JoinAccepted { rank, attempt, incarnation });
     }
 
     fn free(&mut self, member: Member, error: Error) {
         let id = member.id();
         let Member { rank, attempt, incarnation, stage, .. } = member;
         if stage != Stage::Over {
-            self.outputs.push_back(Output::Free { rank, attempt, incarnation, error });
+            self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error });
         }
         if let Some(id) = id {
             self.gone_from_answer(id);
@@ -121,7 +121,7 @@ impl Host {
             }
         }
         let asked: BTreeSet<MemberId> = self.running().collect();
-        self.outputs.extend(asked.iter().map(|member| Output::Hold { member: *member, generation }));
+        self.outputs.extend(asked.iter().map(|member| HostOutput::Hold { member: *member, generation }));
         self.unanswered = Some(asked);
         self.link_all();
         self.copy();
@@ -162,7 +162,7 @@ impl Host {
 
     fn release(&mut self) {
         self.holding = false;
-        let released: Vec<Output> = self.running().map(|member| Output::Release { member }).collect();
+        let released: Vec<HostOutput> = self.running().map(|member| HostOutput::Release { member }).collect();
         self.outputs.extend(released);
         self.forget_old();
     }
@@ -182,16 +182,16 @@ impl Host {
         }
         if let Some(first) = plan.newcomers.first() {
             for (lineage, version) in self.holdings.forget_branches(plan.lineage, first.version) {
-                self.outputs.push_back(Output::Forget { lineage, version });
+                self.outputs.push_back(HostOutput::Forget { lineage, version });
             }
             let (lineage, from) = (plan.lineage, first.version);
             self.replicas.forget(|own| own.lineage < lineage && own.version > from);
         }
         self.plan_holders.clone_from(&plan.holders);
-        let collectives = collective::Plan::derive(&plan, view, self.config.agent, &self.config.host);
+        let collectives = collective::RankPlan::derive(&plan, view, self.config.agent, &self.config.host);
         self.plan = Some(collectives.clone());
-        let told: Vec<Output> =
-            self.running().map(|member| Output::Plan { member, plan: collectives.clone() }).collect();
+        let told: Vec<HostOutput> =
+            self.running().map(|member| HostOutput::Plan { member, plan: collectives.clone() }).collect();
         self.outputs.extend(told);
         for newcomer in plan.newcomers {
             let fresh = self.member(newcomer.id()).is_some_and(|member| member.stage == Stage::Fresh);
@@ -215,7 +215,7 @@ impl Host {
                     member.stage = Stage::Fetching(fetching);
                     member.asked = Some(checkpoint);
                 }
-                self.outputs.push_back(Output::Fetch { member: id, checkpoint, holders });
+                self.outputs.push_back(HostOutput::Fetch { member: id, checkpoint, holders });
             }
             None => {
                 let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
@@ -259,9 +259,9 @@ impl Host {
         let Some(view) = &self.view else { return };
         let (own, host) = (self.config.agent, &self.config.host);
         for (checkpoint, to) in self.replicas.due(view, own, host, self.now) {
-            self.outputs.push_back(Output::Copy { checkpoint, to });
+            self.outputs.push_back(HostOutput::Copy { checkpoint, to });
         }
-        self.outputs.extend(self.replicas.safe(view, own, host).into_iter().map(Output::Safe));
+        self.outputs.extend(self.replicas.safe(view, own, host).into_iter().map(HostOutput::Safe));
     }
 
     /// The task's join returns.
@@ -273,7 +273,7 @@ impl Host {
         let Some(member) = self.member(id) else { return };
         let attempt = member.attempt;
         member.stage = Stage::Running(Running::new(start.clone()));
-        self.outputs.push_back(Output::Start { rank, attempt, start });
+        self.outputs.push_back(HostOutput::Start { rank, attempt, start });
         if let Some(own) = own {
             // The holders of copies may be gone: the newcomer owes them again.
             self.own_model(own);
@@ -285,14 +285,14 @@ impl Host {
         }
         if let (true, Some(view)) = (self.holding, &self.view) {
             let generation = view.generation;
-            self.outputs.push_back(Output::Hold { member: id, generation });
+            self.outputs.push_back(HostOutput::Hold { member: id, generation });
         }
         if let Some(plan) = self.plan.clone() {
-            self.outputs.push_back(Output::Plan { member: id, plan });
+            self.outputs.push_back(HostOutput::Plan { member: id, plan });
         }
         if !self.holding {
             // All had caught up before its checkpoint was here: nothing else says so to it.
-            self.outputs.push_back(Output::Release { member: id });
+            self.outputs.push_back(HostOutput::Release { member: id });
         }
     }
 
@@ -320,7 +320,7 @@ impl Host {
                 slot.planned.then(|| Peer { member: MemberId { rank: other, incarnation }, at: at.clone() })
             });
             let (lineage, peers) = (running.start.lineage, peers.collect());
-            links.push(Output::Links { member: id, lineage, peers });
+            links.push(HostOutput::Links { member: id, lineage, peers });
         }
         self.outputs.extend(links);
     }
@@ -335,7 +335,7 @@ impl Host {
             if member.stage != Stage::Over {
                 member.stage = Stage::Over;
                 let (rank, attempt) = (member.rank, member.attempt);
-                self.outputs.push_back(Output::Over { rank, attempt, outcome: outcome.clone() });
+                self.outputs.push_back(HostOutput::Over { rank, attempt, outcome: outcome.clone() });
             }
         }
     }

@@ -52,7 +52,7 @@ pub struct HostConfig {
 
 /// One thing that happened to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum HostInput {
     /// The link to the tracker stands (again).
     TrackerUp,
     /// The link to the tracker broke, or a try to make it failed.
@@ -78,7 +78,7 @@ pub enum Input {
         /** What it offers to the others. */
         offer: Offer,
     },
-    /// A fetch asked for by `Output::Fetch` is done; the bytes are in the store and their digest was verified.
+    /// A fetch asked for by `HostOutput::Fetch` is done; the bytes are in the store and their digest was verified.
     Fetched {
         /** For whom. */
         member: MemberId,
@@ -117,7 +117,7 @@ pub enum Input {
         /** What. */
         report: Report,
     },
-    /// Answer to `Output::Hold`. Queue it behind all `Entered` that tasks have handed in by then.
+    /// Answer to `HostOutput::Hold`. Queue it behind all `Entered` that tasks have handed in by then.
     Holding {
         /** Who. */
         member: MemberId,
@@ -129,19 +129,19 @@ pub enum Input {
         observed: Vec<ObservedInput>,
     },
     /// A rank of this process has this own model, whose bytes are in the store: others have to hold it too. Answered by
-    /// `Output::Safe` when they do.
+    /// `HostOutput::Safe` when they do.
     Own(Checkpoint),
     /// The bytes of another rank's own model are in the store, for the case that its process dies;
     /// or, before a rank joins here, of what the job is to start from.
     Kept(Checkpoint),
-    /// A copy that `Output::Copy` asked for is held there.
+    /// A copy that `HostOutput::Copy` asked for is held there.
     Copied {
         /** Which. */
         checkpoint: Checkpoint,
         /** By whom. */
         agent: AgentId,
     },
-    /// A copy that `Output::Copy` asked for could not be made.
+    /// A copy that `HostOutput::Copy` asked for could not be made.
     CopyFailed {
         /** Which. */
         checkpoint: Checkpoint,
@@ -167,10 +167,10 @@ pub struct Peer {
 
 /// What the driver of this struct has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum HostOutput {
     /// Connect to the tracker (again).
     ConnectTracker,
-    /// Close the connection to the tracker and report `Input::TrackerDown`: it is a life of it that
+    /// Close the connection to the tracker and report `HostInput::TrackerDown`: it is a life of it that
     /// another one has followed.
     LeaveTracker {
         /** Why, in words. */
@@ -197,7 +197,8 @@ pub enum Output {
         /** From whom. */
         holders: Vec<AgentAddress>,
     },
-    /// Have this own model, which is in the store, held there too. Answered by `Input::Copied` or `Input::CopyFailed`.
+    /// Have this own model, which is in the store, held there too.
+    /// Answered by `HostInput::Copied` or `HostInput::CopyFailed`.
     Copy {
         /** Which. */
         checkpoint: Checkpoint,
@@ -226,8 +227,8 @@ pub enum Output {
     },
     /// The rank's channels keep all that they have from now on ([`crate::channel::Outgoing::hold`],
     /// [`crate::channel::Incoming::hold`]): a rank is missing, and what it will need isn't known yet. Answered by
-    /// `Input::Holding`, without which no status is sent; also for an incarnation that the driver knows nothing of (any
-    /// `oldest` will do then). Asked again in later views. A rank with collectives freezes
+    /// `HostInput::Holding`, without which no status is sent; also for an incarnation that the driver knows nothing
+    /// of (any `oldest` will do then). Asked again in later views. A rank with collectives freezes
     /// ([`crate::collective::Participant::pause`]), unless it has the plan of this generation.
     Hold {
         /** Which. */
@@ -240,7 +241,7 @@ pub enum Output {
         /** Which. */
         member: MemberId,
         /** What everybody has. */
-        plan: collective::Plan,
+        plan: collective::RankPlan,
     },
     /// All are there and have caught up: the rank's channels drop what is old, as usual.
     Release {
@@ -323,7 +324,7 @@ pub struct Host {
     /// The agents that hold what the newest plan starts from.
     plan_holders: Vec<AgentId>,
     /// The newest plan for ranks with collectives, until the next view.
-    plan: Option<collective::Plan>,
+    plan: Option<collective::RankPlan>,
     /// Nothing that a rank may still need is dropped: a rank is missing, or hasn't caught up.
     holding: bool,
     /// The view isn't answered yet: these haven't said yet what their channels hold.
@@ -332,14 +333,14 @@ pub struct Host {
     broken: BTreeMap<MemberId, Error>,
     ended: Option<Result<u128, Error>>,
     closed: bool,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<HostOutput>,
 }
 
 impl Host {
     /// A new agent; asks to be connected to its tracker at once.
     pub fn new(config: HostConfig, now: Millis) -> Self {
         let mut outputs = VecDeque::new();
-        outputs.push_back(Output::ConnectTracker);
+        outputs.push_back(HostOutput::ConnectTracker);
         let replicas = Replicas::of(config.own_copies);
         Host {
             config,
@@ -371,51 +372,53 @@ impl Host {
     }
 
     /// One thing that happened.
-    pub fn handle(&mut self, input: Input, now: Millis) {
+    pub fn handle(&mut self, input: HostInput, now: Millis) {
         self.now = now.max(self.now);
         if self.closed {
-            if let Input::Join { rank, attempt, .. } = input {
+            if let HostInput::Join { rank, attempt, .. } = input {
                 self.refuse_join_when_closed(rank, attempt);
             }
             return;
         }
         match input {
-            Input::TrackerUp => self.tracker_up(),
-            Input::TrackerDown { reason } => self.tracker_down(reason),
-            Input::TrackerIncompatible { error } => self.tracker_incompatible(error),
-            Input::Tracker(message) => self.follow(message),
-            Input::Join { rank, attempt, fingerprint, offer } => self.join(rank, attempt, fingerprint, offer),
-            Input::Fetched { member, bytes, source, millis } => self.fetched(member, bytes, source, millis),
-            Input::FetchFailed { member, is_further, reason } => self.fetch_failed(member, is_further, reason),
-            Input::Entered { member, checkpoint, local } => self.entered(member, checkpoint, local),
-            Input::Report { member, report } => match report {
+            HostInput::TrackerUp => self.tracker_up(),
+            HostInput::TrackerDown { reason } => self.tracker_down(reason),
+            HostInput::TrackerIncompatible { error } => self.tracker_incompatible(error),
+            HostInput::Tracker(message) => self.follow(message),
+            HostInput::Join { rank, attempt, fingerprint, offer } => self.join(rank, attempt, fingerprint, offer),
+            HostInput::Fetched { member, bytes, source, millis } => self.fetched(member, bytes, source, millis),
+            HostInput::FetchFailed { member, is_further, reason } => self.fetch_failed(member, is_further, reason),
+            HostInput::Entered { member, checkpoint, local } => self.entered(member, checkpoint, local),
+            HostInput::Report { member, report } => match report {
                 Report::Finished { rounds, digest } => self.finish(member, rounds, digest),
                 Report::Left { failure } => self.leave(member, failure),
                 Report::Broken(error) => self.report_broken(member, error),
                 report => self.report(member, report),
             },
-            Input::Holding { member, oldest, results, observed } => self.holds_logs(member, oldest, results, observed),
-            Input::Own(checkpoint) => self.own_model(checkpoint),
+            HostInput::Holding { member, oldest, results, observed } => {
+                self.holds_logs(member, oldest, results, observed)
+            }
+            HostInput::Own(checkpoint) => self.own_model(checkpoint),
             // Another one than before is found by the store, and reported to its owner.
-            Input::Kept(checkpoint) => drop(self.holdings.add(checkpoint, None)),
-            Input::Copied { checkpoint, agent } => {
+            HostInput::Kept(checkpoint) => drop(self.holdings.add(checkpoint, None)),
+            HostInput::Copied { checkpoint, agent } => {
                 self.replicas.made(&checkpoint, agent);
                 self.copy();
             }
-            Input::CopyFailed { checkpoint, agent } => self.replicas.failed(&checkpoint, agent, self.now),
-            Input::Durable(checkpoint) => self.durable.push(checkpoint),
-            Input::Event(event) => self.send(AgentMessage::Event(event)),
-            Input::Wake => {}
+            HostInput::CopyFailed { checkpoint, agent } => self.replicas.failed(&checkpoint, agent, self.now),
+            HostInput::Durable(checkpoint) => self.durable.push(checkpoint),
+            HostInput::Event(event) => self.send(AgentMessage::Event(event)),
+            HostInput::Wake => {}
         }
         self.keep_time();
     }
 
     /// The next thing to do.
-    pub fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<HostOutput> {
         self.outputs.pop_front()
     }
 
-    /// When to call with `Input::Wake` at the latest.
+    /// When to call with `HostInput::Wake` at the latest.
     pub fn wake_at(&self) -> Option<Millis> {
         if self.closed {
             return None;
@@ -458,7 +461,7 @@ impl Host {
     /// What is lost with a connection is sent again when the next one stands.
     fn send(&mut self, message: AgentMessage) {
         if self.up {
-            self.outputs.push_back(Output::Send(message));
+            self.outputs.push_back(HostOutput::Send(message));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What the tasks of this process do: join, take checkpoints, finish, end.
 
-use super::{Host, Local, Offer, Output};
+use super::{Host, HostOutput, Local, Offer};
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Checkpoint, MemberId, Millis, Position, Rank, Version};
 use crate::member::{Fetching, Member, Stage};
@@ -19,7 +19,7 @@ const FETCH_PAUSE_MILLIS: u64 = 100;
 impl Host {
     pub(super) fn join(&mut self, rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer) {
         if let Some(outcome) = self.ended.clone() {
-            self.outputs.push_back(Output::Over { rank, attempt, outcome });
+            self.outputs.push_back(HostOutput::Over { rank, attempt, outcome });
             return;
         }
         let same = self.members.iter().position(|member| member.rank == rank && member.attempt == attempt);
@@ -29,7 +29,7 @@ impl Host {
                     Code::BadState,
                     format!("attempt {attempt} of rank {rank} takes part already; a task joins once"),
                 );
-                self.outputs.push_back(Output::Free { rank, attempt, incarnation: None, error });
+                self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation: None, error });
                 return;
             }
             // Asked again: the caller of the first time is gone.
@@ -41,13 +41,13 @@ impl Host {
 
     pub(super) fn refuse_join_when_closed(&mut self, rank: Rank, attempt: Attempt) {
         let output = match self.ended.clone() {
-            Some(outcome) => Output::Over { rank, attempt, outcome },
+            Some(outcome) => HostOutput::Over { rank, attempt, outcome },
             None => {
                 let error = Error::new(
                     Code::TrackerUnreachable,
                     format!("the agent of this process was closed: {}", self.down_reason),
                 );
-                Output::Free { rank, attempt, incarnation: None, error }
+                HostOutput::Free { rank, attempt, incarnation: None, error }
             }
         };
         self.outputs.push_back(output);
@@ -70,7 +70,7 @@ impl Host {
             if named.lineage != checkpoint.lineage {
                 // The store has the same bytes under both names.
                 let (lineage, version) = (checkpoint.lineage, checkpoint.version);
-                self.outputs.push_back(Output::Forget { lineage, version });
+                self.outputs.push_back(HostOutput::Forget { lineage, version });
             }
         }
         if let Some(bytes) = local {
@@ -106,7 +106,7 @@ impl Host {
         let oldest = Version(newest.0.saturating_sub(1));
         self.replicas.forget_below(oldest);
         for (lineage, version) in self.holdings.forget_below(oldest) {
-            self.outputs.push_back(Output::Forget { lineage, version });
+            self.outputs.push_back(HostOutput::Forget { lineage, version });
         }
     }
 
@@ -164,7 +164,7 @@ impl Host {
                         (fetching.is_half_done, fetching.bytes) = (true, bytes);
                     }
                 }
-                self.outputs.push_back(Output::Fetch { member: id, checkpoint: own, holders });
+                self.outputs.push_back(HostOutput::Fetch { member: id, checkpoint: own, holders });
             }
             None => {
                 self.start(newcomer, lineage, bytes, source, millis);
@@ -201,7 +201,7 @@ impl Host {
         let Some(index) = self.find(id) else { return };
         let Member { rank, attempt, incarnation, .. } = self.members.remove(index);
         self.report(id, Report::Left { failure: Some(error.clone()) });
-        self.outputs.push_back(Output::Free { rank, attempt, incarnation, error });
+        self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error });
         self.gone_from_answer(id);
     }
 
@@ -223,7 +223,7 @@ impl Host {
             }
             if let Some(checkpoint) = wanted {
                 let holders = self.nearest_holders(&newcomer, &checkpoint);
-                self.outputs.push_back(Output::Fetch { member: id, checkpoint, holders });
+                self.outputs.push_back(HostOutput::Fetch { member: id, checkpoint, holders });
             }
         }
     }

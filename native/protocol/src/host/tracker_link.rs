@@ -1,6 +1,6 @@
 //! The connection to the tracker: registering, heartbeats, and how long is waited without it.
 
-use super::{Host, Local, Output};
+use super::{Host, HostOutput, Local};
 use crate::collective::ObservedInput;
 use crate::error::{Code, Error};
 use crate::ids::{Millis, Rank};
@@ -103,7 +103,7 @@ impl Host {
         self.is_outdated = false;
         self.unanswered = None; // the view comes again with the next connection
         self.down_reason = reason;
-        self.outputs.push_back(Output::ConnectTracker);
+        self.outputs.push_back(HostOutput::ConnectTracker);
         self.close_if_done();
     }
 
@@ -183,19 +183,19 @@ impl Host {
         for member in core::mem::take(&mut self.members) {
             if member.stage != Stage::Over {
                 let Member { rank, attempt, incarnation, .. } = member;
-                self.outputs.push_back(Output::Free { rank, attempt, incarnation, error: error.clone() });
+                self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error: error.clone() });
             }
         }
         self.closed = true;
         self.down_reason = error.message.clone();
-        self.outputs.push_back(Output::Close { reason: error.message });
+        self.outputs.push_back(HostOutput::Close { reason: error.message });
     }
 
     /// After the job's end an agent stays as long as its tasks and its tracker do.
     pub(super) fn close_if_done(&mut self) {
         if self.ended.is_some() && !self.up && self.members.is_empty() && !self.closed {
             self.closed = true;
-            self.outputs.push_back(Output::Close { reason: "the job is over and its tracker is gone".into() });
+            self.outputs.push_back(HostOutput::Close { reason: "the job is over and its tracker is gone".into() });
         }
     }
 }

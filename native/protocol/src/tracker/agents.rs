@@ -1,7 +1,7 @@
 //! Agents: registered, heard of, silent, gone.
 
 use super::agent_record::{AgentRecord, Broken};
-use super::{Output, RankSlotState, Tracker, TrackerConfig};
+use super::{RankSlotState, Tracker, TrackerConfig, TrackerOutput};
 use crate::event::Event;
 use crate::ids::{AgentId, Incarnation, Millis, Position, Rank, Version};
 use crate::message::{RankProgress, RankState, Registration, TrackerMessage};
@@ -27,7 +27,7 @@ impl Tracker {
         let unnamed = known.is_none_or(|known| known.lost) && !status.held.is_empty();
         if let Some(older) = known.and_then(|known| known.link).filter(|older| *older != link) {
             self.links.remove(&older);
-            self.outputs.push_back(Output::Close { link: older });
+            self.outputs.push_back(TrackerOutput::Close { link: older });
         }
         if known.is_none_or(|known| known.lost) {
             self.event(Event::AgentJoined { agent, executor: executor.clone(), host: host.clone(), pid });
@@ -176,7 +176,7 @@ impl Tracker {
         }
         record.broken = Some(Broken { reason, probe_at: None, pause_millis: PROBE_PAUSE_MILLIS });
         let address = record.address;
-        self.outputs.push_back(Output::Probe { agent, address });
+        self.outputs.push_back(TrackerOutput::Probe { agent, address });
     }
 
     pub(super) fn probed(&mut self, agent: AgentId, gone: bool) {
@@ -218,7 +218,7 @@ impl Tracker {
             let due = record.broken.as_mut().filter(|broken| broken.probe_at.is_some_and(|at| at <= self.now));
             if let Some(broken) = due {
                 broken.probe_at = None;
-                self.outputs.push_back(Output::Probe { agent: *agent, address: record.address });
+                self.outputs.push_back(TrackerOutput::Probe { agent: *agent, address: record.address });
             }
         }
     }
@@ -269,7 +269,7 @@ impl Tracker {
             self.lose(rank, reason.into(), true);
             if kill {
                 let (executor, reason) = (executor.clone(), String::from(reason));
-                self.outputs.push_back(Output::Kill { rank, attempt, executor, reason });
+                self.outputs.push_back(TrackerOutput::Kill { rank, attempt, executor, reason });
             }
         }
         // It may have been the last one whose status was awaited.

@@ -5,7 +5,7 @@
 //! come too late. What no agent says ends the agent: it is sent the reason, and its ranks are lost with
 //! that reason.
 
-use super::{Output, Tracker};
+use super::{Tracker, TrackerOutput};
 use crate::collective::{Extent, ObservedInput};
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -58,7 +58,7 @@ impl Tracker {
         cut(&mut executor, NAME_LIMIT);
         let error = Error::new(Code::Internal, format!("executor {executor} said what no agent says: {what}"));
         self.send_link(link, TrackerMessage::Refused(error));
-        self.outputs.push_back(Output::Close { link });
+        self.outputs.push_back(TrackerOutput::Close { link });
     }
 
     fn turn_away(&mut self, link: u64, agent: AgentId, what: &str) {

@@ -2,7 +2,7 @@
 
 use super::door::cut;
 use super::slots::RankSlot;
-use super::{JobResult, Output, RankSlotState, Tracker};
+use super::{JobResult, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{MemberId, Rank};
@@ -153,7 +153,7 @@ impl Tracker {
         self.over = Some(Ok(digest));
         self.event(Event::JobEnded { digest, deaths: deaths.iter().sum() });
         let result = core::mem::take(&mut self.result);
-        self.outputs.push_back(Output::Over(Ok(JobResult { digest, result, deaths })));
+        self.outputs.push_back(TrackerOutput::Over(Ok(JobResult { digest, result, deaths })));
         self.send_all(&TrackerMessage::Ended(Ok(digest)));
     }
 
@@ -187,7 +187,7 @@ impl Tracker {
         self.changed = None;
         self.missing_reports.clear();
         self.event(Event::JobFailed { error: error.clone() });
-        self.outputs.push_back(Output::Over(Err(error.clone())));
+        self.outputs.push_back(TrackerOutput::Over(Err(error.clone())));
         self.send_all(&TrackerMessage::Ended(Err(error)));
     }
 }

@@ -2,7 +2,7 @@
 
 use super::door::fingerprint_fits;
 use super::slots::{outdated, Death};
-use super::{Output, RankSlotState, Tracker};
+use super::{RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::{self, Hook};
@@ -363,7 +363,7 @@ impl Tracker {
             let attempt = slot.attempt;
             let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
             self.lose(lost, reason.clone(), true);
-            self.outputs.push_back(Output::Kill { rank: lost, attempt, executor, reason });
+            self.outputs.push_back(TrackerOutput::Kill { rank: lost, attempt, executor, reason });
         }
     }
 

@@ -53,7 +53,7 @@ pub struct TrackerConfig {
 
 /// One thing that happened to the tracker. `link` is the driver's number of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub enum TrackerInput {
     /// An agent said something.
     Message {
         /** Over which connection. */
@@ -68,7 +68,7 @@ pub enum Input {
         /** What was seen. */
         reason: String,
     },
-    /// Answer to `Output::Probe`.
+    /// Answer to `TrackerOutput::Probe`.
     Probed {
         /** The agent. */
         agent: AgentId,
@@ -107,13 +107,13 @@ pub enum Input {
         link: u64,
     },
     /// The time asked for has come. Silence is judged now, and only now: a sender of anything
-    /// that wasn't handed in yet has to be reported by `ObservedInput` before.
+    /// that wasn't handed in yet has to be reported by `BytesCame` before.
     Wake,
 }
 
 /// What the driver of this struct has to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
+pub enum TrackerOutput {
     /// Send this.
     Send {
         /** Over which connection. */
@@ -163,7 +163,7 @@ pub struct JobResult {
 
 /// The state machine of one job. Drive it: [`Tracker::handle`] one input, then [`Tracker::poll`]
 /// until `None`, then sleep until [`Tracker::wake_at`] or the next input. Report every connection
-/// that has something unread before a `Wake` ([`Input::BytesCame`]): silence is judged by it.
+/// that has something unread before a `Wake` ([`TrackerInput::BytesCame`]): silence is judged by it.
 #[derive(Clone, Debug)]
 pub struct Tracker {
     config: TrackerConfig,
@@ -211,7 +211,7 @@ pub struct Tracker {
     /// A later life that found no agent that knew anything.
     knows_nothing: bool,
     over: Option<Result<u128, Error>>,
-    outputs: VecDeque<Output>,
+    outputs: VecDeque<TrackerOutput>,
 }
 
 impl Tracker {
@@ -262,18 +262,18 @@ impl Tracker {
     }
 
     /// One thing that happened.
-    pub fn handle(&mut self, input: Input, now: Millis) {
+    pub fn handle(&mut self, input: TrackerInput, now: Millis) {
         self.take_time(now);
         match input {
-            Input::Message { link, message } => self.message(link, message),
-            Input::Closed { link, reason } => self.closed(link, reason),
-            Input::Probed { agent, gone } => self.probed(agent, gone),
-            Input::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
-            Input::TaskGone { rank, attempt, reason } => self.task_gone(rank, attempt, &reason),
-            Input::RankEnded { rank } => self.rank_ended(rank),
-            Input::Cancel { error } => self.fail(error),
-            Input::BytesCame { link } => self.bytes_came(link),
-            Input::Wake => self.judge_silence(),
+            TrackerInput::Message { link, message } => self.message(link, message),
+            TrackerInput::Closed { link, reason } => self.closed(link, reason),
+            TrackerInput::Probed { agent, gone } => self.probed(agent, gone),
+            TrackerInput::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
+            TrackerInput::TaskGone { rank, attempt, reason } => self.task_gone(rank, attempt, &reason),
+            TrackerInput::RankEnded { rank } => self.rank_ended(rank),
+            TrackerInput::Cancel { error } => self.fail(error),
+            TrackerInput::BytesCame { link } => self.bytes_came(link),
+            TrackerInput::Wake => self.judge_silence(),
         }
         self.probe_again();
         self.report_broken_links();
@@ -287,11 +287,11 @@ impl Tracker {
     }
 
     /// The next thing to do.
-    pub fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<TrackerOutput> {
         self.outputs.pop_front()
     }
 
-    /// When to call with `Input::Wake` at the latest.
+    /// When to call with `TrackerInput::Wake` at the latest.
     pub fn wake_at(&self) -> Option<Millis> {
         self.over.is_none().then_some(self.wake_at)
     }
@@ -336,7 +336,7 @@ impl Tracker {
         let Some(agent) = self.links.get(&link).copied() else {
             let error = Error::new(Code::BadState, "an agent spoke before it had registered");
             self.send_link(link, TrackerMessage::Refused(error));
-            self.outputs.push_back(Output::Close { link });
+            self.outputs.push_back(TrackerOutput::Close { link });
             return;
         };
         self.sign_of_life(agent);
@@ -377,11 +377,11 @@ impl Tracker {
     }
 
     fn event(&mut self, event: Event) {
-        self.outputs.push_back(Output::Event(event));
+        self.outputs.push_back(TrackerOutput::Event(event));
     }
 
     fn send_link(&mut self, link: u64, message: TrackerMessage) {
-        self.outputs.push_back(Output::Send { link, message });
+        self.outputs.push_back(TrackerOutput::Send { link, message });
     }
 
     /// To an agent, if it is connected. What is lost with a link is sent again when the agent registers again.

@@ -15,7 +15,7 @@
 
 use super::agent_record::AgentRecord;
 use super::former_life::{Join, Takeover};
-use super::{Output, RankSlot, RankSlotState, Tracker};
+use super::{RankSlot, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::Hook;
@@ -260,7 +260,7 @@ impl Tracker {
 
     /// Another life of the tracker has this job already. Nothing is sent: they are its agents.
     pub(super) fn superseded(&mut self, link: u64, executor: &str, epoch: u32) {
-        self.outputs.push_back(Output::Close { link });
+        self.outputs.push_back(TrackerOutput::Close { link });
         if self.over.is_some() {
             return;
         }
@@ -275,7 +275,7 @@ impl Tracker {
         self.over = Some(Err(error.clone()));
         self.changed = None;
         self.missing_reports.clear();
-        self.outputs.push_back(Output::Over(Err(error)));
+        self.outputs.push_back(TrackerOutput::Over(Err(error)));
     }
 
     /// An agent knows how the job ended, which the former life had sent it.
@@ -289,7 +289,7 @@ impl Tracker {
                 self.over = Some(Ok(digest));
                 self.event(Event::JobEnded { digest, deaths: 0 });
                 let job = super::JobResult { digest, result: Vec::new(), deaths: Vec::new() };
-                self.outputs.push_back(Output::Over(Ok(job)));
+                self.outputs.push_back(TrackerOutput::Over(Ok(job)));
                 self.send_all(&crate::message::TrackerMessage::Ended(Ok(digest)));
             }
             Err(Error { code, message }) => {

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use rejoin_protocol::collective::{
-    BootKey, Call, Entry, Extent, Fetch, Next, Operation, Output, Participant, PhasePlan, Plan, Site,
+    BootKey, Call, Entry, Extent, Fetch, Next, Operation, Participant, ParticipantOutput, PhasePlan, RankPlan, Site,
 };
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_protocol::view::AgentAddress;
@@ -38,7 +38,7 @@ pub fn key(name: &str) -> BootKey {
 }
 
 /// Agent 9 holds what is said of each phase.
-pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
+pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> RankPlan {
     let holder = AgentAddress { agent: AgentId(9), address: ([127, 0, 0, 1], 9).into(), host: "far".into() };
     let phases = phases.iter().map(|(phase, finished, ended)| PhasePlan {
         phase: *phase,
@@ -46,7 +46,7 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> Plan {
         ended: *ended,
         holders: vec![(holder.clone(), *finished)],
     });
-    Plan {
+    RankPlan {
         generation: generation(number),
         lineage: Lineage(0),
         phases: phases.collect(),
@@ -74,21 +74,21 @@ pub fn running() -> Desk {
     desk
 }
 
-pub fn drain(desk: &mut Desk) -> Vec<Output<&'static str>> {
+pub fn drain(desk: &mut Desk) -> Vec<ParticipantOutput<&'static str>> {
     std::iter::from_fn(|| desk.poll()).collect()
 }
 
-pub fn fetches(outputs: &[Output<&'static str>]) -> Vec<Fetch> {
+pub fn fetches(outputs: &[ParticipantOutput<&'static str>]) -> Vec<Fetch> {
     let fetches = outputs.iter().filter_map(|output| match output {
-        Output::Fetch(fetch) => Some(fetch.clone()),
+        ParticipantOutput::Fetch(fetch) => Some(fetch.clone()),
         _ => None,
     });
     fetches.collect()
 }
 
-pub fn dropped(outputs: &[Output<&'static str>]) -> Vec<&'static str> {
+pub fn dropped(outputs: &[ParticipantOutput<&'static str>]) -> Vec<&'static str> {
     let dropped = outputs.iter().filter_map(|output| match output {
-        Output::Dropped(result) => Some(*result),
+        ParticipantOutput::Dropped(result) => Some(*result),
         _ => None,
     });
     dropped.collect()

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::host::{Host, HostConfig, Input, Output, OWN_COPIES};
+use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, OWN_COPIES};
 use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Rank, Version,
 };
@@ -115,32 +115,32 @@ impl Desk {
             own_copies,
         };
         let mut desk = Desk { host: Host::new(config, Millis(0)), now: 0 };
-        assert_eq!(desk.drain(), [Output::ConnectTracker]);
+        assert_eq!(desk.drain(), [HostOutput::ConnectTracker]);
         desk
     }
 
-    pub fn drain(&mut self) -> Vec<Output> {
+    pub fn drain(&mut self) -> Vec<HostOutput> {
         std::iter::from_fn(|| self.host.poll()).collect()
     }
 
-    pub fn input(&mut self, input: Input) -> Vec<Output> {
+    pub fn input(&mut self, input: HostInput) -> Vec<HostOutput> {
         self.host.handle(input, Millis(self.now));
         self.drain()
     }
 
-    pub fn told(&mut self, message: TrackerMessage) -> Vec<Output> {
-        self.input(Input::Tracker(message))
+    pub fn told(&mut self, message: TrackerMessage) -> Vec<HostOutput> {
+        self.input(HostInput::Tracker(message))
     }
 
     pub fn connected() -> Self {
         let mut desk = Desk::new();
-        desk.input(Input::TrackerUp);
+        desk.input(HostInput::TrackerUp);
         desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
         desk
     }
 
-    pub fn join(&mut self, rank: u32, task: u32) -> Vec<Output> {
-        self.input(Input::Join {
+    pub fn join(&mut self, rank: u32, task: u32) -> Vec<HostOutput> {
+        self.input(HostInput::Join {
             rank: Rank(rank),
             attempt: attempt(task),
             fingerprint: "terms".into(),
@@ -169,12 +169,12 @@ impl Desk {
         desk
     }
 
-    pub fn enter(&mut self, version: u32) -> Vec<Output> {
-        self.input(Input::Entered { member: member(0), checkpoint: checkpoint(version), local: None })
+    pub fn enter(&mut self, version: u32) -> Vec<HostOutput> {
+        self.input(HostInput::Entered { member: member(0), checkpoint: checkpoint(version), local: None })
     }
 
-    pub fn hold(&mut self, number: u32, oldest: u32) -> Vec<Output> {
-        self.input(Input::Holding {
+    pub fn hold(&mut self, number: u32, oldest: u32) -> Vec<HostOutput> {
+        self.input(HostInput::Holding {
             member: member(number),
             oldest: Version(oldest),
             results: Vec::new(),
@@ -182,29 +182,29 @@ impl Desk {
         })
     }
 
-    pub fn wake(&mut self, at: u64) -> Vec<Output> {
+    pub fn wake(&mut self, at: u64) -> Vec<HostOutput> {
         self.now = at;
-        self.input(Input::Wake)
+        self.input(HostInput::Wake)
     }
 }
 
-pub fn status(outputs: &[Output]) -> Option<&StatusReport> {
+pub fn status(outputs: &[HostOutput]) -> Option<&StatusReport> {
     outputs.iter().find_map(|output| match output {
-        Output::Send(AgentMessage::StatusReport(status)) => Some(status),
+        HostOutput::Send(AgentMessage::StatusReport(status)) => Some(status),
         _ => None,
     })
 }
 
-pub fn freed(outputs: &[Output]) -> Option<(Option<u32>, Code)> {
+pub fn freed(outputs: &[HostOutput]) -> Option<(Option<u32>, Code)> {
     outputs.iter().find_map(|output| match output {
-        Output::Free { incarnation, error, .. } => Some((incarnation.map(|i| i.number), error.code)),
+        HostOutput::Free { incarnation, error, .. } => Some((incarnation.map(|i| i.number), error.code)),
         _ => None,
     })
 }
 
-pub fn forgotten(outputs: &[Output]) -> Vec<u32> {
+pub fn forgotten(outputs: &[HostOutput]) -> Vec<u32> {
     let forgotten = outputs.iter().filter_map(|output| match output {
-        Output::Forget { version, .. } => Some(version.0),
+        HostOutput::Forget { version, .. } => Some(version.0),
         _ => None,
     });
     forgotten.collect()

@@ -14,7 +14,7 @@ use rejoin_protocol::message::{
 };
 use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::view::View;
 
 pub const TIMING: Timing =
@@ -99,7 +99,7 @@ pub fn stands(rank: u32, incarnation: impl Start, state: RankState) -> RankStatu
 pub struct Desk {
     pub tracker: Tracker,
     pub now: u64,
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<TrackerOutput>,
 }
 
 impl Desk {
@@ -112,7 +112,7 @@ impl Desk {
     }
 
     /// Hands in an input; what came out before is forgotten.
-    pub fn input(&mut self, input: Input) -> &[Output] {
+    pub fn input(&mut self, input: TrackerInput) -> &[TrackerOutput] {
         self.outputs.clear();
         self.tracker.handle(input, Millis(self.now));
         while let Some(output) = self.tracker.poll() {
@@ -121,24 +121,24 @@ impl Desk {
         &self.outputs
     }
 
-    pub fn says(&mut self, link: u64, message: AgentMessage) -> &[Output] {
-        self.input(Input::Message { link, message })
+    pub fn says(&mut self, link: u64, message: AgentMessage) -> &[TrackerOutput] {
+        self.input(TrackerInput::Message { link, message })
     }
 
     /// Time passes, in steps no longer than the tracker asks for.
-    pub fn pass(&mut self, millis: u64) -> Vec<Output> {
+    pub fn pass(&mut self, millis: u64) -> Vec<TrackerOutput> {
         let mut all = Vec::new();
         let until = self.now + millis;
         while self.now < until {
             let wake = self.tracker.wake_at().map_or(until, |at| at.0);
             self.now = wake.clamp(self.now + 1, until);
-            all.extend_from_slice(self.input(Input::Wake));
+            all.extend_from_slice(self.input(TrackerInput::Wake));
         }
         all
     }
 
     /// The same, with heartbeats of these agents.
-    pub fn pass_alive(&mut self, millis: u64, links: &[u64]) -> Vec<Output> {
+    pub fn pass_alive(&mut self, millis: u64, links: &[u64]) -> Vec<TrackerOutput> {
         let mut all = Vec::new();
         let until = self.now + millis;
         let mut sequence = 0;
@@ -154,11 +154,17 @@ impl Desk {
     }
 
     /// Agent n registers on link n, as executor `exec-n`.
-    pub fn register(&mut self, link: u64) -> Vec<Output> {
+    pub fn register(&mut self, link: u64) -> Vec<TrackerOutput> {
         self.register_as(link, link, Vec::new(), Vec::new())
     }
 
-    pub fn register_as(&mut self, link: u64, agent: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Vec<Output> {
+    pub fn register_as(
+        &mut self,
+        link: u64,
+        agent: u64,
+        ranks: Vec<RankStatus>,
+        held: Vec<Checkpoint>,
+    ) -> Vec<TrackerOutput> {
         self.says(link, AgentMessage::Register(Desk::registration(agent, ranks, held))).to_vec()
     }
 
@@ -178,16 +184,16 @@ impl Desk {
         }
     }
 
-    pub fn joins(&mut self, link: u64, rank: u32, attempt: Attempt) -> Vec<Output> {
+    pub fn joins(&mut self, link: u64, rank: u32, attempt: Attempt) -> Vec<TrackerOutput> {
         self.joins_with(link, rank, attempt, Hook::Unasked)
     }
 
-    pub fn joins_with(&mut self, link: u64, rank: u32, attempt: Attempt, hook: Hook) -> Vec<Output> {
+    pub fn joins_with(&mut self, link: u64, rank: u32, attempt: Attempt, hook: Hook) -> Vec<TrackerOutput> {
         self.says(link, AgentMessage::Join { rank: Rank(rank), attempt, fingerprint: "terms".into(), hook }).to_vec()
     }
 
     /// Answers the newest view.
-    pub fn stands(&mut self, link: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Vec<Output> {
+    pub fn stands(&mut self, link: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Vec<TrackerOutput> {
         let generation = self.generation();
         self.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
     }
@@ -222,34 +228,41 @@ impl Desk {
         }
     }
 
-    pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<Output> {
+    pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<TrackerOutput> {
         let (lineage, round, version) = (Lineage(0), version, Version(version));
         self.reports(u64::from(rank) + 1, rank, incarnation, Report::VersionEntered { lineage, version, round })
     }
 
-    pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<Output> {
+    pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<TrackerOutput> {
         self.reports(link, rank, incarnation, Report::Left { failure })
     }
 
-    pub fn finishes(&mut self, link: u64, rank: u32, incarnation: u32, rounds: u32, digest: u128) -> Vec<Output> {
+    pub fn finishes(
+        &mut self,
+        link: u64,
+        rank: u32,
+        incarnation: u32,
+        rounds: u32,
+        digest: u128,
+    ) -> Vec<TrackerOutput> {
         self.reports(link, rank, incarnation, Report::Finished { rounds, digest })
     }
 
-    fn reports(&mut self, link: u64, rank: u32, incarnation: u32, report: Report) -> Vec<Output> {
+    fn reports(&mut self, link: u64, rank: u32, incarnation: u32, report: Report) -> Vec<TrackerOutput> {
         let member = MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) };
         self.says(link, AgentMessage::Report { member, report }).to_vec()
     }
 }
 
-pub fn sent(outputs: &[Output], to: u64) -> Vec<&TrackerMessage> {
+pub fn sent(outputs: &[TrackerOutput], to: u64) -> Vec<&TrackerMessage> {
     let sent = outputs.iter().filter_map(|output| match output {
-        Output::Send { link, message } if *link == to => Some(message),
+        TrackerOutput::Send { link, message } if *link == to => Some(message),
         _ => None,
     });
     sent.collect()
 }
 
-pub fn views(outputs: &[Output], to: u64) -> Vec<&View> {
+pub fn views(outputs: &[TrackerOutput], to: u64) -> Vec<&View> {
     let views = sent(outputs, to).into_iter().filter_map(|message| match message {
         TrackerMessage::View(view) => Some(view),
         _ => None,
@@ -257,22 +270,22 @@ pub fn views(outputs: &[Output], to: u64) -> Vec<&View> {
     views.collect()
 }
 
-pub fn plan(outputs: &[Output], to: u64) -> Option<&Plan> {
+pub fn plan(outputs: &[TrackerOutput], to: u64) -> Option<&Plan> {
     sent(outputs, to).into_iter().find_map(|message| match message {
         TrackerMessage::Plan(plan) => Some(plan),
         _ => None,
     })
 }
 
-pub fn events(outputs: &[Output]) -> Vec<&Event> {
+pub fn events(outputs: &[TrackerOutput]) -> Vec<&Event> {
     let events = outputs.iter().filter_map(|output| match output {
-        Output::Event(event) => Some(event),
+        TrackerOutput::Event(event) => Some(event),
         _ => None,
     });
     events.collect()
 }
 
-pub fn lost(outputs: &[Output]) -> Vec<(u32, String, u32)> {
+pub fn lost(outputs: &[TrackerOutput]) -> Vec<(u32, String, u32)> {
     let lost = events(outputs).into_iter().filter_map(|event| match event {
         Event::RankLost { rank, reason, deaths, .. } => Some((rank.0, reason.clone(), *deaths)),
         _ => None,
@@ -280,21 +293,21 @@ pub fn lost(outputs: &[Output]) -> Vec<(u32, String, u32)> {
     lost.collect()
 }
 
-pub fn failure(outputs: &[Output]) -> Option<&Error> {
+pub fn failure(outputs: &[TrackerOutput]) -> Option<&Error> {
     outputs.iter().find_map(|output| match output {
-        Output::Over(Err(error)) => Some(error),
+        TrackerOutput::Over(Err(error)) => Some(error),
         _ => None,
     })
 }
 
-pub fn refusal(outputs: &[Output], to: u64) -> Option<Code> {
+pub fn refusal(outputs: &[TrackerOutput], to: u64) -> Option<Code> {
     sent(outputs, to).into_iter().find_map(|message| match message {
         TrackerMessage::JoinRefused { error, .. } => Some(error.code),
         _ => None,
     })
 }
 
-pub fn fenced(outputs: &[Output], to: u64) -> Vec<(u32, u32, Code)> {
+pub fn fenced(outputs: &[TrackerOutput], to: u64) -> Vec<(u32, u32, Code)> {
     let fenced = sent(outputs, to).into_iter().filter_map(|message| match message {
         TrackerMessage::Fenced { member, error } => Some((member.rank.0, member.incarnation.number, error.code)),
         _ => None,

@@ -3,7 +3,7 @@
 use super::{checkpoint, config, Desk, Start};
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Version};
 use rejoin_protocol::message::{AgentMessage, RankStatus, Registration, StatusReport};
-use rejoin_protocol::tracker::{Output, TrackerConfig};
+use rejoin_protocol::tracker::{TrackerConfig, TrackerOutput};
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 
 pub fn second_life(world: u32) -> Desk {
@@ -37,7 +37,7 @@ pub fn address(agent: u64) -> AgentAddress {
     AgentAddress { agent: AgentId(agent), address: ([127, 0, 0, 1], 4000 + agent as u16).into(), host: "host".into() }
 }
 
-pub fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<Output> {
+pub fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<TrackerOutput> {
     let status = StatusReport { generation: view.generation, ranks, held: vec![checkpoint(3)] };
     let registration = Registration {
         status,

@@ -10,7 +10,7 @@ use crate::Violation;
 use rejoin_protocol::collective::frame::{self, Expected, Verdict};
 use rejoin_protocol::collective::sharing;
 use rejoin_protocol::collective::{
-    self, BootKey, Call, CollectiveId, Entry, Extent, Fetch, Next, Operation, Participant, Plan,
+    self, BootKey, Call, CollectiveId, Entry, Extent, Fetch, Next, Operation, Participant, RankPlan,
 };
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Generation, Lineage, Millis, Phase, Rank, Version};
@@ -90,7 +90,7 @@ impl Collectives {
         extents
     }
 
-    pub(super) fn plan(&mut self, plan: Plan) {
+    pub(super) fn plan(&mut self, plan: RankPlan) {
         self.participant.plan(plan);
     }
 
@@ -321,7 +321,9 @@ impl Collectives {
     pub(super) fn fetches(&mut self) -> Vec<Fetch> {
         let outputs = std::iter::from_fn(|| self.participant.poll());
         outputs
-            .filter_map(|output| if let collective::Output::Fetch(fetch) = output { Some(fetch) } else { None })
+            .filter_map(
+                |output| if let collective::ParticipantOutput::Fetch(fetch) = output { Some(fetch) } else { None },
+            )
             .collect()
     }
 

@@ -10,7 +10,7 @@ use crate::invariants::{fencing, replay};
 use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
-use rejoin_protocol::host::{Host, HostConfig, Input as HostInput, Offer, Output as HostOutput, Peer, OWN_COPIES};
+use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, Offer, Peer, OWN_COPIES};
 use rejoin_protocol::ids::{AgentId, Checkpoint, Lane, Lineage, MemberId, Millis, Phase, Version};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;

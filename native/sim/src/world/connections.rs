@@ -8,7 +8,7 @@ use crate::ranks::{End, Frame, Input};
 use rejoin_protocol::ids::{Lane, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::report::Report;
-use rejoin_protocol::tracker::Input as TrackerInput;
+use rejoin_protocol::tracker::TrackerInput;
 
 impl World {
     pub(super) fn send_frame(&mut self, from: End, to: End, frame: Frame) {

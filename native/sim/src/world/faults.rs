@@ -6,7 +6,7 @@ use crate::ranks::Try;
 use crate::scenario::Fault;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::Rank;
-use rejoin_protocol::tracker::Input;
+use rejoin_protocol::tracker::TrackerInput;
 
 impl World {
     pub(super) fn inject(&mut self, fault: Fault) {
@@ -92,7 +92,7 @@ impl World {
             Fault::Cancel => {
                 self.fired.insert("cancel");
                 let error = Error::new(Code::Cancelled, "the user cancelled");
-                self.framework_reports(&Input::Cancel { error });
+                self.framework_reports(&TrackerInput::Cancel { error });
             }
         }
     }

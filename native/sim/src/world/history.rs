@@ -3,9 +3,9 @@
 
 use super::sim_event::SimEvent;
 use super::state::World;
-use crate::ranks::{Defect, Input as ToProcess, Try};
+use crate::ranks::{Defect, Input, Try};
 use rejoin_protocol::ids::Rank;
-use rejoin_protocol::tracker::Input;
+use rejoin_protocol::tracker::TrackerInput;
 
 impl World {
     /// What `rejoin run` gives a tracker that it has started, be it the first one or one that comes back.
@@ -16,7 +16,7 @@ impl World {
         for rank in self.framework.ended().map(Rank).collect::<Vec<Rank>>() {
             // It hears of them while it takes over.
             let delay = self.draw(0..20);
-            self.after(delay, SimEvent::TrackerHears { epoch, input: Input::RankEnded { rank } });
+            self.after(delay, SimEvent::TrackerHears { epoch, input: TrackerInput::RankEnded { rank } });
         }
     }
 
@@ -31,12 +31,12 @@ impl World {
             let link = there.tracker_link.take();
             self.connections_end(process, link);
         } else {
-            self.input(process, ToProcess::End(id));
+            self.input(process, Input::End(id));
         }
         self.say(|| format!("the task of rank {rank} in process {process} ends well"));
         self.framework.ends(rank.0);
         let delay = self.draw(0..50);
-        self.after(delay, SimEvent::FrameworkReports(Input::RankEnded { rank }));
+        self.after(delay, SimEvent::FrameworkReports(TrackerInput::RankEnded { rank }));
         if self.scenario.executors.is_some() {
             return;
         }

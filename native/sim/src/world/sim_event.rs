@@ -4,7 +4,7 @@ use crate::ranks::{End, Frame, Try};
 use crate::scenario::Fault;
 use rejoin_protocol::ids::Lane;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
-use rejoin_protocol::tracker::Input as TrackerInput;
+use rejoin_protocol::tracker::TrackerInput;
 
 /// One thing that happens, to the one that it names.
 #[derive(Debug)]

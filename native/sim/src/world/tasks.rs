@@ -8,7 +8,7 @@ use crate::scenario::Executors;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{Incarnation, Millis, Rank};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::Input as TrackerInput;
+use rejoin_protocol::tracker::TrackerInput;
 use std::collections::BTreeMap;
 
 /// How soon a task for which no executor is free is looked after again.

@@ -8,7 +8,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Millis, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Input, Output, Tracker, TrackerConfig};
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 
 impl World {
     /// The next life begins. It knows nothing.
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// What the framework reports to its listeners: whichever life is there hears it.
-    pub(super) fn framework_reports(&mut self, input: &Input) {
+    pub(super) fn framework_reports(&mut self, input: &TrackerInput) {
         for epoch in self.trackers.epochs() {
             self.tracker_event(epoch, SimEvent::TrackerHears { epoch, input: input.clone() });
         }
@@ -160,19 +160,19 @@ impl World {
                 if let Some(version) = furthest {
                     self.no_lost_work.hears(epoch, version);
                 }
-                Input::Message { link, message }
+                TrackerInput::Message { link, message }
             }
-            SimEvent::TrackerHears { input: Input::Closed { link, reason }, .. } => {
+            SimEvent::TrackerHears { input: TrackerInput::Closed { link, reason }, .. } => {
                 let Some(there) = self.trackers.links.get_mut(&link).filter(|link| link.stands) else { return };
                 there.stands = false;
-                Input::Closed { link, reason }
+                TrackerInput::Closed { link, reason }
             }
             SimEvent::TrackerHears { input, .. } => input,
-            _ => Input::Wake,
+            _ => TrackerInput::Wake,
         };
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
         life.tracker.handle(input, Millis(self.now));
-        let outputs: Vec<Output> = std::iter::from_fn(|| life.tracker.poll()).collect();
+        let outputs: Vec<TrackerOutput> = std::iter::from_fn(|| life.tracker.poll()).collect();
         for output in outputs {
             self.tracker_wants(epoch, output);
         }
@@ -188,29 +188,29 @@ impl World {
         }
     }
 
-    fn tracker_wants(&mut self, epoch: u32, output: Output) {
+    fn tracker_wants(&mut self, epoch: u32, output: TrackerOutput) {
         match output {
-            Output::Send { link, message } => self.send_to_process(link, message),
-            Output::Close { link } => {
+            TrackerOutput::Send { link, message } => self.send_to_process(link, message),
+            TrackerOutput::Close { link } => {
                 if let Some(there) = self.trackers.links.get_mut(&link) {
                     there.stands = false;
                     let process = there.process;
                     self.after(1, SimEvent::LinkDies { process, link });
                 }
             }
-            Output::Probe { agent, .. } => {
+            TrackerOutput::Probe { agent, .. } => {
                 let gone = !self.processes.get(&(agent.0 as u32)).is_some_and(|there| there.alive);
                 let delay = self.delay();
-                self.after(delay, SimEvent::TrackerHears { epoch, input: Input::Probed { agent, gone } });
+                self.after(delay, SimEvent::TrackerHears { epoch, input: TrackerInput::Probed { agent, gone } });
             }
-            Output::Kill { executor, .. } => {
+            TrackerOutput::Kill { executor, .. } => {
                 if let Ok(process) = executor.parse() {
                     let delay = self.draw(0..2000);
                     self.after(delay, SimEvent::Killed { process });
                 }
             }
-            Output::Event(event) => self.tells(epoch, &event),
-            Output::Over(outcome) => self.over(epoch, outcome),
+            TrackerOutput::Event(event) => self.tells(epoch, &event),
+            TrackerOutput::Over(outcome) => self.over(epoch, outcome),
         }
     }
 

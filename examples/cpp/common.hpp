@@ -20,7 +20,7 @@ struct Failure : std::runtime_error {
         : std::runtime_error(std::string(rejoin_status_name(status)) + ": " + text), status(status) {}
 };
 
-/// This process's rank. It gives its seat back if an exception ends it.
+/// This process's rank. It gives its slot back if an exception ends it.
 class Ranks {
     rejoin_communicator *handle = nullptr;
 

@@ -364,7 +364,7 @@ impl Agent {
         self.shared.failure(member)
     }
 
-    /// A fact for the story.
+    /// A fact for the event log.
     pub fn report_event(&self, event: Event) {
         self.shared.command(Command::Event(event));
     }

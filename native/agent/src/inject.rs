@@ -7,7 +7,7 @@ use rejoin_protocol::wire;
 use std::fs::File;
 use std::io::Write;
 
-/// Where an agent reports that a fault rule strikes: the number of an inherited descriptor, and the
+/// Where an agent reports that a fault rule fires: the number of an inherited descriptor, and the
 /// pipe that it has to be. Empty if there are no rules.
 pub const INJECTED: &str = "REJOIN_INJECTED";
 
@@ -30,7 +30,7 @@ impl Rules {
     }
 }
 
-/// Reports to the launcher, if there is one that wants it, a fault rule that is about to strike:
+/// Reports to the launcher, if there is one that wants it, a fault rule that is about to fire:
 /// not by the tracker, which may be away, and before anything is done, since the process may be
 /// gone then.
 pub(crate) fn tell(event: &Event) {

@@ -1,6 +1,6 @@
-//! What a process was given by the one who started it as a rank of a job (`rejoin run`).
+//! What a process was given by the one that started it as a rank of a job (`rejoin run`).
 //!
-//! The environment only names things: who this process is, where the tracker is, and the number of
+//! The environment only names things: which rank this process is, where the tracker is, and the number of
 //! an inherited descriptor. The job's secret is what is read from that descriptor. So it stands in
 //! no environment, no argument and no file, and a program may be wrapped in shells and interpreters
 //! as long as they let descriptors through.

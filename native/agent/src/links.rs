@@ -30,7 +30,7 @@ pub(crate) struct Wanted {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LinkState {
-    /// Not there; the one who makes it tries at this time.
+    /// Not there; the one that makes it tries at this time.
     Down(Instant),
     /// On its way, over this connection.
     Making(Token),
@@ -158,7 +158,7 @@ impl DataLinks {
 
     /// The peer's process answered that it doesn't need the link yet: its rank may fetch its
     /// checkpoint for minutes. Nothing is wrong with the way to it, however often it says so;
-    /// whether it comes on is judged by who gives it its bytes, and whether its process lives by
+    /// whether it comes on is judged by the holder that sends its bytes, and whether its process lives by
     /// the tracker.
     pub(crate) fn not_yet(&mut self, member: MemberId, peer: Rank, lane: Lane, token: Token, now: Instant) {
         if let Some(link) = self.tried(member, peer, lane, token, now) {

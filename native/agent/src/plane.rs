@@ -118,7 +118,7 @@ impl DataPlane for NoPlane {
 pub trait AgentReports: Send + Sync {
     /// What a log line about a rank begins with: job, rank, generation, version.
     fn prefix(&self, rank: Rank) -> String;
-    /// What is known of tracker and membership, for errors that say who was waited for.
+    /// What is known of tracker and membership, for errors that say what was waited for.
     fn situation(&self) -> String;
     /// A fact about a member. A link that is down the agent has made anew; the agent reports
     /// all to the tracker.
@@ -128,9 +128,9 @@ pub trait AgentReports: Send + Sync {
     fn fetch(&self, member: MemberId, fetch: Fetch);
     /// What has a peer called at this place? Answered by [`DataPlane::peer_call`].
     fn ask(&self, member: MemberId, peer: Rank, place: CollectiveId);
-    /// A fact for the story.
+    /// A fact for the event log.
     fn report_event(&self, event: Event);
-    /// A rule's moment has come: the agent notifies the tracker, waits until that is out, and then strikes.
+    /// A rule's moment has come: the agent notifies the tracker, waits until that is out, and then fires it.
     /// (`CutLink` and `Throw` come back as [`DataPlane::free`] or are done by the plane after this call returns.)
     fn inject(&self, rule: FaultRule);
 }

@@ -1,4 +1,4 @@
-//! A rank is gone for a while: who needs nothing of it goes on.
+//! A rank is gone for a while: a rank that needs nothing of it goes on.
 
 mod ranks;
 

@@ -59,7 +59,7 @@ fn no_bar(_bytes: usize) -> Option<f64> {
     None
 }
 
-/// What frames, books and log may cost beside the bare schedule, which keeps nothing.
+/// What frames, records and log may cost beside the bare schedule, which keeps nothing.
 fn price_of_recovery(bytes: usize) -> Option<f64> {
     Some(if bytes <= 64 << 10 { 1.02 } else { 1.10 })
 }
@@ -87,7 +87,7 @@ const BUSY_BARS: &[Bar] = &[
 /// How often a peer's driver may fail in a row.
 const PEER_TRIES: usize = 3;
 
-/// Microseconds by (who, world, bytes): the median, or beside load the mean.
+/// Microseconds by (peer, world, bytes): the median, or beside load the mean.
 type Figures = BTreeMap<(String, usize, usize), f64>;
 
 /// Runs everything, writes the table, prints it and the number of bars met.

@@ -1,4 +1,4 @@
-//! Allreduce in a ring of blocking sockets, without frames, checks or recovery: who waits sleeps in
+//! Allreduce in a ring of blocking sockets, without frames, checks or recovery: a rank that waits sleeps in
 //! its `recv`, as in the networks that trainers bring along. N-1 steps fold a slice each, N-1 steps
 //! pass the folded slices on.
 

@@ -17,7 +17,7 @@ pub trait Allreduce {
     /// The sum over the ranks, into `output`.
     fn sum(&mut self, input: &[f32], output: &mut [f32]) -> Result<(), String>;
 
-    /// Brings the last sum into `output`, for those who leave it elsewhere.
+    /// Brings the last sum into `output`, for those that leave it elsewhere.
     fn show(&mut self, _output: &mut [f32]) {}
 
     /// The largest over the ranks, in place.

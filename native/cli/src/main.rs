@@ -64,7 +64,7 @@ struct RunArguments {
     /// How often each rank may be started again.
     #[arg(long, default_value_t = 10, value_name = "TIMES")]
     restarts: u32,
-    /// Strike a rank at a moment; may be given more than once. `--help` says all of it.
+    /// Inject a fault into a rank at a moment; may be given more than once. `--help` says all of it.
     #[arg(long = "kill", value_name = "RULE")]
     kills: Vec<Rule>,
     /// Write what happens to this file, a JSON object a line.

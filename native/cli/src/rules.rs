@@ -45,7 +45,7 @@ pub struct Rule {
     pub aftermath: Aftermath,
 }
 
-/// What the launcher does when a process reports that a rule strikes.
+/// What the launcher does when a process reports that a rule fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
     /// Nothing.

@@ -1,4 +1,4 @@
-//! `rejoin simulate`: a seed of the simulator, with its story.
+//! `rejoin simulate`: a seed of the simulator, with its trace.
 
 /// Which family of scenarios a seed is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

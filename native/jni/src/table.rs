@@ -1,6 +1,6 @@
 //! Numbers for native objects that the JVM holds.
 //!
-//! The one thing of this crate that a process has once. It holds no job's state, only who is who: a
+//! The one thing of this crate that a process has once. It holds no job's state, only names of objects: a
 //! number that is closed or was never given is an error with a text, where a pointer would be a
 //! crash.
 

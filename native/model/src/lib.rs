@@ -5,7 +5,7 @@
 //! the simulator, but all of a small job's.
 //!
 //! Time stands still: heartbeats and silence are the simulator's. The one deadline that something
-//! waits for, a tracker's that has come back and waits for those who won't come any more, is an
+//! waits for, a tracker's that has come back and waits for agents that won't come any more, is an
 //! action. The tracker learns of a crash when it takes the end of the process' connection.
 //! Everything else is free: which message is taken next, when a rank makes its next call, when the
 //! framework starts a task again, which link is read first.

@@ -106,7 +106,7 @@ impl JobModel {
     }
 
     /// Whether nothing can go wrong any more and all have the plan of the newest view, or is
-    /// about to hear it. From here on no view comes: who does what first makes no difference, and
+    /// about to hear it. From here on no view comes: which rank does what first makes no difference, and
     /// one order stands for all.
     pub(crate) fn is_calm(&self, state: &State) -> bool {
         let Left { crashes, zombies, cuts, tracker_deaths } = state.left;

@@ -36,7 +36,7 @@ impl JobModel {
         }
     }
 
-    /// A message that changes nothing but its receiver's own books.
+    /// A message that changes nothing but its receiver's own records.
     fn take_what_is_only_noted(&self, state: &mut State) {
         for number in 0..state.processes.len() as u32 {
             while let Some(first) = state.processes[number as usize].to_process.first() {

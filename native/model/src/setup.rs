@@ -4,7 +4,7 @@ use rejoin_protocol::ids::{Lane, Lineage, Rank, Version};
 use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_sim::ranks::{Defect, Job, Plane, Program};
 
-/// A small job, and the faults that may strike it at any point.
+/// A small job, and the faults that it may meet at any point.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// Ranks.
@@ -30,7 +30,7 @@ pub struct Setup {
     /// Processes end when they have the end, which the framework reports; and the tracker may
     /// die after it has said it.
     pub ends: bool,
-    /// Faults may strike from the rendezvous on, and not only when all have joined.
+    /// Faults may fire from the rendezvous on, and not only when all have joined.
     pub from_rendezvous: bool,
     /// A rank whose last call is another one.
     pub differs: Option<Rank>,
@@ -72,7 +72,7 @@ impl Setup {
         Setup { versions: vec![vec![None], vec![None]], ..Setup::two_collectives() }
     }
 
-    /// Three ranks, a broadcast from rank 0, a checkpoint, and an allreduce: who needs nothing of
+    /// Three ranks, a broadcast from rank 0, a checkpoint, and an allreduce: a rank that needs nothing of
     /// the others enters version 1 alone.
     pub fn root_ahead() -> Self {
         Setup { versions: vec![vec![Some(0)], vec![None]], ..Setup::two_collectives() }

@@ -1,4 +1,4 @@
-//! The world of a small job: who is there, what is under way, and everything that can happen next.
+//! The world of a small job: which members there are, what is under way, and everything that can happen next.
 
 use crate::memory::{Name, Steps, Things};
 use crate::steps::FromProcess;
@@ -64,7 +64,7 @@ pub type LinkDirection = (End, End, Lane);
 pub struct State {
     pub(crate) tracker: Name,
     pub(crate) tracker_life: u32,
-    /// The tracker has come back, and waits for those who knew what the life before knew.
+    /// The tracker has come back, and waits for agents that knew what the life before knew.
     pub(crate) waits_for_former: bool,
     /// By number.
     pub(crate) processes: Vec<ModelProcess>,
@@ -112,7 +112,7 @@ pub enum Action {
     Cut(u32, u32, Lane),
     /// The tracker dies and comes back.
     TrackerDies,
-    /// A tracker that came back has waited long enough for those who aren't there any more.
+    /// A tracker that came back has waited long enough for agents that aren't there any more.
     TrackerWaitedEnough,
 }
 

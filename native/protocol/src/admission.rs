@@ -16,7 +16,7 @@ pub const PROOF: u64 = 5_000;
 /// host with many processes.
 const LEAST_SHARE: usize = 16;
 
-/// Those who have come equally far, by number.
+/// Those that have come equally far, by number.
 #[derive(Debug, Default)]
 struct Queue {
     waiting: BTreeMap<u64, (IpAddr, Millis)>,

@@ -1,4 +1,4 @@
-//! What happened, as typed facts: the demo's story, the log, later metrics and timelines are made of these.
+//! What happened, as typed facts: the demo's progress, the event log, later metrics and timelines are made of these.
 
 use crate::error::Error;
 use crate::ids::{AgentId, Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
@@ -220,7 +220,7 @@ pub enum Event {
         /** The cause in words. */
         reason: String,
     },
-    /// A fault rule struck.
+    /// A fault rule fired.
     FaultFired {
         /** The number of the rule, as its maker has given it. */
         id: u32,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct FaultRule {
     /// Names the rule in reports.
     pub id: u32,
-    /// The rank that is struck.
+    /// The rank that it fires at.
     pub rank: Rank,
     /// Which start of it, counted from 0; `None` is any.
     pub incarnation: Option<u32>,
@@ -20,7 +20,7 @@ pub struct FaultRule {
 }
 
 impl FaultRule {
-    /// Whether it may strike this incarnation of this rank.
+    /// Whether it may fire at this incarnation of this rank.
     pub fn is_for(&self, rank: Rank, incarnation: Incarnation) -> bool {
         self.rank == rank && self.incarnation.is_none_or(|wanted| wanted == incarnation.number)
     }
@@ -28,7 +28,7 @@ impl FaultRule {
 
 /// The event that a rule waits for. No rule waits for a clock.
 ///
-/// Each moment says who watches for it. The *agent* watches on its control thread (`inject.rs`);
+/// Each moment says what watches for it. The *agent* watches on its control thread (`inject.rs`);
 /// the *bridge* carries XGBoost's bytes; the *collectives' driver* is the code that moves a
 /// collective's bytes on the caller's thread. A rule whose moment is no rank's in a job never fires,
 /// which is reported at the end.
@@ -110,7 +110,7 @@ pub enum Moment {
 pub enum Action {
     /// SIGKILL of the process.
     Kill,
-    /// SIGSTOP of the process. The one who made the rule wakes it.
+    /// SIGSTOP of the process. The rule's maker wakes it.
     Stop,
     /// The data link to this peer is reset.
     CutLink {

@@ -5,7 +5,7 @@
 //! a time and are then drained of outputs. Time enters as a number. The agent, the simulator and
 //! the model checker are three drivers of these very structs.
 //!
-//! [`channel`] holds the book of one directed XGBoost channel: which phases its sender logs, what its
+//! [`channel`] holds the stream state of one directed XGBoost channel: which phases its sender logs, what its
 //! receiver has, what is replayed, dropped and compared. [`collective`] holds the rules of Rejoin's own collectives.
 #![no_std]
 #![forbid(unsafe_code)]

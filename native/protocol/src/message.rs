@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 /// From an agent to the tracker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentMessage {
-    /// First message on every connection, also after a reconnection: who, where, and all that is held.
+    /// First message on every connection, also after a reconnection: the agent, its address, and all that it holds.
     Register(Registration),
     /// Sign of life, with where the ranks are.
     Heartbeat {

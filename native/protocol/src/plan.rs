@@ -107,7 +107,7 @@ pub enum Decision {
         version: Version,
         /** Its checkpoint; `None` is the beginning. */
         checkpoint: Option<Checkpoint>,
-        /** Who holds it. */
+        /** The agents that hold it. */
         holders: Vec<AgentId>,
         /** Whether a new lineage begins with it. */
         branch: bool,

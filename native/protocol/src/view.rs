@@ -40,7 +40,7 @@ pub struct AgentAddress {
     pub host: String,
 }
 
-/// The view: who is who in one generation.
+/// The view: the members of one generation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct View {
     /// The number of the view.

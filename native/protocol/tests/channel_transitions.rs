@@ -1,4 +1,4 @@
-//! The books of one channel: what each transition puts out.
+//! The stream state of one channel: what each transition puts out.
 
 use rejoin_protocol::channel::{Due, Incoming, Outgoing, PhaseMark, SenderStep, DIGEST_STRIDE};
 use rejoin_protocol::error::Code;

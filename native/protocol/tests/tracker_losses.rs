@@ -1,4 +1,4 @@
-//! Deaths: what counts, what ends the job, and who is missed for too long.
+//! Deaths: what counts, what ends the job, and which rank is missed for too long.
 
 mod support;
 

@@ -233,7 +233,7 @@ fn what_survivors_that_were_sent_back_have_taken_with_them_is_named_with_its_tim
     alive.oldest = Version(3);
     let outputs = desk.stands(2, vec![alive], Vec::new());
     assert_eq!(fenced(&outputs, 2), [(1, 0, Code::RolledBack)]);
-    // The only one who held version 2 ends, and so does rank 1's.
+    // The only one that held version 2 ends, and so does rank 1's.
     for gone in [1, 2] {
         let (executor, reason) = (format!("exec-{gone}"), "its process ended (exit status 1)".into());
         desk.input(TrackerInput::ExecutorGone { executor, reason });

@@ -1,6 +1,6 @@
 //! A seeded world in virtual time: processes with agents, a tracker, a framework that retries
-//! tasks, and a network between them. It drives the very structs that production drives, strikes
-//! them with faults, and checks the promises of `docs/architecture.md`, each in a file of
+//! tasks, and a network between them. It drives the very structs that production drives, injects
+//! faults into them, and checks the promises of `docs/architecture.md`, each in a file of
 //! [`invariants`].
 //!
 //! A run has two times: faults on, and faults off. After that everything must heal, or must have

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use rejoin_protocol::ids::{Lineage, Rank, Version};
 use rejoin_protocol::start::JobStart;
 
-/// One thing that goes wrong. The rank that it strikes is drawn then, among those that can be.
+/// One thing that goes wrong. The rank that it fires at is drawn then, among those that can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// SIGKILL of so many processes.

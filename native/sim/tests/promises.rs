@@ -72,7 +72,7 @@ fn ranks_that_are_restarted_while_others_are_behind_catch_up() {
 
 #[test]
 fn a_tracker_that_dies_and_comes_back_takes_the_running_job_over() {
-    // An error is allowed when all who knew how far the job was have died before the tracker is back.
+    // An error is allowed when all agents that knew how far the job was have died before the tracker is back.
     let (ends, ..) = seeds(500, Family::Tracker);
     assert!(ends["model"] > 400 * times(), "{ends:?}");
 }

@@ -1,4 +1,4 @@
-//! Where threads and processes meet: who sleeps and who wakes, who publishes and who reads. Each rule
+//! Where threads and processes meet: sleepers and wakers, publishers and readers. Each rule
 //! is a small type over [`Atomic`], so that the tests run the very code that production runs on
 //! loom's counters, in every order that the memory model allows.
 //!

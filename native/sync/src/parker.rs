@@ -3,7 +3,7 @@
 use crate::Atomic;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};
 
-/// What the thread and those who wake it share: it looks at the count of what has changed.
+/// What the thread and its wakers share: it looks at the count of what has changed.
 #[derive(Debug)]
 pub struct Parker<W> {
     changes: W,
@@ -36,7 +36,7 @@ impl<W: Atomic<u64>> Parker<W> {
         }
     }
 
-    /// The thread has nothing to do: it naps, unless something `is_due`, which looks at the count.
+    /// The thread has nothing to do: it sleeps, unless something `is_due`, which looks at the count.
     /// Only one thread calls this.
     pub fn sleep(&self, is_due: impl FnOnce() -> bool, nap: impl FnOnce()) {
         self.asleep.swap(1, AcqRel);

@@ -10,7 +10,7 @@ pub struct Counters<'b, L, S> {
     published: &'b L,
     /// For whose step it sleeps: that one's rank plus one, or 0.
     sleeps_for: &'b S,
-    /// Grows with each published step that a rank sleeps for; who sleeps waits at it.
+    /// Grows with each published step that a rank sleeps for; a sleeper waits at it.
     bell: &'b S,
 }
 
@@ -73,7 +73,7 @@ where
     L: Atomic<u64> + 'b,
     S: Atomic<u32> + 'b,
 {
-    // What was read before is not read after the counters are; who publishes has a fence between them too.
+    // What was read before is not read after the counters are; the publisher has a fence between them too.
     L::fence();
     all.into_iter().all(|counters| counters.published() < step)
 }

@@ -1,4 +1,4 @@
-//! A listener, and those who have come to it and have not proven yet that they are of the job.
+//! A listener, and connections that have come to it and not proven yet that they are of the job.
 
 use crate::{Hello, Keys, Link, LinkError, Listener, PortRange, Received};
 use mio::{Interest, Registry, Token};
@@ -33,7 +33,7 @@ pub enum Arrival {
 }
 
 /// The one way into a process: each connection waits here until it has proven the job's secret, under
-/// the rules of [`Admission`]. But for a few, those who wait don't take the last quarter of the
+/// the rules of [`Admission`]. But for a few, those that wait don't take the last quarter of the
 /// descriptors that the process may have.
 pub struct Entrance {
     listener: Listener,
@@ -80,16 +80,16 @@ impl Entrance {
         self.waiting.contains_key(&token)
     }
 
-    /// What became of those who came, one after the other.
+    /// What became of those that came, one after the other.
     pub fn arrived(&mut self) -> Option<Arrival> {
         self.arrivals.pop_front()
     }
 
-    /// Lets in who is there, not all at once if there are many ([`Entrance::next_timeout`]). Their
+    /// Lets in what is there, not all at once if that is much ([`Entrance::next_timeout`]). Their
     /// tokens are taken from `next`.
     ///
     /// # Errors
-    /// None can be let in now, for lack of descriptors for instance. No event comes for those who
+    /// None can be let in now, for lack of descriptors for instance. No event comes for those that
     /// are there: call it again a little later, not at once.
     pub fn accept(&mut self, registry: &Registry, next: &mut usize) -> io::Result<()> {
         let plenty = plenty();
@@ -127,7 +127,7 @@ impl Entrance {
         Ok(())
     }
 
-    /// Goes on with one who waits here.
+    /// Goes on with one that waits here.
     pub fn serve(&mut self, token: Token) {
         let Some(link) = self.waiting.get_mut(&token) else { return };
         let received = link.receive();
@@ -203,7 +203,7 @@ impl Entrance {
     }
 }
 
-/// Descriptors below this number may be taken by those who have proven nothing.
+/// Descriptors below this number may be taken by those that have proven nothing.
 fn plenty() -> u64 {
     getrlimit(Resource::Nofile).current.map_or(u64::MAX, |limit| limit - limit / 4)
 }

@@ -1,4 +1,4 @@
-//! The way into a process: who waits there, how long, and what it leaves to others.
+//! The way into a process: what waits there, how long, and what it leaves to others.
 
 mod common;
 

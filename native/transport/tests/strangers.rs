@@ -1,4 +1,4 @@
-//! Those who don't belong to the job, and those who change, repeat or turn around what others say.
+//! Ends that don't belong to the job, and those that change, repeat or turn around what others say.
 
 mod common;
 

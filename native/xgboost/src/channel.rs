@@ -1,4 +1,4 @@
-//! One worker's channel to one peer: the books, the log, the worker's socket and the link to the peer.
+//! One worker's channel to one peer: the stream state, the log, the worker's socket and the link to the peer.
 
 use crate::phase_log::{Budget, PhaseLog};
 use crate::worker_socket::{Taken, WorkerSocket};

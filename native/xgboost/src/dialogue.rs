@@ -116,7 +116,8 @@ pub(crate) fn magic() -> [u8; 4] {
     MAGIC.to_le_bytes()
 }
 
-/// The answer to a start: how many ranks there are, and who is next on the ring. A worker's own rank is the one before.
+/// The answer to a start: how many ranks there are, and which is next on the ring. A worker's own rank is the one
+/// before.
 pub(crate) fn welcome(world: u32, next_port: u16, next_rank: u32) -> Vec<u8> {
     let mut bytes = framed(&json!({ "world_size": world }));
     bytes.extend(framed(&json!({ "host": "127.0.0.1", "port": next_port, "rank": next_rank })));

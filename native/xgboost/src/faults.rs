@@ -4,7 +4,7 @@ use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::ids::{Incarnation, Phase, Rank};
 use std::collections::HashSet;
 
-/// Rules that wait. Each strikes once.
+/// Rules that wait. Each fires once.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     rules: Vec<FaultRule>,
@@ -17,7 +17,7 @@ impl Watch {
         self.rules = rules;
     }
 
-    /// How many more bytes may leave the rank's worker before a rule strikes; 0 when one is due.
+    /// How many more bytes may leave the rank's worker before a rule fires; 0 when one is due.
     pub(crate) fn allowance(&self, rank: Rank, incarnation: Incarnation, phase: Phase, left: u64) -> u64 {
         let waiting = self.waiting(rank, incarnation).filter_map(|rule| match rule.moment {
             Moment::Bytes { phase: wanted, bytes } if wanted == phase => Some(bytes.saturating_sub(left)),

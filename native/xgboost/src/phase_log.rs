@@ -1,4 +1,4 @@
-//! The bytes that a worker wrote on one channel in one phase, kept for who has to hear them again.
+//! The bytes that a worker wrote on one channel in one phase, kept for a peer that has to get them again.
 
 use crate::read_buffers::ReadBuffers;
 use bytes::{Bytes, BytesMut};

@@ -2,7 +2,7 @@
 //! a job that has agreed on the hook, the engine's collectives.
 //!
 //! Both have the same phases. A rank enters a version in its collectives first: where nothing of a
-//! version went over the channels, it is they who show that all ranks have entered it. What a rank
+//! version went over the channels, it is they that show that all ranks have entered it. What a rank
 //! that comes back is given again, each of the two brings by itself.
 
 use crate::bridge::Bridge;
@@ -64,7 +64,7 @@ struct HookedIncarnation {
     world: u32,
 }
 
-/// Both sides watch for the same moments, and each rule strikes once.
+/// Both sides watch for the same moments, and each rule fires once.
 #[derive(Default)]
 struct Rules {
     all: Vec<FaultRule>,
@@ -242,7 +242,7 @@ impl Plane {
         self.hooked.lock().get(&member).cloned()
     }
 
-    /// Rules that haven't struck yet go to both sides.
+    /// Rules that haven't fired yet go to both sides.
     fn update_rules(&self) {
         let rules = {
             let rules = self.rules.lock();

@@ -1,4 +1,4 @@
-//! Fault rules strike at the byte they name, once.
+//! Fault rules fire at the byte they name, once.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn fired(world: &World) -> usize {
 }
 
 fn wait_fired(world: &World) {
-    world.agent(1).notes.wait("a strike", |report| matches!(report, Told::Fired(_)).then_some(()));
+    world.agent(1).notes.wait("a rule that fires", |report| matches!(report, Told::Fired(_)).then_some(()));
 }
 
 #[test]

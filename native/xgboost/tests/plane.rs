@@ -158,7 +158,7 @@ impl Process {
             let taken = Taken::new(taken, model);
             self.plane.take(&self.agent, member, taken).map_err(|error| error.to_string())
         };
-        // It fails for a rank that is struck as soon as it has entered boot.
+        // It fails for a rank that a rule fires at as soon as it has entered boot.
         let begun = xgboost.init(&arguments);
         let trained = begun.and_then(|()| train(xgboost, recipe, rank.0, (start.version.0, &model), boundary));
         let shut = xgboost.finalize();
@@ -360,7 +360,7 @@ fn one_rank_that_must_not_keeps_all_on_the_bridge_and_one_that_comes_later_is_re
             both.map(|thread| thread.join().expect("no panics")).to_vec()
         });
         assert!(models[0] == stock(xgboost, recipe, 2));
-        // In a job that has agreed on it, who comes later and can't is refused.
+        // In a job that has agreed on it, a rank that comes later and can't is refused.
         let ranks = &Ranks::new(2, 1);
         let processes: Vec<_> =
             (0..2).map(|rank| Process::new(ranks, &rank.to_string(), HookUse::IfPossible)).collect();

@@ -43,7 +43,7 @@ pub struct Operations {
 /// Bytes that results take of a process's logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogBytes {
-    /// At each rank: the books, and short results.
+    /// At each rank: the records, and short results.
     pub each: u64,
     /// Once for all ranks of the process.
     pub together: u64,
@@ -87,7 +87,7 @@ struct Rounds {
 
 impl Operations {
     /// The collectives of an incarnation that was started, with the memory that it offered in its
-    /// join. `trainer` is who calls, for errors; the same at all ranks. A call, and with it the
+    /// join. `trainer` names the caller, for errors; the same at all ranks. A call, and with it the
     /// wait for a lost rank to come back, may take at most so long.
     ///
     /// # Errors

@@ -60,7 +60,7 @@ impl PeerLinks {
         PeerLinks { member, peer_links, expected: None, cuts: Vec::new(), reported_at: None }
     }
 
-    /// Takes what the control thread has brought: who lives, and new links.
+    /// Takes what the control thread has brought: which ranks live, and new links.
     pub(super) fn refresh(&mut self, state: &mut LocalRankState, poll: &Poll) -> Result<(), Error> {
         for rank in 0..self.peer_links.len() {
             let peer = state.peers.iter().find(|peer| peer.rank.0 as usize == rank);

@@ -38,7 +38,7 @@ pub struct CollectivePlane {
     result_cache: ResultCache,
     /// Results that ranks of this process write together.
     writing: Writing,
-    /// Has others who keep logs under this budget make room.
+    /// Has others that keep logs under this budget make room.
     on_pressure: Option<Box<PressureCallback>>,
     /// One rank at a time writes results to disk.
     spilling: Mutex<()>,
@@ -135,7 +135,7 @@ impl CollectivePlane {
                 }
             }
         }
-        // What is left is too much for the books alone, or it is none of these logs': another one's
+        // What is left is too much for the records alone, or it is none of these logs': another one's
         // under this budget, or a result that a rank is about to log, which makes room itself then.
         if self.budget.excess() > 0 && self.books() > self.budget.memory_limit() {
             return Err(self.budget.overhead_alone());

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
-/// The first naps.
+/// The first sleeps.
 const SHORTEST: Duration = Duration::from_millis(2);
 /// What a rank hears late at the most that comes otherwise than by a publish: a new plan, the end of its job.
 const LONGEST: Duration = Duration::from_millis(32);
 /// A look at the links is a system call for each rank that is waited for.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(32);
 
-/// The naps of one wait. A publish that is waited for ends a nap, so their length matters only to what
+/// The sleeps of one wait. A publish that is waited for ends a sleep, so their length matters only to what
 /// is looked at between them. It grows with the wait, by an eighth of it: what comes after a short
-/// wait is seen soon, and who waits for seconds, because another rank is slow or comes back, wakes
+/// wait is seen soon, and a rank that waits for seconds, because another rank is slow or comes back, wakes
 /// some thirty times a second instead of five hundred.
 #[derive(Debug, Default)]
 pub(super) struct PollInterval {
@@ -25,7 +25,7 @@ impl PollInterval {
         self.slept = Duration::ZERO;
     }
 
-    /// Whether links are to be looked at: before the first nap, and now and then.
+    /// Whether links are to be looked at: before the first sleep, and now and then.
     pub(super) fn looks_at_links(&mut self) -> bool {
         let is_due = self.since_look.is_none_or(|since| since >= BETWEEN_LOOKS);
         if is_due {
@@ -47,7 +47,7 @@ impl PollInterval {
 mod tests {
     use super::*;
 
-    /// How many naps this time takes.
+    /// How many sleeps this time takes.
     fn poll_intervals_of(poll_interval: &mut PollInterval, time: Duration) -> u32 {
         let (mut slept, mut count) = (Duration::ZERO, 0);
         while slept < time {

@@ -1,4 +1,4 @@
-//! Checkpoints that come for ranks here, from those who hold them.
+//! Checkpoints that come for ranks here, from those that hold them.
 
 use super::{Control, Role};
 use crate::fetch::{Gathering, NextStripe, Progress};

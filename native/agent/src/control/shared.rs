@@ -212,7 +212,7 @@ impl Shared {
         self.known.lock().wants_result
     }
 
-    /// What is known, for an error that has to say who was waited for.
+    /// What is known, for an error that has to say what was waited for.
     pub(crate) fn situation(&self) -> String {
         let known = self.known.lock();
         let missing = if known.vacant.is_empty() {

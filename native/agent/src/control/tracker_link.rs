@@ -144,7 +144,7 @@ impl Control {
         }
     }
 
-    /// Everything that was said is out, or a second has passed. Only before a fault strikes this process.
+    /// Everything that was said is out, or a second has passed. Only before a fault is injected here.
     pub(super) fn flush_tracker_fully(&mut self) {
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until {

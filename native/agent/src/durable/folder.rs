@@ -37,7 +37,7 @@ pub struct LocalFolder(pub PathBuf);
 
 impl LocalFolder {
     /// Makes a folder that only this user can look into, with those above it that are not
-    /// there either. One that is there stays as it is: who may look into it was its maker's choice.
+    /// there either. One that is there stays as it is: its permissions were its maker's choice.
     ///
     /// # Errors
     /// When it can't be made.

@@ -121,7 +121,7 @@ impl Gathering {
     }
 
     /// The same checkpoint is asked for again, of these holders: after a change among the ranks, or
-    /// when all holders had failed. What is here stays, and who is bringing more goes on, unless he
+    /// when all holders had failed. What is here stays, and a holder that brings more goes on, unless it
     /// holds it no more: those stripes are returned, and their links are of no more use. False when
     /// it is another checkpoint.
     pub(crate) fn go_on(&mut self, checkpoint: &Checkpoint, holders: Vec<AgentAddress>) -> Option<Vec<u32>> {

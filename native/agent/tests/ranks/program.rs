@@ -160,7 +160,7 @@ impl Survival {
         Survival { ranks: Ranks::with_rules(self.ranks.world, self.together, vec![rule]), ..self }
     }
 
-    /// Runs it to its end. Ranks that were struck are started again: in the same process where
+    /// Runs it to its end. Ranks that met a fault are started again: in the same process where
     /// several live together, else in a new one, after the old one has vanished without a word.
     pub fn run(self) -> Outcome {
         let (world, together, count) = (self.ranks.world, self.together, self.count);

@@ -1,8 +1,8 @@
-//! What those who start ranks know of a host.
+//! What those that start ranks know of a host.
 
 use std::process::Command;
 
-/// Names the hosts to those who start ranks: `name=address` of each, with commas between.
+/// Names the hosts to those that start ranks: `name=address` of each, with commas between.
 pub const HOSTS: &str = "REJOIN_BENCH_HOSTS";
 
 /// One host, as its user sees it.

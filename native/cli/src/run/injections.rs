@@ -1,4 +1,4 @@
-//! What agents report to the launcher itself: that a fault rule strikes. The tracker may be away then,
+//! What agents report to the launcher itself: that a fault rule fires. The tracker may be away then,
 //! and the process gone in a moment.
 
 use super::LauncherEvent;

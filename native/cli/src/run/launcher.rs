@@ -419,7 +419,7 @@ impl Run<'_> {
 
     /// A rank that ends well before the job has left the others without it, and would do so again.
     /// After the death of a tracker none can say so: it may have sent the end to all, and was the
-    /// only one that knew. If it had not, the next one names who is missing when its time is up.
+    /// only one that knew. If it had not, the next one names the ranks that are missing when its time is up.
     fn judge_early_ends(&mut self) {
         if !self.joined || self.is_ended() || self.tracker_died {
             return;

@@ -50,7 +50,7 @@ impl JobTracker {
                 lease_millis: millis(LEASE),
                 members_millis: millis(options.members),
             },
-            // The launcher itself counts, since it is the one who starts again.
+            // The launcher itself counts, since it is the one that starts again.
             deaths_limit: u32::MAX,
             deaths_setting: "--restarts".into(),
             start,

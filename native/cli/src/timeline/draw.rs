@@ -33,7 +33,7 @@ text { font-family: 'DejaVu Sans', 'Segoe UI', Helvetica, Arial, sans-serif; fil
 .inside { font-size: 10px; fill: #37474f; }
 .legend { font-size: 11px; }";
 
-/// Draws a story.
+/// Draws a run.
 pub fn picture(timeline: &RunTimeline) -> Document {
     let rows = timeline.rows.len() as f64;
     let height = TOP + rows * PITCH + BOTTOM;

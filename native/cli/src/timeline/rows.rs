@@ -1,4 +1,4 @@
-//! An event log as a story: for each rank, what it was at from when to when, and what struck it.
+//! An event log by rank: what each was at from when to when, and which faults it met.
 
 use crate::record::{Fact, Record, What};
 use crate::timeline::scale::time;
@@ -61,7 +61,7 @@ pub struct ActivitySpan {
     pub place: String,
 }
 
-/// What struck a rank, or what it reached.
+/// Which fault a rank met, or what it reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mark {
     /// A fault rule.
@@ -173,7 +173,7 @@ impl RankRow {
 }
 
 impl RunTimeline {
-    /// The story of a log that begins with a run's start; `None` for another one.
+    /// The timeline of a log that begins with a run's start; `None` for another one.
     pub fn of(records: &[Record]) -> Option<RunTimeline> {
         let What::Launcher(Fact::Began { world, command, rules, .. }) = &records.first()?.what else { return None };
         let mut timeline = RunTimeline {

@@ -28,7 +28,7 @@ fn data() -> String {
     root().join("integration-tests/data/randhie.csv").display().to_string()
 }
 
-/// The one digest that all ranks print who saw the end.
+/// The one digest that all ranks print that saw the end.
 fn digest(ran: &Ran) -> String {
     let mut found: Vec<&str> = ran.out.lines().filter_map(|line| Some(line.split_once("digest ")?.1)).collect();
     found.sort();

@@ -22,7 +22,7 @@ fn a_run_with_a_death_leaves_a_log_of_typed_events_and_a_picture_of_it() {
     let ended = index(&|r| r["launcher"]["Ended"]["how"] == "SIGKILL" && r["rank"] == 1);
     let back = index(&|r| r["event"]["RankJoined"]["incarnation"] == 1 && r["rank"] == 1);
     let over = index(&|r| r["launcher"]["Over"]["status"] == 0);
-    // The kernel reports the death to the launcher, and the dead reported itself that the rule struck: in any order.
+    // The kernel reports the death to the launcher, and the dead reported itself that the rule fired: in any order.
     assert!(fired < over && ended < back && back < over, "{fired} {ended} {back} {over}");
     assert_eq!(over, records.len() - 1);
     let entered =

@@ -98,7 +98,7 @@ fn is_gone(pid: &str) -> bool {
 }
 
 /// Four ranks with a model of 26 MB, one of which dies, and whatever else these rules do. For each
-/// rank that came back: who it is, and the addresses of those who gave it parts of the model.
+/// rank that came back: its name, and the addresses of those that gave it parts of the model.
 fn restored(rules: &[&str]) -> Vec<(u64, Vec<String>)> {
     let log = tempfile::NamedTempFile::new().expect("a file");
     let (path, scenario) = (log.path().display().to_string(), example("scenario"));
@@ -134,7 +134,7 @@ fn a_large_model_comes_in_stripes_from_all_who_hold_it() {
 
 #[test]
 fn when_a_holder_dies_as_it_is_asked_for_its_stripe_the_others_bring_it() {
-    // All three are asked, so the rule strikes the one it names.
+    // All three are asked, so the rule fires at the one it names.
     let restored = restored(&["rank=1,version=2,seqno=0", "rank=3,at=serving"]);
     let mut ranks: Vec<u64> = restored.iter().map(|(rank, _)| *rank).collect();
     ranks.sort();
@@ -149,7 +149,7 @@ fn lazy_checkpoints_are_made_for_those_who_come_back_and_each_first_one_twice_to
     assert_eq!(undisturbed.out.matches("makes its model after version 0").count(), 20, "{}", undisturbed.out);
     let ran = survive_with(10, &["3", "10000", "lazy"], &[at(3, 1, 9), at(4, 2, 0), at(5, 2, 9)]);
     assert_eq!(digest(&ran), digest(&undisturbed));
-    // Twice for rank 3, which comes back in version 1, and for those who come back in version 2.
+    // Twice for rank 3, which comes back in version 1, and for those that come back in version 2.
     assert!(ran.out.matches("makes its model after version 1").count() > 2, "{}", ran.out);
 }
 

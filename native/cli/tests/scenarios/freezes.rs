@@ -100,7 +100,7 @@ fn rules_that_strike_while_the_tracker_is_away_are_told_and_a_process_that_they_
             return;
         }
     }
-    panic!("the tracker was never away in 30 runs when the rules struck");
+    panic!("the tracker was never away in 30 runs when the rules fired");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Real processes, real signals: ten ranks that check each result of each call for its value, and
-//! are struck in many ways.
+//! meet many faults.
 
 #[allow(dead_code)] // this test and the launcher's need different parts
 #[path = "../launcher/harness.rs"]

@@ -11,7 +11,7 @@ pub enum SharedError {
     /// Another rank has published something else at this step. Nothing of it was used.
     #[error("rank {rank} does something else at this point")]
     Mismatch {
-        /// Who.
+        /// The one that does.
         rank: usize,
         /// What it says it is doing.
         theirs: Identity,
@@ -130,7 +130,7 @@ impl SharedMachine {
     }
 
     /// Goes on as far as possible. Says whether it is finished: then the result is there whole (of one in parts, all
-    /// parts are), and what this rank has published stays readable for those who are behind.
+    /// parts are), and what this rank has published stays readable for those that are behind.
     ///
     /// # Errors
     /// See [`SharedError`]. The segments can be used again from the next generation on only.

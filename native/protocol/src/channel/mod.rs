@@ -1,4 +1,4 @@
-//! The book of one directed channel between two ranks: opaque bytes in phases.
+//! The stream state of one directed channel between two ranks: opaque bytes in phases.
 //!
 //! [`Outgoing`] is the sender's side: lengths of the phases it logs, what the receiver has, what goes out next, and the
 //! comparison of bytes that a restarted worker produces again. [`Incoming`] is the receiver's side: what was delivered,
@@ -7,7 +7,7 @@
 //! How long a phase is kept: boot for the job's life, and the version a rank is in with the one before it. Finishing
 //! version v proves that every rank has entered v, so no rank can need v-1 once v+1 is entered. The proof speaks of the
 //! incarnations that made those bytes: it fails while a restarted rank is still behind the place where its older
-//! incarnation died. From the first loss until all have caught up both books therefore `hold`: nothing is dropped.
+//! incarnation died. From the first loss until all have caught up both ends therefore `hold`: nothing is dropped.
 
 mod incoming;
 mod outgoing;

@@ -131,7 +131,7 @@ impl Outgoing {
     /// takes its time. Where it isn't, and needs a phase that is dropped here, it finds that out
     /// itself ([`super::Incoming::due`]).
     /// # Errors
-    /// `Mismatch` where that contradicts the book.
+    /// `Mismatch` where that contradicts the stream state.
     pub fn receipt(&mut self, receipt: &Receipt) -> Result<(), Error> {
         if receipt.lineage != self.lineage {
             return Err(Error::new(

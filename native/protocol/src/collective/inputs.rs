@@ -42,7 +42,7 @@ pub struct InputDigests {
     incarnation: Incarnation,
     given: OwnInputs,
     observed: BTreeMap<(Rank, Phase), ObservedInput>,
-    /// What others have heard of this rank's older incarnations, and who.
+    /// What others have heard of this rank's older incarnations, by the rank that heard it.
     observations: Vec<(Rank, ObservedInput)>,
 }
 

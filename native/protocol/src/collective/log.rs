@@ -1,4 +1,4 @@
-//! The books of the replay log and of the boot cache: which results a rank has, and of which calls.
+//! The state of the replay log and of the boot cache: which results a rank has, and of which calls.
 
 use super::call::{BootKey, Signature};
 use super::status::Extent;

@@ -61,7 +61,7 @@ struct Current {
     signature: Signature,
     key: Option<BootKey>,
     depends_on_all: bool,
-    /// What the caller has given, who promises to repeat itself.
+    /// What the caller has given, which promises to repeat itself.
     given: Option<PromisedInput>,
 }
 
@@ -204,7 +204,7 @@ impl<R: Clone> Participant<R> {
         Ok(collective_id)
     }
 
-    /// What the input of the call that is under way is to be hashed with, by a caller who promises to repeat itself
+    /// What the input of the call that is under way is to be hashed with, by a caller that promises to repeat itself
     /// ([`InputDigests::before`]).
     pub fn before(&self) -> u64 {
         self.current.as_ref().map_or(0, |current| self.inputs.before(current.collective_id.phase))

@@ -40,7 +40,7 @@ pub struct RankPlan {
     /// Ranks without a member under this plan. Nothing is sent to them: the next incarnation is given what
     /// the others have finished.
     pub vacant: Vec<Rank>,
-    /// What ranks have heard of incarnations that have been followed by newer ones, and who has.
+    /// What ranks have heard of incarnations that have been followed by newer ones, and which rank has.
     pub observed: Vec<(Rank, ObservedInput)>,
 }
 

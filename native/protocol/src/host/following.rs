@@ -137,7 +137,7 @@ impl Host {
         observed: Vec<collective::ObservedInput>,
     ) {
         if let Some(running) = self.member(id).and_then(|member| member.running_mut()) {
-            // Channels that have no books yet know nothing of where they will start.
+            // Channels that have no stream state yet know nothing of where they will start.
             running.oldest = oldest.max(running.start.version);
             running.results = results;
             running.observed = observed;
@@ -231,7 +231,7 @@ impl Host {
         newcomer.checkpoint.filter(|global| !is_half_done && lacks(global)).or(newcomer.own.filter(lacks))
     }
 
-    /// Those who hold what a newcomer starts from and are connected: of this agent, of this host, others.
+    /// The agents that hold what a newcomer starts from and are connected: of this agent, of this host, others.
     pub(super) fn nearest_holders(&self, newcomer: &Newcomer, wanted: &Checkpoint) -> Vec<AgentAddress> {
         let Some(view) = &self.view else { return Vec::new() };
         let known = if wanted.owner.is_some() { &newcomer.own_holders } else { &self.plan_holders };

@@ -6,7 +6,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 
-/// What is held, and who took it (`None`: it was fetched).
+/// What is held, and which rank took it (`None`: it was fetched).
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holdings {
     held: BTreeMap<CheckpointName, (Checkpoint, Option<Rank>)>,

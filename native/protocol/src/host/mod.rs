@@ -101,7 +101,7 @@ pub enum HostInput {
     /// A task took this checkpoint (its bytes are in the store already) and entered the version that it begins.
     /// Version 0 (no bytes, length 0) is entered in the same way.
     Entered {
-        /** Who. */
+        /** The member that has. */
         member: MemberId,
         /** What. */
         checkpoint: Checkpoint,
@@ -119,7 +119,7 @@ pub enum HostInput {
     },
     /// Answer to `HostOutput::Hold`. Queue it behind all `Entered` that tasks have handed in by then.
     Holding {
-        /** Who. */
+        /** The member whose channels they are. */
         member: MemberId,
         /** The oldest version of which its channels still have the logs. */
         oldest: Version,

@@ -89,7 +89,7 @@ impl Host {
         StatusReport { generation, ranks: ranks.collect(), held }
     }
 
-    /// Of what was heard, that of incarnations which are not the view's: only who comes after them needs it.
+    /// Of what was heard, that of incarnations which are not the view's: only their successors need it.
     fn of_former(&self, observed: &[ObservedInput]) -> Vec<ObservedInput> {
         let slot = |rank: Rank| self.view.as_ref()?.slots.get(rank.0 as usize)?.incarnation;
         observed.iter().filter(|observed| slot(observed.rank) != Some(observed.incarnation)).copied().collect()

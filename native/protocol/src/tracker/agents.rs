@@ -134,7 +134,7 @@ impl Tracker {
     }
 
     /// An agent counts again that the present view doesn't name. A plan that is still to be made
-    /// may name it as a holder, and those who have only the view wouldn't know where it is: so
+    /// may name it as a holder, and those that have only the view wouldn't know where it is: so
     /// there is a new view first.
     fn view_has_to_name(&mut self, agent: AgentId) {
         let planned = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
@@ -223,7 +223,7 @@ impl Tracker {
         }
     }
 
-    /// Declares those lost who were silent for too long.
+    /// Declares lost the agents that were silent for too long.
     pub(super) fn judge_silence(&mut self) {
         if self.over.is_some() {
             return;

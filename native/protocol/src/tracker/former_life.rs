@@ -45,7 +45,7 @@ impl Takeover {
         (self.until > now).then_some(self.until)
     }
 
-    /// Notes who was never started.
+    /// Notes which ranks were never started.
     pub(super) fn hear(&mut self, received: &RankStatus, view: Option<&View>) {
         let RankStatus { rank, incarnation, attempt, .. } = *received;
         self.waited.retain(|known| (known.rank, known.incarnation) != (rank, incarnation));

@@ -15,7 +15,7 @@ use alloc::vec::Vec;
 
 /// Reports of a broken link between the same two incarnations after which one of them has to go. An
 /// agent reports a break, and then every dozen failed tries to make the link anew. Only the lower
-/// rank's reports count: it is the one who makes the link.
+/// rank's reports count: it is the one that makes the link.
 const LINK_REPORTS_LIMIT: u32 = 8;
 /// Reports further apart than this don't belong together.
 const LINK_REPORTS_APART_MILLIS: u64 = 120_000;

@@ -1,4 +1,4 @@
-//! The tracker of one job: who is alive, where newcomers start, when it is over.
+//! The tracker of one job: which ranks live, where newcomers start, when it is over.
 
 mod agent_record;
 mod agents;

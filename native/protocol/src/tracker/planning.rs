@@ -221,7 +221,7 @@ impl Tracker {
         }
     }
 
-    /// A decision names agents by their numbers; who reads the error knows executors and ranks.
+    /// A decision names agents by their numbers; the reader of an error knows executors and ranks.
     fn with_executors(&self, error: Error) -> Error {
         let Error { code, mut message } = error;
         for (agent, record) in &self.agents {

@@ -38,7 +38,7 @@ impl Tracker {
         let is_newer = |view: &View| takeover.newest.as_ref().is_none_or(|known| age(known) < age(view));
         if let Some(view) = view.filter(is_newer) {
             if takeover.newest.is_none() {
-                // The first who knows of the others; they may have been frozen as it was.
+                // The first that knows of the others; they may have been frozen as it was.
                 takeover.until = takeover.until.max(self.now.plus(self.config.timing.lost_after_millis));
             }
             self.chain = Chain::of(view.branches.clone());

@@ -1,4 +1,4 @@
-//! The channels of one incarnation: production's books ([`Outgoing`], [`Incoming`]), with logs of
+//! The channels of one incarnation: production's stream state ([`Outgoing`], [`Incoming`]), with logs of
 //! bytes, and the calls that a trainer makes over them.
 
 use super::frame::Frame;

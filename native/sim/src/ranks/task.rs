@@ -15,7 +15,7 @@ pub struct Task {
     pub id: Try,
     pub(super) incarnation: Option<Incarnation>,
     pub(super) sim_rank: Option<SimRank>,
-    /// A checkpoint that is to be fetched, and who holds it.
+    /// A checkpoint that is to be fetched, and the agents that hold it.
     pub(super) wanted: Option<(Checkpoint, Vec<u32>)>,
     pub(super) wishes: Vec<Fetch>,
     pub(super) told: Option<Result<u128, Code>>,

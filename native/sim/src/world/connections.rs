@@ -59,7 +59,7 @@ impl World {
         }
     }
 
-    /// The links of those who live, each once.
+    /// The links of living processes, each once.
     pub(super) fn links(&self) -> Vec<LinkDirection> {
         let mut links = Vec::new();
         let all = || self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());

@@ -86,7 +86,7 @@ impl World {
         if error.message.contains("gives up") {
             return self.scenario.deaths_limit < NO_LIMIT;
         }
-        // A tracker that comes back waits for those who knew how far the job was as long as for a
+        // A tracker that comes back waits for agents that knew how far the job was as long as for a
         // silent agent, not longer.
         let kills = ["kill", "freeze", "part", "tracker"].iter().any(|fault| self.fired.contains(fault));
         let holds = |there: &SimProcess| {

@@ -1,4 +1,4 @@
-//! How faults strike.
+//! How faults are injected.
 
 use super::sim_event::SimEvent;
 use super::state::World;
@@ -103,7 +103,7 @@ impl World {
     }
 
     fn pick(&mut self) -> Option<u32> {
-        // Those who have nothing to do are no victims.
+        // Idle processes are no victims.
         let busy =
             |there: &&super::sim_process::SimProcess| there.alive && !there.frozen && !there.process.tasks().is_empty();
         let all: Vec<u32> = self.processes.iter().filter(|(_, there)| busy(there)).map(|(id, _)| *id).collect();

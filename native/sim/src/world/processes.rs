@@ -182,7 +182,7 @@ impl World {
         }
     }
 
-    /// What a task wants is brought from the first who lives, can be reached and has it.
+    /// What a task wants is brought from the first that lives, can be reached and has it.
     pub(super) fn fetch(&mut self, process: u32, id: Try) {
         self.paces(process, id, |pace| pace.fetches = false);
         let Some(task) = self.processes.get(&process).and_then(|there| there.process.task(id)) else { return };

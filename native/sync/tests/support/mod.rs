@@ -73,7 +73,7 @@ impl Event {
     }
 }
 
-/// The kernel's queue of those who sleep at a number. It looks at the number, and lets them sleep, in one step.
+/// The kernel's queue of those that sleep at a number. It looks at the number, and lets them sleep, in one step.
 pub struct Futex {
     queue: Mutex<()>,
     woken: Condvar,

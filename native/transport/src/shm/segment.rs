@@ -66,7 +66,7 @@ pub enum SegmentError {
 /// The counters on a segment.
 pub(super) type Counters<'b> = rejoin_sync::Counters<'b, AtomicU64, AtomicU32>;
 
-/// A segment's memory, mapped by its owner, who alone writes it. Threads of the process that read it share it.
+/// A segment's memory, mapped by its owner, which alone writes it. Threads of the process that read it share it.
 #[derive(Debug)]
 pub struct Segment {
     memory: MmapRaw,

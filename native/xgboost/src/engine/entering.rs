@@ -35,7 +35,7 @@ impl Engine {
         self.look_at_boundary(rank);
     }
 
-    /// Looks whether those who wait can go on.
+    /// Looks whether those that wait can go on.
     pub(super) fn look_at_boundaries(&mut self) {
         let waiting = self
             .bridged_ranks

@@ -88,7 +88,7 @@ pub(crate) fn with<T>(engine: &Mutex<Engine>, waker: &Waker, what: impl FnOnce(&
     }
     let result = catch_unwind(AssertUnwindSafe(|| what(&mut engine)));
     let Ok(result) = result else {
-        // Its books may be half written: nothing of it is used any more. Its own thread ends with this, and says why.
+        // Its state may be half written: nothing of it is used any more. Its own thread ends with this, and says why.
         engine.has_panicked = true;
         drop(engine);
         let _ = waker.wake();

@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// Strikes the rules that wait for the bytes that have left by now.
+    /// Fires the rules that wait for the bytes that have left by now.
     pub(super) fn inject_if_due(&mut self, rank: Rank) {
         loop {
             let Some(bridged_rank) = self.bridged_rank(rank).filter(|bridged_rank| bridged_rank.failure.is_none())
@@ -175,7 +175,7 @@ impl Engine {
         }
     }
 
-    /// Puts the ranks' names to what a book found wrong.
+    /// Puts the ranks' names to what a stream state found wrong.
     pub(super) fn name(rank: Rank, peer: Rank, trouble: Trouble) -> Error {
         let (error, from, to) = match trouble {
             Trouble::Job(error) => return error,

@@ -165,7 +165,7 @@ impl Calls {
     }
 
     /// Ends the version, and begins the next one. `entered` reports it to others, under one lock with
-    /// the books, so that a status report has both or neither.
+    /// the logs, so that a status report has both or neither.
     ///
     /// # Errors
     /// `Mismatch` when this incarnation has made fewer collectives of the version than were made

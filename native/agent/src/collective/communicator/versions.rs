@@ -205,7 +205,7 @@ impl Communicator {
         self.end(model)
     }
 
-    /// The same, for who may have to [join again](Communicator::join_again): others that wait at
+    /// The same, for a rank that may have to [join again](Communicator::join_again): others that wait at
     /// the end are sent back too.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ use std::time::Duration;
 /// What an agent needs to know.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// The job.
+    /// The job that its ranks belong to.
     pub job: JobId,
     /// The job's secret.
     pub secret: Secret,

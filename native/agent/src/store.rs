@@ -20,7 +20,7 @@ pub type Supplier = dyn Fn() -> Result<Vec<u8>, Error> + Send + Sync;
 /// A model, or what makes it.
 #[derive(Clone)]
 pub enum Model {
-    /// Its bytes.
+    /// A model that is there as bytes.
     Made(Bytes),
     /// It is made when it is needed; its checkpoint is [`crate::lazy_checkpoint`]'s.
     Lazy(Arc<Supplier>),

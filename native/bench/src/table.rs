@@ -27,7 +27,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Adds a row.
     pub fn add(&mut self, row: Row) {
         let judged = row.peer.as_ref().map_or(&row.ours, |(_, _, ratios)| ratios);
         let met = row.bar.map(|bar| quantile(judged, 0.5) <= bar);

@@ -23,13 +23,13 @@ pub(crate) type Prepare = unsafe extern "C" fn(user: *mut c_void, buffer: *mut c
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RejoinOptions {
-    /// Its size.
+    /// `sizeof` in the caller's header.
     pub size: usize,
     /// The order of the sum.
     pub order: i32,
     /// Boot collective or not.
     pub boot: i32,
-    /// Its name.
+    /// The key by which a named boot collective is found again.
     pub boot_name: *const c_char,
     /// Fills the input.
     pub prepare: Option<Prepare>,
@@ -41,11 +41,11 @@ pub struct RejoinOptions {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RejoinLimits {
-    /// Its size.
+    /// `sizeof` in the caller's header.
     pub size: usize,
-    /// For the join.
+    /// How long a join may wait for the others.
     pub join_millis: u64,
-    /// For one call.
+    /// How long one call may wait for the others.
     pub call_millis: u64,
     /// For the end.
     pub finish_millis: u64,
@@ -55,9 +55,9 @@ pub struct RejoinLimits {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RejoinConfig {
-    /// Its size.
+    /// `sizeof` in the caller's header.
     pub size: usize,
-    /// The job.
+    /// The job's id, as text.
     pub job: *const c_char,
     /// 32 bytes.
     pub secret: *const u8,

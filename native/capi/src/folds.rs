@@ -8,11 +8,11 @@ use rejoin_agent::collectives::FoldError;
 use rejoin_agent::protocol::error::Error;
 use std::ffi::{c_char, c_void};
 
-/// `rejoin_fold`.
+/// `rejoin_fold`: folds `count` elements into the accumulator.
 pub type RejoinFold =
     unsafe extern "C" fn(user: *mut c_void, accumulator: *mut c_void, other: *const c_void, count: usize) -> i32;
 
-/// `rejoin_fold_object`.
+/// `rejoin_fold_object`: folds serialized objects.
 pub type RejoinFoldObject = unsafe extern "C" fn(
     user: *mut c_void,
     accumulator: *mut c_void,

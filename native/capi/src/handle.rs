@@ -71,7 +71,7 @@ pub(crate) struct Rank {
 }
 
 impl Rank {
-    /// The communicator.
+    /// An error once it is finished or left.
     pub(crate) fn live(&mut self) -> Result<&mut Communicator, Error> {
         let gone = &self.gone;
         self.communicator.as_mut().ok_or_else(|| Error::new(Code::BadState, gone.clone()))

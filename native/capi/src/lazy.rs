@@ -9,10 +9,10 @@ use std::ffi::{c_char, c_void};
 /// `rejoin_bytes`: what a supplier hands over.
 pub struct RejoinBytes(Option<Vec<u8>>);
 
-/// `rejoin_supplier`.
+/// `rejoin_supplier`: makes the model's bytes from a snapshot.
 pub type RejoinSupplier = unsafe extern "C" fn(user: *mut c_void, into: *mut RejoinBytes) -> i32;
 
-/// `rejoin_release`.
+/// `rejoin_release`: frees the snapshot.
 pub type RejoinRelease = unsafe extern "C" fn(user: *mut c_void);
 
 /// The caller's snapshot, which is released when no rank can ask for it any more.

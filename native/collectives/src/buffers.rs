@@ -14,7 +14,7 @@ pub enum Buffer {
 /// A run of bytes in one of the buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
-    /// Which buffer.
+    /// The buffer that the bytes are in.
     pub buffer: Buffer,
     /// The first byte.
     pub start: usize,

@@ -85,7 +85,7 @@ impl<'f> Reducer<'f> {
         })
     }
 
-    /// Bytes of one element.
+    /// Chunks of a vector are multiples of it.
     pub fn element_bytes(&self) -> usize {
         self.element_bytes
     }

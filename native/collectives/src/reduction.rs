@@ -17,9 +17,9 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Reduction {
-    /// The sum.
+    /// Addition, `a + b`.
     Sum = 0,
-    /// The product.
+    /// Multiplication, `a * b`.
     Product = 1,
     /// The smallest.
     Min = 2,
@@ -55,7 +55,7 @@ impl Reduction {
         Reduction::Xor,
     ];
 
-    /// Its name.
+    /// As it is written in errors and settings.
     pub const fn name(self) -> &'static str {
         match self {
             Reduction::Sum => "sum",

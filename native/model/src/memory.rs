@@ -18,7 +18,7 @@ impl Write for Digest {
     }
 }
 
-/// The name of a thing.
+/// Equal for equal things.
 pub fn name(thing: &impl Debug) -> Name {
     let mut digest = Digest(Xxh3::new());
     // A digest takes whatever is written to it.
@@ -43,7 +43,7 @@ impl<T: Debug> Default for Things<T> {
 }
 
 impl<T: Debug> Things<T> {
-    /// Keeps a thing.
+    /// Under its name, once.
     pub fn keep(&self, thing: T) -> Name {
         let name = name(&thing);
         self.all.entry(name).or_insert_with(|| Arc::new(thing));

@@ -101,7 +101,7 @@ pub enum Action {
     Reconnects(u32),
     /// A process dies; what it has sent to the tracker and the tracker hasn't taken is lost or not.
     Crash {
-        /** The process. */
+        /** The process that dies. */
         process: u32,
         /** Whether it is lost. */
         lost: bool,
@@ -116,7 +116,7 @@ pub enum Action {
     TrackerWaitedEnough,
 }
 
-/// The model.
+/// What the checker explores: the states of one set-up.
 pub struct JobModel {
     pub(crate) setup: Setup,
     pub(crate) job: Job,

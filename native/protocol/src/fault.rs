@@ -38,7 +38,7 @@ pub enum Moment {
     Joined,
     /// So many bytes have left the rank's worker in this phase (0: it entered the phase). Bridge.
     Bytes {
-        /// The phase.
+        /// Boot, or the version.
         phase: Phase,
         /// The bytes, over all channels.
         bytes: u64,
@@ -65,7 +65,7 @@ pub enum Moment {
         phase: Phase,
         /// Index of the collective in that phase.
         seqno: u32,
-        /// The bytes.
+        /// How many have left, at the least.
         bytes: u64,
     },
     /// The rank has the whole result of this collective, where peers can be served from; the caller hasn't got it yet.

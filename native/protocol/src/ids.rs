@@ -129,9 +129,9 @@ impl<'de> Deserialize<'de> for Incarnation {
 /// One member: a rank in one incarnation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemberId {
-    /// The rank.
+    /// The same after a restart.
     pub rank: Rank,
-    /// The incarnation.
+    /// Another one after a restart.
     pub incarnation: Incarnation,
 }
 
@@ -178,7 +178,7 @@ pub const UNMADE: u64 = u64::MAX;
 pub type CheckpointName = (Lineage, Version, Option<Rank>);
 
 impl Checkpoint {
-    /// Its name.
+    /// What it is asked for by, and held under.
     pub fn name(&self) -> CheckpointName {
         (self.lineage, self.version, self.owner)
     }
@@ -208,7 +208,7 @@ impl Checkpoint {
 /// Where a rank is: the lineage and version it trains in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Position {
-    /// The lineage.
+    /// The lineage that the version belongs to.
     pub lineage: Lineage,
     /// The version that the rank was given at its start, or entered since.
     pub version: Version,
@@ -225,7 +225,7 @@ impl fmt::Display for Position {
 pub enum Lane {
     /// The channels of XGBoost's bridge.
     Channels,
-    /// Collectives.
+    /// Rejoin's own collectives.
     Collectives,
 }
 

@@ -75,7 +75,7 @@ pub struct Running {
 /// One task of one rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Its rank.
+    /// The rank that the task is.
     pub rank: Rank,
     /// The framework's try: its stage attempt and its task attempt.
     pub attempt: Attempt,

@@ -28,7 +28,7 @@ pub enum AgentMessage {
     },
     /// A task asks for its rank's slot.
     Join {
-        /// The rank.
+        /// The rank that the task is to be.
         rank: Rank,
         /// The framework's try.
         attempt: Attempt,
@@ -129,7 +129,7 @@ pub struct RankProgress {
 pub struct StatusReport {
     /// The generation that it answers.
     pub generation: Generation,
-    /// Its ranks.
+    /// One entry for each task of a rank that the agent hosts.
     pub ranks: Vec<RankStatus>,
     /// The checkpoints it holds, whichever rank took them.
     pub held: Vec<Checkpoint>,
@@ -138,7 +138,7 @@ pub struct StatusReport {
 /// What one incarnation is doing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankStatus {
-    /// The rank.
+    /// The rank that it is of.
     pub rank: Rank,
     /// Its number.
     pub incarnation: Incarnation,
@@ -191,7 +191,7 @@ pub enum TrackerMessage {
     Refused(Error),
     /// Answer to `Join`: the slot is given. A plan follows when all that are needed are there.
     JoinAccepted {
-        /// The rank.
+        /// The rank whose slot it is.
         rank: Rank,
         /// Its task.
         attempt: Attempt,
@@ -200,7 +200,7 @@ pub enum TrackerMessage {
     },
     /// Answer to `Join`: no. The task's join ends with this error.
     JoinRefused {
-        /// The rank.
+        /// The rank whose slot was asked for.
         rank: Rank,
         /// Its task.
         attempt: Attempt,
@@ -271,7 +271,7 @@ pub struct Plan {
 /// One newcomer's part of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Newcomer {
-    /// The rank.
+    /// The rank that starts.
     pub rank: Rank,
     /// Its number.
     pub incarnation: Incarnation,

@@ -30,7 +30,7 @@ impl Chain {
         Chain { branches }
     }
 
-    /// At which versions.
+    /// The versions at which its lineages left each other, the oldest first.
     pub fn branches(&self) -> &[Version] {
         &self.branches
     }
@@ -103,7 +103,7 @@ pub enum Decision {
     },
     /// Start all that are fresh here.
     Start {
-        /** The version. */
+        /** The version that they begin with. */
         version: Version,
         /** Its checkpoint; `None` is the beginning. */
         checkpoint: Option<Checkpoint>,

@@ -13,7 +13,7 @@ pub enum Report {
     VersionEntered {
         /// The lineage it trains in.
         lineage: Lineage,
-        /// The version.
+        /// The version that it is in now.
         version: Version,
         /// The round that comes next.
         round: u32,

@@ -32,7 +32,7 @@ pub enum SlotState {
 /// Where an agent can be reached by its peers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentAddress {
-    /// The agent.
+    /// The agent that listens there.
     pub agent: AgentId,
     /// Its listener.
     pub address: SocketAddr,

@@ -49,7 +49,7 @@ pub struct Header {
     pub kind: Kind,
     /// The phase that it belongs to (boot flag and version).
     pub phase: Phase,
-    /// The lineage.
+    /// The lineage that its phase belongs to.
     pub lineage: Lineage,
     /// CollectiveId within the phase: bytes of a channel, or the seqno of a collective with the frame's number.
     pub offset: u64,
@@ -166,7 +166,7 @@ pub(crate) mod run {
     }
 }
 
-/// Encodes a message.
+/// The payload of a control frame, which [`decode`] reads.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     // postcard fails only for types without a known length, which no message has.
     postcard::to_allocvec(message).unwrap_or_default()

@@ -14,7 +14,7 @@ pub enum Purpose {
         lane: Lane,
         /// The initiator's rank.
         rank: Rank,
-        /// Its incarnation.
+        /// The initiator's incarnation.
         incarnation: Incarnation,
         /// The acceptor's rank.
         peer: Rank,

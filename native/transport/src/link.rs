@@ -32,7 +32,7 @@ pub enum Received {
     Established,
     /// Initiator, once: the acceptor doesn't want the link, and says why. The link is over.
     Refused(Error),
-    /// A frame.
+    /// One whole frame: header and payload.
     Frame(Header, Bytes),
 }
 

@@ -72,9 +72,9 @@ impl fmt::Debug for JobId {
 /// What every link of a job starts from.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    /// The job.
+    /// The job that both ends have to belong to.
     pub job: JobId,
-    /// Its secret.
+    /// What both ends prove to have.
     pub secret: Secret,
     /// Whether all links are encrypted. Links to the tracker are in any case.
     pub encrypt: bool,

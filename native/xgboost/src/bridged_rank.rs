@@ -103,7 +103,7 @@ impl Training {
         channels.map(|channel| channel.outgoing.regenerated()).sum()
     }
 
-    /// The channel to a peer.
+    /// `None` for a number beyond the world.
     pub(crate) fn channel(&mut self, peer: Rank) -> Option<&mut Channel> {
         self.channels.get_mut(peer.0 as usize)
     }

@@ -22,10 +22,7 @@ pub(crate) enum WorkerMessage {
         task_id: String,
     },
     /// It wants to be connected; its own listener is at this port.
-    Start {
-        /// The port.
-        port: u16,
-    },
+    Start { port: u16 },
     /// It is about to leave.
     Shutdown,
     /// It failed.

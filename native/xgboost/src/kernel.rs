@@ -128,7 +128,7 @@ pub(crate) fn reset(stream: TcpStream) {
     drop(stream);
 }
 
-/// The descriptor of a stream.
+/// For system calls that the standard library doesn't have.
 pub(crate) fn descriptor(stream: &TcpStream) -> RawFd {
     stream.as_raw_fd()
 }

@@ -87,7 +87,7 @@ impl<'f> Folding<'f> {
         })
     }
 
-    /// Bytes of one element.
+    /// Lengths of buffers are multiples of it.
     pub fn element_bytes(&self) -> usize {
         self.reducer.element_bytes()
     }

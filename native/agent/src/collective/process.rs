@@ -108,7 +108,7 @@ impl Process {
         self.plane.usage()
     }
 
-    /// The agent.
+    /// The agent that hosts this process's ranks.
     pub fn agent(&self) -> &Agent {
         &self.agent
     }

@@ -33,7 +33,7 @@ pub(super) enum Shape {
 }
 
 impl Shape {
-    /// Bytes of the result.
+    /// How long a buffer for the result has to be, in a world of this size.
     pub(super) fn result_bytes(&self, world: usize) -> usize {
         match self {
             Shape::Allreduce { count, element_bytes, .. } => count.saturating_mul(*element_bytes),
@@ -90,7 +90,7 @@ impl Shapes {
         self.me
     }
 
-    /// The schedule of a shape.
+    /// Made at the first call of this shape, and kept for the next ones.
     pub(super) fn schedule(&mut self, shape: &Shape) -> Arc<Schedule> {
         if let Some((_, schedule)) = self.kept.iter().find(|(kept, _)| kept == shape) {
             return schedule.clone();

@@ -54,6 +54,6 @@ pub(crate) enum Reply {
     Differs,
     /// A result follows.
     Result { seqno: u32, signature: Signature, key: Option<BootKey>, length: u64, digest: u128 },
-    /// The call.
+    /// The call that was made at a place; `None` when it isn't known.
     Call(Option<Signature>),
 }

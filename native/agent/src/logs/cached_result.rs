@@ -28,7 +28,7 @@ pub(super) struct CacheState {
 }
 
 impl CachedResult {
-    /// Its bytes.
+    /// The whole result, as all ranks have it.
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// What a tracker needs to know beside the rules of its job.
 #[derive(Clone, Debug)]
 pub struct TrackerServerConfig {
-    /// The job.
+    /// The job that links have to belong to.
     pub job: JobId,
     /// The job's secret.
     pub secret: Secret,
@@ -22,7 +22,7 @@ pub struct TrackerServerConfig {
     pub listen: IpAddr,
     /// Ports to listen at.
     pub ports: PortRange,
-    /// The rules.
+    /// The rules of the job, for the state machine.
     pub rules: TrackerConfig,
 }
 
@@ -33,7 +33,7 @@ pub enum TrackerNotice {
     Event(Event),
     /// The framework should kill and replace what hosts this rank: it is lost, but may only be frozen.
     Kill {
-        /// The rank.
+        /// The rank that is lost.
         rank: Rank,
         /// The framework's try: its stage attempt and its task attempt.
         attempt: Attempt,

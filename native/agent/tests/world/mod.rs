@@ -134,7 +134,7 @@ pub struct World {
     pub seen: Mutex<Vec<Event>>,
 }
 
-/// One process of it.
+/// One agent, with its plane.
 pub struct Process {
     pub agent: Agent,
     pub plane: TestPlane,

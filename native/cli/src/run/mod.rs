@@ -66,7 +66,7 @@ pub struct Options {
 pub enum LauncherEvent {
     /// A process has ended and waits to be reaped.
     Ended {
-        /** Its rank. */
+        /** The rank that the process was. */
         rank: u32,
         /** Which start of it. */
         attempt: u32,

@@ -7,7 +7,7 @@ use std::time::Duration;
 const WELL: Duration = Duration::from_secs(10);
 /// Pause before the second restart in a row; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
+/// Pauses grow no longer than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// What is done about a death.

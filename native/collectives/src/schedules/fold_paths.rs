@@ -23,7 +23,7 @@ pub(super) struct Station {
 /// How one chunk is folded, and how its result comes to all ranks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoldPath {
-    /// Its elements.
+    /// Where in the vector the chunk is.
     pub(super) elements: Range<usize>,
     /// One or two. The last one has the result.
     pub(super) stations: Vec<Station>,

@@ -18,7 +18,7 @@ pub(super) fn receive_to_fold(schedule: &mut Schedule, peer: usize, length: usiz
     schedule.receive_around(peer, length, landing)
 }
 
-/// An extent in bytes of a range of elements.
+/// From indices of elements to bytes.
 pub(super) fn elements(buffer: crate::Buffer, range: core::ops::Range<usize>, element_bytes: usize) -> Extent {
     Extent::new(buffer, range.start * element_bytes, range.len() * element_bytes)
 }

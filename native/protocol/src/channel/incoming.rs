@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// When a frame may be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
-    /// Now.
+    /// It is the next one.
     Now,
     /// When this rank has entered the frame's phase: leave it in the link.
     Later,

@@ -63,7 +63,7 @@ pub enum SenderStep {
     /// Read these bytes back from the log and hand them to [`Outgoing::compared`]: the receiver has them from an older
     /// incarnation.
     Compare {
-        /** Phase. */
+        /** The phase whose log has them. */
         phase: Phase,
         /** First byte. */
         from: u64,
@@ -72,14 +72,14 @@ pub enum SenderStep {
     },
     /// Send a `PhaseStart` frame.
     Start {
-        /** Phase. */
+        /** The phase that starts. */
         phase: Phase,
         /** Payload. */
         mark: PhaseMark,
     },
     /// Send these bytes of the log as `Data`.
     Bytes {
-        /** Phase. */
+        /** The phase whose log has them. */
         phase: Phase,
         /** First byte. */
         from: u64,
@@ -88,9 +88,9 @@ pub enum SenderStep {
     },
     /// Send a `PhaseEnd` frame.
     End {
-        /** Phase. */
+        /** The phase that ends. */
         phase: Phase,
-        /** Its length. */
+        /** All bytes that the sender's worker wrote in it. */
         length: u64,
     },
 }

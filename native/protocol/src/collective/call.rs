@@ -45,7 +45,7 @@ impl Operation {
 pub enum Site {
     /// A place in Rust code.
     Code {
-        /// The file.
+        /// Path of the source file, as the compiler has it.
         file: &'static str,
         /// The line, from 1.
         line: u32,

@@ -43,7 +43,7 @@ pub struct CollectiveId {
     pub lineage: Lineage,
     /// Boot, or a version.
     pub phase: Phase,
-    /// The seqno.
+    /// Index within the phase.
     pub seqno: u32,
 }
 

@@ -19,9 +19,9 @@ pub struct Extent {
 pub struct ObservedInput {
     /// The rank whose input it is.
     pub rank: Rank,
-    /// Of which of its incarnations.
+    /// The incarnation that gave it.
     pub incarnation: Incarnation,
-    /// The phase.
+    /// The phase that it was given to.
     pub phase: Phase,
     /// The collective in which it was heard.
     pub seqno: u32,

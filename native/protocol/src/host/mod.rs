@@ -69,7 +69,7 @@ pub enum HostInput {
     Tracker(TrackerMessage),
     /// A task asks to take part. Answered by exactly one of `Start`, `Over` or `Free` for this attempt.
     Join {
-        /** Its rank. */
+        /** The rank that the task is to be. */
         rank: Rank,
         /** The framework's try. */
         attempt: Attempt,
@@ -180,7 +180,7 @@ pub enum HostOutput {
     Send(AgentMessage),
     /// The rank's task has a slot: what its older incarnations had here (channels, worker) is dropped now.
     JoinAccepted {
-        /** The rank. */
+        /** The rank that has one now. */
         rank: Rank,
         /** Its task. */
         attempt: Attempt,
@@ -209,7 +209,7 @@ pub enum HostOutput {
     Safe(Checkpoint),
     /// The task's join returns: train from here.
     Start {
-        /** The rank. */
+        /** The rank whose join returns. */
         rank: Rank,
         /** Its task. */
         attempt: Attempt,
@@ -220,7 +220,7 @@ pub enum HostOutput {
     Links {
         /** Which. */
         member: MemberId,
-        /** The lineage. */
+        /** The lineage that the links' frames belong to. */
         lineage: Lineage,
         /** All others that are alive and planned. */
         peers: Vec<Peer>,
@@ -251,7 +251,7 @@ pub enum HostOutput {
     /// The incarnation is over: its worker is freed, its calls end with this error. For a join that was not seated yet,
     /// `incarnation` is `None`.
     Free {
-        /** The rank. */
+        /** The rank whose incarnation is over. */
         rank: Rank,
         /** Its task. */
         attempt: Attempt,
@@ -262,7 +262,7 @@ pub enum HostOutput {
     },
     /// The job is over: joins and finishes of this rank return with this.
     Over {
-        /** The rank. */
+        /** The rank whose calls return. */
         rank: Rank,
         /** Its task. */
         attempt: Attempt,
@@ -271,9 +271,9 @@ pub enum HostOutput {
     },
     /// No rank needs these bytes any more, whichever owns them.
     Forget {
-        /** The lineage. */
+        /** The lineage of the version to be forgotten. */
         lineage: Lineage,
-        /** The version. */
+        /** All checkpoints of it go. */
         version: Version,
     },
     /// Rules to be watched from now on (they replace older ones).
@@ -443,7 +443,7 @@ impl Host {
         self.wants_result
     }
 
-    /// Name of its host.
+    /// What this host is called; agents of one host have the same name.
     pub fn host_name(&self) -> &str {
         &self.config.host
     }

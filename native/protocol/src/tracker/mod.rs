@@ -70,7 +70,7 @@ pub enum TrackerInput {
     },
     /// Answer to `TrackerOutput::Probe`.
     Probed {
-        /** The agent. */
+        /** The agent that was probed. */
         agent: AgentId,
         /** Its process is gone: nothing listens at its address. */
         gone: bool,
@@ -84,7 +84,7 @@ pub enum TrackerInput {
     },
     /// The framework says that a task has failed or was killed.
     TaskGone {
-        /** Its rank. */
+        /** The rank that the task was. */
         rank: Rank,
         /** Which try. */
         attempt: Attempt,
@@ -93,7 +93,7 @@ pub enum TrackerInput {
     },
     /// The framework says that a rank's task has ended well, and is not started again.
     RankEnded {
-        /** Its rank. */
+        /** The rank that the task was. */
         rank: Rank,
     },
     /// The user or the framework ends the job.
@@ -128,18 +128,18 @@ pub enum TrackerOutput {
     },
     /// Try to connect to the agent's listener: refused means that its process is gone. Answered by `Probed`.
     Probe {
-        /** The agent. */
+        /** The agent that may be gone. */
         agent: AgentId,
         /** Where. */
         address: core::net::SocketAddr,
     },
     /// Have the framework kill and replace what hosts this rank: it is lost, but its process may only be frozen.
     Kill {
-        /** The rank. */
+        /** The rank that is lost. */
         rank: Rank,
         /** The framework's try. */
         attempt: Attempt,
-        /** Its executor. */
+        /** The executor that it ran in. */
         executor: String,
         /** Why. */
         reason: String,

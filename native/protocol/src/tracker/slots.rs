@@ -93,7 +93,7 @@ impl RankSlot {
         }
     }
 
-    /// For the view.
+    /// What a view says of this slot.
     pub(super) fn entry(&self) -> ViewSlot {
         let state = match self.state {
             RankSlotState::Vacant => SlotState::Vacant,

@@ -8,9 +8,9 @@ use rejoin_protocol::wire::{Header, Kind};
 /// One end of data links: an incarnation of a rank, in its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct End {
-    /// The process.
+    /// The process that the end is in.
     pub process: u32,
-    /// The rank.
+    /// The rank whose end it is.
     pub rank: Rank,
     /// Which start of the rank, counted from 0.
     pub incarnation: Incarnation,
@@ -43,14 +43,14 @@ pub enum Frame {
         phase: Phase,
         /** Where they belong in it. */
         offset: u64,
-        /** The bytes. */
+        /** What the sender's worker wrote. */
         bytes: Vec<u8>,
     },
     /// A phase of a channel ends.
     End {
         /** Boot, or the version whose collective it is. */
         phase: Phase,
-        /** Its length. */
+        /** All bytes that the sender's worker wrote in it. */
         length: u64,
     },
 }
@@ -62,7 +62,7 @@ pub struct Given {
     pub place: (u64, u32, u32, u64),
     /// Whether it belongs to boot.
     pub boot: bool,
-    /// The generation.
+    /// The generation that it was sent under.
     pub generation: Generation,
     /// What is given.
     pub value: u64,

@@ -95,12 +95,12 @@ impl Process {
         self.tasks.push(Task::new(id));
     }
 
-    /// Its tasks.
+    /// Those that run here, and those that have failed and were not started again.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
     }
 
-    /// One of its tasks.
+    /// `None` if that try isn't here.
     pub fn task(&self, id: Try) -> Option<&Task> {
         self.tasks.iter().find(|task| task.id == id)
     }

@@ -13,7 +13,7 @@ use rejoin_protocol::start::JobStart;
 /// A task of the framework.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Try {
-    /// Its rank.
+    /// The rank that it is to be.
     pub rank: Rank,
     /// The framework's try: its stage attempt and its task attempt.
     pub attempt: Attempt,
@@ -72,7 +72,7 @@ pub enum Output {
     },
     /// The rank makes no more calls: what its segment says of that.
     LastWords {
-        /** The segment. */
+        /** The segment's number. */
         segment: u64,
         /** What. */
         words: Identity,

@@ -160,7 +160,7 @@ impl Drop for Matrix<'_> {
     }
 }
 
-/// A Booster.
+/// A model in training, freed when dropped.
 pub struct Booster<'l> {
     library: &'l Xgboost,
     handle: Handle,

@@ -140,7 +140,7 @@ fn joined(wait: &Waiting<Joined>) -> (Incarnation, Option<Bytes>) {
     }
 }
 
-fn a_slow_fetch_goes_on(is_lazy: bool) {
+fn tracker() -> TrackerServer {
     let timing =
         Timing { heartbeat_millis: 50, lost_after_millis: 5_000, lease_millis: 20_000, members_millis: 20_000 };
     let setting = "test.maxFailures".to_string();
@@ -157,8 +157,11 @@ fn a_slow_fetch_goes_on(is_lazy: bool) {
     };
     let (job, secret, ports) = (keys().job, keys().secret, PortRange::EPHEMERAL);
     let config = TrackerServerConfig { job, secret, encrypt: false, listen: LOCALHOST, ports, rules };
-    let tracker = TrackerServer::start(config).unwrap();
+    TrackerServer::start(config).unwrap()
+}
 
+fn a_slow_fetch_goes_on(is_lazy: bool) {
+    let tracker = tracker();
     let [one, other, newcomer]: [Arc<Watched>; 3] = Default::default();
     let first = PacedProcess::start(&tracker, 0, &one, Pace::of(&other, &newcomer));
     let second = PacedProcess::start(&tracker, 1, &other, Pace::of(&one, &newcomer));

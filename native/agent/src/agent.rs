@@ -3,7 +3,7 @@
 use crate::control::{Command, Control, Shared};
 use crate::digest::digest;
 use crate::durable::{self, CheckpointFile, Durable};
-use crate::plane::DataPlane;
+use crate::plane::{AgentReports, Planes};
 use crate::store::Model;
 use crate::waiting::Waiting;
 use bytes::Bytes;
@@ -94,8 +94,8 @@ impl Agent {
     ///
     /// # Errors
     /// `Io` when no port of the range is free or no thread can be started. Nothing is left behind.
-    pub fn start(config: AgentConfig, plane: Arc<dyn DataPlane>) -> Result<Agent, Error> {
-        Agent::start_keeping(config, plane, None, OWN_COPIES)
+    pub fn start(config: AgentConfig, planes: impl Into<Planes>) -> Result<Agent, Error> {
+        Agent::start_keeping(config, planes, None, OWN_COPIES)
     }
 
     /// The same, with durable checkpoints: of those that [`Agent::take`] is given, the ones whose
@@ -107,10 +107,11 @@ impl Agent {
     /// As [`Agent::start`]; `BadArgument` for every 0 versions, and for 0 copies; `Io` when the folder can't be read.
     pub fn start_keeping(
         config: AgentConfig,
-        plane: Arc<dyn DataPlane>,
+        planes: impl Into<Planes>,
         durable: Option<Durable>,
         own_copies: u32,
     ) -> Result<Agent, Error> {
+        let planes = planes.into();
         crate::logging::start();
         if own_copies == 0 {
             let text = "0 copies of each rank's own model were asked for (own_copies); at least 1 is needed: an own \
@@ -131,14 +132,15 @@ impl Agent {
             None => Vec::new(),
         };
         let keys = Keys { job: config.job, secret: config.secret.clone(), encrypt: config.encrypt };
-        let (control, shared) = Control::new(&config, keys, plane.clone(), found, own_copies)?;
+        let (control, shared) = Control::new(&config, keys, planes.clone(), found, own_copies)?;
         let writer = durable.map(|durable| {
             let identity = durable.identity.unwrap_or(config.job);
             durable::Writer::start(durable, identity, shared.clone())
         });
         let writer = writer.transpose()?;
         let address = control.address();
-        plane.attach(Arc::new(shared.reports()));
+        let reports: Arc<dyn AgentReports> = Arc::new(shared.reports());
+        planes.all().for_each(|plane| plane.attach(reports.clone()));
         let thread = std::thread::Builder::new()
             .name("rejoin-control".into())
             .spawn(move || control.run())

@@ -2,7 +2,7 @@
 //!
 //! [`Agent`] is the runtime of one process for one job: it hosts ranks, keeps checkpoints, makes
 //! the links between ranks and serves newcomers, all on one control thread that does nothing heavy.
-//! What moves the ranks' bytes is a [`DataPlane`]. [`TrackerServer`] is the driver's side: it owns
+//! What moves the ranks' bytes is its [`Planes`]. [`TrackerServer`] is the driver's side: it owns
 //! the tracker's state machine and the agents' connections.
 
 mod agent;
@@ -27,7 +27,7 @@ mod waiting;
 
 pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, Taken};
 pub use digest::digest;
-pub use plane::{AgentReports, DataPlane, NoPlane, PlaneUsage};
+pub use plane::{AgentReports, DataPlane, PlaneUsage, Planes, ResultPlane};
 pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
 pub use rejoin_protocol::ids::MemberId;

@@ -25,93 +25,119 @@ pub struct PlaneUsage {
     pub spilled_bytes: u64,
 }
 
-/// Carries bytes between the ranks' workers. Called from the agent's control thread: every call returns at once.
+/// Carries the bytes of one lane between the ranks' workers. Called from the agent's control
+/// thread: every call returns at once.
 pub trait DataPlane: Send + Sync {
     /// The agent has started; `agent` is how the plane reports.
     fn attach(&self, agent: Arc<dyn AgentReports>);
     /// A new incarnation of a rank has its slot: what older ones had here is dropped, their workers are freed.
     fn join_accepted(&self, member: MemberId);
-    /// For which lanes two ranks need a link each, in a job that has agreed on the hook, or has not
-    /// ([`rejoin_protocol::hook`]).
-    fn lanes(&self, hooked: bool) -> &'static [Lane];
     /// The incarnation starts: boot, then where the start says.
     fn start(&self, member: MemberId, world: u32, start: &Start);
     /// All other living ranks, after every change. Links to others are dropped by the plane.
-    fn peers(&self, member: MemberId, peers: Vec<MemberId>);
+    fn peers(&self, member: MemberId, peers: &[MemberId]);
     /// A link to a living peer stands: mutually proven, nonblocking, nothing sent yet. It replaces
-    /// an older one of its lane.
-    fn link(&self, member: MemberId, peer: MemberId, lane: Lane, link: Link);
+    /// an older one.
+    fn link(&self, member: MemberId, peer: MemberId, link: Link);
     /// The incarnation is over: its worker is freed.
     fn free(&self, member: MemberId, error: Error);
-    /// A rank is missing: the incarnation's channels drop nothing from now on. Returns the oldest
-    /// version of which every channel of it has the log still (`Outgoing::hold` says it; the
-    /// start's version before anything was entered). Atomic with entering a phase. The control
-    /// thread answers the protocol with it by `HostInput::Holding`, queued behind every `Entered` that
-    /// came before.
+    /// A rank is missing: the incarnation drops no log from now on. Returns the oldest version of
+    /// which it has the logs still (`Outgoing::hold` says it of a channel; the start's version
+    /// before anything was entered). Atomic with entering a phase. The control thread answers the
+    /// protocol with it by `HostInput::Holding`, queued behind every `Entered` that came before.
     fn hold(&self, member: MemberId) -> Version;
-    /// A view came: from now until its plan the incarnation finishes no collective. Returns what it
-    /// holds of them; nothing for a plane without collectives. Called right before
-    /// [`DataPlane::hold`].
-    fn pause(&self, _member: MemberId, _generation: Generation) -> Vec<Extent> {
-        Vec::new()
-    }
-    /// What the incarnation has heard of other ranks' inputs, for a plane with collectives. Called right after
-    /// [`DataPlane::pause`].
-    fn observed(&self, _member: MemberId) -> Vec<ObservedInput> {
-        Vec::new()
-    }
-    /// The plan, for a plane with collectives.
-    fn plan(&self, _member: MemberId, _plan: collective::RankPlan) {}
-    /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many
-    /// as are held, from the first on.
-    fn results(&self, _lineage: Lineage, _phase: Phase, _from: u32, _to: u32) -> Vec<Entry<Logged>> {
-        Vec::new()
-    }
-    /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
-    fn fetched(&self, _member: MemberId, _fetch: &Fetch, _seqno: u32, _entry: Entry<Bytes>) {}
-    /// What this rank has called at a place, if it is here.
-    fn signature(&self, _rank: Rank, _place: &CollectiveId) -> Option<Signature> {
-        None
-    }
-    /// The answer to [`AgentReports::ask`]: `None` when it can't be known.
-    fn peer_call(&self, _member: MemberId, _peer: Rank, _place: &CollectiveId, _call: Option<Signature>) {}
-    /// All have caught up: the incarnation's channels drop what is old, as usual again.
+    /// All have caught up: the incarnation drops what is old, as usual again.
     fn release(&self, member: MemberId);
     /// Rules to watch for (they replace older ones). Rules for moments that only the agent sees are handled by it.
-    fn faults(&self, rules: Vec<FaultRule>);
+    fn faults(&self, rules: &[FaultRule]);
     /// Memory and disk in use.
     fn usage(&self) -> PlaneUsage;
-    /// Whether logs use more memory than they may: until that has changed, no results that were asked for are brought.
-    fn is_full(&self) -> bool {
-        false
-    }
     /// The agent is over.
     fn close(&self);
 }
 
-/// Moves nothing, for ranks that only meet and take checkpoints. It has links made on these lanes, and drops them.
-#[derive(Clone, Copy, Debug)]
-pub struct NoPlane(pub &'static [Lane]);
+/// A plane whose results ranks that lack them are given, by this process or by another one.
+pub trait ResultPlane: DataPlane {
+    /// A view came: from now until its plan the incarnation finishes no collective. Returns what it
+    /// holds of them, and what it has heard of other ranks' inputs. Called right before
+    /// [`DataPlane::hold`].
+    fn pause(&self, member: MemberId, generation: Generation) -> (Vec<Extent>, Vec<ObservedInput>);
+    /// The plan.
+    fn plan(&self, member: MemberId, plan: collective::RankPlan);
+    /// Results `from` to `to` (exclusive) of a phase, for a rank elsewhere that lacks them: as many
+    /// as are held, from the first on.
+    fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>>;
+    /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
+    fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>);
+    /// What this rank has called at a place, if it is here.
+    fn signature(&self, rank: Rank, place: &CollectiveId) -> Option<Signature>;
+    /// The answer to [`AgentReports::ask`]: `None` when it can't be known.
+    fn peer_call(&self, member: MemberId, peer: Rank, place: &CollectiveId, call: Option<Signature>);
+    /// Whether logs use more memory than they may: until that has changed, no results that were asked for are brought.
+    fn is_full(&self) -> bool;
+}
 
-impl DataPlane for NoPlane {
-    fn attach(&self, _: Arc<dyn AgentReports>) {}
-    fn join_accepted(&self, _: MemberId) {}
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        self.0
+/// The planes of an agent. Beside channels, collectives carry something only in a job that has
+/// agreed on the hook ([`rejoin_protocol::hook`]). Without any, ranks only meet and take checkpoints.
+#[derive(Clone, Default)]
+pub struct Planes {
+    /// Collectives.
+    pub collectives: Option<Arc<dyn ResultPlane>>,
+    /// The channels of XGBoost's bridge.
+    pub channels: Option<Arc<dyn DataPlane>>,
+}
+
+impl<P: ResultPlane + 'static> From<Arc<P>> for Planes {
+    fn from(collectives: Arc<P>) -> Planes {
+        Planes { collectives: Some(collectives), channels: None }
     }
-    fn start(&self, _: MemberId, _: u32, _: &Start) {}
-    fn peers(&self, _: MemberId, _: Vec<MemberId>) {}
-    fn link(&self, _: MemberId, _: MemberId, _: Lane, _: Link) {}
-    fn free(&self, _: MemberId, _: Error) {}
-    fn hold(&self, _: MemberId) -> Version {
-        Version(0)
+}
+
+impl Planes {
+    /// All of them. A rank enters a version in its collectives first.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = &dyn DataPlane> {
+        let collectives = self.collectives.iter().map(|plane| -> &dyn DataPlane { &**plane });
+        collectives.chain(self.channels.iter().map(|plane| &**plane))
     }
-    fn release(&self, _: MemberId) {}
-    fn faults(&self, _: Vec<FaultRule>) {}
-    fn usage(&self) -> PlaneUsage {
-        PlaneUsage::default()
+
+    /// For which lanes two ranks need a link each, in a job that has agreed on the hook, or has not.
+    pub(crate) fn lanes(&self, hooked: bool) -> &'static [Lane] {
+        match (&self.collectives, &self.channels) {
+            (None, None) => &[],
+            (Some(_), None) => &[Lane::Collectives],
+            (Some(_), Some(_)) if hooked => &[Lane::Channels, Lane::Collectives],
+            (_, Some(_)) => &[Lane::Channels],
+        }
     }
-    fn close(&self) {}
+
+    pub(crate) fn start(&self, member: MemberId, world: u32, start: &Start) {
+        let lanes = self.lanes(start.hooked);
+        if let Some(plane) = self.collectives.as_ref().filter(|_| lanes.contains(&Lane::Collectives)) {
+            plane.start(member, world, start);
+        }
+        if let Some(plane) = &self.channels {
+            plane.start(member, world, start);
+        }
+    }
+
+    pub(crate) fn link(&self, member: MemberId, peer: MemberId, lane: Lane, link: Link) {
+        match (lane, &self.collectives, &self.channels) {
+            (Lane::Collectives, Some(plane), _) => plane.link(member, peer, link),
+            (Lane::Channels, _, Some(plane)) => plane.link(member, peer, link),
+            // Links are wanted for the lanes of planes alone.
+            _ => link.reset(),
+        }
+    }
+
+    /// The channels first: a hooked call that ends with this asks them for a way back to the
+    /// training library.
+    pub(crate) fn free(&self, member: MemberId, error: &Error) {
+        self.all().rev().for_each(|plane| plane.free(member, error.clone()));
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.collectives.as_ref().is_some_and(|plane| plane.is_full())
+    }
 }
 
 /// What a plane reports to its agent. Every call returns at once.
@@ -123,14 +149,16 @@ pub trait AgentReports: Send + Sync {
     /// A fact about a member. A link that is down the agent has made anew; the agent reports
     /// all to the tracker.
     fn report(&self, member: MemberId, report: Report);
-    /// Results that the incarnation lacks; they come by [`DataPlane::fetched`], unless a newer view
+    /// Results that the incarnation lacks; they come by [`ResultPlane::fetched`], unless a newer view
     /// makes the wish void.
     fn fetch(&self, member: MemberId, fetch: Fetch);
-    /// What has a peer called at this place? Answered by [`DataPlane::peer_call`].
+    /// What has a peer called at this place? Answered by [`ResultPlane::peer_call`].
     fn ask(&self, member: MemberId, peer: Rank, place: CollectiveId);
     /// A fact for the event log.
     fn report_event(&self, event: Event);
-    /// A rule's moment has come: the agent notifies the tracker, waits until that is out, and then fires it.
-    /// (`CutLink` and `Throw` come back as [`DataPlane::free`] or are done by the plane after this call returns.)
-    fn inject(&self, rule: FaultRule);
+    /// A rule's moment has come: the agent notifies the tracker, waits until that is out, and
+    /// then fires it. (`CutLink` and `Throw` come back as [`DataPlane::free`] or are done by the plane
+    /// after this call returns.) False for a rule that has fired before, on another lane or before
+    /// it was told anew: then nothing is done.
+    fn inject(&self, rule: FaultRule) -> bool;
 }

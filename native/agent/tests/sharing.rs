@@ -3,20 +3,23 @@
 mod ranks;
 
 use ranks::{attempt, limits, Ranks, LIMIT};
+use rejoin_agent::collective::CollectivePlane;
 use rejoin_agent::collectives::Reduction;
+use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::protocol::collective::SegmentAddress;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::host::Offer;
-use rejoin_agent::protocol::ids::{Lane, Rank};
+use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::tracker::TrackerInput;
-use rejoin_agent::{Agent, NoPlane};
+use rejoin_agent::Agent;
 use std::sync::Arc;
 
 #[test]
 fn a_rank_whose_memory_can_not_be_opened_is_named_and_all_go_over_links() {
     let ranks = Ranks::new(3, 1);
-    let other = &Agent::start(ranks.config("elsewhere"), Arc::new(NoPlane(&[Lane::Collectives]))).unwrap();
+    let plane = Arc::new(CollectivePlane::new(Budget::new(LogLimits::default(), "the test's")));
+    let other = &Agent::start(ranks.config("elsewhere"), plane).unwrap();
     std::thread::scope(|scope| {
         // As a process of another namespace under the same host name would give it.
         let segment = SegmentAddress { process: u32::MAX >> 1, descriptor: 3, nonce: 1, slot_bytes: 4096 };

@@ -8,9 +8,8 @@
 use bytes::Bytes;
 use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
-use rejoin_agent::protocol::ids::{Lane, MemberId, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Agent, Joined, NoPlane, Taken};
-use std::sync::Arc;
+use rejoin_agent::protocol::ids::{MemberId, Rank, Version};
+use rejoin_agent::{checkpoint, digest, Agent, Joined, Planes, Taken};
 use std::time::Duration;
 
 /// Version `version` of the model, which every rank computes alike.
@@ -29,7 +28,7 @@ fn train() -> Result<(), Error> {
     let mut number = |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (versions, length, result) = (number(5) as u32, number(1000), number(10));
     let launched = Launched::from_environment()?;
-    let agent = Agent::start(launched.agent, Arc::new(NoPlane(&[Lane::Channels])))?;
+    let agent = Agent::start(launched.agent, Planes::default())?;
     let limit = Duration::from_secs(60);
     let (start, bytes) = match agent.join(launched.rank, launched.attempt, "steps".into(), limit)? {
         Joined::Start { start, bytes, .. } => (start, bytes),

@@ -69,7 +69,7 @@ pub(crate) fn open<'l>(
     let (agent, bridge, hook) = config(&mut settings, secret(env, &key)?)?;
     settings.done()?;
     let plane = Plane::start(bridge, hook)?;
-    let agent = Agent::start(agent, plane.clone())?;
+    let agent = Agent::start(agent, plane.planes())?;
     Ok(AGENTS.add(AgentEntry { agent, plane }))
 }
 

@@ -15,7 +15,7 @@ use rejoin_protocol::channel::PhaseMark;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Lane, MemberId, Phase, Version};
+use rejoin_protocol::ids::{MemberId, Phase, Version};
 use rejoin_protocol::report::Report;
 use rejoin_transport::Link;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -195,21 +195,17 @@ impl DataPlane for Bridge {
         self.command(Command::JoinAccepted(member));
     }
 
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        &[Lane::Channels]
-    }
-
     fn start(&self, member: MemberId, world: u32, start: &Start) {
-        let Start { lineage, version, .. } = *start;
+        let Start { lineage, version, hooked, .. } = *start;
         self.shared.holds.lock().entry(member).or_default().oldest = version;
-        self.command(Command::Start { member, world, lineage, version });
+        self.command(Command::Start { member, world, lineage, version, hooked });
     }
 
-    fn peers(&self, member: MemberId, peers: Vec<MemberId>) {
-        self.command(Command::Peers { member, peers });
+    fn peers(&self, member: MemberId, peers: &[MemberId]) {
+        self.command(Command::Peers { member, peers: peers.to_vec() });
     }
 
-    fn link(&self, member: MemberId, peer: MemberId, _: Lane, link: Link) {
+    fn link(&self, member: MemberId, peer: MemberId, link: Link) {
         self.command(Command::Link { member, peer, link: Box::new(link) });
     }
 
@@ -232,8 +228,8 @@ impl DataPlane for Bridge {
         self.command(Command::Unhold(member));
     }
 
-    fn faults(&self, rules: Vec<FaultRule>) {
-        self.command(Command::Faults(rules));
+    fn faults(&self, rules: &[FaultRule]) {
+        self.command(Command::Faults(rules.to_vec()));
     }
 
     fn usage(&self) -> PlaneUsage {

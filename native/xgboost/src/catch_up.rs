@@ -18,13 +18,14 @@ pub(crate) struct CatchUp {
 }
 
 impl CatchUp {
-    /// An incarnation was given its start just now.
-    pub(crate) fn new(incarnation: Incarnation) -> Self {
+    /// An incarnation was given its start just now. The channels of a hooked one carry too little
+    /// to know by them when it has caught up: its collectives tell it.
+    pub(crate) fn new(incarnation: Incarnation, hooked: bool) -> Self {
         CatchUp {
             restarted: incarnation.number > 0,
             since: Instant::now(),
             replayed: 0,
-            reported: false,
+            reported: hooked,
             first_round: None,
             round: 0,
             regenerated_before: 0,
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn rounds_that_were_begun_again_are_counted() {
-        let mut catch_up = CatchUp::new(Incarnation::nth(1));
+        let mut catch_up = CatchUp::new(Incarnation::nth(1), false);
         assert!(catch_up.arrived(100));
         assert!(!catch_up.arrived(50));
         catch_up.entered(Phase::Boot, mark(0), 0);
@@ -104,7 +105,7 @@ mod tests {
     #[test]
     fn rounds_within_one_version_are_counted_each() {
         for (regenerated, expected) in [(900, 2), (901, 3)] {
-            let mut catch_up = CatchUp::new(Incarnation::nth(1));
+            let mut catch_up = CatchUp::new(Incarnation::nth(1), false);
             catch_up.entered(Phase::Version(Version(3)), mark(7), 500);
             catch_up.begins(8, 700);
             catch_up.begins(9, 900);
@@ -118,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_first_incarnation_has_no_story() {
-        let mut catch_up = CatchUp::new(Incarnation::nth(0));
+        let mut catch_up = CatchUp::new(Incarnation::nth(0), false);
         assert!(!catch_up.arrived(100) && !catch_up.is_open());
     }
 }

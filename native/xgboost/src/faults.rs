@@ -2,13 +2,11 @@
 
 use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::ids::{Incarnation, Phase, Rank};
-use std::collections::HashSet;
 
-/// Rules that wait. Each fires once.
+/// Rules that wait.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     rules: Vec<FaultRule>,
-    fired: HashSet<u32>,
 }
 
 impl Watch {
@@ -47,13 +45,12 @@ impl Watch {
     }
 
     fn inject(&mut self, rank: Rank, incarnation: Incarnation, is_due: impl Fn(Moment) -> bool) -> Option<FaultRule> {
-        let rule = self.waiting(rank, incarnation).find(|rule| is_due(rule.moment))?.clone();
-        self.fired.insert(rule.id);
-        Some(rule)
+        let found = self.rules.iter().position(|rule| rule.is_for(rank, incarnation) && is_due(rule.moment))?;
+        Some(self.rules.remove(found))
     }
 
     fn waiting(&self, rank: Rank, incarnation: Incarnation) -> impl Iterator<Item = &FaultRule> {
-        self.rules.iter().filter(move |rule| rule.is_for(rank, incarnation) && !self.fired.contains(&rule.id))
+        self.rules.iter().filter(move |rule| rule.is_for(rank, incarnation))
     }
 }
 

@@ -9,23 +9,16 @@ use crate::bridge::Bridge;
 use crate::bridge_config::BridgeConfig;
 use crate::hook;
 use crate::topology::WireVariant;
-use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_agent::collective::{CollectivePlane, Operations};
-use rejoin_agent::logs::Logged;
-use rejoin_agent::{Agent, AgentReports, DataPlane, Joined, PlaneUsage, Taken};
+use rejoin_agent::{Agent, Joined, Planes, Taken};
 use rejoin_protocol::channel::PhaseMark;
-use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, ObservedInput, Signature};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::event::Event;
-use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Offer, Start};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Generation, Lane, Lineage, MemberId, Phase, Rank, Version};
-use rejoin_protocol::report::Report;
-use rejoin_transport::Link;
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Weak};
+use rejoin_protocol::ids::{Attempt, Checkpoint, MemberId, Phase, Rank};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What errors call the trainer, and the boot cache its calls.
@@ -53,8 +46,6 @@ pub struct Plane {
     /// How long a hooked call may wait for its peers.
     at_most: Duration,
     hooked: Mutex<BTreeMap<MemberId, HookedIncarnation>>,
-    rules: Mutex<Rules>,
-    own: Weak<Plane>,
 }
 
 /// One incarnation whose collectives are taken over.
@@ -62,13 +53,6 @@ pub struct Plane {
 struct HookedIncarnation {
     operations: Arc<Operations>,
     world: u32,
-}
-
-/// Both sides watch for the same moments, and each rule fires once.
-#[derive(Default)]
-struct Rules {
-    all: Vec<FaultRule>,
-    fired: BTreeSet<u32>,
 }
 
 impl Plane {
@@ -86,15 +70,12 @@ impl Plane {
             }
         };
         let collectives = Arc::new(CollectivePlane::sharing(bridge.log_budget(), Some(Box::new(on_pressure))));
-        Ok(Arc::new_cyclic(|own| Plane {
-            bridge,
-            collectives,
-            hook,
-            at_most,
-            hooked: Mutex::default(),
-            rules: Mutex::default(),
-            own: own.clone(),
-        }))
+        Ok(Arc::new(Plane { bridge, collectives, hook, at_most, hooked: Mutex::default() }))
+    }
+
+    /// What the agent of these ranks is started with.
+    pub fn planes(&self) -> Planes {
+        Planes { collectives: Some(self.collectives.clone()), channels: Some(self.bridge.clone()) }
     }
 
     /// Whether this process's XGBoost can have its collectives taken over. XGBoost has to be loaded.
@@ -128,7 +109,9 @@ impl Plane {
             match Operations::open(&self.collectives, member, memory, TRAINER, self.at_most) {
                 Ok(operations) => {
                     let hooked = HookedIncarnation { operations: Arc::new(operations), world: *world };
-                    self.hooked.lock().insert(member, hooked);
+                    let mut all = self.hooked.lock();
+                    all.retain(|older, _| older.rank != rank);
+                    all.insert(member, hooked);
                 }
                 Err(error) => {
                     let error = agent.failure(member).unwrap_or(error);
@@ -231,6 +214,7 @@ impl Plane {
     /// [`Bridge::retire`].
     pub fn retire(&self, member: MemberId) {
         self.bridge.retire(member);
+        self.hooked.lock().remove(&member);
     }
 
     /// [`Bridge::failure`].
@@ -240,174 +224,5 @@ impl Plane {
 
     fn hooked(&self, member: MemberId) -> Option<HookedIncarnation> {
         self.hooked.lock().get(&member).cloned()
-    }
-
-    /// Rules that haven't fired yet go to both sides.
-    fn update_rules(&self) {
-        let rules = {
-            let rules = self.rules.lock();
-            let left = rules.all.iter().filter(|rule| !rules.fired.contains(&rule.id));
-            left.cloned().collect::<Vec<_>>()
-        };
-        self.bridge.faults(rules.clone());
-        self.collectives.faults(rules);
-    }
-}
-
-impl DataPlane for Plane {
-    fn attach(&self, agent: Arc<dyn AgentReports>) {
-        let plane = self.own.clone();
-        self.bridge.attach(Arc::new(Reports { agent: agent.clone(), plane: plane.clone(), is_bridge: true }));
-        self.collectives.attach(Arc::new(Reports { agent, plane, is_bridge: false }));
-    }
-
-    fn lanes(&self, hooked: bool) -> &'static [Lane] {
-        if hooked {
-            &[Lane::Channels, Lane::Collectives]
-        } else {
-            &[Lane::Channels]
-        }
-    }
-
-    fn join_accepted(&self, member: MemberId) {
-        self.collectives.join_accepted(member);
-        self.bridge.join_accepted(member);
-        self.hooked.lock().retain(|older, _| older.rank != member.rank || *older >= member);
-    }
-
-    fn start(&self, member: MemberId, world: u32, start: &Start) {
-        if start.hooked {
-            self.collectives.start(member, world, start);
-        }
-        self.bridge.start(member, world, start);
-    }
-
-    fn peers(&self, member: MemberId, peers: Vec<MemberId>) {
-        self.collectives.peers(member, peers.clone());
-        self.bridge.peers(member, peers);
-    }
-
-    fn link(&self, member: MemberId, peer: MemberId, lane: Lane, link: Link) {
-        match lane {
-            Lane::Channels => self.bridge.link(member, peer, lane, link),
-            Lane::Collectives => self.collectives.link(member, peer, lane, link),
-        }
-    }
-
-    fn free(&self, member: MemberId, error: Error) {
-        // The bridge first: a hooked call that ends with this asks it for a way back to XGBoost.
-        self.bridge.free(member, error.clone());
-        self.collectives.free(member, error);
-        self.hooked.lock().remove(&member);
-    }
-
-    fn hold(&self, member: MemberId) -> Version {
-        self.bridge.hold(member).max(self.collectives.hold(member))
-    }
-
-    fn pause(&self, member: MemberId, generation: Generation) -> Vec<Extent> {
-        self.collectives.pause(member, generation)
-    }
-
-    fn observed(&self, member: MemberId) -> Vec<ObservedInput> {
-        self.collectives.observed(member)
-    }
-
-    fn plan(&self, member: MemberId, plan: collective::RankPlan) {
-        self.collectives.plan(member, plan);
-    }
-
-    fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>> {
-        self.collectives.results(lineage, phase, from, to)
-    }
-
-    fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>) {
-        self.collectives.fetched(member, fetch, seqno, entry);
-    }
-
-    fn signature(&self, rank: Rank, place: &CollectiveId) -> Option<Signature> {
-        self.collectives.signature(rank, place)
-    }
-
-    fn peer_call(&self, member: MemberId, peer: Rank, place: &CollectiveId, call: Option<Signature>) {
-        self.collectives.peer_call(member, peer, place, call);
-    }
-
-    fn release(&self, member: MemberId) {
-        self.collectives.release(member);
-        self.bridge.release(member);
-    }
-
-    fn faults(&self, rules: Vec<FaultRule>) {
-        self.rules.lock().all = rules;
-        self.update_rules();
-    }
-
-    fn usage(&self) -> PlaneUsage {
-        // One budget counts both.
-        self.bridge.usage()
-    }
-
-    fn is_full(&self) -> bool {
-        self.collectives.is_full()
-    }
-
-    fn close(&self) {
-        self.collectives.close();
-        self.bridge.close();
-        self.hooked.lock().clear();
-    }
-}
-
-/// What one side reports to the agent.
-struct Reports {
-    agent: Arc<dyn AgentReports>,
-    plane: Weak<Plane>,
-    is_bridge: bool,
-}
-
-impl AgentReports for Reports {
-    fn prefix(&self, rank: Rank) -> String {
-        self.agent.prefix(rank)
-    }
-
-    fn situation(&self) -> String {
-        self.agent.situation()
-    }
-
-    fn report(&self, member: MemberId, report: Report) {
-        self.agent.report(member, report);
-    }
-
-    fn fetch(&self, member: MemberId, fetch: Fetch) {
-        self.agent.fetch(member, fetch);
-    }
-
-    fn ask(&self, member: MemberId, peer: Rank, place: CollectiveId) {
-        self.agent.ask(member, peer, place);
-    }
-
-    fn report_event(&self, event: Event) {
-        if let (Event::CaughtUp { rank, incarnation, .. }, true) = (&event, self.is_bridge) {
-            // Of a hooked rank the channels carry too little to know it by; its collectives show it.
-            if self
-                .plane
-                .upgrade()
-                .is_some_and(|plane| plane.hooked(MemberId { rank: *rank, incarnation: *incarnation }).is_some())
-            {
-                return;
-            }
-        }
-        self.agent.report_event(event);
-    }
-
-    fn inject(&self, rule: FaultRule) {
-        if let Some(plane) = self.plane.upgrade() {
-            if !plane.rules.lock().fired.insert(rule.id) {
-                return;
-            }
-            plane.update_rules();
-        }
-        self.agent.inject(rule);
     }
 }

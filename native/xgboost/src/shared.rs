@@ -23,6 +23,8 @@ pub(crate) enum Command {
         world: u32,
         lineage: Lineage,
         version: Version,
+        /// Its collectives are the engine's.
+        hooked: bool,
     },
     Peers {
         member: MemberId,

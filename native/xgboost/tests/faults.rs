@@ -33,7 +33,7 @@ fn a_kill_halts_the_rank_at_its_byte() {
     for bytes in [0, 1, 30_001] {
         let world = World::new(&[0, 1]);
         let shape = Shape::new(WireVariant::From33);
-        world.agent(1).bridge.faults(vec![rule(in_version(2, bytes), Action::Kill)]);
+        world.agent(1).bridge.faults(&[rule(in_version(2, bytes), Action::Kill)]);
         let handles = vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)];
         wait_fired(&world);
         // Nothing kills this process, so the workers hang until they are freed.
@@ -49,7 +49,7 @@ fn a_kill_halts_the_rank_at_its_byte() {
 fn a_stop_that_never_comes_only_delays() {
     let world = World::new(&[0, 1]);
     let shape = Shape::new(WireVariant::From33);
-    world.agent(1).bridge.faults(vec![rule(in_version(1, 100), Action::Stop)]);
+    world.agent(1).bridge.faults(&[rule(in_version(1, 100), Action::Stop)]);
     all_done(vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)]);
     assert_eq!(fired(&world), 1);
 }
@@ -59,7 +59,7 @@ fn a_rank_that_is_halted_as_it_enters_a_version_goes_on_when_its_time_is_over() 
     for action in [Action::Stop, Action::Delay { millis: 50 }] {
         let world = World::new(&[0, 1]);
         let shape = Shape::new(WireVariant::From33);
-        world.agent(1).bridge.faults(vec![rule(in_version(2, 0), action)]);
+        world.agent(1).bridge.faults(&[rule(in_version(2, 0), action)]);
         all_done(vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)]);
         assert_eq!(fired(&world), 1);
     }
@@ -70,7 +70,7 @@ fn a_cut_link_is_reported_and_a_new_one_goes_on_where_it_ended() {
     for homes in [[0, 0], [0, 1]] {
         let world = World::new(&homes);
         let shape = Shape::new(WireVariant::From33);
-        world.agent(1).bridge.faults(vec![rule(in_version(3, 20_000), Action::CutLink { peer: Rank(0) })]);
+        world.agent(1).bridge.faults(&[rule(in_version(3, 20_000), Action::CutLink { peer: Rank(0) })]);
         let handles = vec![spawn(&world, 0, 0, &shape, None), spawn(&world, 1, 0, &shape, None)];
         world.agent(1).notes.wait("a broken link", |report| match report {
             Told::Report(_, Report::LinkDown { peer: MemberId { rank: Rank(0), .. }, reason, .. })
@@ -95,7 +95,7 @@ fn a_throw_frees_the_worker_and_its_next_incarnation_repeats_it() {
     for homes in [[0, 0], [0, 1]] {
         let mut world = World::new(&homes);
         let shape = Shape::new(WireVariant::From33);
-        world.agent(1).bridge.faults(vec![rule(in_version(3, 20_000), Action::Throw)]);
+        world.agent(1).bridge.faults(&[rule(in_version(3, 20_000), Action::Throw)]);
         let survivor = spawn(&world, 0, 0, &shape, None);
         assert!(matches!(join(spawn(&world, 1, 0, &shape, None)), End::Failed(_) | End::Refused(_)));
         let failure = world.agent(1).bridge.failure(member(1, 0)).expect("the reason is known");
@@ -114,7 +114,7 @@ fn a_rule_for_the_replay_strikes_a_restarted_rank_only() {
     let shape = Shape::new(WireVariant::From33);
     let rules =
         vec![rule(Moment::Replaying, Action::Throw), FaultRule { id: 6, ..rule(in_version(2, 5000), Action::Throw) }];
-    world.agent(1).bridge.faults(rules);
+    world.agent(1).bridge.faults(&rules);
     let survivor = spawn(&world, 0, 0, &shape, None);
     for (incarnation, start) in [(0, 0), (1, 2), (2, 2)] {
         if incarnation > 0 {

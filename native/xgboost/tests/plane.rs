@@ -128,7 +128,7 @@ impl Process {
     fn new(ranks: &Ranks, executor: &str, hook: HookUse) -> Self {
         let config = BridgeConfig { worker_timeout: LIMIT, ..BridgeConfig::default() };
         let plane = Plane::start(config, hook).expect("a plane");
-        let agent = Arc::new(Agent::start(ranks.config(executor), plane.clone()).expect("an agent"));
+        let agent = Arc::new(Agent::start(ranks.config(executor), plane.planes()).expect("an agent"));
         Process { agent, plane }
     }
 

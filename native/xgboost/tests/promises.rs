@@ -215,7 +215,7 @@ fn a_call_that_waits_at_a_boundary_ends_when_its_rank_is_freed() {
     // A rank that is about to be killed comes to no rest, so its call waits for sure.
     let moment = Moment::Bytes { phase: Phase::Boot, bytes: 0 };
     let rule = FaultRule { id: 1, rank: Rank(1), incarnation: None, moment, action: Action::Kill };
-    bridge.faults(vec![rule]);
+    bridge.faults(&[rule]);
     bridge.communicator(member(1, 0), VARIANT).unwrap();
     let waiting = bridge.clone();
     let mark = PhaseMark { round: 0, checkpoint: 0 };

@@ -79,7 +79,7 @@ fn ask(
     peer: Rank,
     collective_id: CollectiveId,
 ) -> Option<Signature> {
-    use crate::plane::DataPlane;
+    use crate::plane::ResultPlane;
     if let Some(here) = plane.signature(peer, &collective_id) {
         return Some(here);
     }

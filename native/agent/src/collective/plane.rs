@@ -4,7 +4,7 @@
 use super::local_rank::{LocalRank, LocalRankState};
 use super::parts::{Parts, Writing};
 use crate::logs::{Budget, BufferPool, Logged, ResultCache};
-use crate::plane::{AgentReports, DataPlane, PlaneUsage};
+use crate::plane::{AgentReports, DataPlane, PlaneUsage, ResultPlane};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_protocol::collective::frame::Expected;
@@ -12,7 +12,7 @@ use rejoin_protocol::collective::{self, CollectiveId, Entry, Extent, Fetch, Obse
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::fault::{FaultRule, Moment};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Generation, Lane, Lineage, MemberId, Phase, Rank, Version};
+use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Rank, Version};
 use rejoin_transport::shm::Segment;
 use rejoin_transport::Link;
 use std::collections::BTreeMap;
@@ -264,10 +264,6 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        &[Lane::Collectives]
-    }
-
     fn start(&self, member: MemberId, world: u32, start: &Start) {
         match LocalRank::new(member, world, start.lineage, start.version, self.budget.clone()) {
             Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
@@ -276,14 +272,14 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn peers(&self, member: MemberId, peers: Vec<MemberId>) {
+    fn peers(&self, member: MemberId, peers: &[MemberId]) {
         if let Some(local_rank) = self.local_rank(member) {
-            local_rank.lock().peers = peers;
+            local_rank.lock().peers = peers.to_vec();
             local_rank.changed();
         }
     }
 
-    fn link(&self, member: MemberId, peer: MemberId, _: Lane, link: Link) {
+    fn link(&self, member: MemberId, peer: MemberId, link: Link) {
         if let Some(local_rank) = self.local_rank(member) {
             local_rank.lock().mail.push((peer, link));
             local_rank.changed();
@@ -302,14 +298,48 @@ impl DataPlane for CollectivePlane {
         local_rank.and_then(|local_rank| local_rank.lock().participant.log().oldest()).unwrap_or_default()
     }
 
-    fn pause(&self, member: MemberId, generation: Generation) -> Vec<Extent> {
-        let Some(local_rank) = self.local_rank(member) else { return Vec::new() };
-        self.change(&local_rank, |state| state.participant.pause(generation))
+    fn release(&self, member: MemberId) {
+        if let Some(local_rank) = self.local_rank(member) {
+            self.change(&local_rank, |state| state.participant.release());
+        }
     }
 
-    fn observed(&self, member: MemberId) -> Vec<ObservedInput> {
-        let local_rank = self.local_rank(member);
-        local_rank.map_or(Vec::new(), |local_rank| local_rank.lock().participant.observed())
+    fn faults(&self, rules: &[FaultRule]) {
+        let mine = |rule: &FaultRule| {
+            matches!(
+                rule.moment,
+                Moment::Entering { .. }
+                    | Moment::Sent { .. }
+                    | Moment::Bytes { .. }
+                    | Moment::Completed { .. }
+                    | Moment::Replayed { .. }
+                    | Moment::Replaying
+                    | Moment::Again { .. }
+                    | Moment::Loading
+            )
+        };
+        let rules: Vec<FaultRule> = rules.iter().filter(|rule| mine(rule)).cloned().collect();
+        self.has_rules.store(!rules.is_empty(), Ordering::Relaxed);
+        *self.rules.lock() = rules;
+    }
+
+    fn usage(&self) -> PlaneUsage {
+        let (log_bytes, log_bytes_peak, spilled_bytes) = self.budget.used();
+        PlaneUsage { log_bytes, idle_bytes: self.budget.idle(), log_bytes_peak, spilled_bytes }
+    }
+
+    fn close(&self) {
+        let local_ranks = std::mem::take(&mut *self.local_ranks.lock());
+        for local_rank in local_ranks.into_values() {
+            local_rank.fail(Error::new(Code::BadState, "the agent of this process is over"));
+        }
+    }
+}
+
+impl ResultPlane for CollectivePlane {
+    fn pause(&self, member: MemberId, generation: Generation) -> (Vec<Extent>, Vec<ObservedInput>) {
+        let Some(local_rank) = self.local_rank(member) else { return Default::default() };
+        self.change(&local_rank, |state| (state.participant.pause(generation), state.participant.observed()))
     }
 
     fn plan(&self, member: MemberId, plan: collective::RankPlan) {
@@ -355,44 +385,7 @@ impl DataPlane for CollectivePlane {
         }
     }
 
-    fn release(&self, member: MemberId) {
-        if let Some(local_rank) = self.local_rank(member) {
-            self.change(&local_rank, |state| state.participant.release());
-        }
-    }
-
-    fn faults(&self, rules: Vec<FaultRule>) {
-        let mine = |rule: &FaultRule| {
-            matches!(
-                rule.moment,
-                Moment::Entering { .. }
-                    | Moment::Sent { .. }
-                    | Moment::Bytes { .. }
-                    | Moment::Completed { .. }
-                    | Moment::Replayed { .. }
-                    | Moment::Replaying
-                    | Moment::Again { .. }
-                    | Moment::Loading
-            )
-        };
-        let rules: Vec<FaultRule> = rules.into_iter().filter(mine).collect();
-        self.has_rules.store(!rules.is_empty(), Ordering::Relaxed);
-        *self.rules.lock() = rules;
-    }
-
-    fn usage(&self) -> PlaneUsage {
-        let (log_bytes, log_bytes_peak, spilled_bytes) = self.budget.used();
-        PlaneUsage { log_bytes, idle_bytes: self.budget.idle(), log_bytes_peak, spilled_bytes }
-    }
-
     fn is_full(&self) -> bool {
         self.budget.excess() > 0
-    }
-
-    fn close(&self) {
-        let local_ranks = std::mem::take(&mut *self.local_ranks.lock());
-        for local_rank in local_ranks.into_values() {
-            local_rank.fail(Error::new(Code::BadState, "the agent of this process is over"));
-        }
     }
 }

@@ -133,7 +133,7 @@ impl Control {
         let connection = self.connections.get_mut(&token)?;
         if connection.established {
             match connection.role {
-                Role::Results(_) if self.plane.is_full() => {
+                Role::Results(_) if self.planes.is_full() => {
                     if !self.results_paused.contains(&token) {
                         self.results_paused.push(token);
                     }
@@ -171,7 +171,7 @@ impl Control {
         let Some(connection) = self.connections.get_mut(&token) else { return };
         match &mut connection.role {
             Role::Serving(serve) if header.kind == Kind::Control => {
-                match serve.request(payload, &self.shared.store, &*self.plane, &mut connection.link) {
+                match serve.request(payload, &self.shared.store, &self.planes, &mut connection.link) {
                     Ok(None) => {}
                     Ok(Some(wanted)) => self.make(wanted),
                     Err(error) => return self.end(token, error.message),
@@ -198,13 +198,13 @@ impl Control {
                     None => drop(self.remove(token)),
                 }
             }
-            Role::Results(results) => match results.take(header, payload, &*self.plane, Instant::now()) {
+            Role::Results(results) => match results.take(header, payload, &self.planes, Instant::now()) {
                 Ok(false) => {}
                 Ok(true) => drop(self.remove(token)),
                 Err(reason) => self.end(token, reason),
             },
             Role::Asking(question) => {
-                question.answered(payload, &*self.plane);
+                question.answered(payload, &self.planes);
                 drop(self.remove(token));
             }
             Role::Making { .. } => {
@@ -309,7 +309,7 @@ impl Control {
                 results.failed(&reason);
                 self.go_on_fetching(results);
             }
-            Role::Asking(question) => question.unanswered(&*self.plane),
+            Role::Asking(question) => question.unanswered(&self.planes),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Data links of ranks here to living peers: the lower rank makes them, and the plane gets them.
+//! Data links of ranks here to living peers: the lower rank makes them, and the planes get them.
 
 use super::{Connection, Control, Role};
 use crate::links::Due;
@@ -63,7 +63,7 @@ impl Control {
             log::debug!("{} link to rank {}: {cause}", self.shared.prefix_of(member.rank), peer.rank);
         }
         if self.links.up(member, peer, lane) {
-            self.plane.link(member, peer, lane, link);
+            self.planes.link(member, peer, lane, link);
         }
     }
 }

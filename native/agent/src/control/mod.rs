@@ -26,7 +26,7 @@ use crate::durable::CheckpointFile;
 use crate::fetch::{Gathering, Serve};
 use crate::inject::Rules;
 use crate::links::DataLinks;
-use crate::plane::DataPlane;
+use crate::plane::Planes;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use crossbeam::channel::Receiver;
@@ -101,7 +101,7 @@ pub(crate) struct Control {
     shared: Arc<Shared>,
     commands: Receiver<Command>,
     host: Host,
-    plane: Arc<dyn DataPlane>,
+    planes: Planes,
     agent: AgentId,
     keys: Keys,
     began: Instant,
@@ -140,7 +140,7 @@ impl Control {
     pub(crate) fn new(
         config: &AgentConfig,
         keys: Keys,
-        plane: Arc<dyn DataPlane>,
+        planes: Planes,
         durable: Vec<(Checkpoint, CheckpointFile)>,
         own_copies: u32,
     ) -> Result<(Control, Arc<Shared>), Error> {
@@ -176,7 +176,7 @@ impl Control {
             shared: shared.clone(),
             commands,
             host,
-            plane,
+            planes,
             agent,
             keys,
             began: now,
@@ -302,7 +302,8 @@ impl Control {
     /// Reports what this process uses: now and then, and before a rank reports its end.
     fn report_usage(&mut self) {
         self.usage_next = Instant::now() + USAGE;
-        let usage = self.plane.usage();
+        // All count with one budget.
+        let usage = self.planes.all().next().map(|plane| plane.usage()).unwrap_or_default();
         self.handle(Some(HostInput::Event(Event::Usage {
             agent: self.agent,
             log_bytes: usage.log_bytes + usage.idle_bytes,
@@ -342,7 +343,7 @@ impl Control {
         while let Ok(command) = self.commands.try_recv() {
             command.refuse(&error);
         }
-        self.plane.close();
+        self.planes.all().for_each(|plane| plane.close());
         self.shared.store.clear();
     }
 }

@@ -45,7 +45,7 @@ impl Control {
                 }
             }
             Command::Free { member, error } => {
-                self.plane.free(member, error.clone());
+                self.planes.free(member, &error);
                 self.free_member(member, error);
             }
             Command::Report { member, report } => self.report(member, report),
@@ -188,21 +188,25 @@ impl Control {
             HostOutput::Safe(checkpoint) => self.is_safe(&checkpoint),
             HostOutput::Start { rank, attempt, start } => self.start(rank, attempt, start),
             HostOutput::Links { member, lineage, peers } => self.peers(member, lineage, &peers),
-            HostOutput::Plan { member, plan } => self.plane.plan(member, plan),
+            HostOutput::Plan { member, plan } => {
+                if let Some(plane) = &self.planes.collectives {
+                    plane.plan(member, plan);
+                }
+            }
             HostOutput::Hold { member, generation } => {
-                let results = self.plane.pause(member, generation);
-                let observed = self.plane.observed(member);
-                let oldest = self.plane.hold(member);
+                let collectives = self.planes.collectives.as_ref();
+                let (results, observed) = collectives.map(|plane| plane.pause(member, generation)).unwrap_or_default();
+                let oldest = self.planes.all().map(|plane| plane.hold(member)).max().unwrap_or_default();
                 // Through the queue, so that it comes behind every `Entered` that tasks have handed in by now.
                 self.shared.command(Command::Holding { member, oldest, results, observed });
             }
-            HostOutput::Release { member } => self.plane.release(member),
+            HostOutput::Release { member } => self.planes.all().for_each(|plane| plane.release(member)),
             HostOutput::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
             HostOutput::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
             HostOutput::Forget { lineage, version } => self.shared.store.forget(lineage, version),
             HostOutput::Faults(rules) => {
                 self.rules.replace(&rules);
-                self.plane.faults(rules);
+                self.planes.all().for_each(|plane| plane.faults(&rules));
             }
             HostOutput::Close { reason } => self.over = Some(reason),
         }
@@ -239,7 +243,7 @@ impl Control {
             }
         }
         self.shared.forget_failures(id);
-        self.plane.join_accepted(id);
+        self.planes.all().for_each(|plane| plane.join_accepted(id));
         log::info!("{} attempt {attempt} has the slot as incarnation {incarnation}", self.shared.prefix_of(rank));
         self.moment(id, Moment::Joined);
     }
@@ -253,7 +257,7 @@ impl Control {
         let bytes = start.checkpoint.as_ref().and_then(|checkpoint| self.shared.store.find(checkpoint));
         let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
         self.shared.progress(id, start.version, round);
-        self.plane.start(id, world, &start);
+        self.planes.start(id, world, &start);
         log::info!("{} starts at version {} (round {round})", self.shared.prefix_of(rank), start.version);
         let joining = self.members.get_mut(&rank).filter(|m| m.attempt == attempt).and_then(|m| m.joining.take());
         if let Some(wait) = joining {
@@ -270,8 +274,9 @@ impl Control {
 
     fn peers(&mut self, member: MemberId, lineage: Lineage, peers: &[Peer]) {
         let hooked = self.host.view().is_some_and(|view| view.hooked == Some(true));
-        self.links.want(member, lineage, peers, self.plane.lanes(hooked), Instant::now());
-        self.plane.peers(member, peers.iter().map(|peer| peer.member).collect());
+        self.links.want(member, lineage, peers, self.planes.lanes(hooked), Instant::now());
+        let living: Vec<MemberId> = peers.iter().map(|peer| peer.member).collect();
+        self.planes.all().for_each(|plane| plane.peers(member, &living));
         self.make_due_links(Instant::now());
     }
 
@@ -282,7 +287,7 @@ impl Control {
         log::warn!("{} attempt {attempt} ends: {error}", self.shared.prefix_of(rank));
         if let Some(incarnation) = incarnation {
             let id = MemberId { rank, incarnation };
-            self.plane.free(id, error.clone());
+            self.planes.free(id, &error);
             self.free_member(id, error.clone());
         }
         let member = self.members.get_mut(&rank).filter(|member| member.attempt == attempt);
@@ -328,7 +333,7 @@ impl Control {
         }
         if let (Some(incarnation), Err(error)) = (incarnation, outcome) {
             let id = MemberId { rank, incarnation };
-            self.plane.free(id, error.clone());
+            self.planes.free(id, &error);
             self.shared.failed(id, error);
         }
     }
@@ -340,7 +345,7 @@ impl Control {
         match rule.action {
             Action::Throw => {
                 let error = Error::new(Code::Io, format!("fault rule {} struck rank {}", rule.id, member.rank));
-                self.plane.free(member, error.clone());
+                self.planes.free(member, &error);
                 self.free_member(member, error);
             }
             // It is this thread's moment: heartbeats stop too, as in a process that gets no processor.

@@ -3,7 +3,7 @@
 use super::{Control, Role};
 use crate::digest::digest;
 use crate::fetch::{Reply, Request};
-use crate::plane::DataPlane;
+use crate::plane::Planes;
 use bytes::Bytes;
 use rejoin_protocol::collective::{self, BootKey, CollectiveId, Entry, Signature};
 use rejoin_protocol::error::{Code, Error};
@@ -74,7 +74,7 @@ impl ResultsFetch {
         &mut self,
         header: Header,
         payload: &[u8],
-        plane: &dyn DataPlane,
+        planes: &Planes,
         now: Instant,
     ) -> Result<bool, String> {
         self.last_heard = now;
@@ -105,7 +105,9 @@ impl ResultsFetch {
             ));
         }
         let entry = Entry { signature, key, result: Bytes::from(bytes) };
-        plane.fetched(self.member, &self.fetch, self.next, entry);
+        if let Some(plane) = &planes.collectives {
+            plane.fetched(self.member, &self.fetch, self.next, entry);
+        }
         self.next += 1;
         if self.next == self.fetch.to {
             return Ok(true);
@@ -129,16 +131,22 @@ impl Question {
         link.send_message(&Request::Call { rank: self.peer, place: self.place });
     }
 
-    pub(super) fn answered(&self, payload: &[u8], plane: &dyn DataPlane) {
+    pub(super) fn answered(&self, payload: &[u8], planes: &Planes) {
         let call = match wire::decode::<Reply>(payload) {
             Ok(Reply::Call(call)) => call,
             _ => None,
         };
-        plane.peer_call(self.member, self.peer, &self.place, call);
+        self.answer(call, planes);
     }
 
-    pub(super) fn unanswered(&self, plane: &dyn DataPlane) {
-        plane.peer_call(self.member, self.peer, &self.place, None);
+    pub(super) fn unanswered(&self, planes: &Planes) {
+        self.answer(None, planes);
+    }
+
+    fn answer(&self, call: Option<Signature>, planes: &Planes) {
+        if let Some(plane) = &planes.collectives {
+            plane.peer_call(self.member, self.peer, &self.place, call);
+        }
     }
 }
 
@@ -179,7 +187,7 @@ impl Control {
     /// asked for: the holder's side of the link fills, and it waits. The ranks' threads make room
     /// in their calls.
     pub(super) fn go_on_after_pause(&mut self, now: Instant) {
-        let is_full = self.plane.is_full();
+        let is_full = self.planes.is_full();
         for token in std::mem::take(&mut self.results_paused) {
             match self.connections.get_mut(&token).map(|connection| &mut connection.role) {
                 Some(Role::Results(results)) if is_full => {
@@ -212,7 +220,7 @@ impl Control {
             Ok(token) => self.serve_connection(token),
             Err((reason, Role::Asking(question))) => {
                 log::debug!("{} asking rank {peer}: {reason}", self.shared.prefix_of(member.rank));
-                question.unanswered(&*self.plane);
+                question.unanswered(&self.planes);
             }
             Err((reason, _)) => {
                 let error = Error::new(Code::Internal, reason);

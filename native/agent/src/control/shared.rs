@@ -17,7 +17,7 @@ use rejoin_protocol::host::Offer;
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, MemberId, Rank, Version};
 use rejoin_protocol::report::Report;
 use rejoin_transport::JobId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -116,6 +116,8 @@ struct Known {
     wants_result: bool,
     over: Option<Error>,
     failures: BTreeMap<MemberId, Error>,
+    /// Fault rules that planes have said to strike.
+    struck: BTreeSet<u32>,
     progress: BTreeMap<Rank, (Version, u32)>,
 }
 
@@ -140,6 +142,7 @@ impl Shared {
             wants_result: false,
             over: None,
             failures: BTreeMap::new(),
+            struck: BTreeSet::new(),
             progress: BTreeMap::new(),
         };
         let waker = Arc::new(waker);
@@ -276,7 +279,11 @@ impl AgentReports for Reports {
         self.0.command(Command::Event(event));
     }
 
-    fn inject(&self, rule: FaultRule) {
-        self.0.command(Command::Strike(rule));
+    fn inject(&self, rule: FaultRule) -> bool {
+        let is_first = self.0.known.lock().struck.insert(rule.id);
+        if is_first {
+            self.0.command(Command::Strike(rule));
+        }
+        is_first
     }
 }

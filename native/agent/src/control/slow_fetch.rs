@@ -2,15 +2,14 @@
 //! holder dies. A real tracker and real sockets; the turns of each process are taken here, so that
 //! what has to come first does.
 
-use super::tests::{keys, until, LIMIT, LOCALHOST};
+use super::tests::{idle, keys, until, LIMIT, LOCALHOST};
 use super::*;
 use crate::agent::{checkpoint, lazy_checkpoint};
-use crate::plane::NoPlane;
 use crate::store::Model;
 use crate::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use parking_lot::Mutex;
 use rejoin_protocol::host::{Offer, OWN_COPIES};
-use rejoin_protocol::ids::{Lane, Lineage, MemberId, Version};
+use rejoin_protocol::ids::{Lineage, MemberId, Version};
 use rejoin_protocol::message::Timing;
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerConfig;
@@ -57,8 +56,7 @@ impl PacedProcess {
             tracker: tracker.address(),
             tracker_millis: 5_000,
         };
-        let plane = Arc::new(NoPlane(&[Lane::Channels]));
-        let (mut control, shared) = Control::new(&config, keys(), plane, Vec::new(), OWN_COPIES).unwrap();
+        let (mut control, shared) = Control::new(&config, keys(), idle(), Vec::new(), OWN_COPIES).unwrap();
         control.links.pause_limit = Duration::from_millis(1);
         let (watched, own) = (watched.clone(), watched.clone());
         let thread = std::thread::spawn(move || run(control, &own, pace));

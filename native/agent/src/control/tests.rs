@@ -4,10 +4,11 @@ use super::*;
 use crate::agent::checkpoint;
 use crate::digest::part_digest;
 use crate::fetch::{Reply, Request};
-use crate::plane::NoPlane;
+use crate::plane::{AgentReports, DataPlane, PlaneUsage};
+use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::hook::Hook;
-use rejoin_protocol::host::{Offer, OWN_COPIES};
-use rejoin_protocol::ids::{Generation, Lane, Lineage, MemberId, Phase, Version};
+use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
+use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Version};
 use rejoin_protocol::message::{
     AgentMessage, Newcomer, Plan, RankState, RankStatus, Timing, TrackerMessage, RESULT_PART_LIMIT,
 };
@@ -26,6 +27,31 @@ pub(super) fn keys() -> Keys {
     Keys { job: JobId([7; 16]), secret: Secret::new([9; 32]), encrypt: false }
 }
 
+/// Moves nothing over the links that are made for it.
+struct Idle;
+
+impl DataPlane for Idle {
+    fn attach(&self, _: Arc<dyn AgentReports>) {}
+    fn join_accepted(&self, _: MemberId) {}
+    fn start(&self, _: MemberId, _: u32, _: &Start) {}
+    fn peers(&self, _: MemberId, _: &[MemberId]) {}
+    fn link(&self, _: MemberId, _: MemberId, _: Link) {}
+    fn free(&self, _: MemberId, _: Error) {}
+    fn hold(&self, _: MemberId) -> Version {
+        Version(0)
+    }
+    fn release(&self, _: MemberId) {}
+    fn faults(&self, _: &[FaultRule]) {}
+    fn usage(&self) -> PlaneUsage {
+        PlaneUsage::default()
+    }
+    fn close(&self) {}
+}
+
+pub(super) fn idle() -> Planes {
+    Planes { collectives: None, channels: Some(Arc::new(Idle)) }
+}
+
 fn control() -> Control {
     control_of(SocketAddr::new(LOCALHOST, 1))
 }
@@ -42,7 +68,7 @@ fn control_of(tracker: SocketAddr) -> Control {
         tracker,
         tracker_millis: 60_000,
     };
-    Control::new(&config, keys(), Arc::new(NoPlane(&[Lane::Channels])), Vec::new(), OWN_COPIES).unwrap().0
+    Control::new(&config, keys(), idle(), Vec::new(), OWN_COPIES).unwrap().0
 }
 
 pub(super) fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {

@@ -15,7 +15,7 @@ use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, Link, PortRange, Secret};
 use rejoin_agent::{
-    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, PlaneUsage, Taken, TrackerNotice,
+    checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, PlaneUsage, Planes, Taken, TrackerNotice,
     TrackerServer, TrackerServerConfig,
 };
 use std::collections::BTreeMap;
@@ -100,12 +100,9 @@ impl DataPlane for TestPlane {
         *self.reports.lock() = Some(agent);
     }
     fn join_accepted(&self, _: MemberId) {}
-    fn lanes(&self, _: bool) -> &'static [Lane] {
-        &[Lane::Channels]
-    }
     fn start(&self, _: MemberId, _: u32, _: &Start) {}
-    fn peers(&self, _: MemberId, _: Vec<MemberId>) {}
-    fn link(&self, member: MemberId, peer: MemberId, _: Lane, link: Link) {
+    fn peers(&self, _: MemberId, _: &[MemberId]) {}
+    fn link(&self, member: MemberId, peer: MemberId, link: Link) {
         self.change(|remembered| {
             remembered.links.insert((member.rank, peer.rank), (member, peer, link));
         });
@@ -117,7 +114,7 @@ impl DataPlane for TestPlane {
         Version(0)
     }
     fn release(&self, _: MemberId) {}
-    fn faults(&self, _: Vec<FaultRule>) {}
+    fn faults(&self, _: &[FaultRule]) {}
     fn usage(&self) -> PlaneUsage {
         PlaneUsage::default()
     }
@@ -190,7 +187,8 @@ impl World {
             tracker,
             tracker_millis,
         };
-        Process { agent: Agent::start(config, Arc::new(plane.clone())).unwrap(), plane }
+        let planes = Planes { channels: Some(Arc::new(plane.clone())), ..Planes::default() };
+        Process { agent: Agent::start(config, planes).unwrap(), plane }
     }
 
     /// Waits for an event, keeping those before it.

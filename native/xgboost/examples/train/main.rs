@@ -141,7 +141,7 @@ fn bridged(xgboost: &Xgboost, job: &Job) -> Trained {
         let phase = Phase::Version(Version(round.parse().expect("throw=rank@round")));
         let moment = Moment::Bytes { phase, bytes: number(&job.settings, "bytes", 20_000) as u64 };
         let rule = FaultRule { id: 1, rank: Rank(rank), incarnation: Some(0), moment, action: Action::Throw };
-        world.lock().expect("no panics").agent(rank).bridge.faults(vec![rule]);
+        world.lock().expect("no panics").agent(rank).bridge.faults(&[rule]);
     }
     let trained = std::thread::scope(|scope| {
         let handles: Vec<_> = (0..job.world)

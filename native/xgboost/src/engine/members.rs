@@ -7,7 +7,7 @@ use crate::channel::{Channel, PeerLink, StartPoint};
 use crate::sources::Source;
 use mio::Interest;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Lane, Lineage, MemberId, Rank, Version};
+use rejoin_protocol::ids::{Lane, MemberId, Rank};
 use rejoin_protocol::report::Report;
 use rejoin_transport::Link;
 use std::time::Instant;
@@ -43,14 +43,13 @@ impl Engine {
         }
     }
 
-    pub(super) fn start(&mut self, member: MemberId, world: u32, lineage: Lineage, version: Version) {
+    pub(super) fn start(&mut self, member: MemberId, world: u32, place: StartPoint, hooked: bool) {
         let budget = self.shared.budget.clone();
         let Some(bridged_rank) = self.member(member).filter(|bridged_rank| bridged_rank.training.is_none()) else {
             return;
         };
-        let place = StartPoint { lineage, start: version };
         let channels = (0..world).map(|peer| Channel::new(Rank(peer), place, budget.clone())).collect();
-        let catch_up = CatchUp::new(member.incarnation);
+        let catch_up = CatchUp::new(member.incarnation, hooked);
         bridged_rank.training =
             Some(Training { world, place, channels, variant: None, phase: None, left: 0, catch_up });
         for (peer, link) in std::mem::take(&mut bridged_rank.early_links) {

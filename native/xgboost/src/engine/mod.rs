@@ -11,6 +11,7 @@ mod moving;
 use crate::bootstrap::Bootstrap;
 use crate::bridge_config::BridgeConfig;
 use crate::bridged_rank::{BridgedRank, Halt};
+use crate::channel::StartPoint;
 use crate::faults::Watch;
 use crate::shared::{Command, Commands, Shared};
 use crate::sources::{Source, Sources, WAKER};
@@ -214,7 +215,10 @@ impl Engine {
     fn obey(&mut self, command: Command) {
         match command {
             Command::JoinAccepted(member) => self.join_accepted(member),
-            Command::Start { member, world, lineage, version } => self.start(member, world, lineage, version),
+            Command::Start { member, world, lineage, version, hooked } => {
+                let place = StartPoint { lineage, start: version };
+                self.start(member, world, place, hooked);
+            }
             Command::Peers { member, peers } => self.peers(member, &peers),
             Command::Link { member, peer, link } => self.link(member, peer, *link),
             Command::Free { member, error } => self.free(member, error),

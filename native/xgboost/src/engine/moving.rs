@@ -130,8 +130,8 @@ impl Engine {
 
     fn inject(&mut self, rank: Rank, rule: FaultRule) {
         // The agent says so in the log.
-        if let Some(agent) = self.shared.agent() {
-            agent.inject(rule.clone());
+        if !self.shared.agent().is_none_or(|agent| agent.inject(rule.clone())) {
+            return;
         }
         let Some(bridged_rank) = self.bridged_rank(rank) else { return };
         let member = bridged_rank.id();

@@ -94,8 +94,9 @@ impl AgentReports for Pen {
     fn report_event(&self, event: Event) {
         self.0.add(Told::Event(event));
     }
-    fn inject(&self, rule: FaultRule) {
+    fn inject(&self, rule: FaultRule) -> bool {
         self.0.add(Told::Fired(rule));
+        true
     }
 }
 
@@ -219,7 +220,9 @@ impl World {
         for (rank, place) in self.living() {
             let others = self.living().filter(|(other, _)| *other != rank);
             let others = others.map(|(rank, there)| MemberId { rank, incarnation: there.incarnation });
-            self.agents[place.agent].bridge.peers(MemberId { rank, incarnation: place.incarnation }, others.collect());
+            self.agents[place.agent]
+                .bridge
+                .peers(MemberId { rank, incarnation: place.incarnation }, &others.collect::<Vec<_>>());
         }
     }
 
@@ -234,8 +237,8 @@ impl World {
             (MemberId { rank: Rank(rank), incarnation: place.incarnation }, &self.agents[place.agent].bridge)
         });
         let (near, far) = links(one, other);
-        left.link(one, other, Lane::Channels, near);
-        right.link(other, one, Lane::Channels, far);
+        left.link(one, other, near);
+        right.link(other, one, far);
     }
 
     /// The rank is lost; its process lives on.

@@ -37,8 +37,8 @@ impl Calls {
     }
 
     fn inject(&mut self, rule: &FaultRule) -> Result<(), Error> {
-        if let Some(agent) = self.plane.agent() {
-            agent.inject(rule.clone());
+        if !self.plane.agent().is_none_or(|agent| agent.inject(rule.clone())) {
+            return Ok(());
         }
         match rule.action {
             // The control thread does it once the tracker was notified; nothing more may happen here before.

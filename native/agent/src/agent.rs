@@ -1,8 +1,10 @@
 //! The agent of one process for one job: what tasks call. Outlives the tasks.
 
+use crate::agent_config::AgentConfig;
 use crate::control::{Command, Control, Shared};
 use crate::digest::digest;
 use crate::durable::{self, CheckpointFile, Durable};
+use crate::joined::Joined;
 use crate::plane::{AgentReports, Planes};
 use crate::store::Model;
 use crate::waiting::Waiting;
@@ -13,53 +15,11 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{Attempt, Checkpoint, Lineage, MemberId, Rank, Version, UNMADE};
 use rejoin_protocol::report::Report;
-use rejoin_transport::{JobId, Keys, PortRange, Secret};
-use std::net::{IpAddr, SocketAddr};
+use rejoin_transport::Keys;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
-
-/// What an agent needs to know.
-#[derive(Clone, Debug)]
-pub struct AgentConfig {
-    /// The job that its ranks belong to.
-    pub job: JobId,
-    /// The job's secret.
-    pub secret: Secret,
-    /// Whether data links are encrypted; links to the tracker always are.
-    pub encrypt: bool,
-    /// The framework's name of this executor.
-    pub executor: String,
-    /// The address that peers reach this process at.
-    pub listen: IpAddr,
-    /// Ports to listen at.
-    pub ports: PortRange,
-    /// Name of this host.
-    pub host: String,
-    /// Where the tracker is.
-    pub tracker: SocketAddr,
-    /// How long the tracker may be out of reach at the start, in milliseconds.
-    pub tracker_millis: u64,
-}
-
-/// How a join ended well.
-#[derive(Clone, Debug)]
-pub enum Joined {
-    /// Train from here; with the checkpoint's bytes, unless it is the beginning.
-    Start {
-        /// What was decided.
-        start: Start,
-        /// Number of ranks.
-        world: u32,
-        /// The checkpoint.
-        bytes: Option<Bytes>,
-    },
-    /// The job has reached its end already, with this model.
-    Over {
-        /// The model's digest.
-        digest: u128,
-    },
-}
 
 /// What a member takes where one version ends and the next one begins.
 pub struct Taken {

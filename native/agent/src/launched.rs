@@ -5,7 +5,7 @@
 //! no environment, no argument and no file, and a program may be wrapped in shells and interpreters
 //! as long as they let descriptors through.
 
-use crate::agent::AgentConfig;
+use crate::agent_config::AgentConfig;
 pub use crate::collective::SHARED_MEMORY;
 use crate::collective::{Communicator, Limits, Process, Settings};
 use crate::durable::Durable;

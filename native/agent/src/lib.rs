@@ -6,6 +6,7 @@
 //! the tracker's state machine and the agents' connections.
 
 mod agent;
+mod agent_config;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
 pub mod collective;
@@ -15,6 +16,7 @@ mod digest;
 pub mod durable;
 mod fetch;
 mod inject;
+mod joined;
 pub mod launched;
 mod links;
 pub mod logging;
@@ -25,8 +27,10 @@ mod store;
 mod tracker;
 mod waiting;
 
-pub use agent::{checkpoint, lazy_checkpoint, Agent, AgentConfig, Joined, Taken};
+pub use agent::{checkpoint, lazy_checkpoint, Agent, Taken};
+pub use agent_config::AgentConfig;
 pub use digest::digest;
+pub use joined::Joined;
 pub use plane::{AgentReports, DataPlane, PlaneUsage, Planes, ResultPlane};
 pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;

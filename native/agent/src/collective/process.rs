@@ -3,7 +3,8 @@
 use super::call_log::{CallLog, CallSink};
 use super::options::Language;
 use super::plane::CollectivePlane;
-use crate::agent::{Agent, AgentConfig};
+use crate::agent::Agent;
+use crate::agent_config::AgentConfig;
 use crate::durable::Durable;
 use crate::logs::{Budget, LogLimits};
 use crate::plane::{DataPlane, PlaneUsage};

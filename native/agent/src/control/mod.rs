@@ -11,6 +11,7 @@ mod giving;
 mod handing;
 mod outputs;
 mod results;
+mod results_fetch;
 mod shared;
 #[cfg(test)]
 mod slow_fetch;
@@ -20,11 +21,12 @@ mod tracker_link;
 
 pub(crate) use shared::{Command, Shared};
 
-use crate::agent::{AgentConfig, Joined};
+use crate::agent_config::AgentConfig;
 use crate::copies::Copy;
 use crate::durable::CheckpointFile;
 use crate::fetch::{Gathering, Serve};
 use crate::inject::Rules;
+use crate::joined::Joined;
 use crate::links::DataLinks;
 use crate::plane::Planes;
 use crate::waiting::Waiting;
@@ -37,7 +39,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, HostInput};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank};
 use rejoin_transport::{Entrance, Keys, Link};
-use results::{Question, ResultsFetch};
+use results_fetch::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -53,6 +55,8 @@ const USAGE: Duration = Duration::from_secs(2);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 /// How often is looked whether there are descriptors again: no event says so.
 const LOOK_FOR_DESCRIPTORS: Duration = Duration::from_millis(100);
+/// How often is looked whether there is room for results again.
+const LOOK_FOR_ROOM: Duration = Duration::from_millis(5);
 /// What one connection may move before all others have had a turn: half a millisecond, while a
 /// fast sender's model takes seconds.
 const TURN_BYTES: usize = 2 << 20;
@@ -259,7 +263,7 @@ impl Control {
         let connect = self.tracker_next.map(|at| at.saturating_duration_since(now));
         let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
         let again = self.results_again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
-        let room = (!self.results_paused.is_empty()).then_some(results::LOOK_FOR_ROOM);
+        let room = (!self.results_paused.is_empty()).then_some(LOOK_FOR_ROOM);
         let starved = self.is_starved.then_some(LOOK_FOR_DESCRIPTORS);
         let hurry = (!self.connections.is_empty()).then_some(Duration::from_millis(500));
         [host, connect, link, again, room, starved, hurry, self.entrance.next_timeout()]

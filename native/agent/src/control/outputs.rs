@@ -2,8 +2,8 @@
 
 use super::handing::Handing;
 use super::{Command, Control, MemberState};
-use crate::agent::Joined;
 use crate::inject;
+use crate::joined::Joined;
 use crate::links::Broke;
 use crate::waiting::Waiting;
 use bytes::Bytes;

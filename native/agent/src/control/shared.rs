@@ -1,7 +1,7 @@
 //! What tasks' threads and the control thread share: the command queue, the checkpoint store, and the state that errors
 //! speak of.
 
-use crate::agent::Joined;
+use crate::joined::Joined;
 use crate::plane::AgentReports;
 use crate::store::CheckpointStore;
 use crate::waiting::Waiting;

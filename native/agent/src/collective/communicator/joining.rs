@@ -2,12 +2,13 @@
 
 use super::first_lazy::FirstLazy;
 use super::{Communicator, JoinArguments};
-use crate::agent::{Agent, Joined};
+use crate::agent::Agent;
 use crate::collective::calls::{Calls, Choices};
 use crate::collective::memory::Memory;
 use crate::collective::options::Limits;
 use crate::collective::process::Process;
 use crate::collective::rank_profile::RankProfile;
+use crate::joined::Joined;
 use bytes::Bytes;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};

@@ -1,0 +1,144 @@
+//! A wish for results of collectives, and a question about another rank's call, while they are under way.
+
+use crate::digest::digest;
+use crate::fetch::{Reply, Request};
+use crate::plane::Planes;
+use bytes::Bytes;
+use rejoin_protocol::collective::{self, BootKey, CollectiveId, Entry, Signature};
+use rejoin_protocol::ids::{AgentId, MemberId, Rank};
+use rejoin_protocol::view::AgentAddress;
+use rejoin_protocol::wire::{self, Header, Kind};
+use rejoin_transport::Link;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// One wish of one rank.
+pub(super) struct ResultsFetch {
+    pub(super) member: MemberId,
+    pub(super) fetch: collective::Fetch,
+    /// The agents to ask from now on.
+    pub(super) holders: VecDeque<(AgentAddress, u32)>,
+    holder: Option<(AgentAddress, u32)>,
+    next: u32,
+    coming: Option<Coming>,
+    pub(super) last_heard: Instant,
+}
+
+/// A result of which not all bytes are here.
+struct Coming {
+    signature: Signature,
+    key: Option<BootKey>,
+    length: u64,
+    digest: u128,
+    bytes: Vec<u8>,
+}
+
+impl ResultsFetch {
+    pub(super) fn new(member: MemberId, fetch: collective::Fetch) -> Self {
+        let (holders, next) = (fetch.holders.clone().into(), fetch.from);
+        ResultsFetch { member, fetch, holders, holder: None, next, coming: None, last_heard: Instant::now() }
+    }
+
+    pub(super) fn next_holder(&mut self, own: AgentId) -> Option<AgentAddress> {
+        self.coming = None;
+        self.last_heard = Instant::now();
+        let next = self.next;
+        // What this process holds was taken from it before any other was asked.
+        self.holders.retain(|(at, count)| *count > next && at.agent != own);
+        self.holder = self.holders.pop_front();
+        self.holder.as_ref().map(|(at, _)| at.clone())
+    }
+
+    pub(super) fn failed(&mut self, reason: &str) {
+        if let Some((at, _)) = &self.holder {
+            log::debug!("results of {} from {} at {}: {reason}", self.fetch.phase, at.host, at.address);
+        }
+    }
+
+    /// The link to the holder stands.
+    pub(super) fn ask(&self, link: &mut Link) {
+        let count = self.holder.as_ref().map_or(self.fetch.to, |(_, count)| *count);
+        let (lineage, phase) = (self.fetch.lineage, self.fetch.phase);
+        link.send_message(&Request::Results { lineage, phase, from: self.next, to: count.min(self.fetch.to) });
+    }
+
+    /// A frame of the holder. True when all results are here.
+    pub(super) fn take(
+        &mut self,
+        header: Header,
+        payload: &[u8],
+        planes: &Planes,
+        now: Instant,
+    ) -> Result<bool, String> {
+        self.last_heard = now;
+        match (header.kind, self.coming.as_mut()) {
+            (Kind::Control, None) => match wire::decode::<Reply>(payload) {
+                Ok(Reply::Result { seqno, signature, key, length, digest }) if seqno == self.next => {
+                    self.coming = Some(Coming { signature, key, length, digest, bytes: Vec::new() });
+                }
+                Ok(other) => return Err(format!("result {} was expected, seen {other:?}", self.next)),
+                Err(error) => return Err(error.message),
+            },
+            (Kind::Bulk, Some(coming)) => {
+                let have = coming.bytes.len() as u64;
+                if header.offset != have || have + payload.len() as u64 > coming.length {
+                    return Err(format!("bytes {}+{} where {have} were expected", header.offset, payload.len()));
+                }
+                coming.bytes.extend_from_slice(payload);
+            }
+            (other, _) => return Err(format!("a frame of kind {other:?} in the wrong place")),
+        }
+        let whole = self.coming.take_if(|coming| coming.bytes.len() as u64 == coming.length);
+        let Some(Coming { signature, key, digest: expected, bytes, .. }) = whole else { return Ok(false) };
+        if digest(&bytes) != expected {
+            return Err(format!(
+                "the {} bytes of result {} have another digest than announced",
+                bytes.len(),
+                self.next
+            ));
+        }
+        let entry = Entry { signature, key, result: Bytes::from(bytes) };
+        if let Some(plane) = &planes.collectives {
+            plane.fetched(self.member, &self.fetch, self.next, entry);
+        }
+        self.next += 1;
+        if self.next == self.fetch.to {
+            return Ok(true);
+        }
+        match &self.holder {
+            Some((_, count)) if self.next >= *count => Err("it holds no more".into()),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// What a peer has called somewhere: for the error of a mismatch.
+pub(super) struct Question {
+    pub(super) member: MemberId,
+    pub(super) peer: Rank,
+    pub(super) place: CollectiveId,
+}
+
+impl Question {
+    pub(super) fn ask(&self, link: &mut Link) {
+        link.send_message(&Request::Call { rank: self.peer, place: self.place });
+    }
+
+    pub(super) fn answered(&self, payload: &[u8], planes: &Planes) {
+        let call = match wire::decode::<Reply>(payload) {
+            Ok(Reply::Call(call)) => call,
+            _ => None,
+        };
+        self.answer(call, planes);
+    }
+
+    pub(super) fn unanswered(&self, planes: &Planes) {
+        self.answer(None, planes);
+    }
+
+    fn answer(&self, call: Option<Signature>, planes: &Planes) {
+        if let Some(plane) = &planes.collectives {
+            plane.peer_call(self.member, self.peer, &self.place, call);
+        }
+    }
+}

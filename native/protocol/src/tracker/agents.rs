@@ -97,13 +97,13 @@ impl Tracker {
             return; // a new view goes to all
         }
         let view = self.view();
-        self.missing_reports.insert(agent);
+        self.planned.missing_reports.insert(agent);
         self.send(agent, TrackerMessage::View(view));
-        if let Some(plan) = self.last_plan.clone().filter(|plan| plan.generation == self.generation) {
-            self.missing_reports.remove(&agent);
+        if let Some(plan) = self.planned.of(self.generation).cloned() {
+            self.planned.missing_reports.remove(&agent);
             self.send(agent, TrackerMessage::Plan(plan));
         }
-        if self.settled {
+        if self.reach.settled {
             self.send(agent, TrackerMessage::Settled { generation: self.generation });
         }
     }
@@ -137,7 +137,7 @@ impl Tracker {
     /// may name it as a holder, and those that have only the view wouldn't know where it is: so
     /// there is a new view first.
     fn view_has_to_name(&mut self, agent: AgentId) {
-        let planned = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
+        let planned = self.planned.of(self.generation).is_some();
         if self.generation.number > 0 && !planned {
             let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
             self.changed.get_or_insert_with(|| format!("executor {executor}, which was believed lost, is there again"));
@@ -258,7 +258,7 @@ impl Tracker {
         let (executor, held) = (record.executor.clone(), core::mem::take(&mut record.held));
         let at = self.clock(self.now);
         self.losses.gone(&at, &executor, &held, reason);
-        self.missing_reports.remove(&agent);
+        self.planned.missing_reports.remove(&agent);
         self.event(Event::AgentLost { agent, executor: executor.clone(), reason: reason.into() });
         let here = self.living().filter(|(_, slot)| slot.agent == agent);
         let ranks: Vec<(Rank, _)> = here.map(|(rank, slot)| (rank, slot.attempt)).collect();

@@ -1,6 +1,7 @@
 //! The end: reports of finished ranks, rank 0's result, and errors that end the job.
 
 use super::door::cut;
+use super::incoming_result::IncomingResult;
 use super::slots::RankSlot;
 use super::{JobResult, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
@@ -22,10 +23,10 @@ impl Tracker {
         if offset == 0 {
             // A connection broke in the middle: all comes again.
             self.forget_result();
-            self.result_total = total;
+            self.result.total = total;
         }
-        let fits = offset == self.result.len() as u64
-            && total == self.result_total
+        let fits = offset == self.result.len()
+            && total == self.result.total
             && total <= RESULT_LIMIT
             && bytes.len() <= RESULT_PART_LIMIT
             && offset + bytes.len() as u64 <= total;
@@ -37,30 +38,29 @@ impl Tracker {
                      bytes, {RESULT_PART_LIMIT} at a time)",
                     self.who(rank),
                     self.result.len(),
-                    self.result_total
+                    self.result.total
                 ),
             );
             self.fail(error);
             return;
         }
-        self.result.extend_from_slice(bytes);
+        self.result.bytes.extend_from_slice(bytes);
     }
 
     pub(super) fn forget_result(&mut self) {
-        self.result = Vec::new();
-        self.result_total = 0;
+        self.result = IncomingResult::default();
     }
 
     pub(super) fn finish(&mut self, member: MemberId, rounds: u32, digest: u128) {
         let MemberId { rank, incarnation } = member;
-        if rank == Rank(0) && (self.result.len() as u64) < self.result_total {
+        if rank == Rank(0) && !self.result.is_whole() {
             let error = Error::new(
                 Code::Internal,
                 format!(
                     "{} finished with {} of {} bytes of its result",
                     self.who(rank),
                     self.result.len(),
-                    self.result_total
+                    self.result.total
                 ),
             );
             self.fail(error);
@@ -136,8 +136,7 @@ impl Tracker {
 
     pub(super) fn end_if_all_finished(&mut self) {
         // A result of which a part is here is being sent again, after a broken connection; rank 0's report follows it.
-        let is_whole = self.result.len() as u64 == self.result_total;
-        if self.over.is_some() || !is_whole {
+        if self.over.is_some() || !self.result.is_whole() {
             return;
         }
         let mut common = None;
@@ -152,7 +151,7 @@ impl Tracker {
         let deaths: Vec<u32> = self.slots.iter().map(|slot| slot.deaths.len() as u32).collect();
         self.over = Some(Ok(digest));
         self.event(Event::JobEnded { digest, deaths: deaths.iter().sum() });
-        let result = core::mem::take(&mut self.result);
+        let result = core::mem::take(&mut self.result).bytes;
         self.outputs.push_back(TrackerOutput::Over(Ok(JobResult { digest, result, deaths })));
         self.send_all(&TrackerMessage::Ended(Ok(digest)));
     }
@@ -185,7 +184,7 @@ impl Tracker {
         cut(&mut error.message, 4 * TEXT_LIMIT);
         self.over = Some(Err(error.clone()));
         self.changed = None;
-        self.missing_reports.clear();
+        self.planned.missing_reports.clear();
         self.event(Event::JobFailed { error: error.clone() });
         self.outputs.push_back(TrackerOutput::Over(Err(error.clone())));
         self.send_all(&TrackerMessage::Ended(Err(error)));

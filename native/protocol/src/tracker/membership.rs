@@ -174,8 +174,7 @@ impl Tracker {
         let slot = self.slots.get_mut(rank.0 as usize).filter(|slot| slot.state != RankSlotState::Vacant)?;
         let incarnation = slot.incarnation?;
         if slot.position().is_some() {
-            // Two versions are as much as a rank can go on beyond what was known when one died.
-            self.ceiling = self.ceiling.map(|ceiling| ceiling.plus(2));
+            self.reach.has_lost_one();
         }
         slot.state = RankSlotState::Vacant;
         slot.vacant_since = Some(now);
@@ -310,7 +309,7 @@ impl Tracker {
         };
         *known = (*known).max(at.version);
         *known_round = (*known_round).max(round);
-        self.highest = self.highest.max(at.version);
+        self.reach.entered(at.version);
         self.check_rounds(rank, round);
     }
 
@@ -432,8 +431,13 @@ impl Tracker {
         }
         if texts.is_empty() {
             let fresh: Vec<Rank> = unplanned().map(|(rank, _)| Rank(rank as u32)).collect();
-            let silent: Vec<String> =
-                self.missing_reports.iter().filter_map(|a| self.agents.get(a)).map(|a| a.executor.clone()).collect();
+            let silent: Vec<String> = self
+                .planned
+                .missing_reports
+                .iter()
+                .filter_map(|a| self.agents.get(a))
+                .map(|a| a.executor.clone())
+                .collect();
             texts.push(format!(
                 "rank {} waits to be started, and executor {} has not reported what it holds",
                 list(&fresh),

@@ -5,29 +5,35 @@ mod agents;
 mod door;
 mod ending;
 mod former_life;
+mod incoming_result;
 mod losses;
 mod membership;
 mod pair_troubles;
+mod planned;
 mod planning;
+mod reach;
 mod slots;
 mod takeover;
 
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank, Version};
-use crate::message::{AgentMessage, Plan, Timing, TrackerMessage};
+use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank};
+use crate::message::{AgentMessage, Timing, TrackerMessage};
 use crate::plan::Chain;
 use crate::report::Report;
 use crate::start::JobStart;
 use agent_record::AgentRecord;
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use former_life::{Join, Takeover};
+use incoming_result::IncomingResult;
 use losses::Losses;
 use pair_troubles::PairTroubles;
+use planned::Planned;
+use reach::Reach;
 use slots::{RankSlot, RankSlotState};
 
 /// What a job is.
@@ -183,23 +189,11 @@ pub struct Tracker {
     hooked: Option<bool>,
     /// Why the next view is due.
     changed: Option<String>,
-    /// Agents whose status for the present generation is still out.
-    missing_reports: BTreeSet<AgentId>,
-    planned_before: bool,
-    /// The view of the plan before which there was none. Sent again after that plan, it still says
-    /// that nothing had begun when it was made: a rank of it that waits for a start was never
-    /// started.
-    first_planned: Option<Generation>,
-    /// Highest version reported in this lineage.
-    highest: Version,
-    /// No dead incarnation was beyond this version. Set while restarted ranks may be behind it.
-    ceiling: Option<Version>,
-    settled: bool,
-    last_plan: Option<Plan>,
+    planned: Planned,
+    reach: Reach,
     rollback_reason: Option<String>,
     losses: Losses,
-    result: Vec<u8>,
-    result_total: u64,
+    result: IncomingResult,
     troubles: PairTroubles,
     /// No rank has found so far that ranks of one host can't share memory.
     shares_memory: bool,
@@ -238,18 +232,12 @@ impl Tracker {
             fingerprint: None,
             hooked: None,
             changed: None,
-            missing_reports: BTreeSet::new(),
-            planned_before: false,
-            first_planned: None,
+            planned: Planned::default(),
             // Having been that far, the job doesn't begin from nothing should what it begins with turn out unreadable.
-            highest: config.start.version(),
-            ceiling: None,
-            settled: false,
-            last_plan: None,
+            reach: Reach::new(config.start.version()),
             rollback_reason: None,
             losses: Losses::default(),
-            result: Vec::new(),
-            result_total: 0,
+            result: IncomingResult::default(),
             troubles: PairTroubles::default(),
             shares_memory: true,
             takeover,

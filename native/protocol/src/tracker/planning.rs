@@ -36,7 +36,7 @@ impl Tracker {
     /// as there are ranks.
     fn is_gathering(&self) -> bool {
         let nobody_started = self.slots.iter().all(|slot| slot.position().is_none());
-        !self.planned_before && nobody_started && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
+        !self.planned.before && nobody_started && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
     }
 
     pub(super) fn view(&self) -> View {
@@ -59,13 +59,13 @@ impl Tracker {
 
     /// Whether the job had begun, as far as is known, when the present view was made. A job that is resumed has.
     fn has_begun(&self) -> bool {
-        let was_planned = self.planned_before && self.first_planned != Some(self.generation);
-        was_planned || self.highest > Version(0) || self.forgotten().is_some()
+        let was_planned = self.planned.before && self.planned.first != Some(self.generation);
+        was_planned || self.reach.highest > Version(0) || self.forgotten().is_some()
     }
 
     fn make_view(&mut self, reason: alloc::string::String) {
         self.generation.number += 1;
-        self.settled = false;
+        self.reach.settled = false;
         let view = self.view();
         let (alive, vacant): (Vec<_>, Vec<_>) =
             view.slots.iter().enumerate().partition(|(_, slot)| slot.state != SlotState::Vacant);
@@ -74,7 +74,7 @@ impl Tracker {
         };
         let (alive, vacant) = (ranks(alive), ranks(vacant));
         self.event(Event::ViewMade { generation: self.generation, alive, vacant, reason });
-        self.missing_reports = self.agents.iter().filter(|(_, a)| a.counts()).map(|(id, _)| *id).collect();
+        self.planned.missing_reports = self.agents.iter().filter(|(_, a)| a.counts()).map(|(id, _)| *id).collect();
         self.send_all(&TrackerMessage::View(view));
         self.plan_if_all_answered();
     }
@@ -86,7 +86,7 @@ impl Tracker {
         if let Some(record) = self.agents.get_mut(&agent) {
             record.held = status.held;
         }
-        let awaited = self.missing_reports.remove(&agent);
+        let awaited = self.planned.missing_reports.remove(&agent);
         for received in &status.ranks {
             self.take_status(agent, received, awaited);
         }
@@ -143,9 +143,9 @@ impl Tracker {
     }
 
     pub(super) fn plan_if_all_answered(&mut self) {
-        let planned_already = self.last_plan.as_ref().is_some_and(|plan| plan.generation == self.generation);
+        let planned_already = self.planned.of(self.generation).is_some();
         // Before the first view no agent was asked for anything.
-        let is_asked = self.generation.number > 0 && self.missing_reports.is_empty();
+        let is_asked = self.generation.number > 0 && self.planned.missing_reports.is_empty();
         if !is_asked || self.over.is_some() || self.changed.is_some() || planned_already {
             return;
         }
@@ -171,8 +171,8 @@ impl Tracker {
         let decision = decide(&Situation {
             members: &members,
             chain: &self.chain,
-            planned_before: self.planned_before,
-            highest: self.highest,
+            planned_before: self.planned.before,
+            highest: self.reach.highest,
             held: &held,
             locals: &locals,
         });
@@ -181,7 +181,7 @@ impl Tracker {
             Decision::Fail(error) => {
                 let mut error = self.with_executors(error);
                 if error.code == Code::Unrecoverable {
-                    let expected = self.config.start.expected().filter(|_| !self.planned_before);
+                    let expected = self.config.start.expected().filter(|_| !self.planned.before);
                     for received in [self.losses.summary(), expected].into_iter().flatten() {
                         error.message = format!("{}. {received}", error.message);
                     }
@@ -201,7 +201,11 @@ impl Tracker {
                 }
                 self.agree_about_the_hook();
                 let starting = !members.iter().any(|member| matches!(member, Member::Living { .. }));
-                self.set_ceiling(version, starting);
+                if starting {
+                    self.reach.all_start_at(version);
+                } else {
+                    self.reach.some_start();
+                }
                 let plan = self.make_plan(version, checkpoint, holders, reason);
                 self.event(Event::PlanMade {
                     generation: plan.generation,
@@ -211,11 +215,11 @@ impl Tracker {
                     newcomers: plan.newcomers.iter().map(|newcomer| newcomer.rank).collect(),
                     reason: plan.reason.clone(),
                 });
-                self.last_plan = Some(plan.clone());
+                self.planned.made(plan.clone());
                 if !had_begun {
-                    self.first_planned = Some(self.generation);
+                    self.planned.first = Some(self.generation);
                 }
-                self.planned_before = true;
+                self.planned.before = true;
                 self.send_all(&TrackerMessage::Plan(plan));
             }
         }
@@ -245,7 +249,7 @@ impl Tracker {
         let (newcomers, holders) = (Vec::new(), Vec::new());
         let (generation, hooked) = (self.generation, self.hooked);
         let plan = Plan { generation, lineage, newcomers, table, holders, reason, hooked };
-        self.last_plan = Some(plan.clone());
+        self.planned.made(plan.clone());
         self.send_all(&TrackerMessage::Plan(plan));
     }
 
@@ -273,19 +277,6 @@ impl Tracker {
             }
         }
         self.event(Event::RolledBack { lineage: self.chain.lineage(), version, reason });
-    }
-
-    /// No rank is behind an older incarnation of its own when all start together. Otherwise dead incarnations may have
-    /// been up to two versions beyond what was reported: one that they entered unseen, and one that others
-    /// could enter with what they had sent.
-    fn set_ceiling(&mut self, version: Version, starting: bool) {
-        if starting {
-            self.highest = version;
-            self.ceiling = None;
-        } else {
-            let known = self.highest.plus(2);
-            self.ceiling = Some(self.ceiling.map_or(known, |ceiling| ceiling.max(known)));
-        }
     }
 
     fn make_plan(
@@ -359,18 +350,11 @@ impl Tracker {
     /// All are planned, and none is behind a place that an older incarnation has reached: from here on, that
     /// a rank finishes a version proves again that all have entered it.
     fn settle(&mut self) {
-        if self.settled || self.generation.number == 0 {
+        if self.reach.settled || self.generation.number == 0 {
             return;
         }
-        let ceiling = self.ceiling;
-        let caught_up = self.slots.iter().all(|slot| match (slot.position(), ceiling) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(at), Some(ceiling)) => at > ceiling,
-        });
-        if caught_up {
-            self.ceiling = None;
-            self.settled = true;
+        if self.slots.iter().all(|slot| self.reach.is_beyond(slot.position())) {
+            self.reach.settle();
             self.losses.forget();
             self.send_all(&TrackerMessage::Settled { generation: self.generation });
         }

@@ -69,7 +69,7 @@ impl Tracker {
                 }
             };
             let version = slot.position().unwrap_or_default();
-            self.highest = self.highest.max(version);
+            self.reach.entered(version);
         }
     }
 
@@ -148,7 +148,7 @@ impl Tracker {
 
     fn take_over(&mut self, takeover: Takeover) {
         // What was entered alone counts as begun.
-        let some_rank_never_started = self.highest == Version(0) && takeover.has_not_begun(&self.slots);
+        let some_rank_never_started = self.reach.highest == Version(0) && takeover.has_not_begun(&self.slots);
         let Takeover { newest, mut joins, .. } = takeover;
         let now = self.now;
         match newest {
@@ -161,10 +161,10 @@ impl Tracker {
                         slot.incarnation == received.incarnation && slot.state == RankSlotState::Fresh
                     })
                 });
-                let was_planned = view.has_begun || was_followed || self.highest > Version(0);
+                let was_planned = view.has_begun || was_followed || self.reach.highest > Version(0);
                 // A view says which ranks were there, and not how far they were; and there may have been newer ones.
                 let has_not_begun = some_rank_never_started || !was_planned && self.has_all_agents_of(&view);
-                self.planned_before = was_planned && !has_not_begun;
+                self.planned.before = was_planned && !has_not_begun;
                 for (rank, received) in view.slots.iter().enumerate() {
                     let rank = Rank(rank as u32);
                     let Some(slot) = self.slot_mut(rank).filter(|slot| slot.state == RankSlotState::Vacant) else {
@@ -184,8 +184,7 @@ impl Tracker {
                     }
                 }
                 self.knows_nothing = !has_not_begun && !self.slots.iter().any(|slot| slot.position().is_some());
-                // The dead may have been further than any survivor.
-                self.ceiling = was_planned.then(|| self.highest.plus(2));
+                self.reach.taken_over(was_planned);
             }
             None => self.knows_nothing = !some_rank_never_started,
         }
@@ -235,7 +234,7 @@ impl Tracker {
         let is_known = view.branches.len() < self.chain.branches().len();
         if self.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned)) {
             self.chain = Chain::of(view.branches.clone());
-            self.planned_before = true;
+            self.planned.before = true;
             self.hooked = self.hooked.or(view.hooked);
         }
     }
@@ -246,7 +245,7 @@ impl Tracker {
     pub(super) fn forgotten(&self) -> Option<Error> {
         // A rank that comes with its very first try was never there before: so the job can't have begun.
         let is_restart = self.slots.iter().all(|slot| slot.attempt > Attempt::default());
-        (self.knows_nothing && (is_restart || self.planned_before)).then(|| {
+        (self.knows_nothing && (is_restart || self.planned.before)).then(|| {
             Error::new(
                 Code::Unrecoverable,
                 format!(
@@ -274,7 +273,7 @@ impl Tracker {
         );
         self.over = Some(Err(error.clone()));
         self.changed = None;
-        self.missing_reports.clear();
+        self.planned.missing_reports.clear();
         self.outputs.push_back(TrackerOutput::Over(Err(error)));
     }
 

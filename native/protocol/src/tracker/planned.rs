@@ -1,0 +1,31 @@
+//! What has been planned, and which agents the next plan waits for.
+
+use crate::ids::{AgentId, Generation};
+use crate::message::Plan;
+use alloc::collections::BTreeSet;
+
+/// What has been planned so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Planned {
+    /// There has been a plan, in this life of the tracker or in a former one.
+    pub(super) before: bool,
+    /// The view of the plan before which there was none. Sent again after that plan, it still says
+    /// that nothing had begun when it was made: a rank of it that waits for a start was never
+    /// started.
+    pub(super) first: Option<Generation>,
+    /// The newest plan.
+    last: Option<Plan>,
+    /// Agents whose status for the present generation is still out.
+    pub(super) missing_reports: BTreeSet<AgentId>,
+}
+
+impl Planned {
+    /// The plan of this generation, if it was made.
+    pub(super) fn of(&self, generation: Generation) -> Option<&Plan> {
+        self.last.as_ref().filter(|plan| plan.generation == generation)
+    }
+
+    pub(super) fn made(&mut self, plan: Plan) {
+        self.last = Some(plan);
+    }
+}

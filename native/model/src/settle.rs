@@ -114,7 +114,7 @@ impl JobModel {
     }
 
     /// What the tracker says to a process that can do nothing meanwhile but what it could do
-    /// before: any message while its rank isn't started, a view while it is frozen, a plan, and
+    /// before: any message while its rank isn't started, a view while it is paused, a plan, and
     /// that all is settled. A view that comes to a rank that runs is another matter.
     fn hear_what_nothing_races_with(&self, state: &mut State) -> bool {
         if !self.only_crashes_are_left(state) {

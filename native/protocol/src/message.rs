@@ -86,7 +86,7 @@ pub const NAME_LIMIT: usize = 1 << 10;
 /// Most lineages of a job: how often all went back.
 pub const LINEAGES_LIMIT: usize = 4096;
 
-/// An agent's name and place.
+/// An agent's names and address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registration {
     /// Drawn at random when the agent starts.

@@ -28,11 +28,11 @@ pub enum Report {
         reason: String,
     },
     /// Frames of collectives were lost with a link between two living ranks: all need a new
-    /// attempt. Reported again until a newer view comes.
+    /// generation. Reported again until a newer view comes.
     Interrupted {
         /// The other end.
         peer: Rank,
-        /// The attempt whose frames were lost. A newer view has mended it already.
+        /// The generation whose frames were lost. A newer view has mended it already.
         generation: Generation,
         /// What was seen.
         reason: String,
@@ -42,7 +42,7 @@ pub enum Report {
     CannotShare {
         /// Whose memory.
         peer: Rank,
-        /// The attempt that needs it.
+        /// The generation that needs it.
         generation: Generation,
         /// What was seen.
         reason: String,

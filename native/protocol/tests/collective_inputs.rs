@@ -102,7 +102,7 @@ impl World {
 
     /// A rank dies, and its next life makes all calls up to this one, whose results it is given if
     /// there are any, and begins this one if none has finished it. The error that this life
-    /// found, and the last place at which another had heard the former one.
+    /// found, and the last collective at which another had heard the former one.
     fn dies(&mut self, death: &Death, seqno: u32) -> (Result<(), Error>, Option<u32>) {
         let rank = death.rank;
         self.generation += 1;

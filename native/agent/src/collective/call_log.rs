@@ -1,4 +1,4 @@
-//! One line for each call, to find the place where two ranks begin to differ.
+//! One line for each call, to find where two ranks begin to differ.
 
 use rejoin_protocol::collective::{BootKey, Call};
 use rejoin_protocol::ids::{MemberId, Phase, Version};

@@ -141,7 +141,7 @@ impl LocalRankState {
         is_over
     }
 
-    /// Other ranks have shown this of their inputs, in the collective at this place.
+    /// Other ranks have shown this of their inputs, in the collective of this id.
     pub(super) fn observe(&mut self, collective_id: &CollectiveId, observed: &[(Rank, u64)]) {
         let LocalRankState { participant, peers, .. } = self;
         for (rank, digest) in observed {

@@ -131,8 +131,8 @@ impl Memory {
         entered.as_mut().filter(|_| *decided == generation).filter(has_room)
     }
 
-    /// Another rank that makes another call at the same place, through memory where this one goes
-    /// over links because its elements are too long for the slots. A rank at another place may have
+    /// Another rank that makes another call of the same id, through memory where this one goes
+    /// over links because its elements are too long for the slots. A rank at another call may have
     /// finished this one.
     pub(super) fn contradicts(&mut self, expected: &Expected) -> Option<(Rank, CollectiveId)> {
         let own = self.member.rank.0 as usize;

@@ -5,9 +5,9 @@
 //!   versions itself, and its agent's plane is more than this one, [`Operations`] on a
 //!   [`CollectivePlane`] are the same collectives.
 //! - The caller's thread moves the bytes itself: [`exchange`] drives a step machine over the
-//!   [`lines`] to the other ranks, or, where all ranks are on one host, [`shared_exchange`] one on
-//!   the segments of their [`memory`]. The plan says which ([`way`]).
-//! - A [`local_rank`] is what the caller's thread shares with the agent's control thread, which freezes
+//!   [`peer_links`] to the other ranks, or, where all ranks are on one host, [`shared_exchange`] one on
+//!   the segments of their [`memory`]. The plan says which ([`transport`]).
+//! - A [`local_rank`] is what the caller's thread shares with the agent's control thread, which pauses
 //!   it, brings plans and links, and serves its results to others *while the owner computes*
 //!   ([`plane`]).
 

@@ -44,7 +44,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// The result of the collective at this place under this generation, whose ranks write parts of
+    /// The result of the collective of this id under this generation, whose ranks write parts of
     /// these lengths. `None` when another rank has begun it with other lengths: its call is another
     /// one, which is about to be found out.
     pub(super) fn of(

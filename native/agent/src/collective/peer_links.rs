@@ -30,7 +30,7 @@ struct PeerLink {
     sent: u32,
 }
 
-/// Frames were lost on the line to this rank.
+/// Frames were lost on the link to this rank.
 struct LostFrames {
     rank: Rank,
     reason: String,
@@ -40,7 +40,7 @@ struct LostFrames {
 
 /// Why a call can't go on over a line.
 pub(super) enum Trouble {
-    /// The peer has made another call, whose place is this.
+    /// The peer has made another call, whose id is this.
     Mismatch(Rank, CollectiveId),
 }
 
@@ -258,7 +258,7 @@ impl PeerLinks {
         !self.cuts.is_empty() && self.reported_at.is_none_or(|at| now >= at + REPORT_AGAIN)
     }
 
-    /// Breaks the line to a peer, for tests.
+    /// Breaks the link to a peer, for tests.
     pub(super) fn reset(&mut self, peer: Rank) {
         let Some(peer_link) = self.peer_links.get_mut(peer.0 as usize) else { return };
         let generation = self.expected.map(|expected| expected.generation).unwrap_or_default();

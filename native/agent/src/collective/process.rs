@@ -91,7 +91,7 @@ impl Process {
     /// before anything of it is sent:
     /// `rank 3.0 | version 2 | collective 5 | allreduce(100 f32, sum) at train.rs:12`, with the
     /// rank's incarnation after the point. All behind the first bar is the same at all ranks up to
-    /// the place where they begin to differ. Called on the thread that makes the call.
+    /// where they begin to differ. Called on the thread that makes the call.
     pub fn logging_calls(self, tell: Arc<CallSink>) -> Process {
         Process { calls: CallLog::new(Some(tell)), ..self }
     }

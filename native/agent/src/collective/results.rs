@@ -6,7 +6,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::ids::Phase;
 use std::sync::{Arc, Weak};
 
-/// What a result costs besides its bytes: the signature of its call, its place in the log, the allocation.
+/// What a result costs besides its bytes: the signature of its call, its entry in the log, the allocation.
 pub(super) const ENTRY_COST: u64 = 256;
 
 /// Results that are shorter stay in memory: where one lies on disk takes as much.

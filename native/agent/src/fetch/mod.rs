@@ -19,7 +19,7 @@ use std::time::Duration;
 /// Longest silence of a holder before the next one is asked.
 pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(5);
 /// A newcomer's fetch goes on as long as a verified part comes within this time: a part is at most
-/// [`SLICE`], so that a slow line is no silence.
+/// [`SLICE`], so that a slow link is no silence.
 pub(crate) const PART_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) const SLICE: usize = RESULT_PART_LIMIT;
 pub(crate) const WINDOW: usize = 4 * SLICE;
@@ -33,7 +33,7 @@ pub(crate) enum Request {
     Keep(Checkpoint),
     /// Results of collectives, `from` to `to` (exclusive), each as a [`Reply::Result`] and its bytes.
     Results { lineage: Lineage, phase: Phase, from: u32, to: u32 },
-    /// What a rank has called at a place.
+    /// What a rank has called under an id.
     Call { rank: Rank, place: CollectiveId },
 }
 
@@ -54,6 +54,6 @@ pub(crate) enum Reply {
     Differs,
     /// A result follows.
     Result { seqno: u32, signature: Signature, key: Option<BootKey>, length: u64, digest: u128 },
-    /// The call that was made at a place; `None` when it isn't known.
+    /// The call that was made under an id; `None` when it isn't known.
     Call(Option<Signature>),
 }

@@ -31,7 +31,7 @@ impl ResultCache {
     /// A result as a log keeps it, and its bytes there: the copy that another rank of the process
     /// has already, if one has. Then the memory of this one is free to be used again.
     ///
-    /// All ranks get the same result at a place, under one generation or as it is fetched under one.
+    /// All ranks get the same result of an id, under one generation or as it is fetched under one.
     /// What a former generation has left in the log of an incarnation that is over may be another one,
     /// where a restarted rank doesn't repeat itself. What has another length has been computed from
     /// something else, and is left alone for a later comparison.

@@ -37,7 +37,7 @@ pub enum Verdict {
 /// Between the same two ranks frames come in the order of the sender's calls, and a rank that finishes
 /// a collective has taken all frames that were sent to it for that. So under one generation the first
 /// unread frame belongs to the present call, or the two ranks make different calls. A frame of
-/// another place is reported as such: the place says which calls have to be compared.
+/// another collective is reported as such: its id says which calls have to be compared.
 pub fn judge(header: &Header, expected: &Expected) -> Verdict {
     if header.generation < expected.generation {
         return Verdict::Outdated;
@@ -53,7 +53,7 @@ pub fn judge(header: &Header, expected: &Expected) -> Verdict {
     }
 }
 
-/// The place that a collective's frame belongs to.
+/// The collective that a frame belongs to.
 pub fn collective_id(header: &Header) -> CollectiveId {
     CollectiveId { lineage: header.lineage, phase: header.phase, seqno: (header.offset >> 32) as u32 }
 }

@@ -8,7 +8,7 @@
 //! takes it remembers the newest one of each rank and phase ([`InputDigests::observe`]), and reports
 //! it with its status report when the rank has a newer incarnation than that. The plan brings all
 //! of them to the newcomer ([`InputDigests::add_observations`]), before it makes its first call;
-//! and it finds by itself, at the same place, whether it has given the same.
+//! and it finds by itself, at the same collective, whether it has given the same.
 
 use super::call::Signature;
 use super::status::ObservedInput;
@@ -108,7 +108,7 @@ impl InputDigests {
         }
     }
 
-    /// The observation at this place that what this rank has given contradicts.
+    /// The observation at this collective that what this rank has given contradicts.
     pub fn contradicted(&self, collective_id: &CollectiveId) -> Option<(Rank, ObservedInput)> {
         let at_hand = |observation: &ObservedInput| {
             (observation.phase, observation.seqno) == (collective_id.phase, collective_id.seqno)
@@ -119,7 +119,7 @@ impl InputDigests {
         self.observations.iter().find(|(_, observation)| at_hand(observation) && differs(observation)).copied()
     }
 
-    /// That this rank doesn't repeat itself, found in this call at this place. `round` is the first
+    /// That this rank doesn't repeat itself, found in this call, of this id. `round` is the first
     /// one of its version, where there are rounds.
     pub fn error(
         &self,

@@ -109,7 +109,7 @@ impl<R: Clone> ReplayLog<R> {
         logs.flat_map(|log| log.entries.into_iter().map(|entry| entry.result)).collect()
     }
 
-    /// Every result that is held, with its place, the oldest first.
+    /// Every result that is held, with its id, the oldest first.
     pub fn results(&self) -> impl Iterator<Item = (Phase, u32, &R)> {
         self.phases.values().flat_map(|log| (0..).zip(&log.entries).map(|(seqno, e)| (log.phase, seqno, &e.result)))
     }

@@ -6,7 +6,7 @@
 //!   is read and never written before the whole result is there. So at any moment a rank either has
 //!   the result of a position, and can serve it, or has its input untouched, and can run again.
 //! - *Collectives belong to a generation.* Every frame is tagged with that of the plan under
-//!   which it was sent. A view freezes: from its answer on, a rank finishes nothing until the plan
+//!   which it was sent. A view pauses: from its answer on, a rank finishes nothing until the plan
 //!   comes. From the plan's table all derive the same: a position that any living rank has finished
 //!   is fetched by those that lack it; one that none has finished is run again by all, tagged with
 //!   the new generation. Frames of older generations are dropped.

@@ -146,7 +146,7 @@ impl<R: Clone> Participant<R> {
         self.log.result_mut(phase, seqno)
     }
 
-    /// The place of the call that is under way.
+    /// The id of the call that is under way.
     pub fn collective_id(&self) -> Option<CollectiveId> {
         self.current.as_ref().map(|current| current.collective_id)
     }
@@ -227,7 +227,7 @@ impl<R: Clone> Participant<R> {
         self.current.as_ref().and_then(|current| current.given).map_or(0, |given| given.own_digest)
     }
 
-    /// Another rank shows this in the call at this place ([`InputDigests::observe`]).
+    /// Another rank shows this in the call of this id ([`InputDigests::observe`]).
     pub fn observe(&mut self, rank: Rank, incarnation: Incarnation, collective_id: &CollectiveId, digest: u64) {
         self.inputs.observe(rank, incarnation, collective_id, digest);
     }
@@ -412,7 +412,7 @@ impl<R: Clone> Participant<R> {
         self.drop_old();
     }
 
-    /// What this rank has called at a place, for a peer that has found another call there.
+    /// What this rank has called under an id, for a peer that has found another call there.
     pub fn signature(&self, collective_id: &CollectiveId) -> Option<Signature> {
         if collective_id.lineage != self.lineage {
             return None;

@@ -69,7 +69,7 @@ pub fn judge(theirs: &[u8; IDENTITY_BYTES], expected: &Expected) -> Result<Verdi
     Ok(frame::judge(&header(theirs)?, expected))
 }
 
-/// The place of a rank that has reported its end ([`identity`] of a place that no call has).
+/// The id of a rank that has reported its end ([`identity`] of an id that no call has).
 ///
 /// # Errors
 /// `Incompatible` for bytes that are no identity.

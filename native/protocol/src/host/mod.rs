@@ -228,7 +228,7 @@ pub enum HostOutput {
     /// The rank's channels keep all that they have from now on ([`crate::channel::Outgoing::hold`],
     /// [`crate::channel::Incoming::hold`]): a rank is missing, and what it will need isn't known yet. Answered by
     /// `HostInput::Holding`, without which no status is sent; also for an incarnation that the driver knows nothing
-    /// of (any `oldest` will do then). Asked again in later views. A rank with collectives freezes
+    /// of (any `oldest` will do then). Asked again in later views. A rank with collectives pauses
     /// ([`crate::collective::Participant::pause`]), unless it has the plan of this generation.
     Hold {
         /** Which. */

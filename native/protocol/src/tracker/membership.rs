@@ -366,7 +366,7 @@ impl Tracker {
         }
     }
 
-    /// Frames of collectives are gone: a new view makes a new attempt. Reported again until it comes, so it counts
+    /// Frames of collectives are gone: a new view makes a new generation. Reported again until it comes, so it counts
     /// once.
     pub(super) fn interrupted(&mut self, rank: Rank, peer: Rank, generation: Generation, reason: &str) {
         if generation != self.generation {

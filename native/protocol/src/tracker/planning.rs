@@ -240,7 +240,7 @@ impl Tracker {
         Error::new(code, message)
     }
 
-    /// No rank is to be started, but ranks whose collectives were frozen by the view wait for the table.
+    /// No rank is to be started, but ranks whose collectives were paused by the view wait for the table.
     fn plan_for_collectives(&mut self, reason: alloc::string::String) {
         if !self.living().any(|(_, slot)| slot.position().is_some() && !slot.results.is_empty()) {
             return;

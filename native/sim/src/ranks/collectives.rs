@@ -343,7 +343,7 @@ impl Collectives {
     }
 
     /// The last call was made. A rank that waits for one that this rank never makes is notified by a frame
-    /// of a place that no call has.
+    /// of an id that no call has.
     pub(super) fn end(&mut self, peers: &Peers, out: &mut Vec<Output>) -> Result<(), Error> {
         self.participant.end()?;
         let Some(generation) = self.participant.generation() else { return Ok(()) };

@@ -135,7 +135,7 @@ pub(super) enum Looked {
     Closed(Rank, bool),
     /// What all have given comes to this, and what they have shown of their inputs.
     Done(u64, Vec<(Rank, u64)>),
-    /// Another rank is at another place, or makes another call.
+    /// Another rank is at another collective, or makes another call.
     Mismatch(Rank, CollectiveId),
 }
 

@@ -65,7 +65,7 @@ impl Job {
 /// A defect built into the driver of the state machines on purpose, to see that the promises' checks find it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Defect {
-    /// Frames of attempts that are over are taken.
+    /// Frames of generations that are over are taken.
     OldGenerations,
     /// A view is answered without freezing.
     NoPause,

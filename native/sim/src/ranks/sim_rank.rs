@@ -25,7 +25,7 @@ pub(super) enum Came {
     Finish(u64),
     /// It can't go on.
     Broken(Error),
-    /// The tracker has to know that this rank's memory can't be opened, which this attempt needs.
+    /// The tracker has to know that this rank's memory can't be opened, which this generation needs.
     CannotShare(Rank, Generation),
 }
 
@@ -282,7 +282,7 @@ impl SimRank {
         self.collectives.as_ref().is_some_and(Collectives::has_to_look)
     }
 
-    /// Whether a segment couldn't be opened that the present attempt needs.
+    /// Whether a segment couldn't be opened that the present generation needs.
     pub(super) fn is_shut_out(&self) -> bool {
         self.collectives.as_ref().is_some_and(Collectives::is_shut_out)
     }
@@ -383,7 +383,7 @@ impl SimRank {
         }
     }
 
-    /// A link broke. Returns the attempt of which frames were lost.
+    /// A link broke. Returns the generation of which frames were lost.
     pub(super) fn link_broke(&mut self, peer: Rank, lane: Lane, out: &mut Vec<Output>) -> Option<Generation> {
         match lane {
             Lane::Channels => {

@@ -1,4 +1,4 @@
-//! What is in the entries: functions that ask [`route`] whether the call is one of a Rejoin rank, and
+//! What is in the entries: functions that ask [`dispatch`] whether the call is one of a Rejoin rank, and
 //! otherwise go on to the original as if nothing had been in between.
 //!
 //! They are written in assembly. The original is *jumped* to, with every argument in its register

@@ -5,7 +5,7 @@
 //! entries for Allreduce, Broadcast, Allgather and AllgatherV, if the mangled name of the function in
 //! each of them is one of the known ones ([`library`]): it proves the parameters. All or none
 //! ([`entries`]), and never back again; the library is kept loaded. Only threads that are ranks of a
-//! Rejoin job are served ([`route`]); every other caller, a stock training in the same JVM for
+//! Rejoin job are served ([`dispatch`]); every other caller, a stock training in the same JVM for
 //! instance, goes on to XGBoost's own function.
 //!
 //! What XGBoost sends without these four (the sketch from 3.3 on) goes over the bridge's channels, in the same job.

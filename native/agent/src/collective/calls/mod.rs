@@ -181,7 +181,7 @@ impl Calls {
     }
 
     /// No rank is served any more by this rank's calls: those that wait for one are notified at once, on
-    /// the segment and by a frame of a place that no call has, and those that begin one under a
+    /// the segment and by a frame of an id that no call has, and those that begin one under a
     /// later plan by the plan.
     ///
     /// # Errors

@@ -116,7 +116,7 @@ impl Calls {
         }
     }
 
-    /// Takes the call's place among the rank's calls.
+    /// Takes the call's id among the rank's calls.
     fn begin(&mut self, running: &RunningCall<'_, '_>, key: Option<BootKey>) -> Result<(), Error> {
         let RunningCall { call, shape, input, .. } = running;
         self.log.call(self.local_rank.member, || self.position(), key.as_ref(), call);

@@ -38,7 +38,7 @@ miri() {
 address() {
   RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 CARGO_TARGET_DIR=$base/address \
     run cargo +nightly test --locked --no-fail-fast --target "$host" \
-    -p rejoin-collectives -p rejoin-transport -p rejoin-agent -p rejoin-capi --lib --tests
+    -p rejoin-collectives -p rejoin-transport -p rejoin-agent -p rejoin-communicator -p rejoin-capi --lib --tests
 }
 
 # The thread sanitizer has to see the standard library too: without it every lock of it would look like a race.
@@ -50,7 +50,7 @@ thread() {
   fi
   RUSTFLAGS="-Zsanitizer=thread" CARGO_TARGET_DIR=$base/thread \
     run cargo +nightly test --locked --no-fail-fast -Zbuild-std --target "$host" \
-    -p rejoin-transport -p rejoin-agent -p rejoin-capi --lib --tests
+    -p rejoin-transport -p rejoin-agent -p rejoin-communicator -p rejoin-capi --lib --tests
 }
 
 fuzz() {

@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| rejoin_agent::check::environment(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| rejoin_communicator::check::environment(bytes));

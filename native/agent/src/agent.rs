@@ -214,7 +214,7 @@ impl Agent {
     ///
     /// # Errors
     /// `OutOfSpace` when there is no memory for it.
-    pub(crate) fn copy(&self, model: &[u8]) -> Result<(Bytes, u128), Error> {
+    pub fn copy(&self, model: &[u8]) -> Result<(Bytes, u128), Error> {
         self.shared.store.copy(model)
     }
 
@@ -332,7 +332,7 @@ impl Agent {
     }
 
     /// Ends the job: what this member has found can't be mended by trying again.
-    pub(crate) fn broken(&self, member: MemberId, error: Error) {
+    pub fn broken(&self, member: MemberId, error: Error) {
         self.report(member, Report::Broken(error));
     }
 
@@ -367,7 +367,7 @@ pub fn checkpoint(lineage: Lineage, version: Version, round: u32, bytes: &[u8], 
 }
 
 /// The same, of bytes whose number and digest are known.
-pub(crate) fn digested_checkpoint(
+pub fn digested_checkpoint(
     lineage: Lineage,
     version: Version,
     round: u32,

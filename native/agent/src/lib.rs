@@ -9,25 +9,23 @@ mod agent;
 mod agent_config;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
-pub mod collective;
 mod control;
 mod copies;
 mod digest;
 pub mod durable;
 mod fetch;
-mod inject;
+pub mod inject;
 mod joined;
-pub mod launched;
 mod links;
 pub mod logging;
 pub mod logs;
 mod plane;
-mod reservation;
+pub mod reservation;
 mod store;
 mod tracker;
 mod waiting;
 
-pub use agent::{checkpoint, lazy_checkpoint, Agent, Taken};
+pub use agent::{checkpoint, digested_checkpoint, lazy_checkpoint, Agent, Taken};
 pub use agent_config::AgentConfig;
 pub use digest::digest;
 pub use joined::Joined;

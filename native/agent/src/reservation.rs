@@ -10,7 +10,7 @@ const LARGE: usize = 64 << 20;
 ///
 /// # Errors
 /// `OutOfSpace` when they can't; `what` is what needs them.
-pub(crate) fn check(what: impl FnOnce() -> String, bytes: usize) -> Result<(), Error> {
+pub fn check(what: impl FnOnce() -> String, bytes: usize) -> Result<(), Error> {
     if bytes < LARGE || Vec::<u8>::new().try_reserve_exact(bytes).is_ok() {
         return Ok(());
     }

@@ -1,7 +1,6 @@
 //! Pointers and numbers from C become slices, texts and settings; what can't is refused.
 
 use crate::numbers::{order, unknown};
-use rejoin_agent::collective::{Boot, Limits, Options, Settings};
 use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
@@ -9,6 +8,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
+use rejoin_communicator::{Boot, Limits, Options, Settings};
 use std::ffi::{c_char, c_void, CStr};
 use std::mem::{offset_of, MaybeUninit};
 use std::net::IpAddr;

@@ -3,9 +3,9 @@
 use crate::arguments::{bad, bytes, bytes_mut, options, overlap, size, Chosen, RejoinOptions};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
-use rejoin_agent::collective::{Folding, Input, Prepare};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::{Folding, Input, Prepare};
 use std::ffi::{c_char, c_void};
 
 impl Chosen {

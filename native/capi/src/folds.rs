@@ -3,9 +3,9 @@
 use crate::arguments::{bad, bytes, bytes_mut, options, overlap, text, RejoinOptions};
 use crate::calls::{allreduce, reduce_scatter};
 use crate::handle::{with, Rank, RejoinCommunicator};
-use rejoin_agent::collective::Folding;
 use rejoin_agent::collectives::FoldError;
 use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::Folding;
 use std::ffi::{c_char, c_void};
 
 /// `rejoin_fold`: folds `count` elements into the accumulator.

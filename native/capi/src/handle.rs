@@ -4,8 +4,8 @@ use crate::numbers::{status, OK};
 use crate::quiet::catch;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use rejoin_agent::collective::{Communicator, Process};
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_communicator::{Communicator, Process};
 use std::ffi::{c_char, CString};
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -4,10 +4,10 @@ use crate::arguments::{bad, config, limits, text, RejoinConfig, RejoinLimits};
 use crate::handle::{with_status, RejoinCommunicator, RejoinProcess};
 use crate::numbers::{status, OK, OVER};
 use crate::quiet::catch;
-use rejoin_agent::collective::{Communicator, Language, Process};
-use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Attempt, Rank};
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::{Communicator, Language, Process};
 use std::ffi::c_char;
 
 /// See the header.

@@ -2,7 +2,7 @@
 //!
 //! Here is only the crossing: pointers and numbers become slices and types ([`arguments`],
 //! [`numbers`]), a panic becomes an error ([`handle`]), and nothing is printed that wasn't asked
-//! for ([`quiet`]). Everything else is [`rejoin_agent::collective`].
+//! for ([`quiet`]). Everything else is [`rejoin_communicator`].
 #![allow(clippy::missing_safety_doc)] // what a caller has to keep to stands in the header, once for all
 
 mod arguments;

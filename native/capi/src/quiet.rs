@@ -19,7 +19,7 @@ static PREPARED: Once = Once::new();
 /// that program's panics to its hook.
 pub(crate) fn prepare() {
     PREPARED.call_once(|| {
-        let asked = std::env::var(rejoin_agent::launched::LOG);
+        let asked = std::env::var(rejoin_communicator::launched::LOG);
         let known = asked.is_ok_and(|level| rejoin_agent::logging::level(&level).is_ok());
         if !known {
             // "off" is a level.

@@ -8,11 +8,11 @@
 //! (calls 1 to 8), sum (call 9), allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
 
-use rejoin_agent::collective::{Boot, Communicator, Folding, Input, Limits, Options};
 use rejoin_agent::collectives::{Element, Reduction};
-use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::{Boot, Communicator, Folding, Input, Limits, Options};
 use std::time::Duration;
 
 /// Number of the boot collective's inputs, among the kinds of inputs.

@@ -6,10 +6,10 @@
 #![allow(missing_docs)]
 
 use bytes::Bytes;
-use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::ids::{MemberId, Rank, Version};
 use rejoin_agent::{checkpoint, digest, Agent, Joined, Planes, Taken};
+use rejoin_communicator::launched::Launched;
 use std::time::Duration;
 
 /// Version `version` of the model, which every rank computes alike.

@@ -12,14 +12,14 @@ use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString
 use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
-use rejoin_agent::collective::{Communicator, Language, Limits, Process};
 use rejoin_agent::durable::Durable;
-use rejoin_agent::launched::Launched;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank};
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::{Communicator, Language, Limits, Process};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -107,7 +107,7 @@ pub(crate) fn open<'l>(
     };
     let own_copies = settings.or("own.copies", "a number of copies, at least 1", OWN_COPIES)?;
     settings.done()?;
-    let chosen = rejoin_agent::collective::Settings { logs, durable, own_copies };
+    let chosen = rejoin_communicator::Settings { logs, durable, own_copies };
     Ok(PROCESSES.add(Process::start_with(config, chosen)?.speaking(Language::Java)))
 }
 

@@ -4,7 +4,7 @@
 mod common;
 #[allow(clippy::duplicate_mod)]
 mod hooked;
-#[path = "../../agent/tests/ranks/mod.rs"]
+#[path = "../../communicator/tests/ranks/mod.rs"]
 #[allow(clippy::duplicate_mod)]
 mod ranks;
 

@@ -8,11 +8,11 @@
 //! same, which is the other languages', too.
 #![allow(missing_docs)]
 
-use rejoin_agent::collective::{Communicator, Limits};
 use rejoin_agent::collectives::Reduction;
-use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::{Communicator, Limits};
 use rejoin_examples::{digest, numbers, Table};
 
 /// Weights of nine columns and a constant.

@@ -1,10 +1,10 @@
 //! The guide's loop: the mean of all ranks' rows by gradient descent.
 #![allow(missing_docs)]
 
-use rejoin_agent::collective::Limits;
 use rejoin_agent::collectives::Reduction;
-use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::Limits;
 
 fn main() -> Result<(), Error> {
     let Some(mut ranks) = Launched::from_environment()?.join("mean 1", Limits::default())? else {

@@ -55,12 +55,12 @@ impl Budget {
 
     /// Whether so many bytes more may wait to be used again: half of the limit may, and together
     /// with the logs a quarter more than the limit.
-    pub(crate) fn may_wait(&self, bytes: u64) -> bool {
+    pub fn may_wait(&self, bytes: u64) -> bool {
         self.idle() + bytes <= self.limits.memory_bytes / 2 && !self.is_crowded_by(bytes)
     }
 
     /// Whether logs have grown since, so that what waits is too much.
-    pub(crate) fn is_crowded(&self) -> bool {
+    pub fn is_crowded(&self) -> bool {
         self.is_crowded_by(0)
     }
 

@@ -15,19 +15,19 @@ const WORTH_KEEPING: usize = 4 << 10;
 
 /// The buffers of one process, for any of its ranks.
 #[derive(Debug)]
-pub(crate) struct BufferPool {
+pub struct BufferPool {
     budget: Arc<Budget>,
     buffers: Mutex<Vec<BytesMut>>,
 }
 
 impl BufferPool {
     /// An empty one. What waits counts in this budget.
-    pub(crate) fn new(budget: Arc<Budget>) -> Self {
+    pub fn new(budget: Arc<Budget>) -> Self {
         BufferPool { budget, buffers: Mutex::default() }
     }
 
     /// A buffer of this length; what is in it doesn't matter.
-    pub(crate) fn take(&self, length: usize) -> BytesMut {
+    pub fn take(&self, length: usize) -> BytesMut {
         let fits = |buffer: &BytesMut| buffer.capacity() >= length && buffer.capacity() / 2 <= length;
         let found = if length < WORTH_KEEPING {
             None
@@ -42,14 +42,14 @@ impl BufferPool {
     }
 
     /// Keeps the memory of a result, unless it is still read: then its last owner frees it.
-    pub(crate) fn keep(&self, result: Bytes) {
+    pub fn keep(&self, result: Bytes) {
         if let Ok(buffer) = result.try_into_mut() {
             self.give_back(buffer);
         }
     }
 
     /// A buffer that isn't needed any more: kept to be used again, if there is room for all that it can hold.
-    pub(crate) fn give_back(&self, buffer: BytesMut) {
+    pub fn give_back(&self, buffer: BytesMut) {
         let capacity = buffer.capacity();
         if capacity < WORTH_KEEPING {
             return;
@@ -62,7 +62,7 @@ impl BufferPool {
     }
 
     /// Frees what is too much since logs have grown: they come first.
-    pub(crate) fn make_room(&self) {
+    pub fn make_room(&self) {
         while self.budget.is_crowded() {
             let Some(buffer) = self.buffers.lock().pop() else { return };
             self.budget.give_idle(buffer.capacity() as u64);

@@ -33,7 +33,7 @@ pub struct Spilled {
 /// One file, written from its beginning to its end. Results lie in it one behind the other; it is
 /// gone when the last of them is.
 #[derive(Debug)]
-pub(crate) struct SpillFile {
+pub struct SpillFile {
     budget: Arc<Budget>,
     file: File,
     end: Mutex<u64>,
@@ -115,7 +115,7 @@ impl SpillFile {
     ///
     /// # Errors
     /// `OutOfSpace` when it can't be made.
-    pub(crate) fn new(budget: Arc<Budget>) -> Result<Arc<SpillFile>, Error> {
+    pub fn new(budget: Arc<Budget>) -> Result<Arc<SpillFile>, Error> {
         let file = budget.file()?;
         Ok(Arc::new(SpillFile { budget, file, end: Mutex::new(0) }))
     }
@@ -124,7 +124,7 @@ impl SpillFile {
     ///
     /// # Errors
     /// `OutOfSpace` when the disk or its limit doesn't allow it. The file is as it was.
-    pub(crate) fn append(self: &Arc<Self>, bytes: &Bytes) -> Result<Arc<Spilled>, Error> {
+    pub fn append(self: &Arc<Self>, bytes: &Bytes) -> Result<Arc<Spilled>, Error> {
         let length = bytes.len() as u64;
         let mut end = self.end.lock();
         self.budget.take_disk(length)?;

@@ -12,6 +12,6 @@ pub use budget::{Budget, LogLimits};
 pub use cached_result::CachedResult;
 pub use logged::{Logged, Spilled};
 
-pub(crate) use buffer_pool::BufferPool;
-pub(crate) use logged::SpillFile;
-pub(crate) use result_cache::ResultCache;
+pub use buffer_pool::BufferPool;
+pub use logged::SpillFile;
+pub use result_cache::ResultCache;

@@ -13,18 +13,18 @@ const WORTH_SHARING: usize = 4 << 10;
 
 /// The results in memory that the logs of one process's ranks hold.
 #[derive(Debug)]
-pub(crate) struct ResultCache {
+pub struct ResultCache {
     state: Arc<CacheState>,
 }
 
 impl ResultCache {
     /// None yet. They count in this budget, and their memory goes to this pool when no log holds them any more.
-    pub(crate) fn new(budget: Arc<Budget>, pool: Arc<BufferPool>) -> Self {
+    pub fn new(budget: Arc<Budget>, pool: Arc<BufferPool>) -> Self {
         ResultCache { state: Arc::new(CacheState { budget, pool, held: Mutex::default() }) }
     }
 
     /// Whether one copy of this result is kept for all ranks.
-    pub(crate) fn takes(result: &Bytes) -> bool {
+    pub fn takes(result: &Bytes) -> bool {
         result.len() >= WORTH_SHARING
     }
 
@@ -35,7 +35,7 @@ impl ResultCache {
     /// What a former generation has left in the log of an incarnation that is over may be another one,
     /// where a restarted rank doesn't repeat itself. What has another length has been computed from
     /// something else, and is left alone for a later comparison.
-    pub(crate) fn keep(&self, generation: Generation, place: CollectiveId, result: Bytes) -> (Logged, Bytes) {
+    pub fn keep(&self, generation: Generation, place: CollectiveId, result: Bytes) -> (Logged, Bytes) {
         let key = (generation, place);
         if !Self::takes(&result) {
             return (Logged::Memory(result.clone()), result);

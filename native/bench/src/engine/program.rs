@@ -1,10 +1,10 @@
 //! What each rank does. It writes what it saw into a file of its own: `NAME,NANOSECONDS` a line.
 
 use crate::samples::{measure, Allreduce, WARM_UP};
-use rejoin_agent::collective::{Communicator, Limits, SharedResult};
 use rejoin_agent::collectives::Reduction;
-use rejoin_agent::launched::Launched;
 use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::{Communicator, Limits, SharedResult};
 use rustix::process::{getpid, kill_process, Signal};
 use rustix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};

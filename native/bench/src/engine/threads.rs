@@ -1,12 +1,12 @@
 //! A job whose ranks are threads of this process.
 
-use rejoin_agent::collective::{Communicator, Limits, Process};
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{AgentConfig, TrackerServer, TrackerServerConfig};
+use rejoin_communicator::{Communicator, Limits, Process};
 use std::error::Error;
 use std::net::{IpAddr, Ipv4Addr};
 use std::thread;

@@ -3,8 +3,8 @@
 use super::output::{prefix, Sink, Stream};
 use super::LauncherEvent;
 use crossbeam::channel::Sender;
-use rejoin_agent::launched;
 use rejoin_agent::transport::Secret;
+use rejoin_communicator::launched;
 use rustix::process::{waitid, Pid, Signal, WaitId, WaitIdOptions};
 use std::ffi::OsString;
 use std::fs::File;

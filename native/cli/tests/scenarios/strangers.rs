@@ -2,11 +2,11 @@
 
 use crate::digest;
 use crate::harness::{example, until, Background, LIMIT};
-use rejoin_agent::collective::{Limits, Process};
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
+use rejoin_communicator::{Limits, Process};
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;

@@ -4,9 +4,9 @@
 use super::library::Collective;
 use crate::common::World;
 use crate::ranks::{attempt, Ranks, LIMIT};
-use rejoin_agent::collective::{CollectivePlane, Operations};
 use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::{Agent, Joined};
+use rejoin_communicator::{CollectivePlane, Operations};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::Offer;
 use rejoin_protocol::ids::{MemberId, Rank};

@@ -69,7 +69,7 @@ pub trait ResultPlane: DataPlane {
     fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>>;
     /// One of the results that were asked for by [`AgentReports::fetch`]; they come in order.
     fn fetched(&self, member: MemberId, fetch: &Fetch, seqno: u32, entry: Entry<Bytes>);
-    /// What this rank has called at a place, if it is here.
+    /// What this rank has called under an id, if it is here.
     fn signature(&self, rank: Rank, place: &CollectiveId) -> Option<Signature>;
     /// The answer to [`AgentReports::ask`]: `None` when it can't be known.
     fn peer_call(&self, member: MemberId, peer: Rank, place: &CollectiveId, call: Option<Signature>);
@@ -152,13 +152,13 @@ pub trait AgentReports: Send + Sync {
     /// Results that the incarnation lacks; they come by [`ResultPlane::fetched`], unless a newer view
     /// makes the wish void.
     fn fetch(&self, member: MemberId, fetch: Fetch);
-    /// What has a peer called at this place? Answered by [`ResultPlane::peer_call`].
+    /// What has a peer called under this id? Answered by [`ResultPlane::peer_call`].
     fn ask(&self, member: MemberId, peer: Rank, place: CollectiveId);
     /// A fact for the event log.
     fn report_event(&self, event: Event);
     /// A rule's moment has come: the agent notifies the tracker, waits until that is out, and
     /// then fires it. (`CutLink` and `Throw` come back as [`DataPlane::free`] or are done by the plane
     /// after this call returns.) False for a rule that has fired before, on another lane or before
-    /// it was told anew: then nothing is done.
+    /// the rule came anew: then nothing is done.
     fn inject(&self, rule: FaultRule) -> bool;
 }

@@ -19,7 +19,7 @@ pub(crate) struct CatchUp {
 
 impl CatchUp {
     /// An incarnation was given its start just now. The channels of a hooked one carry too little
-    /// to know by them when it has caught up: its collectives tell it.
+    /// to know by them when it has caught up: its collectives show it.
     pub(crate) fn new(incarnation: Incarnation, hooked: bool) -> Self {
         CatchUp {
             restarted: incarnation.number > 0,

@@ -80,7 +80,7 @@ pub enum HostInput {
     },
     /// A fetch asked for by `HostOutput::Fetch` is done; the bytes are in the store and their digest was verified.
     Fetched {
-        /** For whom. */
+        /** The rank that it is for. */
         member: MemberId,
         /** How many there are, which are not known of a lazy checkpoint before. */
         bytes: u64,
@@ -91,7 +91,7 @@ pub enum HostInput {
     },
     /// A fetch failed with every holder that was named. What has come is kept for the next try.
     FetchFailed {
-        /** For whom. */
+        /** The rank that it is for. */
         member: MemberId,
         /** More of it has come than at its last failure. */
         is_further: bool,
@@ -138,14 +138,14 @@ pub enum HostInput {
     Copied {
         /** Which. */
         checkpoint: Checkpoint,
-        /** By whom. */
+        /** The agent at the other end. */
         agent: AgentId,
     },
     /// A copy that `HostOutput::Copy` asked for could not be made.
     CopyFailed {
         /** Which. */
         checkpoint: Checkpoint,
-        /** By whom. */
+        /** The agent at the other end. */
         agent: AgentId,
     },
     /// This process can read this checkpoint from a durable store, also after it was forgotten here.
@@ -190,11 +190,11 @@ pub enum HostOutput {
     /// Bring this checkpoint into the store, from the nearest of these that has it (they are
     /// sorted: this agent, same host, others).
     Fetch {
-        /** For whom. */
+        /** The rank that it is for. */
         member: MemberId,
         /** What. */
         checkpoint: Checkpoint,
-        /** From whom. */
+        /** The agents to get it from. */
         holders: Vec<AgentAddress>,
     },
     /// Have this own model, which is in the store, held there too.
@@ -240,7 +240,7 @@ pub enum HostOutput {
     Plan {
         /** Which. */
         member: MemberId,
-        /** What everybody has. */
+        /** What all have. */
         plan: collective::RankPlan,
     },
     /// All are there and have caught up: the rank's channels drop what is old, as usual.

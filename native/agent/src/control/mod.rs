@@ -85,6 +85,7 @@ struct Connection {
 }
 
 /// A member as the control thread knows it.
+#[derive(Default)]
 struct MemberState {
     attempt: Attempt,
     incarnation: Option<Incarnation>,

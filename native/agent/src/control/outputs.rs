@@ -45,7 +45,6 @@ impl Control {
                 }
             }
             Command::Free { member, error } => {
-                self.planes.free(member, &error);
                 self.free_member(member, error);
             }
             Command::Report { member, report } => self.report(member, report),
@@ -134,16 +133,7 @@ impl Control {
             )));
         }
         let incarnation = self.members.get(&rank).and_then(|member| member.incarnation);
-        let state = MemberState {
-            attempt,
-            incarnation,
-            joining: Some(wait),
-            cancelled: None,
-            join_accepted: None,
-            finishing: None,
-            copying: None,
-            result: None,
-        };
+        let state = MemberState { attempt, incarnation, joining: Some(wait), ..MemberState::default() };
         if let Some(older) = self.members.insert(rank, state) {
             let error = Error::new(Code::Fenced, format!("rank {rank} was started again"));
             if let Some(finishing) = older.finishing {
@@ -287,7 +277,6 @@ impl Control {
         log::warn!("{} attempt {attempt} ends: {error}", self.shared.prefix_of(rank));
         if let Some(incarnation) = incarnation {
             let id = MemberId { rank, incarnation };
-            self.planes.free(id, &error);
             self.free_member(id, error.clone());
         }
         let member = self.members.get_mut(&rank).filter(|member| member.attempt == attempt);
@@ -297,8 +286,14 @@ impl Control {
     }
 
     /// Ends the calls of a member; its slot is the tracker's business.
-    fn free_member(&mut self, id: MemberId, error: Error) {
+    /// A thread that finds its incarnation gone asks at once why: the reason is there first.
+    fn end_incarnation(&self, id: MemberId, error: Error) {
         self.shared.failed(id, error.clone());
+        self.planes.free(id, &error);
+    }
+
+    fn free_member(&mut self, id: MemberId, error: Error) {
+        self.end_incarnation(id, error.clone());
         self.drop_fetches(id);
         self.links.drop_member(id);
         let Some(member) = self.members.get_mut(&id.rank) else { return };
@@ -333,8 +328,7 @@ impl Control {
         }
         if let (Some(incarnation), Err(error)) = (incarnation, outcome) {
             let id = MemberId { rank, incarnation };
-            self.planes.free(id, &error);
-            self.shared.failed(id, error);
+            self.end_incarnation(id, error);
         }
     }
 
@@ -345,7 +339,6 @@ impl Control {
         match rule.action {
             Action::Throw => {
                 let error = Error::new(Code::Io, format!("fault rule {} struck rank {}", rule.id, member.rank));
-                self.planes.free(member, &error);
                 self.free_member(member, error);
             }
             // It is this thread's moment: heartbeats stop too, as in a process that gets no processor.

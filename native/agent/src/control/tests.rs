@@ -5,9 +5,10 @@ use crate::agent::checkpoint;
 use crate::digest::part_digest;
 use crate::fetch::{Reply, Request};
 use crate::plane::{AgentReports, DataPlane, PlaneUsage};
+use parking_lot::Mutex;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::hook::Hook;
-use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
+use rejoin_protocol::host::{HostOutput, Offer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Version};
 use rejoin_protocol::message::{
     AgentMessage, Newcomer, Plan, RankState, RankStatus, Timing, TrackerMessage, RESULT_PART_LIMIT,
@@ -17,6 +18,7 @@ use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use rejoin_protocol::wire::{self, Header, Kind};
 use rejoin_transport::{Flushed, Hello, JobId, Listener, PortRange, Purpose, Received, Secret};
 use std::net::{IpAddr, Ipv4Addr};
+use std::sync::OnceLock;
 
 /// Longest wait: reached only when something is broken.
 pub(super) const LIMIT: Duration = Duration::from_secs(20);
@@ -28,7 +30,11 @@ pub(super) fn keys() -> Keys {
 }
 
 /// Moves nothing over the links that are made for it.
-struct Idle;
+#[derive(Default)]
+struct Idle {
+    /// What happens as an incarnation is freed.
+    freeing: OnceLock<Box<dyn Fn(MemberId) + Send + Sync>>,
+}
 
 impl DataPlane for Idle {
     fn attach(&self, _: Arc<dyn AgentReports>) {}
@@ -36,7 +42,11 @@ impl DataPlane for Idle {
     fn start(&self, _: MemberId, _: u32, _: &Start) {}
     fn peers(&self, _: MemberId, _: &[MemberId]) {}
     fn link(&self, _: MemberId, _: MemberId, _: Link) {}
-    fn free(&self, _: MemberId, _: Error) {}
+    fn free(&self, member: MemberId, _: Error) {
+        if let Some(freeing) = self.freeing.get() {
+            freeing(member);
+        }
+    }
     fn hold(&self, _: MemberId) -> Version {
         Version(0)
     }
@@ -49,7 +59,7 @@ impl DataPlane for Idle {
 }
 
 pub(super) fn idle() -> Planes {
-    Planes { collectives: None, channels: Some(Arc::new(Idle)) }
+    Planes { collectives: None, channels: Some(Arc::new(Idle::default())) }
 }
 
 fn control() -> Control {
@@ -108,6 +118,24 @@ fn asked(control: &mut Control, events: &mut Events, model: &[u8]) -> (Checkpoin
         }
     });
     (checkpoint, link)
+}
+
+#[test]
+fn what_ends_an_incarnation_is_known_before_its_worker_is_freed() {
+    let mut control = control();
+    let (plane, seen) = (Arc::new(Idle::default()), Arc::new(Mutex::new(Vec::new())));
+    let (shared, at) = (control.shared.clone(), seen.clone());
+    let look = move |member| at.lock().push(shared.failure(member).map(|error| error.code));
+    assert!(plane.freeing.set(Box::new(look)).is_ok());
+    control.planes = Planes { collectives: None, channels: Some(plane) };
+    let [one, other] = [0, 1].map(|rank| MemberId { rank: Rank(rank), incarnation: Incarnation::nth(0) });
+    let error = Error::new(Code::BadState, "ended by the test");
+    control.shared.command(Command::Free { member: one, error: error.clone() });
+    control.turn(&mut Events::with_capacity(16));
+    let started = MemberState { incarnation: Some(other.incarnation), ..MemberState::default() };
+    control.members.insert(other.rank, started);
+    control.carry_out(HostOutput::Over { rank: other.rank, attempt: Attempt::default(), outcome: Err(error) });
+    assert_eq!(*seen.lock(), [Some(Code::BadState); 2]);
 }
 
 #[test]

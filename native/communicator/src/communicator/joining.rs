@@ -52,7 +52,9 @@ impl Process {
             let error = self.agent.failure(member).unwrap_or_else(|| {
                 Error::new(
                     Code::Io,
-                    format!("rank {rank} was started, but its local_rank could not be made in this process"),
+                    format!(
+                        "rank {rank} was started, but nothing of it was made ready for collectives in this process"
+                    ),
                 )
             });
             self.agent.leave(member, Some(error.clone()));

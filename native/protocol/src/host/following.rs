@@ -17,18 +17,15 @@ use alloc::vec::Vec;
 impl Host {
     pub(super) fn follow(&mut self, message: TrackerMessage) {
         match message {
-            _ if self.is_outdated => {}
-            TrackerMessage::Registered { epoch, .. } if self.epoch > epoch => {
-                self.is_outdated = true;
-                let known = self.epoch;
+            _ if self.tracker.is_outdated => {}
+            TrackerMessage::Registered { epoch, .. } if self.tracker.epoch > epoch => {
+                self.tracker.is_outdated = true;
+                let known = self.tracker.epoch;
                 let reason = format!("it is life {epoch} of the tracker, but life {known} has followed it");
                 self.outputs.push_back(HostOutput::LeaveTracker { reason });
             }
             TrackerMessage::Registered { timing, epoch, wants_result } => {
-                self.epoch = epoch;
-                self.wants_result = wants_result;
-                self.timing = Some(timing);
-                self.heartbeat_at = self.now;
+                self.tracker.registered(epoch, timing, wants_result, self.now);
             }
             TrackerMessage::Refused(error) => self.close(error),
             TrackerMessage::JoinAccepted { rank, attempt, incarnation } => {
@@ -111,7 +108,7 @@ impl Host {
             return;
         }
         let generation = view.generation;
-        self.epoch = self.epoch.max(generation.epoch);
+        self.tracker.epoch = self.tracker.epoch.max(generation.epoch);
         self.view = Some(view);
         self.plan = None;
         self.holding = true;

@@ -7,6 +7,7 @@ mod holdings;
 mod replicas;
 mod start;
 mod tasks;
+mod tracker_connection;
 mod tracker_link;
 
 use crate::collective::{self, Extent, ObservedInput};
@@ -17,7 +18,7 @@ use crate::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version,
 };
 use crate::member::Member;
-use crate::message::{AgentMessage, Timing, TrackerMessage};
+use crate::message::{AgentMessage, TrackerMessage};
 use crate::report::Report;
 use crate::view::{AgentAddress, View};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -26,6 +27,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use holdings::Holdings;
 use replicas::Replicas;
+use tracker_connection::TrackerConnection;
 
 pub use replicas::OWN_COPIES;
 pub use start::{Offer, Start};
@@ -299,21 +301,7 @@ struct Local {
 pub struct Host {
     config: HostConfig,
     now: Millis,
-    /// The connection to the tracker stands.
-    up: bool,
-    /// The newest life of the tracker that is known.
-    epoch: u32,
-    /// Another life of the tracker has followed the one that this connection goes to: what it says counts no more.
-    is_outdated: bool,
-    /// Since when there was no tracker.
-    down_since: Millis,
-    down_reason: String,
-    /// From the first registration on.
-    timing: Option<Timing>,
-    /// The tracker asks for rank 0's result.
-    wants_result: bool,
-    heartbeat_at: Millis,
-    heartbeat_sequence: u64,
+    tracker: TrackerConnection,
     members: Vec<Member>,
     locals: Vec<Local>,
     holdings: Holdings,
@@ -345,15 +333,7 @@ impl Host {
         Host {
             config,
             now,
-            up: false,
-            epoch: 0,
-            is_outdated: false,
-            down_since: now,
-            down_reason: "no connection was made yet".into(),
-            timing: None,
-            wants_result: false,
-            heartbeat_at: now,
-            heartbeat_sequence: 0,
+            tracker: TrackerConnection::none_yet(now),
             members: Vec::new(),
             locals: Vec::new(),
             holdings: Holdings::default(),
@@ -423,9 +403,11 @@ impl Host {
         if self.closed {
             return None;
         }
-        let heartbeat = (self.up && self.timing.is_some()).then_some(self.heartbeat_at);
         let fetches = self.members.iter().filter_map(fetch_again_at).min();
-        [heartbeat, fetches, self.replicas.again_at(), self.tracker_deadline()].into_iter().flatten().min()
+        [self.tracker.heartbeat_at(), fetches, self.replicas.again_at(), self.tracker_deadline()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Whether a checkpoint is held here.
@@ -440,7 +422,7 @@ impl Host {
 
     /// Whether the tracker asks for rank 0's result: known from the first registration on.
     pub fn wants_result(&self) -> bool {
-        self.wants_result
+        self.tracker.wants_result
     }
 
     /// What this host is called; agents of one host have the same name.
@@ -460,7 +442,7 @@ impl Host {
 
     /// What is lost with a connection is sent again when the next one stands.
     fn send(&mut self, message: AgentMessage) {
-        if self.up {
+        if self.tracker.up {
             self.outputs.push_back(HostOutput::Send(message));
         }
     }

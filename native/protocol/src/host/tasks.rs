@@ -45,7 +45,7 @@ impl Host {
             None => {
                 let error = Error::new(
                     Code::TrackerUnreachable,
-                    format!("the agent of this process was closed: {}", self.down_reason),
+                    format!("the agent of this process was closed: {}", self.tracker.down_reason),
                 );
                 HostOutput::Free { rank, attempt, incarnation: None, error }
             }

@@ -17,10 +17,8 @@ use alloc::vec::Vec;
 impl Host {
     /// Sends all that the tracker may have missed.
     pub(super) fn tracker_up(&mut self) {
-        self.up = true;
+        self.tracker.stands(self.now);
         self.broken.retain(|id, _| self.members.iter().any(|member| member.id() == Some(*id)));
-        self.heartbeat_sequence = 0;
-        self.heartbeat_at = self.now;
         for member in &mut self.members {
             if matches!(member.stage, Stage::Fetching(_)) {
                 // It is reported as one that waits: a tracker that has come back plans it anew, and the
@@ -40,7 +38,7 @@ impl Host {
             pid: config.pid,
             status: self.status(),
             fingerprint: fingerprint.into_iter().collect(),
-            epoch: self.epoch,
+            epoch: self.tracker.epoch,
             view: self.view.clone().map(Box::new),
             ended: self.ended.clone().map(Box::new),
         };
@@ -96,13 +94,8 @@ impl Host {
     }
 
     pub(super) fn tracker_down(&mut self, reason: String) {
-        if self.up {
-            self.down_since = self.now;
-        }
-        self.up = false;
-        self.is_outdated = false;
+        self.tracker.is_lost(reason, self.now);
         self.unanswered = None; // the view comes again with the next connection
-        self.down_reason = reason;
         self.outputs.push_back(HostOutput::ConnectTracker);
         self.close_if_done();
     }
@@ -111,7 +104,7 @@ impl Host {
     /// wait in vain. Later the tracker's port may be another's for a while. While none waits
     /// there is none to report it to, and the next try will show it again.
     pub(super) fn tracker_incompatible(&mut self, error: Error) {
-        if self.timing.is_none() && !self.members.is_empty() {
+        if self.tracker.timing.is_none() && !self.members.is_empty() {
             self.close(error);
         } else {
             self.tracker_down(error.message);
@@ -120,17 +113,17 @@ impl Host {
 
     /// When a caller has waited long enough for the tracker.
     pub(super) fn tracker_deadline(&self) -> Option<Millis> {
-        if self.up {
+        if self.tracker.up {
             return None;
         }
-        match self.timing {
-            Some(timing) => Some(self.down_since.plus(timing.lease_millis)),
+        match self.tracker.timing {
+            Some(timing) => Some(self.tracker.down_since.plus(timing.lease_millis)),
             None => {
                 let joins = self.members.iter().filter_map(|member| match member.stage {
-                    Stage::Joining { since, .. } => Some(since.max(self.down_since)),
+                    Stage::Joining { since, .. } => Some(since.max(self.tracker.down_since)),
                     _ => None,
                 });
-                let since = joins.min().unwrap_or(self.down_since);
+                let since = joins.min().unwrap_or(self.tracker.down_since);
                 Some(since.plus(self.config.tracker_millis))
             }
         }
@@ -140,9 +133,8 @@ impl Host {
         if self.closed {
             return;
         }
-        if let Some(timing) = self.timing.filter(|_| self.up && self.heartbeat_at <= self.now) {
-            self.heartbeat_at = self.now.plus(timing.heartbeat_millis);
-            self.heartbeat();
+        if let Some(sequence) = self.tracker.due_heartbeat(self.now) {
+            self.heartbeat(sequence);
         }
         self.fetch_again();
         if self.replicas.again_at().is_some_and(|at| at <= self.now) {
@@ -153,26 +145,24 @@ impl Host {
         }
     }
 
-    fn heartbeat(&mut self) {
+    fn heartbeat(&mut self, sequence: u64) {
         let ranks = self.members.iter().filter_map(|member| {
             let running = member.running()?;
             let (at, round) = (running.position(), running.round);
             Some(RankProgress { member: member.id()?, at, round })
         });
         let ranks: Vec<RankProgress> = ranks.collect();
-        let sequence = self.heartbeat_sequence;
-        self.heartbeat_sequence += 1;
         self.send(AgentMessage::Heartbeat { sequence, ranks });
     }
 
     fn give_up_tracker(&mut self) {
-        let seconds = self.now.since(self.down_since) / 1000;
+        let seconds = self.now.since(self.tracker.down_since) / 1000;
         let error = Error::new(
             Code::TrackerUnreachable,
             format!(
                 "the tracker could not be reached for {seconds} s; the last try: {}. Check that it is alive and that \
                  this process can connect to it",
-                self.down_reason
+                self.tracker.down_reason
             ),
         );
         self.close(error);
@@ -187,13 +177,13 @@ impl Host {
             }
         }
         self.closed = true;
-        self.down_reason = error.message.clone();
+        self.tracker.down_reason = error.message.clone();
         self.outputs.push_back(HostOutput::Close { reason: error.message });
     }
 
     /// After the job's end an agent stays as long as its tasks and its tracker do.
     pub(super) fn close_if_done(&mut self) {
-        if self.ended.is_some() && !self.up && self.members.is_empty() && !self.closed {
+        if self.ended.is_some() && !self.tracker.up && self.members.is_empty() && !self.closed {
             self.closed = true;
             self.outputs.push_back(HostOutput::Close { reason: "the job is over and its tracker is gone".into() });
         }

@@ -17,6 +17,7 @@ mod shared;
 mod slow_fetch;
 #[cfg(test)]
 mod tests;
+mod tracker;
 mod tracker_link;
 
 pub(crate) use shared::{Command, Shared};
@@ -32,7 +33,6 @@ use crate::plane::Planes;
 use crate::waiting::Waiting;
 use bytes::Bytes;
 use crossbeam::channel::Receiver;
-use handing::Handing;
 use mio::{Events, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
@@ -44,6 +44,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tracker::TrackerLink;
 
 const WAKER: Token = Token(0);
 const LISTENER: Token = Token(1);
@@ -111,13 +112,7 @@ pub(crate) struct Control {
     keys: Keys,
     began: Instant,
     entrance: Entrance,
-    tracker: SocketAddr,
-    tracker_link: Option<Link>,
-    tracker_began: Instant,
-    tracker_established: bool,
-    tracker_next: Option<Instant>,
-    /// The result that is on its way to the tracker.
-    handing: Option<Handing>,
+    tracker: TrackerLink,
     connections: HashMap<Token, Connection>,
     next_token: usize,
     /// Connections that had moved as much as they may in one turn. No event says that they can go on.
@@ -186,12 +181,7 @@ impl Control {
             keys,
             began: now,
             entrance,
-            tracker: config.tracker,
-            tracker_link: None,
-            tracker_began: now,
-            tracker_established: false,
-            tracker_next: None,
-            handing: None,
+            tracker: TrackerLink::to(config.tracker, now),
             connections: HashMap::new(),
             next_token: FIRST_LINK,
             unfinished: BTreeSet::new(),
@@ -224,7 +214,7 @@ impl Control {
     pub(crate) fn run(mut self) {
         let mut events = Events::with_capacity(256);
         self.handle(None);
-        if self.tracker_next.is_some() {
+        if self.tracker.next.is_some() {
             // The pause is for tries that follow a failed one.
             self.connect_tracker();
         }
@@ -261,7 +251,7 @@ impl Control {
     fn timeout(&self) -> Duration {
         let now = Instant::now();
         let host = self.host.wake_at().map(|at| Duration::from_millis(at.since(self.now())));
-        let connect = self.tracker_next.map(|at| at.saturating_duration_since(now));
+        let connect = self.tracker.next.map(|at| at.saturating_duration_since(now));
         let link = self.links.next_try().map(|at| at.saturating_duration_since(now));
         let again = self.results_again.iter().map(|(at, _)| at.saturating_duration_since(now)).min();
         let room = (!self.results_paused.is_empty()).then_some(LOOK_FOR_ROOM);
@@ -290,7 +280,7 @@ impl Control {
         if self.host.wake_at().is_some_and(|at| at <= self.now()) {
             self.handle(Some(HostInput::Wake));
         }
-        if self.tracker_next.is_some_and(|at| at <= now) {
+        if self.tracker.next.is_some_and(|at| at <= now) {
             self.connect_tracker();
         }
         if now >= self.usage_next {

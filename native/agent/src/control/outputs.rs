@@ -210,7 +210,7 @@ impl Control {
         if let AgentMessage::Report { member, report: Report::Finished { .. } } = message {
             if let Some(result) = self.result_of(member).filter(|_| self.host.wants_result()).cloned() {
                 // It follows as the link drains: a heartbeat waits behind one part of it at most.
-                self.handing = Some(Handing::new(member, result, message));
+                self.tracker.handing = Some(Handing::new(member, result, message));
                 return;
             }
         }

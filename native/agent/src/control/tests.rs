@@ -312,7 +312,7 @@ fn heartbeats_go_ahead_of_a_result_that_is_on_its_way() {
     let (mut brought, mut between) = (Vec::new(), 0);
     loop {
         // Never more than a part waits in front of what there is to say.
-        let queued = ending.control.tracker_link.as_ref().map_or(0, Link::queued_bytes);
+        let queued = ending.control.tracker.link.as_ref().map_or(0, Link::queued_bytes);
         assert!(queued < 2 * RESULT_PART_LIMIT, "{queued} bytes are queued");
         match ending.observed() {
             AgentMessage::ResultPart { offset, bytes, .. } => {

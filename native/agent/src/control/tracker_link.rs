@@ -15,26 +15,26 @@ const PAUSE: Duration = Duration::from_millis(100);
 impl Control {
     /// Connects now, or after the pause since the last try.
     pub(super) fn want_tracker(&mut self) {
-        if self.tracker_link.is_none() && self.tracker_next.is_none() {
-            self.tracker_next = Some((self.tracker_began + PAUSE).max(Instant::now()));
+        if self.tracker.link.is_none() && self.tracker.next.is_none() {
+            self.tracker.next = Some((self.tracker.began + PAUSE).max(Instant::now()));
         }
     }
 
     pub(super) fn connect_tracker(&mut self) {
-        self.tracker_next = None;
-        if self.tracker_link.is_some() {
+        self.tracker.next = None;
+        if self.tracker.link.is_some() {
             return;
         }
-        self.tracker_began = Instant::now();
-        self.tracker_established = false;
+        self.tracker.began = Instant::now();
+        self.tracker.established = false;
         let hello = Hello { agent: self.agent, purpose: Purpose::Tracker, encrypt: true };
-        let made = Link::connect(self.tracker, &self.keys, hello).and_then(|mut link| {
+        let made = Link::connect(self.tracker.address, &self.keys, hello).and_then(|mut link| {
             self.poll.registry().register(link.socket(), TRACKER, Interest::READABLE | Interest::WRITABLE)?;
             Ok(link)
         });
         match made {
             Ok(link) => {
-                self.tracker_link = Some(link);
+                self.tracker.link = Some(link);
                 self.serve_tracker();
             }
             Err(cause) => {
@@ -51,26 +51,26 @@ impl Control {
 
     /// There is no link to it any more.
     fn lost_tracker(&mut self, reason: &str) {
-        if let Some(mut link) = self.tracker_link.take() {
+        if let Some(mut link) = self.tracker.link.take() {
             let _ = self.poll.registry().deregister(link.socket());
         }
-        self.tracker_established = false;
+        self.tracker.established = false;
         // It comes again, from its beginning, with the next registration.
-        self.handing = None;
+        self.tracker.handing = None;
         // After the job's end the driver closes its tracker: that is no news.
         let level = if self.host.job_is_over() { log::Level::Debug } else { log::Level::Warn };
-        log::log!(level, "{} tracker {}: {reason}", self.shared.prefix(), self.tracker);
+        log::log!(level, "{} tracker {}: {reason}", self.shared.prefix(), self.tracker.address);
         self.shared.tracker_is(reason.to_string());
     }
 
     /// Reads and writes what is there.
     pub(super) fn serve_tracker(&mut self) {
         loop {
-            let Some(link) = self.tracker_link.as_mut() else { return };
+            let Some(link) = self.tracker.link.as_mut() else { return };
             match link.receive() {
                 Ok(Received::Pending) => break,
                 Ok(Received::Established) => {
-                    self.tracker_established = true;
+                    self.tracker.established = true;
                     self.shared.tracker_is("connected".into());
                     self.handle(Some(HostInput::TrackerUp));
                 }
@@ -85,7 +85,7 @@ impl Control {
                     Err(error) => return self.tracker_down(format!("sent what can't be read: {error}")),
                 },
                 Ok(Received::Hello(_)) => return self.tracker_down("spoke as if it had connected to us".into()),
-                Err(LinkError::Incompatible(error)) if !self.tracker_established => {
+                Err(LinkError::Incompatible(error)) if !self.tracker.established => {
                     self.lost_tracker(&error.message);
                     return self.handle(Some(HostInput::TrackerIncompatible { error }));
                 }
@@ -96,7 +96,7 @@ impl Control {
     }
 
     pub(super) fn send_tracker(&mut self, message: &AgentMessage) {
-        if let Some(link) = self.tracker_link.as_mut().filter(|_| self.tracker_established) {
+        if let Some(link) = self.tracker.link.as_mut().filter(|_| self.tracker.established) {
             link.send_message(message);
         }
     }
@@ -104,7 +104,7 @@ impl Control {
     /// Sends what is queued, and then as much of a result as may be moved in one turn.
     pub(super) fn flush_tracker(&mut self) {
         let mut moved = 0;
-        while let Some(link) = self.tracker_link.as_mut() {
+        while let Some(link) = self.tracker.link.as_mut() {
             match link.flush() {
                 Ok(Flushed::Blocked) => return,
                 Ok(Flushed::Done) if moved >= self.turn_bytes => {
@@ -125,18 +125,18 @@ impl Control {
 
     /// The next part of the result that is on its way, or the report behind it.
     fn next_of_result(&mut self) -> Option<AgentMessage> {
-        let handing = self.handing.as_ref()?;
+        let handing = self.tracker.handing.as_ref()?;
         let is_current = self.result_of(handing.member).is_some();
-        let next = self.handing.as_mut().filter(|_| is_current).and_then(Handing::next);
+        let next = self.tracker.handing.as_mut().filter(|_| is_current).and_then(Handing::next);
         if next.is_none() {
-            self.handing = None;
+            self.tracker.handing = None;
         }
         next
     }
 
     /// Reads what the tracker said before its link broke: it may have been the job's end.
     fn last_words(&mut self) {
-        while let Some(Ok(Received::Frame(_, payload))) = self.tracker_link.as_mut().map(|link| link.receive()) {
+        while let Some(Ok(Received::Frame(_, payload))) = self.tracker.link.as_mut().map(|link| link.receive()) {
             if let Ok(message) = wire::decode::<TrackerMessage>(&payload) {
                 self.take_commands();
                 self.handle(Some(HostInput::Tracker(message)));
@@ -149,8 +149,8 @@ impl Control {
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until {
             self.flush_tracker();
-            match self.tracker_link.as_ref() {
-                Some(link) if link.queued_bytes() > 0 || self.handing.is_some() => {
+            match self.tracker.link.as_ref() {
+                Some(link) if link.queued_bytes() > 0 || self.tracker.handing.is_some() => {
                     std::thread::sleep(Duration::from_millis(1))
                 }
                 _ => return,
@@ -159,7 +159,7 @@ impl Control {
     }
 
     pub(super) fn tracker_deadline(&mut self, now: Instant) {
-        if self.tracker_link.is_some() && !self.tracker_established && now > self.tracker_began + HANDSHAKE {
+        if self.tracker.link.is_some() && !self.tracker.established && now > self.tracker.began + HANDSHAKE {
             self.tracker_down(format!("no handshake within {} s", HANDSHAKE.as_secs()));
         }
     }

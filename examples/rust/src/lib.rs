@@ -1,6 +1,6 @@
 //! What the examples share: the data set, of which each rank reads its own part, and the digest of what they found.
 
-use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_communicator::protocol::error::{Code, Error};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ pub fn share(count: usize, rank: u32, world: u32) -> Range<usize> {
 
 /// What two runs are compared by.
 pub fn digest(values: &[f64]) -> String {
-    format!("{:032x}", rejoin_agent::digest(bytemuck::cast_slice(values)))
+    format!("{:032x}", rejoin_communicator::digest(bytemuck::cast_slice(values)))
 }
 
 /// A model as it was handed to `checkpoint`.

@@ -30,7 +30,6 @@ pub use agent_config::AgentConfig;
 pub use digest::digest;
 pub use joined::Joined;
 pub use plane::{AgentReports, DataPlane, PlaneUsage, Planes, ResultPlane};
-pub use rejoin_collectives as collectives;
 pub use rejoin_protocol as protocol;
 pub use rejoin_protocol::ids::MemberId;
 pub use rejoin_transport as transport;

@@ -182,7 +182,7 @@ impl DataLinks {
         self.members.values().flat_map(|(_, wanted)| wanted.values()).map(|link| link.tries).max().unwrap_or(0)
     }
 
-    /// A status report link broke.
+    /// A link broke that stood.
     pub(crate) fn broke(&mut self, member: MemberId, peer: MemberId, lane: Lane, now: Instant) -> Broke {
         let is_first = self.down(member, peer.rank).next().is_none();
         match self.find(member, peer.rank, lane) {

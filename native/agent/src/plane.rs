@@ -78,7 +78,8 @@ pub trait ResultPlane: DataPlane {
 }
 
 /// The planes of an agent. Beside channels, collectives carry something only in a job that has
-/// agreed on the hook ([`rejoin_protocol::hook`]). Without any, ranks only meet and take checkpoints.
+/// agreed on the hook ([`rejoin_protocol::hook`]). Both count their logs with one budget. Without
+/// any, ranks only meet and take checkpoints.
 #[derive(Clone, Default)]
 pub struct Planes {
     /// Collectives.
@@ -133,6 +134,10 @@ impl Planes {
     /// training library.
     pub(crate) fn free(&self, member: MemberId, error: &Error) {
         self.all().rev().for_each(|plane| plane.free(member, error.clone()));
+    }
+
+    pub(crate) fn usage(&self) -> PlaneUsage {
+        self.all().next().map(|plane| plane.usage()).unwrap_or_default()
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -3,8 +3,8 @@
 use crate::arguments::{bad, bytes, bytes_mut, options, overlap, text, RejoinOptions};
 use crate::calls::{allreduce, reduce_scatter};
 use crate::handle::{with, Rank, RejoinCommunicator};
-use rejoin_agent::collectives::FoldError;
 use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::collectives::FoldError;
 use rejoin_communicator::Folding;
 use std::ffi::{c_char, c_void};
 

@@ -1,7 +1,7 @@
 //! The numbers that stand in the header. They never change.
 
-use rejoin_agent::collectives::{Element, Order, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_communicator::collectives::{Element, Order, Reduction};
 
 /// Nothing failed.
 pub(crate) const OK: i32 = 0;

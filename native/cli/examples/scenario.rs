@@ -8,9 +8,9 @@
 //! (calls 1 to 8), sum (call 9), allgather (call 10), and a checkpoint of the sum.
 #![allow(missing_docs)]
 
-use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Boot, Communicator, Folding, Input, Limits, Options};
 use std::time::Duration;

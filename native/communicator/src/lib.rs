@@ -45,4 +45,7 @@ pub use operations::{LogBytes, Operations};
 pub use options::{Boot, Language, Limits, Options, Typed};
 pub use plane::CollectivePlane;
 pub use process::{Process, Settings, SHARED_MEMORY};
+pub use rejoin_agent::digest;
+pub use rejoin_collectives as collectives;
+pub use rejoin_protocol as protocol;
 pub use shared_result::SharedResult;

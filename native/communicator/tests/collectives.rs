@@ -3,9 +3,9 @@
 mod ranks;
 
 use ranks::{value, values, Ranks};
-use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::Code;
 use rejoin_agent::protocol::ids::{Rank, Version};
+use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::{Boot, Folding, Input, Options};
 
 /// How many ranks live in one process (all, two, one), and whether they share memory.

@@ -4,9 +4,9 @@ mod ranks;
 
 use parking_lot::Mutex;
 use ranks::{limits, Ranks};
-use rejoin_agent::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_communicator::{Folding, Input, Options};
 use std::sync::Arc;
 

@@ -5,9 +5,9 @@ mod ranks;
 
 use parking_lot::Mutex;
 use ranks::{attempt, limits, Ranks};
-use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::{Rank, Version};
+use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::{Boot, Communicator, Folding, Input, Language, Options};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;

@@ -4,9 +4,9 @@
 mod ranks;
 
 use ranks::{limits, value, values, Ranks};
-use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::{Communicator, Folding, Input, Options, Process, Settings};
 use std::sync::{Barrier, Mutex, OnceLock};
 

@@ -5,7 +5,6 @@ mod ranks;
 
 use bytes::Bytes;
 use ranks::{attempt, Ranks, LIMIT};
-use rejoin_agent::collectives::{Element, Order, Reduction};
 use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
@@ -13,6 +12,7 @@ use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::host::{Offer, Start};
 use rejoin_agent::protocol::ids::{MemberId, Phase, Rank, Version};
 use rejoin_agent::{checkpoint, digest, Agent, Joined, Taken, TrackerNotice};
+use rejoin_communicator::collectives::{Element, Order, Reduction};
 use rejoin_communicator::{CollectivePlane, LogBytes, Operations};
 use std::sync::Arc;
 use std::time::Duration;

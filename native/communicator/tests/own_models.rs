@@ -5,12 +5,12 @@ mod ranks;
 
 use parking_lot::{Condvar, Mutex};
 use ranks::{attempt, limits, Ranks, LIMIT};
-use rejoin_agent::collectives::Reduction;
 use rejoin_agent::durable::Durable;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::AgentConfig;
+use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::{Communicator, Process, Settings};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

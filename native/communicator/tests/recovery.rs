@@ -4,9 +4,9 @@
 mod ranks;
 
 use ranks::program::{moment, undisturbed, Died, Survival};
-use rejoin_agent::collectives::choice::NETWORK;
 use rejoin_agent::protocol::fault::Moment;
 use rejoin_agent::protocol::ids::{Phase, Version};
+use rejoin_communicator::collectives::choice::NETWORK;
 
 fn version(version: u32) -> Phase {
     Phase::Version(Version(version))

@@ -3,7 +3,6 @@
 mod ranks;
 
 use ranks::{attempt, limits, Ranks, LIMIT};
-use rejoin_agent::collectives::Reduction;
 use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::protocol::collective::SegmentAddress;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -12,6 +11,7 @@ use rejoin_agent::protocol::host::Offer;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::Agent;
+use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::CollectivePlane;
 use std::sync::Arc;
 

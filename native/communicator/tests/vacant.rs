@@ -3,9 +3,9 @@
 mod ranks;
 
 use ranks::{limits, value, values, Ranks, LIMIT};
-use rejoin_agent::collectives::Reduction;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::{Communicator, Process};
 use std::sync::mpsc;
 

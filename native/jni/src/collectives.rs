@@ -6,10 +6,10 @@ use crate::ranks::{memory, two, with};
 use jni::objects::{JByteArray, JByteBuffer, JClass, JObject, JString};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env, JValue};
-use rejoin_agent::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::{Element, FoldError, Order, Reduction};
 use rejoin_communicator::{Boot, Folding, Input, Options};
 
 fn bad(text: String) -> Error {

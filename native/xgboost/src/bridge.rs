@@ -121,7 +121,7 @@ impl Bridge {
     }
 
     /// The worker is done, or its task has ended: its sockets are closed. What it wrote stays for
-    /// its peers, until a newer incarnation is seated or the agent is over.
+    /// its peers, until a newer incarnation has its slot or the agent is over.
     pub fn retire(&self, member: MemberId) {
         if let Some(served_ranks) = self.shared.served_ranks.lock().get(&member) {
             served_ranks.retire();

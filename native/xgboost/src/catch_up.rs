@@ -50,9 +50,7 @@ impl CatchUp {
     /// Bytes came for the worker. True for the first ones of a restarted worker: the replay has begun.
     pub(crate) fn arrived(&mut self, bytes: u64) -> bool {
         let first = self.restarted && self.replayed == 0 && bytes > 0;
-        if !self.reported {
-            self.replayed += bytes;
-        }
+        self.replayed += bytes;
         first
     }
 
@@ -115,6 +113,13 @@ mod tests {
                 "{reported:?}"
             );
         }
+    }
+
+    #[test]
+    fn the_first_replayed_bytes_of_a_hooked_rank_are_its_first_only_once() {
+        let mut catch_up = CatchUp::new(Incarnation::nth(1), true);
+        assert_eq!([100, 50].map(|bytes| catch_up.arrived(bytes)), [true, false]);
+        assert!(!catch_up.is_open(), "its collectives show when it has caught up");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What carries the bytes of an agent whose ranks train with XGBoost: the bridge, and beside it, in
-//! a job that has agreed on the hook, the engine's collectives.
+//! The trainers' side of an agent whose ranks train with XGBoost: the calls of their threads to the
+//! bridge, and, in a job that has agreed on the hook, to the engine's collectives.
 //!
 //! Both have the same phases. A rank enters a version in its collectives first: where nothing of a
 //! version went over the channels, it is they that show that all ranks have entered it. What a rank
@@ -33,7 +33,8 @@ pub enum HookUse {
     Never,
 }
 
-/// The data plane of an agent whose ranks train with XGBoost, and the calls of their trainers' threads.
+/// The bridge and the engine's collectives, which an agent is started with ([`Plane::planes`]), and the
+/// calls of trainers' threads to both.
 ///
 /// A trainer's thread calls [`join`](Self::join), then [`communicator`](Self::communicator) before
 /// XGBoost's `Communicator.init`, [`take`](Self::take) at each boundary of versions,
@@ -110,8 +111,11 @@ impl Plane {
                 Ok(operations) => {
                     let hooked = HookedIncarnation { operations: Arc::new(operations), world: *world };
                     let mut all = self.hooked.lock();
-                    all.retain(|older, _| older.rank != rank);
-                    all.insert(member, hooked);
+                    // A newer incarnation of the rank may have come meanwhile; then this one is over.
+                    if !all.keys().any(|other| other.rank == rank && *other > member) {
+                        all.retain(|older, _| older.rank != rank);
+                        all.insert(member, hooked);
+                    }
                 }
                 Err(error) => {
                     let error = agent.failure(member).unwrap_or(error);
@@ -179,7 +183,7 @@ impl Plane {
         match self.hooked(member) {
             Some(HookedIncarnation { operations, .. }) => {
                 operations.begin_round(round);
-                Ok(())
+                self.bridge.failure(member).map_or(Ok(()), Err)
             }
             None => self.bridge.begin_round(member, round).map(drop),
         }

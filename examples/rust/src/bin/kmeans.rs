@@ -8,10 +8,10 @@
 //! and the digest is the same.
 #![allow(missing_docs)]
 
-use rejoin_agent::collectives::{Element, Reduction};
-use rejoin_agent::protocol::error::Error;
-use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::launched::Launched;
+use rejoin_communicator::protocol::error::Error;
+use rejoin_communicator::protocol::ids::Rank;
 use rejoin_communicator::{Boot, Communicator, Folding, Input, Limits, Options};
 use rejoin_examples::{digest, numbers, Table};
 

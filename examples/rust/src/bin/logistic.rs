@@ -8,10 +8,10 @@
 //! same, which is the other languages', too.
 #![allow(missing_docs)]
 
-use rejoin_agent::collectives::Reduction;
-use rejoin_agent::protocol::error::Error;
-use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::launched::Launched;
+use rejoin_communicator::protocol::error::Error;
+use rejoin_communicator::protocol::ids::Rank;
 use rejoin_communicator::{Communicator, Limits};
 use rejoin_examples::{digest, numbers, Table};
 

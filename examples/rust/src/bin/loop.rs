@@ -1,9 +1,9 @@
 //! The guide's loop: the mean of all ranks' rows by gradient descent.
 #![allow(missing_docs)]
 
-use rejoin_agent::collectives::Reduction;
-use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::launched::Launched;
+use rejoin_communicator::protocol::error::Error;
 use rejoin_communicator::Limits;
 
 fn main() -> Result<(), Error> {

@@ -297,8 +297,7 @@ impl Control {
     /// Reports what this process uses: now and then, and before a rank reports its end.
     fn report_usage(&mut self) {
         self.usage_next = Instant::now() + USAGE;
-        // All count with one budget.
-        let usage = self.planes.all().next().map(|plane| plane.usage()).unwrap_or_default();
+        let usage = self.planes.usage();
         self.handle(Some(HostInput::Event(Event::Usage {
             agent: self.agent,
             log_bytes: usage.log_bytes + usage.idle_bytes,

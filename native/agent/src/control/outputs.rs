@@ -44,9 +44,7 @@ impl Control {
                     None => wait.answer(Err(self.gone(member))),
                 }
             }
-            Command::Free { member, error } => {
-                self.free_member(member, error);
-            }
+            Command::Free { member, error } => self.free_member(member, error),
             Command::Report { member, report } => self.report(member, report),
             Command::FetchResults { member, fetch } => self.fetch_results(member, fetch),
             Command::AskCall { member, peer, place } => self.ask_call(member, peer, place),
@@ -83,7 +81,10 @@ impl Control {
                 log::warn!("{} rank {peer}'s memory can't be shared: {reason}", self.shared.prefix_of(member.rank));
             }
             Report::Left { .. } => {
-                self.free_member(member, Error::new(Code::BadState, "the member's task has ended"));
+                // Its planes keep what peers may still ask for: results, and what it has called.
+                let error = Error::new(Code::BadState, "the member's task has ended");
+                self.shared.failed(member, error.clone());
+                self.drop_member(member, error);
             }
             Report::VersionEntered { .. } | Report::Interrupted { .. } | Report::Finished { .. } => {}
         }
@@ -195,6 +196,7 @@ impl Control {
             HostOutput::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
             HostOutput::Forget { lineage, version } => self.shared.store.forget(lineage, version),
             HostOutput::Faults(rules) => {
+                let rules: Vec<_> = rules.into_iter().filter(|rule| !self.shared.has_struck(rule.id)).collect();
                 self.rules.replace(&rules);
                 self.planes.all().for_each(|plane| plane.faults(&rules));
             }
@@ -294,6 +296,10 @@ impl Control {
 
     fn free_member(&mut self, id: MemberId, error: Error) {
         self.end_incarnation(id, error.clone());
+        self.drop_member(id, error);
+    }
+
+    fn drop_member(&mut self, id: MemberId, error: Error) {
         self.drop_fetches(id);
         self.links.drop_member(id);
         let Some(member) = self.members.get_mut(&id.rank) else { return };
@@ -335,6 +341,9 @@ impl Control {
     /// A moment that fault rules may wait for.
     pub(super) fn moment(&mut self, member: MemberId, moment: Moment) {
         let Some(rule) = self.rules.due(member.rank, member.incarnation, moment) else { return };
+        if !self.shared.strikes(rule.id) {
+            return;
+        }
         self.inject(rule.clone());
         match rule.action {
             Action::Throw => {

@@ -180,6 +180,15 @@ impl Shared {
         known.failures.get(&member).cloned().or_else(|| known.over.clone())
     }
 
+    /// Whether a fault rule strikes now: it does once in a process, however often the tracker sends it.
+    pub(crate) fn strikes(&self, rule: u32) -> bool {
+        self.known.lock().struck.insert(rule)
+    }
+
+    pub(crate) fn has_struck(&self, rule: u32) -> bool {
+        self.known.lock().struck.contains(&rule)
+    }
+
     /// Failures of older incarnations than this one.
     pub(crate) fn forget_failures(&self, newest: MemberId) {
         self.known.lock().failures.retain(|member, _| member.rank != newest.rank || *member >= newest);
@@ -280,7 +289,7 @@ impl AgentReports for Reports {
     }
 
     fn inject(&self, rule: FaultRule) -> bool {
-        let is_first = self.0.known.lock().struck.insert(rule.id);
+        let is_first = self.0.strikes(rule.id);
         if is_first {
             self.0.command(Command::Strike(rule));
         }

@@ -6,7 +6,7 @@ use crate::digest::part_digest;
 use crate::fetch::{Reply, Request};
 use crate::plane::{AgentReports, DataPlane, PlaneUsage};
 use parking_lot::Mutex;
-use rejoin_protocol::fault::FaultRule;
+use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{HostOutput, Offer, Start, OWN_COPIES};
 use rejoin_protocol::ids::{Generation, Lineage, MemberId, Phase, Version};
@@ -120,22 +120,49 @@ fn asked(control: &mut Control, events: &mut Events, model: &[u8]) -> (Checkpoin
     (checkpoint, link)
 }
 
-#[test]
-fn what_ends_an_incarnation_is_known_before_its_worker_is_freed() {
+/// A control thread's state, a rank of it that was started, and the codes with which its planes free it.
+fn started() -> (Control, MemberId, Arc<Mutex<Vec<Option<Code>>>>) {
     let mut control = control();
     let (plane, seen) = (Arc::new(Idle::default()), Arc::new(Mutex::new(Vec::new())));
     let (shared, at) = (control.shared.clone(), seen.clone());
     let look = move |member| at.lock().push(shared.failure(member).map(|error| error.code));
     assert!(plane.freeing.set(Box::new(look)).is_ok());
     control.planes = Planes { collectives: None, channels: Some(plane) };
-    let [one, other] = [0, 1].map(|rank| MemberId { rank: Rank(rank), incarnation: Incarnation::nth(0) });
+    let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
+    control
+        .members
+        .insert(member.rank, MemberState { incarnation: Some(member.incarnation), ..MemberState::default() });
+    (control, member, seen)
+}
+
+#[test]
+fn what_ends_an_incarnation_is_known_before_its_worker_is_freed() {
+    let (mut control, member, seen) = started();
     let error = Error::new(Code::BadState, "ended by the test");
-    control.shared.command(Command::Free { member: one, error: error.clone() });
-    control.turn(&mut Events::with_capacity(16));
-    let started = MemberState { incarnation: Some(other.incarnation), ..MemberState::default() };
-    control.members.insert(other.rank, started);
-    control.carry_out(HostOutput::Over { rank: other.rank, attempt: Attempt::default(), outcome: Err(error) });
-    assert_eq!(*seen.lock(), [Some(Code::BadState); 2]);
+    control.obey(Command::Free { member, error: error.clone() });
+    let (mut other, member, seen_by_other) = started();
+    other.carry_out(HostOutput::Over { rank: member.rank, attempt: Attempt::default(), outcome: Err(error) });
+    assert_eq!([seen, seen_by_other].map(|seen| seen.lock().clone()), [[Some(Code::BadState)]; 2]);
+}
+
+#[test]
+fn what_a_rank_has_called_stays_for_its_peers_when_its_task_has_ended() {
+    let (mut control, member, freed) = started();
+    control.obey(Command::Report { member, report: Report::Left { failure: None } });
+    assert_eq!(*freed.lock(), []);
+    assert_eq!(control.shared.failure(member).map(|error| error.code), Some(Code::BadState));
+}
+
+#[test]
+fn a_fault_rule_that_has_struck_does_not_strike_again_when_the_tracker_sends_it_again() {
+    let (mut control, member, freed) = started();
+    let rule =
+        |id| FaultRule { id, rank: member.rank, incarnation: None, moment: Moment::Joined, action: Action::Throw };
+    for rules in [vec![rule(0)], vec![rule(0), rule(1)], vec![rule(0), rule(1)]] {
+        control.carry_out(HostOutput::Faults(rules));
+        control.moment(member, Moment::Joined);
+    }
+    assert_eq!(freed.lock().len(), 2, "each of the two rules has struck once");
 }
 
 #[test]

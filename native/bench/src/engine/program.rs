@@ -1,8 +1,8 @@
 //! What each rank does. It writes what it saw into a file of its own: `NAME,NANOSECONDS` a line.
 
 use crate::samples::{measure, Allreduce, WARM_UP};
-use rejoin_agent::collectives::Reduction;
 use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::collectives::Reduction;
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Limits, SharedResult};
 use rustix::process::{getpid, kill_process, Signal};

@@ -37,7 +37,7 @@ impl Calls {
     }
 
     fn inject(&mut self, rule: &FaultRule) -> Result<(), Error> {
-        if !self.plane.agent().is_none_or(|agent| agent.inject(rule.clone())) {
+        if self.plane.agent().is_some_and(|agent| !agent.inject(rule.clone())) {
             return Ok(());
         }
         match rule.action {

@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Process {
-    /// Takes a rank's local rank, and waits until it can start: at the first rendezvous until all ranks
+    /// Takes a rank's slot, and waits until it can start: at the first rendezvous until all ranks
     /// are there, later until the checkpoint that it starts from is here. `given` says what this
     /// incarnation assumes and has to be equal everywhere.
     ///
     /// `Ok(None)`: the job has reached its end already.
     ///
     /// # Errors
-    /// As [`Agent::join`]. The rank has no local rank then.
+    /// As [`Agent::join`]. The rank has no slot then.
     pub fn join(
         &self,
         rank: Rank,

@@ -29,7 +29,7 @@ use std::sync::Arc;
 /// Every call either gives all ranks the same result or fails. A call that fails leaves the
 /// caller's buffers as they were. After a failure other than `BadArgument` the handle refuses
 /// further calls with `BadState`: the rank has to be started again, as its next incarnation.
-/// Dropping it before [`Communicator::finish`] gives the rank's local rank back.
+/// Dropping it before [`Communicator::finish`] gives the rank's slot back.
 pub struct Communicator {
     agent: Arc<Agent>,
     calls: Calls,
@@ -46,7 +46,7 @@ pub struct Communicator {
     finished: bool,
 }
 
-/// How a rank has taken its local rank.
+/// How a rank has taken its slot.
 #[derive(Clone)]
 struct JoinArguments {
     process: Process,

@@ -235,7 +235,7 @@ impl Communicator {
     ///
     /// # Errors
     /// `BadState` after another end than that: the rank has to be started again. Otherwise as
-    /// [`Process::join`], and the rank has no local rank then.
+    /// [`Process::join`], and the rank has no slot then.
     ///
     /// [`Process::join`]: crate::Process::join
     pub fn join_again(self) -> Result<Option<Communicator>, Error> {
@@ -265,7 +265,7 @@ impl Communicator {
         Err(Error::new(Code::BadState, text))
     }
 
-    /// This rank's task has failed for this reason, and gives its local rank back. Where the code
+    /// This rank's task has failed for this reason, and gives its slot back. Where the code
     /// says that trying again would fail the same way, the job ends with it; otherwise the rank may
     /// be started again.
     pub fn abandon(mut self, error: Error) {

@@ -1,11 +1,11 @@
 //! A program that computes with every collective, and a harness that lets its ranks die and come back.
 
 use super::{attempt, limits, value, values, Ranks};
-use rejoin_agent::collectives::{Element, Reduction};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
 use rejoin_agent::protocol::ids::Rank;
+use rejoin_communicator::collectives::{Element, Reduction};
 use rejoin_communicator::{Boot, Communicator, Folding, Input, Options, Process};
 use std::time::Duration;
 

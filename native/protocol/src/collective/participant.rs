@@ -167,7 +167,7 @@ impl<R: Clone> Participant<R> {
         self.plan.as_ref().and_then(|plan| plan.segments.as_deref())
     }
 
-    /// The number of each rank's host in the newest plan ([`Plan::hosts`]).
+    /// The number of each rank's host in the newest plan ([`RankPlan::hosts`]).
     pub fn hosts(&self) -> &[usize] {
         self.plan.as_ref().map_or(&[], |plan| &plan.hosts)
     }

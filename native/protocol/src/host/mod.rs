@@ -250,7 +250,7 @@ pub enum HostOutput {
         /** Which. */
         member: MemberId,
     },
-    /// The incarnation is over: its worker is freed, its calls end with this error. For a join that was not seated yet,
+    /// The incarnation is over: its worker is freed, its calls end with this error. For a join that has no slot yet,
     /// `incarnation` is `None`.
     Free {
         /** The rank whose incarnation is over. */

@@ -121,7 +121,7 @@ impl Tracker {
         let Some(slot) = self.slot(rank) else { return };
         let (attempt, Some(incarnation)) = (slot.attempt, slot.incarnation) else { return };
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
-        // Standings that are under way don't know of the slot yet: they must not count.
+        // Status reports that are under way don't know of the slot yet: they must not count.
         self.changed.get_or_insert_with(|| format!("rank {rank} was sent its slot again"));
     }
 

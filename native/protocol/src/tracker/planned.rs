@@ -8,11 +8,11 @@ use alloc::collections::BTreeSet;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Planned {
     /// There has been a plan, in this life of the tracker or in a former one.
-    pub(super) before: bool,
+    pub(super) has_been: bool,
     /// The view of the plan before which there was none. Sent again after that plan, it still says
     /// that nothing had begun when it was made: a rank of it that waits for a start was never
     /// started.
-    pub(super) first: Option<Generation>,
+    pub(super) first_generation: Option<Generation>,
     /// The newest plan.
     last: Option<Plan>,
     /// Agents whose status for the present generation is still out.

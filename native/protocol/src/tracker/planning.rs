@@ -36,7 +36,7 @@ impl Tracker {
     /// as there are ranks.
     fn is_gathering(&self) -> bool {
         let nobody_started = self.slots.iter().all(|slot| slot.position().is_none());
-        !self.planned.before && nobody_started && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
+        !self.planned.has_been && nobody_started && self.slots.iter().any(|slot| slot.state == RankSlotState::Vacant)
     }
 
     pub(super) fn view(&self) -> View {
@@ -59,7 +59,7 @@ impl Tracker {
 
     /// Whether the job had begun, as far as is known, when the present view was made. A job that is resumed has.
     fn has_begun(&self) -> bool {
-        let was_planned = self.planned.before && self.planned.first != Some(self.generation);
+        let was_planned = self.planned.has_been && self.planned.first_generation != Some(self.generation);
         was_planned || self.reach.highest > Version(0) || self.forgotten().is_some()
     }
 
@@ -171,7 +171,7 @@ impl Tracker {
         let decision = decide(&Situation {
             members: &members,
             chain: &self.chain,
-            planned_before: self.planned.before,
+            planned_before: self.planned.has_been,
             highest: self.reach.highest,
             held: &held,
             locals: &locals,
@@ -181,7 +181,7 @@ impl Tracker {
             Decision::Fail(error) => {
                 let mut error = self.with_executors(error);
                 if error.code == Code::Unrecoverable {
-                    let expected = self.config.start.expected().filter(|_| !self.planned.before);
+                    let expected = self.config.start.expected().filter(|_| !self.planned.has_been);
                     for received in [self.losses.summary(), expected].into_iter().flatten() {
                         error.message = format!("{}. {received}", error.message);
                     }
@@ -217,9 +217,9 @@ impl Tracker {
                 });
                 self.planned.made(plan.clone());
                 if !had_begun {
-                    self.planned.first = Some(self.generation);
+                    self.planned.first_generation = Some(self.generation);
                 }
-                self.planned.before = true;
+                self.planned.has_been = true;
                 self.send_all(&TrackerMessage::Plan(plan));
             }
         }

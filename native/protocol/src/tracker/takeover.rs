@@ -164,7 +164,7 @@ impl Tracker {
                 let was_planned = view.has_begun || was_followed || self.reach.highest > Version(0);
                 // A view says which ranks were there, and not how far they were; and there may have been newer ones.
                 let has_not_begun = some_rank_never_started || !was_planned && self.has_all_agents_of(&view);
-                self.planned.before = was_planned && !has_not_begun;
+                self.planned.has_been = was_planned && !has_not_begun;
                 for (rank, received) in view.slots.iter().enumerate() {
                     let rank = Rank(rank as u32);
                     let Some(slot) = self.slot_mut(rank).filter(|slot| slot.state == RankSlotState::Vacant) else {
@@ -234,7 +234,7 @@ impl Tracker {
         let is_known = view.branches.len() < self.chain.branches().len();
         if self.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned)) {
             self.chain = Chain::of(view.branches.clone());
-            self.planned.before = true;
+            self.planned.has_been = true;
             self.hooked = self.hooked.or(view.hooked);
         }
     }
@@ -245,7 +245,7 @@ impl Tracker {
     pub(super) fn forgotten(&self) -> Option<Error> {
         // A rank that comes with its very first try was never there before: so the job can't have begun.
         let is_restart = self.slots.iter().all(|slot| slot.attempt > Attempt::default());
-        (self.knows_nothing && (is_restart || self.planned.before)).then(|| {
+        (self.knows_nothing && (is_restart || self.planned.has_been)).then(|| {
             Error::new(
                 Code::Unrecoverable,
                 format!(

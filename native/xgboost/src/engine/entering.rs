@@ -14,7 +14,7 @@ impl Engine {
     pub(super) fn ask_to_wait(&mut self, member: MemberId, goal: Goal, reply: Sender<Result<u64, Error>>) {
         let MemberId { rank, incarnation } = member;
         let Some(bridged_rank) = self.member(member) else {
-            let text = format!("rank {rank} incarnation {incarnation} is not seated here");
+            let text = format!("rank {rank} incarnation {incarnation} has no slot in this process");
             // No receiver means that the trainer's thread is gone.
             let _ = reply.send(Err(Error::new(Code::BadState, text)));
             return;

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_that_wakes_when_others_are_in_a_later_attempt_throws_away_what_it_has_read() {
+    fn a_rank_that_wakes_when_others_are_in_a_later_generation_throws_away_what_it_has_read() {
         assert!(
             matches!(wakes([1; 64], |_, _| {}), (Some(ExchangeOutcome::Done), false)),
             "nothing has happened meanwhile"

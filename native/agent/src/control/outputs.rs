@@ -287,13 +287,13 @@ impl Control {
         }
     }
 
-    /// Ends the calls of a member; its slot is the tracker's business.
     /// A thread that finds its incarnation gone asks at once why: the reason is there first.
     fn end_incarnation(&self, id: MemberId, error: Error) {
         self.shared.failed(id, error.clone());
         self.planes.free(id, &error);
     }
 
+    /// Ends the calls of a member; its slot is the tracker's business.
     fn free_member(&mut self, id: MemberId, error: Error) {
         self.end_incarnation(id, error.clone());
         self.drop_member(id, error);

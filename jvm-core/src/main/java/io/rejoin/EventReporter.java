@@ -3,6 +3,7 @@ package io.rejoin;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
+import java.util.Locale;
 import java.util.Map;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
@@ -94,6 +95,7 @@ public final class EventReporter implements Consumer<TrainingEvent> {
 
   private String held() {
     return String.format(
+        Locale.ROOT,
         "the most that one executor held: logs of %d bytes in memory (%s) and %d on disk (%s),"
             + " checkpoints of %d bytes%s",
         logBytes,

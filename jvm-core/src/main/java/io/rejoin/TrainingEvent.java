@@ -24,7 +24,7 @@ public final class TrainingEvent {
     AGENT_LOST,
     /** A rank has joined: rank, incarnation, stage, task, executor, vacant_millis. */
     RANK_JOINED,
-    /** A newcomer was turned away: rank, stage, task, reason. */
+    /** A newcomer was refused: rank, stage, task, reason. */
     RANK_REFUSED,
     /** A rank was declared lost: rank, incarnation, executor, reason, silent_millis, deaths. */
     RANK_LOST,
@@ -53,7 +53,7 @@ public final class TrainingEvent {
      * reason.
      */
     SHARING_ENDED,
-    /** A stranger or an outdated incarnation was turned away: address, reason. */
+    /** A stranger or an outdated incarnation was refused: address, reason. */
     STRANGER_REFUSED,
     /** A checkpoint is in the durable store: rank, incarnation, version, bytes, millis. */
     DURABLE_WRITTEN,

@@ -2,6 +2,7 @@ package io.rejoin.it;
 
 import io.rejoin.TrainingEvent;
 import io.rejoin.it.Terminal.Tone;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
@@ -13,6 +14,7 @@ import java.util.Set;
  * Makes sentences of the facts of a training, and keeps the figures that the demo's table shows.
  */
 public final class DemoNarration {
+  private static final char SHIELDED = '\u0001';
   private static final int MOST_REASON = 90;
 
   private final Terminal terminal;
@@ -93,8 +95,14 @@ public final class DemoNarration {
     terminal.line(
         Tone.HEALING,
         String.format(
+            Locale.ROOT,
             "rank %d: Spark starts %s, attempt %d, on executor %s%s%s",
-            rank, which, attempt, executor, since, others));
+            rank,
+            which,
+            attempt,
+            executor,
+            since,
+            others));
   }
 
   /** An executor came or went, as Spark reports. */
@@ -144,7 +152,9 @@ public final class DemoNarration {
         fired == null
             ? ""
             : String.format(
-                ", noticed %d ms after the kill", (System.nanoTime() - fired) / 1_000_000);
+                Locale.ROOT,
+                ", noticed %d ms after the kill",
+                (System.nanoTime() - fired) / 1_000_000);
     String lost = "rank {rank} is lost%s: %s (death {deaths} of this rank)";
     say(Tone.BAD, event, lost, noticed, reason(event));
   }
@@ -176,7 +186,13 @@ public final class DemoNarration {
   }
 
   private void say(Tone tone, TrainingEvent event, String pattern, Object... facts) {
-    terminal.line(tone, event.sentence(String.format(Locale.ROOT, pattern, facts)));
+    // Only the pattern's braces name fields: those of a fact stay as they are.
+    Object[] shielded =
+        Arrays.stream(facts)
+            .map(fact -> fact instanceof String text ? text.replace('{', SHIELDED) : fact)
+            .toArray();
+    String sentence = event.sentence(String.format(Locale.ROOT, pattern, shielded));
+    terminal.line(tone, sentence.replace(SHIELDED, '{'));
   }
 
   /** The beginning of a reason: some frameworks give theirs in a paragraph. */

@@ -12,6 +12,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.BlockingQueue;
@@ -107,8 +108,10 @@ public final class StockRun {
         if (line == null) {
           return without(
               String.format(
+                  Locale.ROOT,
                   "hangs: no model after %d s, no sign of life for %.0f s",
-                  most.toSeconds(), (System.nanoTime() - lastSign) / 1e9));
+                  most.toSeconds(),
+                  (System.nanoTime() - lastSign) / 1e9));
         }
         lastSign = System.nanoTime();
         Matcher match = ROUND.matcher(line);
@@ -129,8 +132,10 @@ public final class StockRun {
         if (round == 0) {
           narration.accept(
               String.format(
+                  Locale.ROOT,
                   "training begins again at round 0: %d rounds are lost, on all %d ranks",
-                  highest + 1, workers));
+                  highest + 1,
+                  workers));
         }
       }
       highest = Math.max(highest, round);
@@ -191,8 +196,12 @@ public final class StockRun {
       if (!fact.get("try").equals("0") || !fact.get("attempt").equals("0")) {
         narration.accept(
             String.format(
+                Locale.ROOT,
                 "stage %s, attempt %s: task of partition %s starts again on executor %s",
-                fact.get("stage"), fact.get("try"), fact.get("partition"), fact.get("executor")));
+                fact.get("stage"),
+                fact.get("try"),
+                fact.get("partition"),
+                fact.get("executor")));
       }
       if (start != 0 && processOfRank.size() == workers) {
         kill(0);
@@ -249,9 +258,14 @@ public final class StockRun {
 
   private static Map<String, String> fact(String line) {
     Map<String, String> fact = new HashMap<>();
-    for (String word : line.substring(StockDriver.PREFIX.length()).split(" ")) {
+    String[] words = line.substring(StockDriver.PREFIX.length()).split(" ");
+    fact.put("kind", words[0]);
+    for (String word : words) {
+      // What else a process has written into the line in between is none of it.
       String[] pair = word.split("=", 2);
-      fact.put(pair.length == 1 ? "kind" : pair[0], pair[pair.length - 1]);
+      if (pair.length == 2) {
+        fact.put(pair[0], pair[1]);
+      }
     }
     return fact;
   }

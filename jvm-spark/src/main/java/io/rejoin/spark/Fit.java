@@ -18,6 +18,7 @@ import io.rejoin.xgboost.XgboostSettings;
 import io.rejoin.xgboost.XgboostVersion;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.function.Consumer;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
@@ -168,6 +169,7 @@ final class Fit<M extends Model<M>> {
     int deaths = surroundings.deathsRetried();
     String budget =
         String.format(
+            Locale.ROOT,
             "each rank may die %d times (%s), and of the executors %s may die at the same moment"
                 + " (spark.rejoin.input.replicas)",
             deaths,

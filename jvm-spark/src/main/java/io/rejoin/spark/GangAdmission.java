@@ -4,6 +4,7 @@ import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
 import java.util.ArrayDeque;
 import java.util.Deque;
+import java.util.Locale;
 import java.util.Map;
 import java.util.WeakHashMap;
 import java.util.concurrent.TimeUnit;
@@ -106,20 +107,26 @@ final class GangAdmission {
     return new RejoinException(
         RejoinException.Code.TIMED_OUT,
         String.format(
+            Locale.ROOT,
             "waited %d ms (spark.rejoin.queue.timeout) for %d slots; other fits of this application"
                 + " hold %d of %d",
-            settings.number(SparkSettings.QUEUE_TIMEOUT), workers, taken, slots));
+            settings.number(SparkSettings.QUEUE_TIMEOUT),
+            workers,
+            taken,
+            slots));
   }
 
   private static RejoinException tooFew(
       SparkContext context, int workers, int slots, SettingValues settings) {
     String waited =
         String.format(
+            Locale.ROOT,
             " (after %d ms, spark.rejoin.slots.timeout)",
             settings.number(SparkSettings.SLOTS_TIMEOUT));
     return new RejoinException(
         RejoinException.Code.BAD_ARGUMENT,
         String.format(
+            Locale.ROOT,
             "%d workers must train at the same time, but %s has %d slots%s; set numWorkers to at"
                 + " most %d, or %s",
             workers,

@@ -8,6 +8,7 @@ import java.util.Collections;
 import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Locale;
 import java.util.Set;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -142,10 +143,15 @@ final class InputPreparation {
     return new RejoinException(
         RejoinException.Code.IO,
         String.format(
+            Locale.ROOT,
             "a partition of the %s input has %d copies on distinct executors, expected %d (%d"
                 + " executors), after %d tries; look for block replication in the executors' logs,"
                 + " free disk space, or set spark.rejoin.input.replicas lower",
-            what, fewest, copies, executors, FILLS));
+            what,
+            fewest,
+            copies,
+            executors,
+            FILLS));
   }
 
   /** Waits, so that Spark learns which executors have come and gone. */
@@ -281,6 +287,7 @@ final class InputPreparation {
   }
 
   private static RejoinException bad(String format, Object... facts) {
-    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, String.format(format, facts));
+    return new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT, String.format(Locale.ROOT, format, facts));
   }
 }

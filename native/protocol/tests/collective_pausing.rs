@@ -124,15 +124,7 @@ fn a_plan_derived_from_the_table_knows_how_far_each_phase_is_and_who_has_it_near
         stands(3, vec![extent(version(0), 9, true)]), // has died since
         support::stands(1, 0, RankState::Fresh),
     ];
-    let whole = rejoin_protocol::message::Plan {
-        generation: generation(2),
-        lineage: Lineage(0),
-        newcomers: Vec::new(),
-        table,
-        holders: Vec::new(),
-        reason: String::new(),
-        hooked: None,
-    };
+    let whole = whole_plan(2, table);
     let plan = RankPlan::derive(&whole, &view, AgentId(3), "b");
     let phase = plan.phase(version(0)).unwrap();
     assert_eq!((phase.finished, phase.ended), (5, true));

@@ -4,7 +4,7 @@ mod collective_support;
 mod host_support;
 mod support;
 
-use collective_support::{extent, generation, version};
+use collective_support::{extent, generation, version, whole_plan};
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing::{collective_id, generation_number, identity, inputs, judge, COMMON_BYTES};
 use rejoin_protocol::collective::{CollectiveId, RankPlan, SegmentAddress};
@@ -52,15 +52,7 @@ fn plan_of(hosts: [&str; 3], table: Vec<RankStatus>, number: u32) -> RankPlan {
         slots: slots.collect(),
         agents: agents.collect(),
     };
-    let plan = rejoin_protocol::message::Plan {
-        generation: generation(number),
-        lineage: Lineage(0),
-        newcomers: Vec::new(),
-        table,
-        holders: Vec::new(),
-        reason: String::new(),
-        hooked: None,
-    };
+    let plan = whole_plan(number, table);
     RankPlan::derive(&plan, &view, AgentId(0), "here")
 }
 

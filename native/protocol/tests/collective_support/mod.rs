@@ -5,6 +5,7 @@ use rejoin_protocol::collective::{
     BootKey, Call, Entry, Extent, Fetch, Next, Operation, Participant, ParticipantOutput, PhasePlan, RankPlan, Site,
 };
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_protocol::message::{Plan, RankStatus};
 use rejoin_protocol::view::AgentAddress;
 
 pub type Desk = Participant<&'static str>;
@@ -54,6 +55,19 @@ pub fn plan(number: u32, phases: &[(Phase, u32, bool)]) -> RankPlan {
         hosts: Vec::new(),
         vacant: Vec::new(),
         observed: Vec::new(),
+    }
+}
+
+/// The tracker's plan in which no rank starts.
+pub fn whole_plan(number: u32, table: Vec<RankStatus>) -> Plan {
+    Plan {
+        generation: generation(number),
+        lineage: Lineage(0),
+        newcomers: Vec::new(),
+        table,
+        holders: Vec::new(),
+        reason: String::new(),
+        hooked: None,
     }
 }
 

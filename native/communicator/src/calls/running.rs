@@ -75,23 +75,16 @@ impl Calls {
     ) -> Result<Bytes, Error> {
         self.usable()?;
         self.rank_profile.exchanging();
-        let result = self.try_run(call, key, shape, reducer, input);
+        let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
+        let deadline = began + self.at_most;
+        let running = RunningCall { call, shape, reducer, input, signature, began, deadline, run: None };
+        let result = self.try_run(running, key);
         self.rank_profile.computing();
         self.report_profile();
         result.map_err(|error| self.fails(error))
     }
 
-    fn try_run(
-        &mut self,
-        call: &Call,
-        key: Option<BootKey>,
-        shape: Shape,
-        reducer: &Reducer<'_>,
-        input: Input<'_>,
-    ) -> Result<Bytes, Error> {
-        let (began, signature) = (Instant::now(), call.signature(key.as_ref()));
-        let deadline = began + self.at_most;
-        let mut running = RunningCall { call, shape, reducer, input, signature, began, deadline, run: None };
+    fn try_run(&mut self, mut running: RunningCall<'_, '_>, key: Option<BootKey>) -> Result<Bytes, Error> {
         self.begin(&running, key)?;
         loop {
             let seen = self.local_rank.changes();

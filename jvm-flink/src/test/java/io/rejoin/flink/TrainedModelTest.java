@@ -1,0 +1,21 @@
+package io.rejoin.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.java.typeutils.PojoTypeInfo;
+import org.junit.jupiter.api.Test;
+
+class TrainedModelTest {
+  @Test
+  void flinkSerializesATrainedModelAsAPojoAndNotByKryo() {
+    assertInstanceOf(PojoTypeInfo.class, TypeInformation.of(TrainedModel.class));
+  }
+
+  @Test
+  void aModelNamesItsVersionAndJob() {
+    assertEquals(
+        "version 3 (last) of job ab", new TrainedModel("ab", 3, true, new byte[0]).toString());
+  }
+}

@@ -40,6 +40,36 @@ def scaler(batches):
         yield [model.n_samples_seen_, *model.mean_, *model.var_, *model.scale_]
 
 
+def gradient(w, y, weight, x):
+    """Of the logarithmic loss, the intercept last."""
+    x = numpy.column_stack([x, numpy.ones(len(x))])
+    p = 1 / (1 + numpy.exp(-x @ w))
+    return x.T @ (weight * (p - y))
+
+
+def ftrl(batches, alpha, beta, l1, l2):
+    """Three coefficients, the intercept, four z, four n; McMahan and others (2013), algorithm 1."""
+    l1, l2 = numpy.array([l1, l1, l1, 0]), numpy.array([l2, l2, l2, 0])
+    w, z, n = numpy.zeros(4), numpy.zeros(4), numpy.zeros(4)
+    for y, weight, x in batches:
+        g = gradient(w, y, weight, x[:, :3])
+        sigma = (numpy.sqrt(n + g**2) - numpy.sqrt(n)) / alpha
+        z, n = z + g - sigma * w, n + g**2
+        w = numpy.where(abs(z) <= l1, 0, -(z - numpy.sign(z) * l1) / ((beta + numpy.sqrt(n)) / alpha + l2))
+        yield [*w, *z, *n]
+
+
+def sgd(batches, rate, l1, l2):
+    """Three coefficients and the intercept; a proximal step for l1."""
+    l1, l2 = numpy.array([l1, l1, l1, 0]), numpy.array([l2, l2, l2, 0])
+    w = numpy.zeros(4)
+    for y, weight, x in batches:
+        if len(x):
+            w = w - rate * (gradient(w, y, weight, x[:, :3]) / weight.sum() + l2 * w)
+            w = numpy.sign(w) * numpy.maximum(0, abs(w) - rate * l1)
+        yield w
+
+
 def save(name, lines):
     text = "".join(",".join(repr(float(number)) for number in line) + "\n" for line in lines)
     (FOLDER / name).write_text(text)
@@ -51,6 +81,8 @@ def main():
     save("rows.csv", table)
     batches = [(part[:, 1], part[:, 2], part[:, 3:]) for part in (table[table[:, 0] == b] for b in range(BATCHES))]
     save("scaler.csv", scaler(batches))
+    save("ftrl.csv", ftrl(batches, alpha=0.3, beta=0.5, l1=0.75, l2=2))
+    save("sgd.csv", sgd(batches, rate=0.25, l1=0.05, l2=0.125))
 
 
 if __name__ == "__main__":

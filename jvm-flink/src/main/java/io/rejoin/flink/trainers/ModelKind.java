@@ -8,7 +8,9 @@ import java.nio.ByteBuffer;
  * an option of the kind), and doubles up to the end. Big endian.
  */
 enum ModelKind {
-  STANDARD_SCALER(1, "OnlineStandardScaler, %d features");
+  STANDARD_SCALER(1, "OnlineStandardScaler, %d features"),
+  LOGISTIC_REGRESSION_FTRL(2, "OnlineLogisticRegression by Ftrl, %d features, %d intercepts"),
+  LOGISTIC_REGRESSION_SGD(3, "OnlineLogisticRegression by Sgd, %d features, %d intercepts");
 
   private static final int FORMAT = 1;
   private static final int HEADER_BYTES = 4 * Integer.BYTES;

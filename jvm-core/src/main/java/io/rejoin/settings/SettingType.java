@@ -42,6 +42,9 @@ public final class SettingType {
   public static final SettingType SIZE =
       new SettingType("more than 0, as a size such as 256m or 16g", SettingType::bytes);
 
+  /** Any text; empty where nothing is set. */
+  public static final SettingType TEXT = new SettingType("a text", text -> text);
+
   /** True or false. */
   public static final SettingType FLAG =
       new SettingType(

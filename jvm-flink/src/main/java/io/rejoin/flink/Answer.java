@@ -1,0 +1,105 @@
+package io.rejoin.flink;
+
+import io.rejoin.GangTask;
+import io.rejoin.RejoinException;
+import java.io.IOException;
+import java.io.Serializable;
+import java.util.List;
+import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
+import org.apache.flink.streaming.api.operators.collect.CollectCoordinationResponse;
+import org.apache.flink.util.InstantiationUtil;
+
+/** What the coordinator answers to a rank. */
+final class Answer implements Serializable {
+  private static final long serialVersionUID = 1L;
+
+  /** What the rank is to do. */
+  enum Kind {
+    /** Ask again soon. */
+    WAIT,
+    /** Take part in this gang. */
+    JOIN,
+    /** Nothing is left to train; here is the last state. */
+    OVER,
+    /** End the task with this error. */
+    FAIL
+  }
+
+  final Kind kind;
+
+  /** Whom it waits for, or why it has to fail. */
+  final String text;
+
+  /** With which code it has to fail. */
+  final RejoinException.Code code;
+
+  /** The number of the gang, from 1. */
+  final int gang;
+
+  /** How to take part. */
+  final GangTask task;
+
+  /** The version that the gang began with, whose state those who have it hand over; 0 for none. */
+  final int version;
+
+  /** The last state's bytes, when all is over. */
+  final byte[] result;
+
+  private Answer(
+      Kind kind,
+      String text,
+      RejoinException.Code code,
+      int gang,
+      GangTask task,
+      int version,
+      byte[] result) {
+    this.kind = kind;
+    this.text = text;
+    this.code = code;
+    this.gang = gang;
+    this.task = task;
+    this.version = version;
+    this.result = result;
+  }
+
+  static Answer await(String whom) {
+    return new Answer(Kind.WAIT, whom, null, 0, null, 0, null);
+  }
+
+  static Answer fail(RejoinException.Code code, String why) {
+    return new Answer(Kind.FAIL, why, code, 0, null, 0, null);
+  }
+
+  static Answer over(byte[] result) {
+    return new Answer(Kind.OVER, "", null, 0, null, 0, result);
+  }
+
+  static Answer join(int gang, GangTask task, int version) {
+    return new Answer(Kind.JOIN, "", null, gang, task, version, null);
+  }
+
+  /**
+   * Flink reads a response by its own class loader, which doesn't know the job's classes. So it
+   * travels as bytes in a class of Flink's.
+   */
+  CoordinationResponse wrapped() {
+    try {
+      DataOutputSerializer out = new DataOutputSerializer(256);
+      BytePrimitiveArraySerializer.INSTANCE.serialize(InstantiationUtil.serializeObject(this), out);
+      return new CollectCoordinationResponse("rejoin", 0, List.of(out.getCopyOfBuffer()));
+    } catch (IOException e) {
+      throw new IllegalStateException(e);
+    }
+  }
+
+  static Answer unwrapped(CoordinationResponse response, ClassLoader loader)
+      throws IOException, ClassNotFoundException {
+    byte[] bytes =
+        ((CollectCoordinationResponse) response)
+            .getResults(BytePrimitiveArraySerializer.INSTANCE)
+            .get(0);
+    return InstantiationUtil.deserializeObject(bytes, loader);
+  }
+}

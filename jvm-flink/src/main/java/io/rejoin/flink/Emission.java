@@ -1,0 +1,41 @@
+package io.rejoin.flink;
+
+import io.rejoin.settings.SettingValues;
+import java.util.concurrent.TimeUnit;
+
+/** Which versions go downstream: rank 0's, every so many or after so long a time, and the last. */
+final class Emission {
+  private final Subtask subtask;
+  private final boolean emits;
+  private final long versions;
+  private final long nanos;
+  private long last = System.nanoTime();
+
+  Emission(Subtask subtask, SettingValues settings) {
+    this.subtask = subtask;
+    this.emits = subtask.rank() == 0;
+    this.versions = settings.number(FlinkSettings.EMIT_VERSIONS);
+    this.nanos = TimeUnit.MILLISECONDS.toNanos(settings.number(FlinkSettings.EMIT_INTERVAL));
+  }
+
+  void complete(VersionState state) {
+    long now = System.nanoTime();
+    boolean due = versions > 0 ? state.version() % versions == 0 : now - last >= nanos;
+    if (emits && due) {
+      last = now;
+      emit(state, false);
+    }
+  }
+
+  void last(VersionState state) {
+    if (emits) {
+      emit(state, true);
+    }
+  }
+
+  private void emit(VersionState state, boolean isLast) {
+    subtask
+        .operator()
+        .emit(new TrainedModel(subtask.job(), state.version(), isLast, state.model()));
+  }
+}

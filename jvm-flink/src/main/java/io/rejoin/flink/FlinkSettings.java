@@ -1,0 +1,108 @@
+package io.rejoin.flink;
+
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.Setting;
+import io.rejoin.settings.SettingTable;
+import io.rejoin.settings.SettingType;
+import io.rejoin.settings.SettingValues;
+import java.util.List;
+import java.util.Map;
+
+/** The settings {@code rejoin.*} of a Flink job, read and checked when the job is built. */
+final class FlinkSettings {
+  static final Setting BATCH_ROWS =
+      Setting.of(
+          "batch.rows",
+          SettingType.integer(1, Integer.MAX_VALUE),
+          "1000",
+          "rows of one rank in a batch, at most");
+
+  static final Setting BATCH_WAIT =
+      Setting.of(
+              "batch.wait",
+              SettingType.integer(0, Integer.MAX_VALUE),
+              "0",
+              "milliseconds that a batch waits for its rows before it goes on with those that are"
+                  + " there; 0: until it has all, or the input has ended. While a rank waits, so do"
+                  + " the others. With a time, which rows are in which batch is a matter of timing:"
+                  + " each row is trained on once, and two runs differ")
+          .withDefault("0", "`0` if all inputs are bounded, else `100`");
+
+  static final Setting BUFFER_BATCHES =
+      Setting.of(
+          "buffer.batches",
+          SettingType.integer(1, 10_000),
+          "4",
+          "batches of rows that a rank keeps ready; with more, its input waits");
+
+  static final Setting EMIT_VERSIONS =
+      Setting.of(
+          "emit.versions",
+          SettingType.integer(0, Integer.MAX_VALUE),
+          "0",
+          "every so many versions the model goes downstream; 0: only as `rejoin.emit.interval` says"
+              + " and at the end");
+
+  static final Setting EMIT_INTERVAL =
+      Setting.of(
+          "emit.interval",
+          SettingType.TIME,
+          "1s",
+          "the model goes downstream when so long a time has gone by since it last did");
+
+  static final Setting CALL_TIMEOUT =
+      Setting.of(
+          "call.timeout",
+          SettingType.TIME,
+          "10min",
+          "how long a collective waits for the other ranks, restarts of theirs included, before the"
+              + " task fails with `TIMED_OUT`");
+
+  static final Setting TRACKER_HOST =
+      Setting.of(
+              "tracker.host",
+              SettingType.TEXT,
+              "",
+              "address of the JobManager that TaskManagers reach")
+          .withDefault("", "the JobManager's own address, as TaskManagers know it");
+
+  static final Setting FAULTS =
+      Setting.of(
+              "faults",
+              SettingType.TEXT,
+              "",
+              "faults at exact moments, for tests (`io.rejoin.Faults`)")
+          .withDefault("", "none");
+
+  static final SettingTable TABLE =
+      new SettingTable(
+          "rejoin.",
+          "docs/flink.md",
+          List.of(
+              BATCH_ROWS,
+              BATCH_WAIT,
+              BUFFER_BATCHES,
+              EMIT_VERSIONS,
+              EMIT_INTERVAL,
+              CALL_TIMEOUT,
+              CommonSettings.HEARTBEAT,
+              CommonSettings.LOST_AFTER,
+              CommonSettings.MEMBERS_TIMEOUT,
+              CommonSettings.TRACKER_TIMEOUT,
+              CommonSettings.LEASE,
+              TRACKER_HOST,
+              CommonSettings.TRACKER_PORTS,
+              CommonSettings.AGENT_PORTS,
+              CommonSettings.LOG_MEMORY,
+              CommonSettings.LOG_DISK,
+              CommonSettings.ENCRYPT,
+              CommonSettings.LOG_LEVEL,
+              FAULTS));
+
+  private FlinkSettings() {}
+
+  /** What is set in such a configuration, for inputs that are all bounded, or not. */
+  static SettingValues of(Map<String, String> configuration, boolean bounded) {
+    return TABLE.read(configuration, Map.of(BATCH_WAIT, bounded ? "0" : "100"));
+  }
+}

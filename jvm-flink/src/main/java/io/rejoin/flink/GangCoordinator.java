@@ -1,0 +1,295 @@
+package io.rejoin.flink;
+
+import io.rejoin.EventReporter;
+import io.rejoin.Faults;
+import io.rejoin.GangTask;
+import io.rejoin.JobId;
+import io.rejoin.RejoinException;
+import io.rejoin.Secret;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.NetworkInterface;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import org.apache.flink.runtime.jobgraph.OperatorID;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequestHandler;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
+import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
+import org.apache.flink.runtime.operators.coordination.OperatorEvent;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * The JobManager's side of one trainer: owns the tracker of the present gang, and answers ranks
+ * that ask for it. Flink calls it on the JobManager's main thread, so nothing here waits.
+ */
+final class GangCoordinator implements OperatorCoordinator, CoordinationRequestHandler {
+  private static final Logger LOG = LoggerFactory.getLogger(GangCoordinator.class);
+  private static final long POLL_MILLIS = 200;
+
+  private final String name;
+  private final Context context;
+  private final SettingValues settings;
+  private final Gathering gathering;
+  private Tracker tracker;
+  private Answer join;
+  private byte[] result;
+  private long waitingSince;
+
+  GangCoordinator(String name, Context context, SettingValues settings) {
+    this.name = name;
+    this.context = context;
+    this.settings = settings;
+    this.gathering = new Gathering(context.currentParallelism());
+  }
+
+  @Override
+  public void start() {
+    LOG.info("{}: a trainer of {} ranks begins", name, context.currentParallelism());
+  }
+
+  @Override
+  public CompletableFuture<CoordinationResponse> handleCoordinationRequest(
+      CoordinationRequest request) {
+    if (request instanceof Offer) {
+      return CompletableFuture.completedFuture(answer((Offer) request).wrapped());
+    }
+    synchronized (this) {
+      gathering.started((Started) request);
+    }
+    return CompletableFuture.completedFuture(Answer.await("").wrapped());
+  }
+
+  private synchronized Answer answer(Offer offer) {
+    if (result != null) {
+      return Answer.over(result);
+    }
+    try {
+      boolean wasRunning = gathering.isRunning();
+      Gathering.Decision decision = gathering.asked(offer);
+      if (wasRunning && !gathering.isRunning()) {
+        endGang("it has ended for rank " + offer.rank);
+      }
+      switch (decision) {
+        case JOIN:
+          return join;
+        case BEGIN:
+          return begin(offer.jobManager);
+        case OUTDATED:
+          return Answer.fail(
+              RejoinException.Code.FENCED,
+              "attempt " + offer.attempt + " of rank " + offer.rank + " was given up by Flink");
+        default:
+          return await();
+      }
+    } catch (RejoinException e) {
+      return Answer.fail(e.code(), e.text());
+    }
+  }
+
+  private Answer await() {
+    if (waitingSince == 0) {
+      waitingSince = System.nanoTime();
+    }
+    long waited = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - waitingSince);
+    String whom =
+        "ranks "
+            + gathering.missing()
+            + " of "
+            + context.currentParallelism()
+            + " have not come to the JobManager for "
+            + waited
+            + " ms; each needs a slot of a TaskManager (free slots: Flink's web page, or its log)";
+    if (waited > settings.number(CommonSettings.MEMBERS_TIMEOUT)) {
+      return Answer.fail(
+          RejoinException.Code.MEMBERS_MISSING,
+          whom
+              + ". Start more TaskManagers, or raise "
+              + settings.name(CommonSettings.MEMBERS_TIMEOUT));
+    }
+    return Answer.await(whom);
+  }
+
+  /** All ranks have said what they have. */
+  private Answer begin(String jobManager) {
+    Offer newest = gathering.newest();
+    JobId job = JobId.random();
+    Secret secret = Secret.random();
+    Tracker.Settings how =
+        new Tracker.Settings(context.currentParallelism(), host(jobManager))
+            .with(settings)
+            .deaths(Integer.MAX_VALUE, "Flink's restart strategy")
+            .faults(Faults.parse(settings.text(FlinkSettings.FAULTS)));
+    tracker = openTracker(job, secret, how);
+    int number = gathering.begun();
+    waitingSince = 0;
+    GangTask task = new GangTask(job, secret, tracker.address(), settings);
+    join = Answer.join(number, task, newest.version);
+    LOG.info(
+        "{}: gang {} begins with version {}, as job {} of Rejoin, tracker at {}",
+        name,
+        number,
+        newest.version,
+        job.brief(),
+        tracker.address());
+    Tracker followed = tracker;
+    Thread events = new Thread(() -> follow(followed), "rejoin-events-" + job.brief());
+    events.setDaemon(true);
+    events.start();
+    return join;
+  }
+
+  private Tracker openTracker(JobId job, Secret secret, Tracker.Settings how) {
+    try {
+      return Tracker.open(job, secret, how);
+    } catch (RejoinException e) {
+      throw settings.portsAreTaken(CommonSettings.TRACKER_PORTS, e);
+    }
+  }
+
+  /** The JobManager's address that TaskManagers reach. */
+  private String host(String jobManager) {
+    String set = settings.text(FlinkSettings.TRACKER_HOST);
+    if (!set.isEmpty()) {
+      return GangTask.address(set);
+    }
+    try {
+      if (!jobManager.isEmpty()) {
+        InetAddress known = InetAddress.getByName(jobManager);
+        if (NetworkInterface.getByInetAddress(known) != null) {
+          return known.getHostAddress();
+        }
+      }
+      return InetAddress.getLocalHost().getHostAddress();
+    } catch (IOException e) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "the JobManager can't tell its own address ("
+              + e.getMessage()
+              + "); set "
+              + settings.name(FlinkSettings.TRACKER_HOST),
+          e);
+    }
+  }
+
+  private void follow(Tracker followed) {
+    EventReporter reporter = new EventReporter(followed.job(), settings);
+    try {
+      while (true) {
+        TrainingEvent event = followed.poll(POLL_MILLIS).orElse(null);
+        if (event == null) {
+          continue;
+        }
+        reporter.accept(event);
+        if (event.kind() == TrainingEvent.Kind.JOB_ENDED) {
+          ended(followed);
+          return;
+        }
+        if (event.kind() == TrainingEvent.Kind.JOB_FAILED) {
+          return;
+        }
+      }
+    } catch (RejoinException closed) {
+      LOG.debug("the tracker of job {} was closed", followed.job().brief(), closed);
+    }
+  }
+
+  private synchronized void ended(Tracker followed) {
+    if (followed == tracker) {
+      result = followed.result();
+    }
+  }
+
+  /** Its ranks learn that it is over, and ask again. */
+  private void endGang(String why) {
+    if (tracker != null) {
+      LOG.info("{}: gang {} is over: {}", name, gathering.gang(), why);
+      Tracker old = tracker;
+      tracker = null;
+      // It waits for the tracker's thread.
+      new Thread(old::close, "rejoin-close-" + old.job().brief()).start();
+    }
+  }
+
+  @Override
+  public void handleEventFromOperator(int subtask, int attempt, OperatorEvent event) {
+    throw new IllegalStateException("subtask " + subtask + " sent an event; none is known");
+  }
+
+  @Override
+  public synchronized void executionAttemptFailed(int subtask, int attempt, Throwable reason) {
+    String why = "Flink says: " + String.valueOf(reason).split("\n")[0];
+    LOG.info("{}: attempt {} of rank {} is over: {}", name, attempt, subtask, why);
+    boolean nobodyIsLeft = gathering.failed(subtask, attempt);
+    if (result != null || tracker == null) {
+      return;
+    }
+    tracker.taskGone(subtask, 0, attempt, why);
+    if (nobodyIsLeft) {
+      endGang("nobody is left who holds its state");
+    }
+  }
+
+  @Override
+  public void executionAttemptReady(int subtask, int attempt, SubtaskGateway gateway) {
+    // Ranks ask by themselves.
+  }
+
+  @Override
+  public void subtaskReset(int subtask, long checkpoint) {
+    LOG.info("{}: rank {} goes on from Flink's checkpoint {}", name, subtask, checkpoint);
+  }
+
+  @Override
+  public synchronized void resetToCheckpoint(long checkpoint, byte[] data) {
+    gathering.reset();
+    result = null;
+    waitingSince = 0;
+    endGang("Flink resets all subtasks to checkpoint " + checkpoint);
+  }
+
+  @Override
+  public void checkpointCoordinator(long checkpoint, CompletableFuture<byte[]> done) {
+    done.complete(new byte[0]);
+  }
+
+  @Override
+  public void notifyCheckpointComplete(long checkpoint) {
+    // What Rejoin needs is in the model.
+  }
+
+  @Override
+  public synchronized void close() {
+    endGang("the Flink job is over");
+  }
+
+  /** Makes one. */
+  static final class Provider implements OperatorCoordinator.Provider {
+    private static final long serialVersionUID = 1L;
+
+    private final String name;
+    private final OperatorID id;
+    private final SettingValues settings;
+
+    Provider(String name, OperatorID id, SettingValues settings) {
+      this.name = name;
+      this.id = id;
+      this.settings = settings;
+    }
+
+    @Override
+    public OperatorID getOperatorId() {
+      return id;
+    }
+
+    @Override
+    public OperatorCoordinator create(Context context) {
+      return new GangCoordinator(name, context, settings);
+    }
+  }
+}

@@ -1,0 +1,156 @@
+package io.rejoin.flink;
+
+import io.rejoin.RejoinException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+
+/**
+ * Decides which gang a rank belongs to; pure rules, without clocks, sockets and threads.
+ *
+ * <p>A gang is the ranks' life together from one common start: an attempt that comes later joins
+ * the gang that is there. When a gang has ended, because nobody is left who holds its state or
+ * because its job has failed, or when Flink has reset all subtasks, the next one begins as soon as
+ * all ranks have said what they have: with the newest state of all.
+ */
+final class Gathering {
+  private final int world;
+  private final TreeMap<Integer, Offer> offers = new TreeMap<>();
+  private final TreeMap<Integer, Integer> attempts = new TreeMap<>();
+  private final TreeSet<Integer> holders = new TreeSet<>();
+  private int gang;
+  private boolean running;
+
+  Gathering(int world) {
+    this.world = world;
+  }
+
+  /** What follows from an offer. */
+  enum Decision {
+    /** The attempt isn't the rank's newest one. */
+    OUTDATED,
+    /** Others have to ask first. */
+    WAIT,
+    /** The gang that is there. */
+    JOIN,
+    /** A gang has to be begun. */
+    BEGIN
+  }
+
+  /**
+   * A rank asks.
+   *
+   * @throws RejoinException MISMATCH when two ranks have different states of the newest version
+   */
+  Decision asked(Offer offer) {
+    if (offer.attempt < attempts.getOrDefault(offer.rank, 0)) {
+      return Decision.OUTDATED;
+    }
+    attempts.put(offer.rank, offer.attempt);
+    if (running && offer.ended == gang) {
+      end();
+    }
+    if (running) {
+      return Decision.JOIN;
+    }
+    offers.put(offer.rank, offer);
+    if (offers.size() < world) {
+      return Decision.WAIT;
+    }
+    checkNewest();
+    return Decision.BEGIN;
+  }
+
+  /** A gang was begun, as {@link Decision#BEGIN} says; its number, from 1. */
+  int begun() {
+    running = true;
+    offers.clear();
+    holders.clear();
+    return ++gang;
+  }
+
+  /** The present or last gang's number. */
+  int gang() {
+    return gang;
+  }
+
+  boolean isRunning() {
+    return running;
+  }
+
+  /** The offer with the newest state, when all have asked. */
+  Offer newest() {
+    Offer newest = null;
+    for (Offer offer : offers.values()) {
+      newest = newest == null || offer.version > newest.version ? offer : newest;
+    }
+    return newest;
+  }
+
+  /** A rank holds the gang's state. */
+  void started(Started started) {
+    if (running && started.gang == gang && started.attempt == attempts.get(started.rank)) {
+      holders.add(started.rank);
+    }
+  }
+
+  /**
+   * An attempt of a rank is over.
+   *
+   * @return whether nobody is left who holds the gang's state: the gang is over
+   */
+  boolean failed(int rank, int attempt) {
+    attempts.merge(rank, attempt + 1, Math::max);
+    offers.computeIfPresent(rank, (r, offer) -> offer.attempt <= attempt ? null : offer);
+    boolean wasLast = holders.remove(rank) && holders.isEmpty();
+    if (running && wasLast) {
+      end();
+      return true;
+    }
+    return false;
+  }
+
+  /** All attempts are over, and the next ones begin from a checkpoint of Flink's. */
+  void reset() {
+    end();
+  }
+
+  /** Which ranks haven't asked yet. */
+  List<Integer> missing() {
+    List<Integer> missing = new ArrayList<>();
+    for (int rank = 0; rank < world; rank++) {
+      if (!offers.containsKey(rank)) {
+        missing.add(rank);
+      }
+    }
+    return missing;
+  }
+
+  private void end() {
+    running = false;
+    offers.clear();
+    holders.clear();
+  }
+
+  private void checkNewest() {
+    Offer newest = newest();
+    List<String> digests =
+        offers.values().stream()
+            .filter(offer -> offer.version == newest.version && newest.version > 0)
+            .map(offer -> "rank " + offer.rank + " has " + offer.digest)
+            .collect(Collectors.toList());
+    if (offers.values().stream()
+        .anyMatch(o -> o.version == newest.version && !o.digest.equals(newest.digest))) {
+      throw new RejoinException(
+          RejoinException.Code.MISMATCH,
+          "ranks have different states of version "
+              + newest.version
+              + ": "
+              + String.join(", ", digests)
+              + ". Begin from another checkpoint or savepoint, and see that TrainerFunction.write"
+              + " gives equal bytes for equal models");
+    }
+  }
+}

@@ -1,0 +1,38 @@
+package io.rejoin.flink;
+
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+
+/**
+ * A rank asks which gang it belongs to, and says what it has: sent by a subtask to its coordinator
+ * in the JobManager, again and again until it has an answer.
+ */
+final class Offer implements CoordinationRequest {
+  private static final long serialVersionUID = 1L;
+
+  /** The rank: the index of the subtask. */
+  final int rank;
+
+  /** Flink's number of the subtask's attempt. */
+  final int attempt;
+
+  /** The version of the state that it has; 0 for none. */
+  final int version;
+
+  /** The digest of that state's bytes; empty for none. */
+  final String digest;
+
+  /** The number of the gang that has ended for this rank; 0 for none. */
+  final int ended;
+
+  /** The address at which this subtask's TaskManager reaches the JobManager; empty if unknown. */
+  final String jobManager;
+
+  Offer(int rank, int attempt, int version, String digest, int ended, String jobManager) {
+    this.rank = rank;
+    this.attempt = attempt;
+    this.version = version;
+    this.digest = digest;
+    this.ended = ended;
+    this.jobManager = jobManager;
+  }
+}

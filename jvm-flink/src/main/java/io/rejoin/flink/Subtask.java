@@ -1,0 +1,125 @@
+package io.rejoin.flink;
+
+import io.rejoin.GangTask;
+import io.rejoin.settings.SettingValues;
+import java.io.IOException;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
+import org.apache.flink.api.common.TaskInfo;
+import org.apache.flink.configuration.JobManagerOptions;
+import org.apache.flink.metrics.MetricGroup;
+import org.apache.flink.runtime.execution.Environment;
+import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.util.SerializedValue;
+
+/** The subtask that a rank lives in, as the trainer's thread sees it. */
+final class Subtask implements TrainerContext, GangTask.Place {
+  private static final long ANSWER_SECONDS = 60;
+
+  private final TrainOperator<?, ?> operator;
+  private final Environment environment;
+  private final TaskInfo info;
+  private volatile boolean cancelled;
+
+  Subtask(TrainOperator<?, ?> operator, SettingValues settings) {
+    this.operator = operator;
+    this.environment = operator.getContainingTask().getEnvironment();
+    this.info = operator.getRuntimeContext().getTaskInfo();
+  }
+
+  @Override
+  public int rank() {
+    return info.getIndexOfThisSubtask();
+  }
+
+  @Override
+  public int world() {
+    return info.getNumberOfParallelSubtasks();
+  }
+
+  /** Flink's number of this attempt. */
+  int attempt() {
+    return info.getAttemptNumber();
+  }
+
+  /** Flink's job. */
+  String job() {
+    return environment.getJobID().toString();
+  }
+
+  TrainOperator<?, ?> operator() {
+    return operator;
+  }
+
+  @Override
+  public Map<String, String> parameters() {
+    return operator.getRuntimeContext().getGlobalJobParameters();
+  }
+
+  @Override
+  public MetricGroup metrics() {
+    return operator.getMetricGroup();
+  }
+
+  /**
+   * One process of Flink hosts ranks of several jobs and slots; its number tells it from others.
+   */
+  @Override
+  public String executor() {
+    return hostname() + " " + ProcessHandle.current().pid();
+  }
+
+  @Override
+  public String hostname() {
+    return environment.getTaskManagerInfo().getTaskManagerExternalAddress();
+  }
+
+  @Override
+  public String spillDirectory() {
+    return environment.getTaskManagerInfo().getTmpDirectories()[0];
+  }
+
+  @Override
+  public boolean firstTry() {
+    return attempt() == 0;
+  }
+
+  @Override
+  public Optional<String> cancelled() {
+    return cancelled ? Optional.of("Flink ended its task") : Optional.empty();
+  }
+
+  /** Flink wants the task's end. */
+  void cancel() {
+    cancelled = true;
+  }
+
+  /**
+   * The address at which this process was told to find the JobManager; empty with high
+   * availability.
+   */
+  String jobManager() {
+    return environment
+        .getTaskManagerInfo()
+        .getConfiguration()
+        .getOptional(JobManagerOptions.ADDRESS)
+        .orElse("");
+  }
+
+  /** The coordinator's answer. */
+  Answer ask(CoordinationRequest request) throws IOException, InterruptedException {
+    try {
+      return Answer.unwrapped(
+          environment
+              .getOperatorCoordinatorEventGateway()
+              .sendRequestToCoordinator(operator.getOperatorID(), new SerializedValue<>(request))
+              .get(ANSWER_SECONDS, TimeUnit.SECONDS),
+          operator.getUserCodeClassloader());
+    } catch (ExecutionException | TimeoutException | ClassNotFoundException e) {
+      throw new IOException("the JobManager gave no answer to rank " + rank(), e);
+    }
+  }
+}

@@ -1,0 +1,102 @@
+package io.rejoin.flink;
+
+import static io.rejoin.flink.Gathering.Decision.BEGIN;
+import static io.rejoin.flink.Gathering.Decision.JOIN;
+import static io.rejoin.flink.Gathering.Decision.OUTDATED;
+import static io.rejoin.flink.Gathering.Decision.WAIT;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.RejoinException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class GatheringTest {
+  private static Offer offer(int rank, int attempt, int version, int ended) {
+    return new Offer(rank, attempt, version, version == 0 ? "" : "d" + version, ended, "");
+  }
+
+  /** A gang of two ranks, both of which hold its state. */
+  private static Gathering gang() {
+    Gathering gathering = new Gathering(2);
+    assertEquals(WAIT, gathering.asked(offer(0, 0, 0, 0)));
+    assertEquals(BEGIN, gathering.asked(offer(1, 0, 0, 0)));
+    assertEquals(1, gathering.begun());
+    gathering.started(new Started(0, 0, 1));
+    gathering.started(new Started(1, 0, 1));
+    return gathering;
+  }
+
+  @Test
+  void aGangBeginsWhenAllRanksHaveAskedAndWithTheNewestState() {
+    Gathering gathering = new Gathering(3);
+    assertEquals(WAIT, gathering.asked(offer(2, 0, 41, 0)));
+    assertEquals(WAIT, gathering.asked(offer(0, 0, 42, 0)));
+    assertEquals(List.of(1), gathering.missing());
+    assertEquals(BEGIN, gathering.asked(offer(1, 0, 41, 0)));
+    assertEquals(42, gathering.newest().version);
+  }
+
+  @Test
+  void anAttemptThatComesLaterJoinsTheGangThatIsThere() {
+    Gathering gathering = gang();
+    assertFalse(gathering.failed(1, 0));
+    assertEquals(JOIN, gathering.asked(offer(1, 1, 0, 0)));
+    assertEquals(1, gathering.gang());
+  }
+
+  @Test
+  void anAttemptThatFlinkHasGivenUpIsTurnedAway() {
+    Gathering gathering = gang();
+    gathering.failed(1, 0);
+    assertEquals(OUTDATED, gathering.asked(offer(1, 0, 9, 0)));
+    gathering.reset();
+    assertEquals(OUTDATED, gathering.asked(offer(1, 0, 9, 0)));
+    assertEquals(WAIT, gathering.asked(offer(0, 0, 3, 0)));
+    assertEquals(BEGIN, gathering.asked(offer(1, 1, 2, 0)));
+    assertEquals(3, gathering.newest().version);
+  }
+
+  @Test
+  void theGangIsOverWhenTheLastHolderOfItsStateIsGone() {
+    Gathering gathering = gang();
+    assertFalse(gathering.failed(0, 0));
+    assertTrue(gathering.failed(1, 0));
+    assertEquals(WAIT, gathering.asked(offer(0, 1, 5, 0)));
+    assertEquals(BEGIN, gathering.asked(offer(1, 1, 4, 0)));
+    assertEquals(2, gathering.begun());
+  }
+
+  @Test
+  void aRankWhoseGangHasEndedWaitsForAllOthers() {
+    Gathering gathering = gang();
+    assertEquals(WAIT, gathering.asked(offer(0, 0, 7, 1)));
+    assertFalse(gathering.isRunning());
+    assertEquals(BEGIN, gathering.asked(offer(1, 0, 7, 1)));
+    gathering.begun();
+    assertEquals(JOIN, gathering.asked(offer(1, 0, 7, 1)));
+  }
+
+  @Test
+  void anOfferOfAnAttemptThatFailsMeanwhileDoesNotCount() {
+    Gathering gathering = new Gathering(2);
+    assertEquals(WAIT, gathering.asked(offer(0, 0, 9, 0)));
+    gathering.failed(0, 0);
+    assertEquals(WAIT, gathering.asked(offer(1, 0, 4, 0)));
+    assertEquals(BEGIN, gathering.asked(offer(0, 1, 3, 0)));
+    assertEquals(4, gathering.newest().version);
+  }
+
+  @Test
+  void twoStatesOfTheNewestVersionAreRefused() {
+    Gathering gathering = new Gathering(2);
+    gathering.asked(new Offer(0, 0, 5, "one", 0, ""));
+    RejoinException error =
+        assertThrows(
+            RejoinException.class, () -> gathering.asked(new Offer(1, 0, 5, "other", 0, "")));
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+    assertTrue(error.text().contains("rank 0 has one, rank 1 has other"), error.text());
+  }
+}

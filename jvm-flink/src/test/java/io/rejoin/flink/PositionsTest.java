@@ -1,0 +1,60 @@
+package io.rejoin.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.RejoinException;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class PositionsTest {
+  private static Share share(String split, long first, int rows) {
+    return new Share(split, first, rows, 7 * rows);
+  }
+
+  private static void refused(String expected, Positions from, List<Share> one, List<Share> two) {
+    RejoinException error = assertThrows(RejoinException.class, () -> from.plus(List.of(one, two)));
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+    assertTrue(error.text().contains(expected), error.text());
+  }
+
+  @Test
+  void aVersionAddsTheRowsOfAllRanks() {
+    Positions one =
+        Positions.NONE.plus(List.of(List.of(share("a", 0, 3)), List.of(share("b", 0, 2))));
+    Positions two = one.plus(List.of(List.of(share("a", 3, 4)), List.of()));
+    assertEquals(7, two.consumed("a"));
+    assertEquals(49, two.fingerprint("a"));
+    assertEquals(2, two.consumed("b"));
+    assertEquals(9, two.rows());
+  }
+
+  @Test
+  void theSameRowsFromTwoRanksAreRefusedWithBoth() {
+    refused(
+        "ranks 0 and 1 both have row 0 of a",
+        Positions.NONE,
+        List.of(share("a", 0, 3)),
+        List.of(share("a", 0, 2)));
+  }
+
+  @Test
+  void rowsThatNoRankHasAreRefusedWithTheirNumber() {
+    refused(
+        "no rank has row 0", Positions.NONE, List.of(share("a", 3, 0)), List.of(share("b", 0, 1)));
+  }
+
+  @Test
+  void rowsThatAnotherRankStillHasAreWaitedFor() {
+    Positions next =
+        Positions.NONE.plus(List.of(List.of(share("a", 3, 0)), List.of(share("a", 0, 1))));
+    assertEquals(1, next.consumed("a"));
+  }
+
+  @Test
+  void rowsThatAreInTheModelAlreadyAreRefused() {
+    Positions from = Positions.NONE.plus(List.of(List.of(share("a", 0, 3))));
+    refused("expected them from row 3 on", from, List.of(share("a", 2, 2)), List.of());
+  }
+}

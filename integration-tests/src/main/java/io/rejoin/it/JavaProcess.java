@@ -8,7 +8,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/** A child JVM on the same class path, on a {@link Leash}: settings first, then {@link #start}. */
+/**
+ * A child JVM, on our class path unless another one is set, on a {@link Leash}: settings first,
+ * then {@link #start}.
+ */
 public final class JavaProcess implements AutoCloseable {
   /**
    * What Spark needs opened when a plain JVM 17 runs it (its own launcher scripts would say the
@@ -36,6 +39,8 @@ public final class JavaProcess implements AutoCloseable {
   private final Map<String, String> environment = new LinkedHashMap<>();
   private final List<String> command = new ArrayList<>();
   private final List<String> starter = new ArrayList<>();
+  private final List<String> options = new ArrayList<>();
+  private String classPath = System.getProperty("java.class.path");
   private String memory = "256m";
   private boolean interruptible;
   private Process process;
@@ -56,6 +61,18 @@ public final class JavaProcess implements AutoCloseable {
   /** Its largest heap, as {@code -Xmx} has it. */
   public JavaProcess memory(String most) {
     memory = most;
+    return this;
+  }
+
+  /** It has this class path instead of ours; {@link Leash} must be on it. */
+  public JavaProcess classPath(String path) {
+    classPath = path;
+    return this;
+  }
+
+  /** One more option of the JVM, as {@code -XX:} options are written. */
+  public JavaProcess option(String option) {
+    options.add(option);
     return this;
   }
 
@@ -103,12 +120,13 @@ public final class JavaProcess implements AutoCloseable {
     line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
     line.add("-Xmx" + memory);
     line.add("-XX:+UseSerialGC");
+    line.addAll(options);
     for (String open : OPENS) {
       line.add("--add-opens=" + open + "=ALL-UNNAMED");
     }
     properties.forEach((key, value) -> line.add("-D" + key + "=" + value));
     line.add("-cp");
-    line.add(System.getProperty("java.class.path"));
+    line.add(classPath);
     line.add(Leash.class.getName());
     line.addAll(command);
     ProcessBuilder builder = new ProcessBuilder(line);

@@ -2,8 +2,15 @@ package io.rejoin.it;
 
 import java.io.IOException;
 import java.io.InputStream;
+import java.io.OutputStream;
 import java.lang.reflect.InvocationTargetException;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.jar.Attributes;
+import java.util.jar.JarEntry;
+import java.util.jar.JarOutputStream;
+import java.util.jar.Manifest;
 
 /**
  * Runs another main class in a process that ends when its parent does.
@@ -11,6 +18,9 @@ import java.util.Arrays;
  * <p>A child that is started through this class holds the reading end of a pipe from its parent.
  * When the parent goes, by whatever way (SIGKILL too), the pipe ends and the child exits. So a test
  * run that is killed leaves no process behind.
+ *
+ * <p>A child whose class path isn't ours has {@link #jar} on it, or, when its command line isn't
+ * ours either, as a {@code -javaagent}.
  */
 public final class Leash {
   private Leash() {}
@@ -22,14 +32,37 @@ public final class Leash {
    * @throws Throwable what the main class throws
    */
   public static void main(String[] arguments) throws Throwable {
-    Thread leash = new Thread(Leash::exitWhenParentIsGone, "leash");
-    leash.setDaemon(true);
-    leash.start();
+    premain("");
     String[] rest = Arrays.copyOfRange(arguments, 1, arguments.length);
     try {
       Class.forName(arguments[0]).getMethod("main", String[].class).invoke(null, (Object) rest);
     } catch (InvocationTargetException thrown) {
       throw thrown.getCause();
+    }
+  }
+
+  /**
+   * Where the JVM enters this class as an agent.
+   *
+   * @param unused an agent has options; this one needs none
+   */
+  public static void premain(String unused) {
+    Thread leash = new Thread(Leash::exitWhenParentIsGone, "leash");
+    leash.setDaemon(true);
+    leash.start();
+  }
+
+  /** Writes a jar with this class alone, which is an agent, too. */
+  public static void jar(Path file) throws IOException {
+    Manifest manifest = new Manifest();
+    manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
+    manifest.getMainAttributes().putValue("Premain-Class", Leash.class.getName());
+    String name = Leash.class.getName().replace('.', '/') + ".class";
+    try (OutputStream out = Files.newOutputStream(file);
+        JarOutputStream jar = new JarOutputStream(out, manifest);
+        InputStream bytes = Leash.class.getClassLoader().getResourceAsStream(name)) {
+      jar.putNextEntry(new JarEntry(name));
+      bytes.transferTo(jar);
     }
   }
 

@@ -5,10 +5,12 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /**
  * A real standalone Spark cluster on this machine, from the jars of the class path alone: one
@@ -19,7 +21,7 @@ import java.util.regex.Pattern;
  * shutdown hook calls it, and should this process be killed outright, the {@link Leash} ends master
  * and worker, and executors end without a driver.
  */
-public final class StandaloneCluster implements AutoCloseable {
+public final class StandaloneCluster implements Cluster, AutoCloseable {
   private static final Pattern MASTER =
       Pattern.compile("Starting Spark master at (spark://[0-9.]+:[0-9]+)");
   private static final String REGISTERED = "Successfully registered with master";
@@ -144,8 +146,18 @@ public final class StandaloneCluster implements AutoCloseable {
     return worker.process();
   }
 
+  @Override
   public WorkDirectory work() {
     return work;
+  }
+
+  /** The executors. */
+  @Override
+  public List<Processes.Found> processes() {
+    long self = ProcessHandle.current().pid();
+    return Processes.marked(mark).stream()
+        .filter(process -> process.command().contains("--executor-id") && process.pid() != self)
+        .collect(Collectors.toList());
   }
 
   public String address() {
@@ -177,13 +189,7 @@ public final class StandaloneCluster implements AutoCloseable {
   }
 
   private void kill() {
-    long self = ProcessHandle.current().pid();
-    for (Processes.Found process : Processes.marked(mark)) {
-      boolean ours = process.command().contains("--executor-id");
-      if (ours && process.pid() != self) {
-        Processes.signal(process.pid(), "KILL");
-      }
-    }
+    processes().forEach(executor -> Processes.signal(executor.pid(), "KILL"));
   }
 
   private static Matcher await(JavaProcess process, Path log, Pattern wanted) throws IOException {

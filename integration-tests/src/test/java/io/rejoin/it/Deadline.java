@@ -14,14 +14,14 @@ import java.util.concurrent.TimeoutException;
 
 /**
  * Gives a piece of a test a limit. When it expires, the threads of this process and of all
- * executors are written into the cluster's folder, and the test fails with where to look: a hang is
- * a finding, not a lost evening.
+ * processes of the cluster are written into the cluster's folder, and the test fails with where to
+ * look: a hang is a finding, not a lost evening.
  */
-final class Deadline {
+public final class Deadline {
   private Deadline() {}
 
   /** Runs it on a thread of its own; what it throws is thrown here. */
-  static <T> T within(Duration limit, String what, StandaloneCluster cluster, Callable<T> work)
+  public static <T> T within(Duration limit, String what, Cluster cluster, Callable<T> work)
       throws Exception {
     FutureTask<T> task = new FutureTask<>(work);
     Thread thread = new Thread(task, "test: " + what);
@@ -50,10 +50,9 @@ final class Deadline {
     }
   }
 
-  private static Path dump(String what, StandaloneCluster cluster)
-      throws IOException, InterruptedException {
+  private static Path dump(String what, Cluster cluster) throws IOException, InterruptedException {
     Path file = cluster.work().file("hang-" + what.replaceAll("[^A-Za-z0-9]+", "-") + ".log");
-    StringBuilder text = new StringBuilder("==== driver\n");
+    StringBuilder text = new StringBuilder("==== this process\n");
     for (ThreadInfo thread : ManagementFactory.getThreadMXBean().dumpAllThreads(true, true)) {
       text.append('"')
           .append(thread.getThreadName())
@@ -65,16 +64,13 @@ final class Deadline {
       }
     }
     Files.writeString(file, text);
-    for (Processes.Found process : Processes.marked(cluster.mark())) {
-      if (process.option("--executor-id").isEmpty()) {
-        continue;
-      }
-      Path executor = cluster.work().file("hang-executor-" + process.pid() + ".log");
+    for (Processes.Found process : cluster.processes()) {
+      Path other = cluster.work().file("hang-" + process.pid() + ".log");
       // A stopped process doesn't answer; it gets a moment, not more.
       Process jstack =
           new ProcessBuilder("jstack", "-l", Long.toString(process.pid()))
               .redirectErrorStream(true)
-              .redirectOutput(executor.toFile())
+              .redirectOutput(other.toFile())
               .start();
       if (!jstack.waitFor(10, TimeUnit.SECONDS)) {
         jstack.destroyForcibly();

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs a main class of the integration tests on one of the tested sets of versions, after
-# `gradle :integration-tests:ready`: integration-tests/run.sh SET MAIN [argument...]      SET:
-# spark35-xgb340, spark35-xgb320 or spark41-xgb311 JAVA_OPTIONS holds further options of the JVM,
-# for instance -Dkill=1@12.
+# `gradle :integration-tests:ready`: integration-tests/run.sh SET MAIN [argument...]
+# SET: spark35-xgb340, spark35-xgb320, spark41-xgb311, flink23, flink20 or flink120.
+# JAVA_OPTIONS holds further options of the JVM, for instance -Dkill=1@12.
 set -eu
 cd "$(dirname "$0")/.."
 set_name=$1
@@ -15,11 +15,12 @@ if [ ! -s "$class_path_file" ]; then
 fi
 classes=$PWD/integration-tests/build
 case $set_name in
-  spark41-*) scala=2.13 ;;
-  *) scala=2.12 ;;
+  # A Flink job takes its jars along, so ours has to be one.
+  flink*) ours=$(echo "$classes"/libs/rejoin-integration-tests-*.jar) ;;
+  spark41-*) ours=$classes/classes/java/main:$classes/resources/main:$classes/classes/scala/2.13 ;;
+  *) ours=$classes/classes/java/main:$classes/resources/main:$classes/classes/scala/2.12 ;;
 esac
-class_path=$classes/classes/java/main:$classes/resources/main:$classes/classes/java/test:$classes/classes/scala/$scala
-class_path=$class_path:$(cat "$class_path_file"):$(cat build/junit.txt)
+class_path=$ours:$classes/classes/java/test:$(cat "$class_path_file"):$(cat build/junit.txt)
 opens=()
 for package in lang lang.invoke lang.reflect io net nio util util.concurrent util.concurrent.atomic; do
   opens+=("--add-opens=java.base/java.$package=ALL-UNNAMED")

@@ -48,14 +48,15 @@ else
   tail -60 "$reports/gradle.log"
 fi
 
-# suite SET NAME CLASS...: integration tests of these classes on one set of versions. Spark's own log goes to a file.
+# suite SET NAME CLASS...: integration tests of these classes on one set of versions. What Spark or
+# Flink log in the test's own process goes to a file.
 suite() {
   local set=$1 name=$2 selects=()
   shift 2
   for class in "$@"; do selects+=(--select-class "io.rejoin.it.$class"); done
   step "clusters: $name on $set"
   local logs="-Dlog4j2.configurationFile=rejoin-it-log4j2.properties"
-  logs="$logs -Drejoin.it.log=$PWD/$reports/$name-$set-spark.log"
+  logs="$logs -Drejoin.it.log=$PWD/$reports/$name-$set-framework.log"
   JAVA_OPTIONS="${JAVA_OPTIONS:-} $logs" \
     integration-tests/run.sh "$set" org.junit.platform.console.ConsoleLauncher execute "${selects[@]}" \
     --details tree --disable-ansi-colors --disable-banner --fail-if-no-tests \
@@ -88,11 +89,12 @@ else
     TrackerLossIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
+  suite flink23 flink flink.FlinkClusterIT
 fi
 
 mapfile -t results < <(
   find "$reports" -mindepth 1 -maxdepth 1 -type d
-  find jvm-core jvm-spark integration-tests -type d -name test-reports
+  find jvm-core jvm-spark jvm-flink integration-tests -type d -name test-reports
 )
 python3 integration-tests/summary.py \
   "$reports/cargo.log" "$reports/python.log" "${fuzzed[@]}" "${results[@]}" || failed=1

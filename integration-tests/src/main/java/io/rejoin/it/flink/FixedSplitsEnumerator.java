@@ -1,0 +1,49 @@
+package io.rejoin.it.flink;
+
+import java.util.ArrayList;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.flink.api.connector.source.SplitEnumerator;
+import org.apache.flink.api.connector.source.SplitEnumeratorContext;
+
+/** Gives each split to its owner when that comes. */
+final class FixedSplitsEnumerator implements SplitEnumerator<FixedSplit, List<FixedSplit>> {
+  private final SplitEnumeratorContext<FixedSplit> context;
+  private final List<FixedSplit> unassigned;
+
+  FixedSplitsEnumerator(SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
+    this.context = context;
+    this.unassigned = new ArrayList<>(unassigned);
+  }
+
+  @Override
+  public void start() {}
+
+  @Override
+  public void addReader(int reader) {
+    for (Iterator<FixedSplit> all = unassigned.iterator(); all.hasNext(); ) {
+      FixedSplit split = all.next();
+      if (split.index() % context.currentParallelism() == reader) {
+        context.assignSplit(split, reader);
+        all.remove();
+      }
+    }
+    context.signalNoMoreSplits(reader);
+  }
+
+  @Override
+  public void addSplitsBack(List<FixedSplit> splits, int reader) {
+    unassigned.addAll(splits);
+  }
+
+  @Override
+  public void handleSplitRequest(int reader, String host) {}
+
+  @Override
+  public List<FixedSplit> snapshotState(long checkpoint) {
+    return new ArrayList<>(unassigned);
+  }
+
+  @Override
+  public void close() {}
+}

@@ -1,0 +1,188 @@
+package io.rejoin.it.flink;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+
+/**
+ * A job on a {@link FlinkCluster}, as its REST interface shows it; also after its end. An operator
+ * is named by a part of the name of the task that it is in.
+ */
+public final class FlinkJob {
+  private static final Set<String> ENDED = Set.of("FINISHED", "FAILED", "CANCELED");
+
+  private final FlinkRest rest;
+  private final String id;
+
+  FlinkJob(FlinkRest rest, String id) {
+    this.rest = rest;
+    this.id = id;
+  }
+
+  /**
+   * A failure that Flink has recorded.
+   *
+   * @param task its name, with the subtask's number and how many there are
+   * @param text the exception with its causes
+   */
+  public record Failure(String task, String text) {}
+
+  /**
+   * What has become of checkpoints until now.
+   *
+   * @param completed how many
+   * @param failed how many
+   * @param newest folder of the last one that was completed; null before the first
+   * @param longestMillis how long the longest of the completed ones that Flink remembers took
+   */
+  public record Checkpoints(int completed, int failed, String newest, long longestMillis) {}
+
+  /** Flink's job id, 32 hexadecimal digits. */
+  public String id() {
+    return id;
+  }
+
+  /** Flink's word for its state: RUNNING, FINISHED, FAILED and so on. */
+  public String state() throws IOException {
+    return get("").get("state").asText();
+  }
+
+  /** Waits until all subtasks run, or have ended well. */
+  public void awaitRunning(Duration limit) throws Exception {
+    Waiting.untilTrue(
+        "all subtasks of job " + id + " run",
+        limit,
+        () -> {
+          failIfEnded();
+          for (JsonNode vertex : get("").get("vertices")) {
+            int there = vertex.at("/tasks/RUNNING").asInt() + vertex.at("/tasks/FINISHED").asInt();
+            if (there != vertex.get("parallelism").asInt()) {
+              return false;
+            }
+          }
+          return true;
+        });
+  }
+
+  private void failIfEnded() throws IOException {
+    String state = state();
+    if (ENDED.contains(state)) {
+      throw new AssertionError("job " + id + " is " + state + ": " + failures());
+    }
+  }
+
+  /** Waits for its end, and gives its last state. */
+  public String awaitEnd(Duration limit) throws Exception {
+    return Waiting.until(
+        "job " + id + " ends",
+        limit,
+        () -> {
+          String state = state();
+          return ENDED.contains(state) ? state : null;
+        });
+  }
+
+  /** Waits until so many checkpoints are completed since the job's submission. */
+  public void awaitCheckpoints(int count, Duration limit) throws Exception {
+    Waiting.untilTrue(
+        count + " checkpoints of job " + id + " are completed",
+        limit,
+        () -> {
+          if (checkpoints().completed >= count) {
+            return true;
+          }
+          failIfEnded();
+          return false;
+        });
+  }
+
+  /** The number of the newest attempt of each subtask, from 0. */
+  public List<Integer> attempts(String operator) throws IOException {
+    List<Integer> attempts = new ArrayList<>();
+    for (JsonNode subtask : vertex(operator).get("subtasks")) {
+      attempts.add(subtask.get("attempt").asInt());
+    }
+    return attempts;
+  }
+
+  /** The name of the TaskManager that a subtask's newest attempt runs in. */
+  public String taskManagerOf(String operator, int subtask) throws IOException {
+    return vertex(operator).get("subtasks").get(subtask).get("taskmanager-id").asText();
+  }
+
+  /** What has failed, the newest first. Failures together with another one are in the list, too. */
+  public List<Failure> failures() throws IOException {
+    List<Failure> found = new ArrayList<>();
+    JsonNode history = get("/exceptions?maxExceptions=100").get("exceptionHistory").get("entries");
+    for (JsonNode entry : history) {
+      found.add(failure(entry));
+      entry.path("concurrentExceptions").forEach(other -> found.add(failure(other)));
+    }
+    return found;
+  }
+
+  private static Failure failure(JsonNode entry) {
+    return new Failure(entry.path("taskName").asText(), entry.path("stacktrace").asText());
+  }
+
+  /** How often Flink has restarted any of its tasks; each time for one failure or more. */
+  public int restarts() throws IOException {
+    return get("/exceptions?maxExceptions=100").get("exceptionHistory").get("entries").size();
+  }
+
+  public Checkpoints checkpoints() throws IOException {
+    JsonNode all = get("/checkpoints");
+    long longest = 0;
+    for (JsonNode one : all.get("history")) {
+      if (one.get("status").asText().equals("COMPLETED")) {
+        longest = Math.max(longest, one.get("end_to_end_duration").asLong());
+      }
+    }
+    return new Checkpoints(
+        all.at("/counts/completed").asInt(),
+        all.at("/counts/failed").asInt(),
+        all.at("/latest/completed/external_path").asText(null),
+        longest);
+  }
+
+  /** Asks Flink to cancel it; {@link #awaitEnd} tells when it has. */
+  public void cancel() throws IOException {
+    rest.patch("/jobs/" + id + "?mode=cancel");
+  }
+
+  /** Ends it with a savepoint in a new folder below this one, whose address is the result. */
+  public String stopWithSavepoint(Path folder, Duration limit) throws Exception {
+    String body = "{\"targetDirectory\": \"" + folder.toUri() + "\", \"drain\": false}";
+    String request = rest.post("/jobs/" + id + "/stop", body).get("request-id").asText();
+    return Waiting.until(
+        "the savepoint of job " + id + " is completed",
+        limit,
+        () -> {
+          JsonNode answer = get("/savepoints/" + request);
+          if (!answer.at("/status/id").asText().equals("COMPLETED")) {
+            return null;
+          }
+          if (answer.at("/operation/location").isMissingNode()) {
+            throw new AssertionError("job " + id + " made no savepoint: " + answer);
+          }
+          return answer.at("/operation/location").asText();
+        });
+  }
+
+  private JsonNode vertex(String operator) throws IOException {
+    for (JsonNode vertex : get("").get("vertices")) {
+      if (vertex.get("name").asText().contains(operator)) {
+        return get("/vertices/" + vertex.get("id").asText());
+      }
+    }
+    throw new IllegalArgumentException("job " + id + " has no operator " + operator);
+  }
+
+  private JsonNode get(String path) throws IOException {
+    return rest.get("/jobs/" + id + path);
+  }
+}

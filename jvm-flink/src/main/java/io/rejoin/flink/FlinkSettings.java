@@ -58,6 +58,14 @@ final class FlinkSettings {
           "how long a collective waits for the other ranks, restarts of theirs included, before the"
               + " task fails with `TIMED_OUT`");
 
+  static final Setting ALLOW_REGION_RESTART =
+      Setting.of(
+          "allow-region-restart",
+          SettingType.FLAG,
+          "false",
+          "allows edges and schedulers with which Flink restarts all subtasks when one is lost,"
+              + " from its last checkpoint");
+
   static final Setting TRACKER_HOST =
       Setting.of(
               "tracker.host",
@@ -85,6 +93,7 @@ final class FlinkSettings {
               EMIT_VERSIONS,
               EMIT_INTERVAL,
               CALL_TIMEOUT,
+              ALLOW_REGION_RESTART,
               CommonSettings.HEARTBEAT,
               CommonSettings.LOST_AFTER,
               CommonSettings.MEMBERS_TIMEOUT,

@@ -2,6 +2,7 @@ package io.rejoin.flink;
 
 import io.rejoin.settings.SettingValues;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
@@ -38,16 +39,24 @@ public final class Rejoin {
   public static <T, M> SingleOutputStreamOperator<TrainedModel> train(
       DataStream<T> rows, TrainerFunction<T, M> trainer, Configuration settings) {
     StreamExecutionEnvironment environment = rows.getExecutionEnvironment();
-    Inputs inputs = Inputs.of(rows.getTransformation());
+    JobShape above = JobShape.of(List.of(rows.getTransformation()), environment.getConfiguration());
     Map<String, String> all = new HashMap<>(environment.getConfiguration().toMap());
     all.putAll(settings.toMap());
-    SettingValues values = FlinkSettings.of(all, inputs.areBounded());
+    SettingValues values = FlinkSettings.of(all, above.isBounded());
     TypeSerializer<T> serializer =
         rows.getType().createSerializer(environment.getConfig().getSerializerConfig());
-    return rows.transform(
-            "train " + trainer.getClass().getSimpleName(),
-            TypeInformation.of(TrainedModel.class),
-            new TrainOperatorFactory<>(environment.clean(trainer), serializer, values))
-        .setParallelism(rows.getParallelism());
+    TrainOperatorFactory<T, M> factory =
+        new TrainOperatorFactory<>(environment.clean(trainer), serializer, values);
+    SingleOutputStreamOperator<TrainedModel> models =
+        rows.transform(
+                "train " + trainer.getClass().getSimpleName(),
+                TypeInformation.of(TrainedModel.class),
+                factory)
+            .setParallelism(rows.getParallelism());
+    factory.whenTheGraphIsMade(
+        () ->
+            JobShape.of(environment.getTransformations(), environment.getConfiguration())
+                .check(models.getTransformation(), values));
+    return models;
   }
 }

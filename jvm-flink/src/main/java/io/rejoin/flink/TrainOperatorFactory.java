@@ -1,6 +1,8 @@
 package io.rejoin.flink;
 
 import io.rejoin.settings.SettingValues;
+import org.apache.flink.api.common.ExecutionConfig;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.OperatorCoordinator;
@@ -20,6 +22,7 @@ final class TrainOperatorFactory<T, M> extends AbstractStreamOperatorFactory<Tra
   private final TrainerFunction<T, M> function;
   private final TypeSerializer<T> serializer;
   private final SettingValues settings;
+  private transient Runnable check;
 
   TrainOperatorFactory(
       TrainerFunction<T, M> function, TypeSerializer<T> serializer, SettingValues settings) {
@@ -27,6 +30,22 @@ final class TrainOperatorFactory<T, M> extends AbstractStreamOperatorFactory<Tra
     this.serializer = serializer;
     this.settings = settings;
     setChainingStrategy(ChainingStrategy.ALWAYS);
+  }
+
+  /** Only then are the edges below known; this throws where the job is submitted. */
+  void whenTheGraphIsMade(Runnable what) {
+    check = what;
+  }
+
+  @Override
+  public boolean isOutputTypeConfigurable() {
+    return check != null;
+  }
+
+  /** Flink calls this for each operator of the graph that it makes; no type needs to be set. */
+  @Override
+  public void setOutputType(TypeInformation<TrainedModel> type, ExecutionConfig configuration) {
+    check.run();
   }
 
   @Override

@@ -51,6 +51,8 @@ class TrainTest {
     StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(3);
     Configuration settings = new Configuration();
     settings.setString("rejoin.batch.rows", "100");
+    // Its results are collected by a sink of parallelism 1.
+    settings.setString("rejoin.allow-region-restart", "true");
     settings.setString("rejoin.tracker.host", "127.0.0.1");
     CloseableIterator<TrainedModel> models =
         Rejoin.train(

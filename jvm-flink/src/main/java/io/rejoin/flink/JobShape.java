@@ -1,0 +1,185 @@
+package io.rejoin.flink;
+
+import io.rejoin.RejoinException;
+import io.rejoin.settings.SettingValues;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Set;
+import org.apache.flink.api.common.RuntimeExecutionMode;
+import org.apache.flink.api.connector.source.Boundedness;
+import org.apache.flink.api.dag.Transformation;
+import org.apache.flink.configuration.BatchExecutionOptions;
+import org.apache.flink.configuration.ExecutionOptions;
+import org.apache.flink.configuration.JobManagerOptions;
+import org.apache.flink.configuration.ReadableConfig;
+import org.apache.flink.streaming.api.transformations.PartitionTransformation;
+import org.apache.flink.streaming.api.transformations.SideOutputTransformation;
+import org.apache.flink.streaming.api.transformations.UnionTransformation;
+import org.apache.flink.streaming.api.transformations.WithBoundedness;
+import org.apache.flink.streaming.runtime.partitioner.ForwardPartitioner;
+import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
+
+/**
+ * What of a job's graph and schedulers decides whether a subtask can be restarted alone. Flink
+ * restarts all subtasks that are connected by pipelined edges: with forward edges alone those are
+ * one subtask of each operator.
+ */
+final class JobShape {
+  private final ReadableConfig configuration;
+  private final List<Edge> edges = new ArrayList<>();
+  private final Set<Transformation<?>> all = new LinkedHashSet<>();
+
+  private JobShape(ReadableConfig configuration) {
+    this.configuration = configuration;
+  }
+
+  /** That of a job with these transformations and all that they come from. */
+  static JobShape of(Collection<Transformation<?>> last, ReadableConfig configuration) {
+    JobShape shape = new JobShape(configuration);
+    for (Transformation<?> one : last) {
+      shape.all.addAll(one.getTransitivePredecessors());
+    }
+    for (Transformation<?> one : shape.all) {
+      if (!isVirtual(one)) {
+        for (Transformation<?> input : one.getInputs()) {
+          shape.addEdges(input, one, null);
+        }
+      }
+    }
+    return shape;
+  }
+
+  /** Whether all sources end. */
+  boolean isBounded() {
+    return all.stream()
+        .filter(one -> one instanceof WithBoundedness)
+        .allMatch(one -> ((WithBoundedness) one).getBoundedness() == Boundedness.BOUNDED);
+  }
+
+  /**
+   * Refuses what makes Flink restart all subtasks when one is lost, or run several of one.
+   *
+   * @throws RejoinException BAD_ARGUMENT with the edge or the setting, and what to do
+   */
+  void check(Transformation<?> trainer, SettingValues settings) {
+    if (configuration.get(BatchExecutionOptions.SPECULATIVE_ENABLED)) {
+      throw refused(
+          BatchExecutionOptions.SPECULATIVE_ENABLED.key() + " is true",
+          "a rank can't run twice at a time; set it to false");
+    }
+    if (isBatch() || settings.flag(FlinkSettings.ALLOW_REGION_RESTART)) {
+      return;
+    }
+    String allow =
+        "; or set "
+            + settings.name(FlinkSettings.ALLOW_REGION_RESTART)
+            + " to true: the model stays right, and one death restarts all subtasks from Flink's"
+            + " last checkpoint";
+    String scheduler = String.valueOf(configuration.get(JobManagerOptions.SCHEDULER));
+    if (scheduler.equalsIgnoreCase("adaptive")
+        || configuration.get(JobManagerOptions.SCHEDULER_MODE) != null) {
+      throw refused(
+          JobManagerOptions.SCHEDULER.key() + " is adaptive",
+          "this scheduler restarts all subtasks whenever one is lost; set it to default" + allow);
+    }
+    for (Edge edge : connected(trainer)) {
+      if (!edge.isForward()) {
+        throw refused(edge.toString(), edge.advice() + allow);
+      }
+    }
+  }
+
+  private boolean isBatch() {
+    RuntimeExecutionMode mode = configuration.get(ExecutionOptions.RUNTIME_MODE);
+    return mode == RuntimeExecutionMode.BATCH
+        || mode == RuntimeExecutionMode.AUTOMATIC && isBounded();
+  }
+
+  /** The edges of what is connected with a transformation, above and below. */
+  private List<Edge> connected(Transformation<?> from) {
+    List<Edge> connected = new ArrayList<>();
+    Set<Transformation<?>> reached = new LinkedHashSet<>(Set.of(from));
+    ArrayDeque<Transformation<?>> next = new ArrayDeque<>(reached);
+    while (!next.isEmpty()) {
+      Transformation<?> one = next.poll();
+      for (Edge edge : edges) {
+        if (edge.from == one || edge.to == one) {
+          if (!connected.contains(edge)) {
+            connected.add(edge);
+          }
+          Transformation<?> other = edge.from == one ? edge.to : edge.from;
+          if (reached.add(other)) {
+            next.add(other);
+          }
+        }
+      }
+    }
+    return connected;
+  }
+
+  private void addEdges(
+      Transformation<?> from, Transformation<?> to, StreamPartitioner<?> partitioner) {
+    if (!isVirtual(from)) {
+      edges.add(new Edge(from, to, partitioner));
+      return;
+    }
+    StreamPartitioner<?> how =
+        from instanceof PartitionTransformation
+            ? ((PartitionTransformation<?>) from).getPartitioner()
+            : partitioner;
+    for (Transformation<?> input : from.getInputs()) {
+      addEdges(input, to, how);
+    }
+  }
+
+  /** Whether it is no operator of its own, but says something of an edge. */
+  private static boolean isVirtual(Transformation<?> one) {
+    return one instanceof PartitionTransformation
+        || one instanceof UnionTransformation
+        || one instanceof SideOutputTransformation;
+  }
+
+  private static RejoinException refused(String seen, String advice) {
+    return new RejoinException(
+        RejoinException.Code.BAD_ARGUMENT,
+        seen + ", and so a single subtask couldn't be restarted alone: " + advice);
+  }
+
+  private static final class Edge {
+    private final Transformation<?> from;
+    private final Transformation<?> to;
+    private final StreamPartitioner<?> partitioner;
+
+    Edge(Transformation<?> from, Transformation<?> to, StreamPartitioner<?> partitioner) {
+      this.from = from;
+      this.to = to;
+      this.partitioner = partitioner;
+    }
+
+    boolean isForward() {
+      return partitioner == null ? isAsWide() : partitioner instanceof ForwardPartitioner;
+    }
+
+    private boolean isAsWide() {
+      return from.getParallelism() == to.getParallelism();
+    }
+
+    String advice() {
+      return isAsWide()
+          ? "partition the rows where they come from (a source whose splits have one owner each)"
+          : "give both the same parallelism";
+    }
+
+    @Override
+    public String toString() {
+      String how =
+          partitioner == null
+              ? "of parallelism " + from.getParallelism() + " to " + to.getParallelism()
+              : "by " + partitioner;
+      return "the edge \"" + from.getName() + "\" → \"" + to.getName() + "\" goes " + how;
+    }
+  }
+}

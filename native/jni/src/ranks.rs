@@ -27,6 +27,18 @@ use std::time::Duration;
 
 static PROCESSES: Table<Process> = Table::new("agent");
 static COMMUNICATORS: Table<Held> = Table::new("communicator");
+static JOINS: Table<Join> = Table::new("join");
+
+/// A join that is to be waited for, once. It has all that it needs, so that the agent or the
+/// communicator that it is made of may be closed meanwhile; any thread may cancel it.
+struct Join {
+    process: Process,
+    rank: Rank,
+    attempt: Attempt,
+    wait: Mutex<Option<Wait>>,
+}
+
+type Wait = Box<dyn FnOnce() -> Result<Option<Communicator>, Error> + Send>;
 
 /// A communicator, which one thread at a time uses; any thread may close it.
 pub(crate) struct Held {
@@ -141,6 +153,7 @@ fn held(process: Process, joined: Option<Communicator>) -> jlong {
     COMMUNICATORS.add(Held { process, member, world, version, communicator: Mutex::new(Some(communicator)) })
 }
 
+/// The number of a join, for [`wait`] and [`cancel`].
 #[allow(clippy::too_many_arguments)] // they are the Java method's
 pub(crate) fn join<'l>(
     env: &mut Env<'l>,
@@ -156,8 +169,27 @@ pub(crate) fn join<'l>(
     let unsigned = crate::member::unsigned;
     let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
     let (terms, limits) = (text(env, &terms)?, limits(env, &millis)?);
-    let joined = process.join(Rank(unsigned("rank", rank)?), attempt, &terms, limits)?;
-    Ok(held((*process).clone(), joined))
+    let (process, rank) = ((*process).clone(), Rank(unsigned("rank", rank)?));
+    let joining = process.clone();
+    let wait: Wait = Box::new(move || joining.join(rank, attempt, &terms, limits));
+    Ok(JOINS.add(Join { process, rank, attempt, wait: Mutex::new(Some(wait)) }))
+}
+
+/// The handle of the joined communicator; 0 when the job was over. The join's number is void then.
+pub(crate) fn wait<'l>(_: &mut Env<'l>, _: JClass<'l>, join: jlong) -> Result<jlong, Failure> {
+    let found = JOINS.find(join)?;
+    let wait = found.wait.lock().take().ok_or_else(|| Error::new(Code::BadState, "this join is waited for already"))?;
+    let joined = wait();
+    JOINS.remove(join);
+    Ok(held(found.process.clone(), joined?))
+}
+
+/// From any thread; does nothing while the join doesn't wait yet.
+pub(crate) fn cancel<'l>(env: &mut Env<'l>, _: JClass<'l>, join: jlong, reason: JString<'l>) -> Result<(), Failure> {
+    let (join, reason) = (JOINS.find(join)?, text(env, &reason)?);
+    let text = format!("rank {} waited for its start when its task was cancelled: {reason}", join.rank);
+    join.process.agent().cancel_join(join.rank, join.attempt, Error::new(Code::Cancelled, text));
+    Ok(())
 }
 
 pub(crate) fn launched<'l>(
@@ -311,7 +343,7 @@ pub(crate) fn finish<'l>(
     Ok(ended?)
 }
 
-/// The handle of the rank's next incarnation in this process; 0 when the job was over. The communicator is closed then.
+/// The number of the join of the rank's next incarnation in this process. The communicator is closed then.
 pub(crate) fn again<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<jlong, Failure> {
     let held = COMMUNICATORS.find(communicator)?;
     let before = {
@@ -320,7 +352,9 @@ pub(crate) fn again<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> 
         guard.take().ok_or_else(|| held.gone())?
     };
     COMMUNICATORS.remove(communicator);
-    Ok(self::held(held.process.clone(), before.join_again()?))
+    let (process, rank, attempt) = (held.process.clone(), before.rank(), before.attempt());
+    let wait: Wait = Box::new(move || before.join_again());
+    Ok(JOINS.add(Join { process, rank, attempt, wait: Mutex::new(Some(wait)) }))
 }
 
 /// Also from another thread than the one that calls: what is under way ends with `CANCELLED`.

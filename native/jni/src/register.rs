@@ -46,10 +46,12 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = ranks::close, static fn process_close(process: jlong) },
     native! {
         fn = ranks::join,
-        static fn communicator_join(
+        static fn process_join(
             process: jlong, rank: jint, stage: jint, task: jint, terms: JString, millis: jlong[]
         ) -> jlong
     },
+    native! { fn = ranks::wait, static fn join_wait(join: jlong) -> jlong },
+    native! { fn = ranks::cancel, static fn join_cancel(join: jlong, reason: JString) },
     native! { fn = ranks::launched, static fn communicator_launched(terms: JString, millis: jlong[]) -> jlong },
     native! { fn = ranks::about, static fn communicator_about(communicator: jlong) -> JString[] },
     native! { fn = ranks::version, static fn communicator_version(communicator: jlong) -> jint },

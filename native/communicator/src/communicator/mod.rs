@@ -70,6 +70,11 @@ impl Communicator {
         self.member().incarnation.number
     }
 
+    /// The framework's try that this incarnation belongs to.
+    pub fn attempt(&self) -> Attempt {
+        self.join_arguments.attempt
+    }
+
     /// The version that this rank is in: how many checkpoints it has taken.
     pub fn version(&self) -> Version {
         self.calls.version()

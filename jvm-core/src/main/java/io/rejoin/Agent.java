@@ -40,23 +40,38 @@ public final class Agent extends ProcessAgent {
     return new Agent(job, secret, settings, new FolderCalls(folder), every);
   }
 
+  /** {@link #join(int, int, int, String, Communicator.Limits, CancelSignal)}, never cancelled. */
+  public Optional<Communicator> join(
+      int rank, int stage, int task, String terms, Communicator.Limits limits) {
+    return join(rank, stage, task, terms, limits, Optional::empty);
+  }
+
   /**
    * Joins as a rank and waits until it can start: at first until all ranks are there, later until
-   * the checkpoint that it starts from is here.
+   * the checkpoint that it starts from is here. Closing the agent ends the wait; an interrupt alone
+   * doesn't.
    *
    * @param rank 0-based
    * @param stage which restart of all ranks this is (Spark: stage attempt)
    * @param task which restart of this rank alone (Spark: task attempt)
    * @param terms what this process assumes; must be equal for all of a job
+   * @param cancel how the framework says that the task should end; asked while this waits
    * @return empty when the job has reached its end already: there is nothing to do
    * @throws RejoinException TIMED_OUT or MEMBERS_MISSING with the ranks that were waited for;
-   *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms; the
-   *     job's error when it is over with one
+   *     TRACKER_UNREACHABLE; FENCED when a newer try is at work; INCOMPATIBLE for other terms;
+   *     CANCELLED when the framework says so, or the agent was closed: the rank's slot is free
+   *     then; the job's error when it is over with one
    */
   public Optional<Communicator> join(
-      int rank, int stage, int task, String terms, Communicator.Limits limits) {
-    return Communicator.of(
-        Native.communicatorJoin(open(), rank, stage, task, terms, limits.millis()));
+      int rank,
+      int stage,
+      int task,
+      String terms,
+      Communicator.Limits limits,
+      CancelSignal cancel) {
+    long join = Native.processJoin(open(), rank, stage, task, terms, limits.millis());
+    return Communicator.join(
+        join, () -> isClosed() ? Optional.of("the agent was closed") : cancel.cancelled());
   }
 
   @Override

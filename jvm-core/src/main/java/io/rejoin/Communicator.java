@@ -56,6 +56,16 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
     return Optional.of(new Communicator(handle, about));
   }
 
+  /** Waits for a join of the native side, at most until the signal comes. */
+  static Optional<Communicator> join(long join, CancelSignal cancel) {
+    Watch watch = Watch.overJoin(reason -> Native.joinCancel(join, reason), cancel);
+    try {
+      return of(Native.joinWait(join));
+    } finally {
+      watch.close();
+    }
+  }
+
   /** {@link #launched(String, Limits)} with the usual limits. */
   public static Optional<Communicator> launched(String terms) {
     return launched(terms, Limits.USUAL);
@@ -161,21 +171,32 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
     Native.communicatorFinish(open(), model);
   }
 
+  /** {@link #joinAgain(CancelSignal)}, never cancelled. */
+  public Optional<Communicator> joinAgain() {
+    return joinAgain(Optional::empty);
+  }
+
   /**
    * Takes part again after a call threw ROLLED_BACK: in the same process, which keeps what it holds
    * for the others, as the rank's next incarnation. This communicator is closed then; the new one
    * loads what it starts from, as after any join. (A task that ends instead is started again, and
    * what its process held is gone.)
    *
+   * @param cancel how the framework says that the task should end; asked while this waits
    * @return empty when the job has reached its end meanwhile: there is nothing to do
    * @throws RejoinException BAD_STATE when no call has thrown ROLLED_BACK, and this communicator
-   *     stays as it is; else as {@link Agent#join}
+   *     stays as it is; CANCELLED also when this communicator is closed meanwhile; else as {@link
+   *     Agent#join}
    */
-  public Optional<Communicator> joinAgain() {
-    long handle = open();
-    Optional<Communicator> next = of(Native.communicatorAgain(handle));
-    closed.set(true);
-    return next;
+  public Optional<Communicator> joinAgain(CancelSignal cancel) {
+    long join = Native.communicatorAgain(open());
+    try {
+      return join(
+          join,
+          () -> closed.get() ? Optional.of("the communicator was closed") : cancel.cancelled());
+    } finally {
+      closed.set(true);
+    }
   }
 
   /**

@@ -61,13 +61,25 @@ final class Native {
   static native void processClose(long process);
 
   /**
-   * Joins as a rank and waits for its start; 0: the job is over. {@code millis}: for the join, a
-   * call, the end; 0 is the default.
+   * The number of a rank's join, which {@link #joinWait} makes. {@code millis}: for the join, a
+   * call, the end; 0 is the default. The process may be closed meanwhile.
    */
-  static native long communicatorJoin(
+  static native long processJoin(
       long process, int rank, int stage, int task, String terms, long[] millis);
 
-  /** The same for a process that a launcher has started. */
+  /**
+   * Joins, and waits for the rank's start: its communicator; 0: the job is over. The join's number
+   * is void then.
+   */
+  static native long joinWait(long join);
+
+  /**
+   * Ends the wait of a join with CANCELLED, from any thread; does nothing while it doesn't wait
+   * yet.
+   */
+  static native void joinCancel(long join, String reason);
+
+  /** Joins as the rank that a launcher has started this process as, and waits as above. */
   static native long communicatorLaunched(String terms, long[] millis);
 
   /** Key, value: rank, world, incarnation. */
@@ -93,8 +105,8 @@ final class Native {
   static native void communicatorCheckpointLazy(long communicator, Snapshot snapshot, String site);
 
   /**
-   * The rank's next incarnation in this process, after ROLLED_BACK; this number is void then. 0
-   * when the job was over.
+   * The number of the join of the rank's next incarnation in this process, after ROLLED_BACK. The
+   * communicator's number is void then.
    */
   static native long communicatorAgain(long communicator);
 

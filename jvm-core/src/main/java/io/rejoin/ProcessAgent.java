@@ -40,6 +40,11 @@ public abstract class ProcessAgent implements AutoCloseable {
     return closed.get() || over(handle);
   }
 
+  /** Whether it was closed by its owner. */
+  protected final boolean isClosed() {
+    return closed.get();
+  }
+
   /** Stops it, and frees what it holds. */
   @Override
   public final void close() {

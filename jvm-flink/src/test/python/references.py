@@ -70,6 +70,29 @@ def sgd(batches, rate, l1, l2):
         yield w
 
 
+def kmeans(batches, decay, by_points):
+    """Three centers of three numbers each, three weights: the update of Spark's StreamingKMeansModel.
+
+    Spark 3.5.7 itself gave the same within 2e-14, with each row repeated 4 times its weight, the
+    decay by points to the power of 1/4, and its weights divided by 4.
+    """
+    c = numpy.array([[-1, -1, 0], [1, 0.5, -2], [0.5, 1, 3]])
+    n = numpy.array([0, 1, 0.5])
+    for _, weight, x in batches:
+        x = x[:, :3]
+        nearest = ((x[:, None, :] - c) ** 2).sum(axis=2).argmin(axis=1)
+        if len(x):
+            n = n * (decay ** weight.sum() if by_points else decay)
+        for i in set(nearest):
+            own = weight * (nearest == i)
+            m = own.sum()
+            if m:
+                n[i] += m
+                c[i] = (1 - m / n[i]) * c[i] + m / n[i] * numpy.average(x, axis=0, weights=own)
+        assert n.min() >= 1e-8 * n.max(), "Spark would split a cluster"
+        yield [*c.ravel(), *n]
+
+
 def save(name, lines):
     text = "".join(",".join(repr(float(number)) for number in line) + "\n" for line in lines)
     (FOLDER / name).write_text(text)
@@ -83,6 +106,8 @@ def main():
     save("scaler.csv", scaler(batches))
     save("ftrl.csv", ftrl(batches, alpha=0.3, beta=0.5, l1=0.75, l2=2))
     save("sgd.csv", sgd(batches, rate=0.25, l1=0.05, l2=0.125))
+    save("kmeans-batches.csv", kmeans(batches, 0.5, False))
+    save("kmeans-points.csv", kmeans(batches, 0.96875, True))
 
 
 if __name__ == "__main__":

@@ -87,12 +87,19 @@ final class Checks {
     }
   }
 
-  /** What a model is applied to. */
+  /** What a model is applied to: so many finite numbers. */
   static void applied(double[] row, int features) {
     if (row.length != features) {
       throw new RejoinException(
           Code.BAD_ARGUMENT,
           "the model is one of " + count(features) + ", the row has " + row.length);
+    }
+    for (int i = 0; i < features; i++) {
+      if (!Double.isFinite(row[i])) {
+        throw new RejoinException(
+            Code.BAD_ARGUMENT,
+            "finite numbers expected, feature " + i + " (from 0) of the row is " + row[i]);
+      }
     }
   }
 

@@ -36,21 +36,27 @@ public final class LogisticRegressionModel implements Serializable {
   /**
    * How likely the label 1 is, from 0 to 1.
    *
-   * @throws io.rejoin.RejoinException BAD_ARGUMENT for another number of features
+   * @throws io.rejoin.RejoinException BAD_ARGUMENT for another number of features, or one that
+   *     isn't finite
    */
   public double predictProbability(double[] row) {
     Checks.applied(row, features);
+    return probability(row);
+  }
+
+  /** The likelier label, 0 or 1; 1 for a probability of one half. */
+  public double predict(double[] row) {
+    return predictProbability(row) >= 0.5 ? 1 : 0;
+  }
+
+  /** The same for a row that was checked. */
+  double probability(double[] row) {
     double margin = intercept();
     for (int i = 0; i < features; i++) {
       margin += coefficients[i] * row[i];
     }
     // StrictMath has the same bits on every machine, as a rank that trains again elsewhere needs.
     return 1 / (1 + StrictMath.exp(-margin));
-  }
-
-  /** The likelier label, 0 or 1; 1 for a probability of one half. */
-  public double predict(double[] row) {
-    return predictProbability(row) >= 0.5 ? 1 : 0;
   }
 
   int features() {

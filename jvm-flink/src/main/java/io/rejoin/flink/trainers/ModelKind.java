@@ -10,7 +10,8 @@ import java.nio.ByteBuffer;
 enum ModelKind {
   STANDARD_SCALER(1, "OnlineStandardScaler, %d features"),
   LOGISTIC_REGRESSION_FTRL(2, "OnlineLogisticRegression by Ftrl, %d features, %d intercepts"),
-  LOGISTIC_REGRESSION_SGD(3, "OnlineLogisticRegression by Sgd, %d features, %d intercepts");
+  LOGISTIC_REGRESSION_SGD(3, "OnlineLogisticRegression by Sgd, %d features, %d intercepts"),
+  KMEANS(4, "OnlineKMeans, %d features, %d clusters");
 
   private static final int FORMAT = 1;
   private static final int HEADER_BYTES = 4 * Integer.BYTES;

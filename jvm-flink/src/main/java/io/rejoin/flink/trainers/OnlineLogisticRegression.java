@@ -69,7 +69,7 @@ public final class OnlineLogisticRegression
     // The gradient, and the weight of all rows.
     double[] sums = new double[coefficients() + 1];
     for (LabeledRow row : batch) {
-      double error = row.weight * (model.predictProbability(row.features) - row.label);
+      double error = row.weight * (model.probability(row.features) - row.label);
       for (int i = 0; i < features; i++) {
         sums[i] += error * row.features[i];
       }

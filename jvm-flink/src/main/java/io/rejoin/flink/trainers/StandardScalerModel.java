@@ -57,8 +57,8 @@ public final class StandardScalerModel implements Serializable {
   /**
    * The features as numbers of standard deviations from the mean, in a new array.
    *
-   * @throws RejoinException BAD_ARGUMENT for another number of features, BAD_STATE before the first
-   *     row with a weight
+   * @throws RejoinException BAD_ARGUMENT for another number of features, or one that isn't finite;
+   *     BAD_STATE before the first row with a weight
    */
   public double[] transform(double[] features) {
     Checks.applied(features, mean.length);

@@ -38,6 +38,12 @@ public final class SettingType {
   public static final SettingType TIME =
       new SettingType("more than 0, as a time such as 200ms, 30s or 10min", SettingType::millis);
 
+  /** A time such as 100ms, or 0 for none. */
+  public static final SettingType TIME_OR_NONE =
+      new SettingType(
+          "0, or a time such as 100ms, 30s or 10min",
+          text -> text.equals("0") ? Long.valueOf(0) : millis(text));
+
   /** A size of more than 0, such as 256m or 16g. */
   public static final SettingType SIZE =
       new SettingType("more than 0, as a size such as 256m or 16g", SettingType::bytes);

@@ -20,13 +20,14 @@ final class FlinkSettings {
   static final Setting BATCH_WAIT =
       Setting.of(
               "batch.wait",
-              SettingType.integer(0, Integer.MAX_VALUE),
+              SettingType.TIME_OR_NONE,
               "0",
-              "milliseconds that a batch waits for its rows before it goes on with those that are"
-                  + " there; 0: until it has all, or the input has ended. While a rank waits, so do"
-                  + " the others. With a time, which rows are in which batch is a matter of timing:"
-                  + " each row is trained on once, and two runs differ")
-          .withDefault("0", "`0` if all inputs are bounded, else `100`");
+              "how long a batch waits for its rows before it goes on with those that are there;"
+                  + " `0`: until it has all, or the input has ended. While one rank waits, all do,"
+                  + " and so does Flink's checkpoint if their inputs are full. With a time, the"
+                  + " clock decides which rows are in which batch: each is trained on once, and two"
+                  + " runs differ")
+          .withDefault("0", "`0` if all inputs are bounded, else `100ms`");
 
   static final Setting BUFFER_BATCHES =
       Setting.of(
@@ -110,8 +111,13 @@ final class FlinkSettings {
 
   private FlinkSettings() {}
 
+  /** A default, in milliseconds or bytes where it is a time or a size. */
+  static long defaultNumber(Setting setting) {
+    return TABLE.read(Map.of(), Map.of()).number(setting);
+  }
+
   /** What is set in such a configuration, for inputs that are all bounded, or not. */
   static SettingValues of(Map<String, String> configuration, boolean bounded) {
-    return TABLE.read(configuration, Map.of(BATCH_WAIT, bounded ? "0" : "100"));
+    return TABLE.read(configuration, Map.of(BATCH_WAIT, bounded ? "0" : "100ms"));
   }
 }

@@ -30,6 +30,7 @@ final class RankThread<T, M> {
   private final SettingValues settings;
   private final Subtask subtask;
   private final Emission emission;
+  private final RankMetrics metrics;
   private final Thread thread;
   private final int batchRows;
   private final long batchWait;
@@ -44,6 +45,7 @@ final class RankThread<T, M> {
     this.settings = settings;
     this.subtask = subtask;
     this.emission = new Emission(subtask, settings);
+    this.metrics = new RankMetrics(subtask.metrics());
     this.batchRows = (int) settings.number(FlinkSettings.BATCH_ROWS);
     this.batchWait = settings.number(FlinkSettings.BATCH_WAIT);
     long members = settings.number(CommonSettings.MEMBERS_TIMEOUT);
@@ -192,7 +194,7 @@ final class RankThread<T, M> {
 
   private Optional<Communicator> join(Answer gang, Agent agent) {
     String terms = function.getClass().getName() + ", batches of " + batchRows + " rows";
-    return agent.join(subtask.rank(), 0, subtask.attempt(), terms, limits);
+    return agent.join(subtask.rank(), 0, subtask.attempt(), terms, limits, subtask);
   }
 
   /** Trains until the input of all ranks has ended. */
@@ -204,15 +206,16 @@ final class RankThread<T, M> {
             : VersionState.of(0, Positions.NONE, function.write(first));
     rows.load(state);
     subtask.ask(new Started(subtask.rank(), subtask.attempt(), gang.gang));
+    metrics.started(live.incarnation(), state);
     LOG.info("{}: begins at version {} of gang {}", this, state.version(), gang.gang);
     M model = function.read(state.model());
     while (true) {
       List<Share> mine = rows.await(batchRows, batchWait);
       boolean ended = rows.hasEnded();
-      List<Contribution> all =
-          Contribution.all(
-              live.allgatherV(
-                  new Contribution(mine, ended, Communicator.digest(state.bytes())).bytes()));
+      Contribution own = new Contribution(mine, ended, Communicator.digest(state.bytes()));
+      long before = System.nanoTime();
+      List<Contribution> all = Contribution.all(live.allgatherV(own.bytes()));
+      metrics.waited(System.nanoTime() - before);
       checkModels(all, state.version());
       if (all.stream().allMatch(one -> one.ended)) {
         live.finish(state.bytes());
@@ -226,6 +229,7 @@ final class RankThread<T, M> {
       live.checkpoint(state.bytes());
       rows.complete(state);
       subtask.operator().wake();
+      metrics.complete(state);
       emission.complete(state);
     }
   }

@@ -205,6 +205,8 @@ final class RankThread<T, M> {
             ? VersionState.of(loaded.get())
             : VersionState.of(0, Positions.NONE, function.write(first));
     rows.load(state);
+    // Rows that the model has are gone from the buffer; Flink's thread may wait for just that.
+    subtask.operator().wake();
     subtask.ask(new Started(subtask.rank(), subtask.attempt(), gang.gang));
     metrics.started(live.incarnation(), state);
     LOG.info("{}: begins at version {} of gang {}", this, state.version(), gang.gang);

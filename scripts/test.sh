@@ -89,7 +89,7 @@ else
     TrackerLossIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
-  suite flink23 flink flink.FlinkClusterIT
+  suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT
 fi
 
 mapfile -t results < <(

@@ -1,0 +1,94 @@
+package io.rejoin.it.flink;
+
+import io.rejoin.flink.Rejoin;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+
+/** A training on a {@link FixedSplitsSource}, as a user would write it. */
+public final class TrainingJob {
+  /** A part of the name of the operator that trains. */
+  static final String TRAINER = "train SplitTrainer";
+
+  private static final int FEATURES = 10;
+
+  private final long[] lengths;
+  private final FixedSplitsSource source;
+  private final Path folder;
+  private List<TrainerFault> faults = List.of();
+
+  /** On splits of these lengths; its models, and marks of its faults, go into a folder. */
+  TrainingJob(long[] lengths, Path folder) {
+    this.lengths = lengths.clone();
+    this.folder = folder;
+    source = new FixedSplitsSource(lengths, FEATURES);
+  }
+
+  /** Where its rows come from, for pauses and pace. */
+  FixedSplitsSource source() {
+    return source;
+  }
+
+  /** With these faults, as {@link TrainerFault#parse} reads them. */
+  TrainingJob faults(List<String> texts) {
+    faults = texts.stream().map(text -> TrainerFault.parse(text, folder)).toList();
+    return this;
+  }
+
+  /** The rules that haven't fired. */
+  List<TrainerFault> notFired() {
+    return faults.stream().filter(fault -> !fault.hasFired()).toList();
+  }
+
+  /** Builds it into an environment. */
+  void build(StreamExecutionEnvironment environment) {
+    Rejoin.train(
+            environment
+                .fromSource(
+                    source,
+                    WatermarkStrategy.noWatermarks(),
+                    "rows",
+                    TypeInformation.of(SplitRow.class))
+                .uid("rows"),
+            new SplitTrainer(FEATURES, lengths.length, faults))
+        .uid("trainer")
+        .map(new ModelFile(folder))
+        .name("models")
+        .uid("models")
+        .sinkTo(new DiscardingSink<>());
+  }
+
+  /**
+   * Runs it wherever Flink's command line says. Arguments are {@code key=value}: {@code folder} for
+   * the models; {@code lengths} of the splits, joined by commas; {@code nanos} that each row takes
+   * at least; {@code faults}, joined by commas.
+   *
+   * @param arguments as said
+   */
+  public static void main(String[] arguments) throws Exception {
+    Map<String, String> values = new LinkedHashMap<>();
+    for (String argument : arguments) {
+      String[] pair = argument.split("=", 2);
+      values.put(pair[0], pair[1]);
+    }
+    long[] lengths =
+        Arrays.stream(values.get("lengths").split(",")).mapToLong(Long::parseLong).toArray();
+    Path folder = Files.createDirectories(Path.of(values.get("folder")));
+    TrainingJob job = new TrainingJob(lengths, folder);
+    job.source().pace(Long.parseLong(values.getOrDefault("nanos", "0")));
+    if (values.containsKey("faults")) {
+      job.faults(new ArrayList<>(List.of(values.get("faults").split(","))));
+    }
+    StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
+    job.build(environment);
+    environment.execute("training");
+  }
+}

@@ -17,7 +17,7 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
-import org.apache.flink.util.concurrent.FutureUtils;
+import org.apache.flink.util.ExceptionUtils;
 
 /**
  * Flink's side of a rank: brings rows to the trainer's thread ({@link RankThread}), its models
@@ -139,7 +139,7 @@ final class TrainOperator<T, M> extends AbstractStreamOperator<TrainedModel>
         () -> {
           over = true;
           if (failure != null) {
-            FutureUtils.throwIfCompletedExceptionally(FutureUtils.completedExceptionally(failure));
+            ExceptionUtils.rethrowException(failure);
           }
         },
         "training is over");

@@ -3,7 +3,10 @@ package io.rejoin.flink.trainers;
 import java.io.Serializable;
 import java.util.Arrays;
 
-/** A row that the trainers of this package train on; a POJO to Flink. */
+/**
+ * A row that the trainers of this package train on; a POJO to Flink. {@link FromTable} makes such
+ * ones of a Table's rows.
+ */
 public final class LabeledRow implements Serializable {
   private static final long serialVersionUID = 1L;
 

@@ -14,9 +14,13 @@ import java.util.List;
 import javax.tools.JavaCompiler;
 import javax.tools.ToolProvider;
 
-/** The class path of the tests with something in front of it: other files, or other classes. */
+/**
+ * The class path of the tests with something in front of it (other files, or other classes), or
+ * without some of its jars.
+ */
 public final class DoctoredClassPath implements AutoCloseable {
   private final Path front;
+  private final List<String> without = new ArrayList<>();
   private boolean onlyRejoin;
   private URLClassLoader loader;
 
@@ -53,6 +57,15 @@ public final class DoctoredClassPath implements AutoCloseable {
     return this;
   }
 
+  /** Leaves out the jars of whose address this is a part; refuses a part that no address has. */
+  public DoctoredClassPath without(String part) {
+    if (Arrays.stream(tests().getURLs()).noneMatch(url -> url.getPath().contains(part))) {
+      throw new IllegalStateException("no jar of the tests' class path is a " + part);
+    }
+    without.add(part);
+    return this;
+  }
+
   /** Calls the only static method of this name, and throws what it throws. */
   public Object call(String owner, String name, Object... arguments) throws Throwable {
     for (Method method : load(owner).getDeclaredMethods()) {
@@ -73,13 +86,21 @@ public final class DoctoredClassPath implements AutoCloseable {
     if (loader == null) {
       List<URL> urls = new ArrayList<>();
       urls.add(front.toUri().toURL());
-      // The tests' own class loader is the launcher's, which knows what the system's doesn't.
-      URLClassLoader tests = (URLClassLoader) DoctoredClassPath.class.getClassLoader();
-      urls.addAll(Arrays.asList(tests.getURLs()));
-      ClassLoader others = onlyRejoin ? withoutRejoin(tests) : ClassLoader.getPlatformClassLoader();
+      for (URL url : tests().getURLs()) {
+        if (without.stream().noneMatch(url.getPath()::contains)) {
+          urls.add(url);
+        }
+      }
+      ClassLoader others =
+          onlyRejoin ? withoutRejoin(tests()) : ClassLoader.getPlatformClassLoader();
       loader = new URLClassLoader(urls.toArray(new URL[0]), others);
     }
     return loader.loadClass(name);
+  }
+
+  /** The tests' own class loader is the launcher's, which knows what the system's doesn't. */
+  private static URLClassLoader tests() {
+    return (URLClassLoader) DoctoredClassPath.class.getClassLoader();
   }
 
   private static ClassLoader withoutRejoin(ClassLoader tests) {

@@ -40,11 +40,19 @@ final class XgboostMembers {
     version.need(Communicator.class, "shutdown");
     version.need(Communicator.class, "getRank");
     version.need(Communicator.class, "getWorldSize");
-    version.need(XGBoost.class, "loadModel", byte[].class);
-    version.need(XGBoost.class, "isMaximizeEvaluation", String.class, String[].class, Map.class);
-    version.need(
+    // Hadoop, which another of its methods mentions, need not be there.
+    version.needStatic(XGBoost.class, "loadModel", Booster.class, byte[].class);
+    version.needStatic(
+        XGBoost.class,
+        "isMaximizeEvaluation",
+        boolean.class,
+        String.class,
+        String[].class,
+        Map.class);
+    version.needStatic(
         XGBoost.class,
         "train",
+        Booster.class,
         DMatrix.class,
         Map.class,
         int.class,

@@ -3,6 +3,8 @@ package io.rejoin.xgboost;
 import io.rejoin.RejoinException;
 import java.io.IOException;
 import java.io.InputStream;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.MethodType;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
@@ -79,17 +81,34 @@ public final class XgboostVersion {
     try {
       owner.getMethod(name, parameters);
     } catch (NoSuchMethodException e) {
-      throw new RejoinException(
-          RejoinException.Code.INCOMPATIBLE,
-          "XGBoost4J "
-              + text
-              + " has no "
-              + e.getMessage()
-              + "; supported are "
-              + SUPPORTED
-              + " as they come from Maven Central",
-          e);
+      throw missing(e);
     }
+  }
+
+  /**
+   * The same for a static method of a class whose other methods may have types that aren't on the
+   * class path: a lookup by reflection would load those of all its methods.
+   */
+  void needStatic(Class<?> owner, String name, Class<?> returned, Class<?>... parameters) {
+    try {
+      MethodType type = MethodType.methodType(returned, parameters);
+      MethodHandles.publicLookup().findStatic(owner, name, type);
+    } catch (NoSuchMethodException | IllegalAccessException e) {
+      throw missing(e);
+    }
+  }
+
+  private RejoinException missing(ReflectiveOperationException seen) {
+    return new RejoinException(
+        RejoinException.Code.INCOMPATIBLE,
+        "XGBoost4J "
+            + text
+            + " has no "
+            + seen.getMessage()
+            + "; supported are "
+            + SUPPORTED
+            + " as they come from Maven Central",
+        seen);
   }
 
   /** Which of the two wire variants it speaks. */

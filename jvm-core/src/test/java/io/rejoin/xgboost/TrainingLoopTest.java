@@ -2,13 +2,16 @@ package io.rejoin.xgboost;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.DoctoredClassPath;
 import io.rejoin.RejoinException;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.function.IntConsumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -28,6 +31,16 @@ class TrainingLoopTest {
     assertEquals(List.of(0, 1, 2, 3, 4, 5), told.get(0));
     assertEquals(told.get(0), told.get(1));
     assertArrayEquals(training().train(List.of(rounds -> {}, rounds -> {})), model);
+  }
+
+  /** XGBoost4J's jar mentions both; where Flink runs neither is there. */
+  @Test
+  void neither_hadoop_nor_scala_is_needed(@TempDir Path folder) throws Throwable {
+    try (DoctoredClassPath path =
+        new DoctoredClassPath(folder).without("hadoop").without("scala-library")) {
+      Map<?, ?> told = (Map<?, ?>) path.call(SmallTraining.class.getName(), "told", spill + "");
+      assertFalse(((String) told.get("model")).isEmpty());
+    }
   }
 
   @Test

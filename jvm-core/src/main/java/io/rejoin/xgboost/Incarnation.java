@@ -44,14 +44,17 @@ final class Incarnation {
     this.start = member.start();
   }
 
-  /** Returns when all ranks have reached the end. */
-  void run(Matrices.Source source) throws Exception {
+  /** Returns when all ranks have reached the end: rank 0's result, if it wasn't over before. */
+  Optional<TrainingResult> run(Matrices.Source source) throws Exception {
     if (start.over()) {
-      return;
+      return Optional.empty();
     }
     Outcome outcome = start.complete() ? restoredOutcome() : train(source);
-    byte[] result = rankTask.rank() == 0 ? outcome.result().toBytes() : null;
-    member.finish(outcome.rounds(), outcome.model(), result, rankTask.finishMillis());
+    Optional<TrainingResult> result =
+        rankTask.rank() == 0 ? Optional.of(outcome.result()) : Optional.empty();
+    byte[] bytes = result.map(TrainingResult::toBytes).orElse(null);
+    member.finish(outcome.rounds(), outcome.model(), bytes, rankTask.finishMillis());
+    return result;
   }
 
   /** Nothing is left to train: the others wait only for this rank's report. */

@@ -3,6 +3,7 @@ package io.rejoin.xgboost;
 import io.rejoin.CancelSignal;
 import io.rejoin.RejoinException;
 import io.rejoin.Watch;
+import java.util.Optional;
 import java.util.function.IntConsumer;
 import ml.dmlc.xgboost4j.java.XGBoostError;
 
@@ -49,19 +50,28 @@ public final class TrainingLoop {
    * @param rankTask who this is
    * @param source where the matrices come from
    * @param cancel how the framework says that the task should end
+   * @return rank 0's result, which the tracker has, too; empty at the other ranks, and where the
+   *     job had reached its end already
    * @throws RejoinException with the reason for the task's or the job's end; if it will not repeat,
    *     a retry of the task goes on where the job is
    */
-  public void run(RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
-    while (!joinAndTrain(rankTask, source, cancel)) {
+  public Optional<TrainingResult> run(
+      RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
+    while (true) {
+      try {
+        return joinAndTrain(rankTask, source, cancel);
+      } catch (RejoinException e) {
+        // The job went back to an older version, and this rank has to start again from there.
+        if (e.code() != RejoinException.Code.ROLLED_BACK) {
+          throw e;
+        }
+      }
       throwIfCancelled(rankTask, cancel);
     }
   }
 
-  /**
-   * False when the job went back to an older version, and this rank has to start again from there.
-   */
-  private boolean joinAndTrain(RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
+  private Optional<TrainingResult> joinAndTrain(
+      RankTask rankTask, Matrices.Source source, CancelSignal cancel) {
     XgboostMember member =
         agent.join(
             rankTask.rank(),
@@ -74,15 +84,13 @@ public final class TrainingLoop {
     // Whatever is thrown, the member learns of it, so that the tracker doesn't have to wait for the
     // framework's word.
     try {
-      new Incarnation(member, rankTask, spec, version, progress).run(source);
+      Optional<TrainingResult> result =
+          new Incarnation(member, rankTask, spec, version, progress).run(source);
       member.close();
-      return true;
+      return result;
     } catch (Exception thrown) {
       RejoinException reason = reason(rankTask, member, thrown);
       member.close(reason.code(), reason.text());
-      if (reason.code() == RejoinException.Code.ROLLED_BACK) {
-        return false;
-      }
       throw reason;
     } catch (Error error) {
       member.close(RejoinException.Code.IO, "the task ended with " + error);

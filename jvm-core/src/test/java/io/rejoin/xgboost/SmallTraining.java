@@ -1,5 +1,7 @@
 package io.rejoin.xgboost;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.AgentSettings;
@@ -78,7 +80,7 @@ final class SmallTraining {
                 new AgentSettings(tracker.address())
                     .place("here", "127.0.0.1", "localhost")
                     .spillDirectory(spill.toString()))) {
-      List<Future<?>> ranks = new ArrayList<>();
+      List<Future<Optional<TrainingResult>>> ranks = new ArrayList<>();
       for (int rank = 0; rank < WORLD; rank++) {
         int mine = rank;
         ranks.add(
@@ -91,9 +93,10 @@ final class SmallTraining {
                             () -> new Rows(mine),
                             Optional::empty)));
       }
-      for (Future<?> rank : ranks) {
+      List<Optional<TrainingResult>> results = new ArrayList<>();
+      for (Future<Optional<TrainingResult>> rank : ranks) {
         try {
-          rank.get(WAIT_LIMIT_MILLIS, TimeUnit.MILLISECONDS);
+          results.add(rank.get(WAIT_LIMIT_MILLIS, TimeUnit.MILLISECONDS));
         } catch (ExecutionException failed) {
           // So that the other rank doesn't wait for a retry that won't come.
           tracker.cancel(RejoinException.Code.CANCELLED, "a rank failed");
@@ -101,7 +104,9 @@ final class SmallTraining {
         }
       }
       awaitEnd(tracker);
-      return TrainingResult.of(tracker.result()).model();
+      assertArrayEquals(results.get(0).orElseThrow().toBytes(), tracker.result());
+      assertEquals(Optional.empty(), results.get(1));
+      return results.get(0).orElseThrow().model();
     } finally {
       threads.shutdown();
       assertTrue(threads.awaitTermination(WAIT_LIMIT_MILLIS, TimeUnit.MILLISECONDS));

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import io.rejoin.RowFingerprint;
 import io.rejoin.xgboost.Matrices;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -97,21 +98,17 @@ final class GangRdd extends RDD<String> {
 
     /** Reads the partition once, before anything is made of it. */
     void verify(Partition split, TaskContext context) {
-      RowFingerprint expected = fingerprints.get(split.index());
+      int rank = split.index();
+      RowBlocks.Shape any = new RowBlocks.Shape(0, -1);
+      RowFingerprint expected = fingerprints.get(rank);
       RowFingerprint seen =
-          RowFingerprint.of(
-              split.index(), blocks.iterator(split, context), new RowBlocks.Shape(0, -1));
+          PartitionRows.of(rank, blocks.iterator(split, context), any).fingerprint();
       if (!seen.equals(expected)) {
-        throw new RejoinException(
-            RejoinException.Code.MISMATCH,
-            "the rows of rank "
-                + split.index()
-                + " are not those that it trained on: expected "
-                + expected
-                + ", read "
-                + seen
-                + ". All copies of its partition were lost, and computing it again gave other rows"
-                + " or another order; set spark.rejoin.input.replicas higher, or spark.rejoin.input"
+        throw expected.isNot(
+            seen,
+            rank,
+            "All copies of its partition were lost, and computing it again gave other rows or"
+                + " another order; set spark.rejoin.input.replicas higher, or spark.rejoin.input"
                 + " to checkpoint");
       }
     }

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import io.rejoin.RowFingerprint;
 import io.rejoin.settings.SettingValues;
 import java.lang.reflect.InvocationTargetException;
 import java.util.ArrayList;
@@ -10,6 +11,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
+import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
 import org.apache.spark.ShuffleDependency;
@@ -209,24 +211,24 @@ final class InputPreparation {
 
   private List<RowFingerprint> fingerprints(
       String what, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
-    List<RowFingerprint> fingerprints =
+    List<PartitionRows> partitions =
         new ArrayList<>(
             blocks
                 .mapPartitionsWithIndex(
                     (partition, of) ->
-                        Collections.singletonList(RowFingerprint.of(partition, of, shape))
+                        Collections.singletonList(PartitionRows.of(partition, of, shape))
                             .iterator(),
                     true)
                 .collect());
-    fingerprints.sort(Comparator.comparingInt(RowFingerprint::partition));
-    for (RowFingerprint fingerprint : fingerprints) {
-      if (fingerprint.rows() == 0) {
+    partitions.sort(Comparator.comparingInt(PartitionRows::partition));
+    for (PartitionRows partition : partitions) {
+      if (partition.fingerprint().rows() == 0) {
         throw bad(
             "partition %d of the %s input is empty; every worker needs rows: use fewer workers, or"
                 + " repartition the data",
-            fingerprint.partition(), what);
+            partition.partition(), what);
       }
-      if (fingerprint.sparse()) {
+      if (partition.sparse()) {
         throw bad(
             "the %s input has sparse vectors, but the missing value is not set: whether their zeros"
                 + " are values or missing can't be known. Call setMissing(0) if they are missing,"
@@ -234,7 +236,7 @@ final class InputPreparation {
             what);
       }
     }
-    return fingerprints;
+    return partitions.stream().map(PartitionRows::fingerprint).collect(Collectors.toList());
   }
 
   /**

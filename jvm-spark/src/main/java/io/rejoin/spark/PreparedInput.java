@@ -1,5 +1,6 @@
 package io.rejoin.spark;
 
+import io.rejoin.RowFingerprint;
 import java.util.List;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.sql.Dataset;

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import io.rejoin.RowFingerprint;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collections;

@@ -89,7 +89,10 @@ else
     TrackerLossIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
-  suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT
+  step "a whole Flink distribution, from PyPI"
+  scripts/flink-distribution.sh || failed=1
+  suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkDistributionIT
+  suite flink120 kill flink.FlinkKillIT
 fi
 
 mapfile -t results < <(

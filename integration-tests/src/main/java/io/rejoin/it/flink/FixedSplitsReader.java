@@ -21,22 +21,17 @@ import org.apache.flink.core.io.InputStatus;
 final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
   private static final long BETWEEN_LOOKS_MILLIS = 10;
 
-  private final int features;
-  private final long nanosPerRow;
-  private final List<FixedSplitsSource.Pause> pauses;
-  private final boolean unbounded;
+  private final FixedSplitsSource source;
+  private final int index;
   private final Map<Integer, FixedSplit> splits = new TreeMap<>();
   private final CompletableFuture<Void> allKnown = new CompletableFuture<>();
   private FixedSplitsSource.Pause pause;
   private long pauseBegan;
   private long due = System.nanoTime();
 
-  FixedSplitsReader(
-      int features, long nanosPerRow, List<FixedSplitsSource.Pause> pauses, boolean unbounded) {
-    this.features = features;
-    this.nanosPerRow = nanosPerRow;
-    this.pauses = pauses;
-    this.unbounded = unbounded;
+  FixedSplitsReader(FixedSplitsSource source, int index) {
+    this.source = source;
+    this.index = index;
   }
 
   @Override
@@ -53,21 +48,21 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
             .filter(split -> split.next() < split.end())
             .min(Comparator.comparingLong(FixedSplit::next).thenComparingInt(FixedSplit::index));
     if (next.isEmpty()) {
-      return unbounded ? InputStatus.NOTHING_AVAILABLE : InputStatus.END_OF_INPUT;
+      return source.unbounded ? InputStatus.NOTHING_AVAILABLE : InputStatus.END_OF_INPUT;
     }
     FixedSplit split = next.get();
     if (isPaused(split)) {
       return InputStatus.NOTHING_AVAILABLE;
     }
     keepPace();
-    output.collect(SplitRow.of(split.index(), split.next(), features));
+    output.collect(SplitRow.of(split.index(), split.next(), source.features));
     splits.put(split.index(), split.advanced());
     return InputStatus.MORE_AVAILABLE;
   }
 
   private boolean isPaused(FixedSplit split) {
     FixedSplitsSource.Pause before =
-        pauses.stream()
+        source.pauses.stream()
             .filter(one -> one.split() == split.index() && one.number() == split.next())
             .findFirst()
             .orElse(null);
@@ -85,7 +80,7 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
 
   private void keepPace() {
     // Who has been held up makes up for a hundred rows, not for all.
-    due = Math.max(due + nanosPerRow, System.nanoTime() - 100 * nanosPerRow);
+    due = Math.max(due + source.nanosPerRow, System.nanoTime() - 100 * source.nanosPerRow);
     LockSupport.parkNanos(due - System.nanoTime());
   }
 
@@ -95,7 +90,7 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
       return allKnown;
     }
     if (splits.values().stream().allMatch(split -> split.next() >= split.end())) {
-      return unbounded ? new CompletableFuture<>() : CompletableFuture.completedFuture(null);
+      return source.unbounded ? new CompletableFuture<>() : CompletableFuture.completedFuture(null);
     }
     if (pause == null || isOver(pause)) {
       return CompletableFuture.completedFuture(null);
@@ -116,6 +111,9 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
 
   @Override
   public List<FixedSplit> snapshotState(long checkpoint) {
+    for (TrainerFault fault : source.faults) {
+      fault.fire(index, checkpoint, TrainerFault.Moment.SNAPSHOT);
+    }
     return List.copyOf(splits.values());
   }
 

@@ -20,11 +20,12 @@ import org.apache.flink.core.io.SimpleVersionedSerializer;
 public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, List<FixedSplit>> {
   private static final long serialVersionUID = 1L;
 
+  final int features;
+  final List<Pause> pauses = new ArrayList<>();
+  final List<TrainerFault> faults = new ArrayList<>();
+  long nanosPerRow;
+  boolean unbounded;
   private final long[] lengths;
-  private final int features;
-  private final List<Pause> pauses = new ArrayList<>();
-  private long nanosPerRow;
-  private boolean unbounded;
 
   /**
    * With a split for each length.
@@ -65,6 +66,12 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
     return this;
   }
 
+  /** Readers meet those of these faults that come in a snapshot. */
+  FixedSplitsSource faults(List<TrainerFault> more) {
+    faults.addAll(more);
+    return this;
+  }
+
   /** Readers wait for ever after their last rows. */
   public FixedSplitsSource unbounded() {
     unbounded = true;
@@ -94,7 +101,7 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
 
   @Override
   public SourceReader<SplitRow, FixedSplit> createReader(SourceReaderContext context) {
-    return new FixedSplitsReader(features, nanosPerRow, pauses, unbounded);
+    return new FixedSplitsReader(this, context.getIndexOfSubtask());
   }
 
   @Override

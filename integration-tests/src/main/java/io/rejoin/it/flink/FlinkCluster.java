@@ -19,8 +19,8 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
  * A real Flink cluster on this machine: one JobManager and as many TaskManagers as are asked for,
- * each in a process of its own. Unlike Spark's worker, nobody replaces a TaskManager that died: a
- * test starts another one, or has one to spare.
+ * each in a process of its own. Unlike Spark's worker, Flink leaves it to others to replace a
+ * TaskManager that died.
  *
  * <p>Nothing outlives it: {@link #close} kills every process, a shutdown hook calls it, and should
  * this process be killed outright, their leashes end them.
@@ -35,15 +35,20 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
   private final WorkDirectory work;
   private final Installation installation;
   private final Map<String, String> settings;
+  private final List<Path> ofJobs;
+  private final boolean replaces;
   private final List<FlinkProcess> taskManagers = new CopyOnWriteArrayList<>();
   private final Thread hook = new Thread(this::close, "cluster-shutdown");
   private FlinkProcess jobManager;
   private FlinkRest rest;
   private int started;
+  private boolean closed;
 
   private FlinkCluster(WorkDirectory work, Installation installation, Builder builder) {
     this.work = work;
     this.installation = installation;
+    replaces = builder.replaces;
+    ofJobs = builder.inLib ? List.of() : FlinkJars.ofJob();
     settings = new LinkedHashMap<>(basis(work));
     settings.put("taskmanager.numberOfTaskSlots", Integer.toString(builder.slots));
     settings.put("taskmanager.cpu.cores", builder.slots + ".0");
@@ -61,6 +66,9 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     private final Map<String, String> settings = new LinkedHashMap<>();
     private int taskManagers = 1;
     private int slots = 1;
+    private boolean inLib;
+    private boolean replaces;
+    private Path distribution;
 
     private Builder(String name) {
       this.name = name;
@@ -84,11 +92,34 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
       return this;
     }
 
-    /** Starts it from the jars of our class path, and waits until all TaskManagers have come. */
+    /** A TaskManager that dies is replaced at once. */
+    public Builder replacing() {
+      replaces = true;
+      return this;
+    }
+
+    /** Rejoin's jars and ours are in the cluster's lib/; else each job takes them along. */
+    public Builder jarsInLib() {
+      inLib = true;
+      return this;
+    }
+
+    /** Its programs are those of a distribution in this folder, not the jars of our class path. */
+    public Builder distribution(Path home) {
+      distribution = home;
+      return this;
+    }
+
+    /** Starts it, and waits until all TaskManagers have come. */
     public FlinkCluster start() {
       WorkDirectory work = WorkDirectory.fresh(name);
+      List<Path> libraries = inLib ? FlinkJars.ofJob() : List.of();
       try {
-        return start(work, new FlinkJars(work, List.of()));
+        Installation installation =
+            distribution == null
+                ? new FlinkJars(work, libraries)
+                : new FlinkDistribution(distribution, work, libraries);
+        return start(work, installation);
       } catch (IOException cannot) {
         throw new IllegalStateException("cannot write into " + work.root(), cannot);
       }
@@ -102,7 +133,7 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
         for (int i = 0; i < taskManagers; i++) {
           cluster.startTaskManager();
         }
-        cluster.awaitFreeSlots(taskManagers * slots);
+        cluster.awaitTaskManagers(taskManagers);
         return cluster;
       } catch (Exception | AssertionError failed) {
         String logs = work.tails(30);
@@ -121,6 +152,9 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     all.put("rest.bind-address", "127.0.0.1");
     all.put("taskmanager.host", "127.0.0.1");
     all.put("taskmanager.bind-host", "127.0.0.1");
+    // A distribution's own settings say the whole; that must be the sum of the parts.
+    all.put("jobmanager.memory.process.size", "512m");
+    all.put("taskmanager.memory.process.size", "560m");
     all.put("jobmanager.memory.heap.size", "256m");
     all.put("jobmanager.memory.off-heap.size", "64m");
     all.put("jobmanager.memory.jvm-metaspace.size", "128m");
@@ -172,7 +206,20 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     FlinkProcess process =
         installation.startTaskManager(name, arguments(Map.of("taskmanager.resource-id", name)));
     taskManagers.add(process);
+    if (replaces) {
+      process.atEnd(this::replace);
+    }
     return process;
+  }
+
+  private synchronized void replace() {
+    if (!closed) {
+      try {
+        startTaskManager();
+      } catch (IOException cannot) {
+        throw new IllegalStateException("cannot replace a TaskManager", cannot);
+      }
+    }
   }
 
   /** The living TaskManagers. */
@@ -208,19 +255,8 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     return value.asInt();
   }
 
-  /** Waits until exactly so many slots are free. */
-  public void awaitFreeSlots(int count) throws Exception {
-    Waiting.untilTrue(count + " slots are free", START, () -> freeSlots() == count);
-  }
-
-  /**
-   * Replaces the dead: waits until so many TaskManagers are registered and none of them is dead,
-   * and all their slots are free.
-   */
-  public void restore(int count) throws Exception {
-    while (taskManagers().size() < count) {
-      startTaskManager();
-    }
+  /** Waits until exactly so many TaskManagers are registered, and all their slots are free. */
+  public void awaitTaskManagers(int count) throws Exception {
     int slots = count * Integer.parseInt(settings.get("taskmanager.numberOfTaskSlots"));
     Waiting.untilTrue(
         count + " TaskManagers have come, and their slots are free",
@@ -242,12 +278,28 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
         "127.0.0.1",
         rest.port(),
         Configuration.fromMap(all),
-        FlinkJars.ofJob().stream().map(Path::toString).toArray(String[]::new));
+        ofJobs.stream().map(Path::toString).toArray(String[]::new));
   }
 
   /** Submits what was built in this environment, which has to be one of {@link #environment}. */
   public FlinkJob submit(StreamExecutionEnvironment environment, String name) throws Exception {
     return job(environment.executeAsync(name).getJobID().toHexString());
+  }
+
+  /**
+   * Runs {@code bin/flink} to its end, for this cluster, which has to be of a distribution.
+   *
+   * @param action such as {@code run}
+   * @param arguments what follows it
+   * @return what was printed
+   * @throws AssertionError when its status isn't 0, or it doesn't end within the limit
+   */
+  public String client(Duration limit, String action, List<String> arguments)
+      throws IOException, InterruptedException {
+    List<String> all = new ArrayList<>(List.of(action, "-t", "remote"));
+    all.addAll(List.of("-Drest.address=127.0.0.1", "-Drest.port=" + rest.port()));
+    all.addAll(arguments);
+    return ((FlinkDistribution) installation).client(all, limit);
   }
 
   /** A job by its id. */
@@ -273,6 +325,7 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
   /** Kills all processes of this cluster. Closing again does nothing. */
   @Override
   public synchronized void close() {
+    closed = true;
     taskManagers.forEach(FlinkProcess::close);
     if (jobManager != null) {
       jobManager.close();

@@ -86,7 +86,7 @@ public final class FlinkJob {
         });
   }
 
-  /** Waits until so many checkpoints are completed since the job's submission. */
+  /** Waits until so many checkpoints are completed. */
   public void awaitCheckpoints(int count, Duration limit) throws Exception {
     Waiting.untilTrue(
         count + " checkpoints of job " + id + " are completed",

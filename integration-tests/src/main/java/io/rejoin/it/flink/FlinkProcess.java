@@ -56,6 +56,18 @@ public final class FlinkProcess implements AutoCloseable {
     }
   }
 
+  /** What is done when it has ended, by whatever way. */
+  void atEnd(Runnable action) {
+    process.onExit().thenRun(action);
+  }
+
+  /** Whether it is stopped (SIGSTOP). */
+  public boolean isStopped() throws IOException {
+    String state = Files.readString(Path.of("/proc", Long.toString(pid()), "stat"));
+    // The name, in parentheses, may have anything in it.
+    return state.charAt(state.lastIndexOf(')') + 2) == 'T';
+  }
+
   /** Waits until it logs this; it must not end before. */
   Matcher awaitLogged(Pattern wanted, Duration limit) throws Exception {
     return Waiting.until(

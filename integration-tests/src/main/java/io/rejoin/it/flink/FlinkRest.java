@@ -47,7 +47,16 @@ public final class FlinkRest {
     return send("PATCH", path, BodyPublishers.noBody());
   }
 
+  /** The page of this path, as a browser gets it. */
+  public String page(String path) throws IOException {
+    return text("GET", path, BodyPublishers.noBody());
+  }
+
   private JsonNode send(String method, String path, BodyPublisher body) throws IOException {
+    return json.readTree(text(method, path, body));
+  }
+
+  private String text(String method, String path, BodyPublisher body) throws IOException {
     HttpRequest request =
         HttpRequest.newBuilder(URI.create("http://127.0.0.1:" + port + path))
             .timeout(ANSWER)
@@ -60,7 +69,7 @@ public final class FlinkRest {
         throw new IOException(
             method + " " + path + ": status " + answer.statusCode() + ", " + answer.body());
       }
-      return json.readTree(answer.body());
+      return answer.body();
     } catch (InterruptedException interrupted) {
       Thread.currentThread().interrupt();
       throw new IOException("interrupted in " + method + " " + path, interrupted);

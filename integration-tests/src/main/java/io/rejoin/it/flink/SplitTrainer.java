@@ -4,7 +4,6 @@ import io.rejoin.Communicator;
 import io.rejoin.Reduction;
 import io.rejoin.flink.TrainerContext;
 import io.rejoin.flink.TrainerFunction;
-import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -35,8 +34,7 @@ public final class SplitTrainer implements TrainerFunction<SplitRow, SplitModel>
   }
 
   @Override
-  public SplitModel onBatch(List<SplitRow> batch, Communicator ranks, SplitModel model)
-      throws IOException, InterruptedException {
+  public SplitModel onBatch(List<SplitRow> batch, Communicator ranks, SplitModel model) {
     // The gradient; then what the model has of each split.
     double[] sums = new double[features + SplitModel.SUMS * splits];
     for (SplitRow row : batch) {
@@ -67,8 +65,7 @@ public final class SplitTrainer implements TrainerFunction<SplitRow, SplitModel>
     return model;
   }
 
-  private void meet(SplitModel model, TrainerFault.Moment moment)
-      throws IOException, InterruptedException {
+  private void meet(SplitModel model, TrainerFault.Moment moment) {
     for (TrainerFault fault : faults) {
       fault.fire(rank, model.versions, moment);
     }

@@ -3,28 +3,36 @@ package io.rejoin.it.flink;
 import io.rejoin.it.Processes;
 import java.io.IOException;
 import java.io.Serializable;
+import java.io.UncheckedIOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.locks.LockSupport;
 
 /**
- * A fault rule that {@link SplitTrainer} fires by itself, once in a job however often the moment
- * comes again: a file tells who comes later that it has.
+ * A fault rule that the job's own code fires, once in a job however often the moment comes again: a
+ * file tells who comes later that it has.
  *
  * @param rank which rank it meets
- * @param version the number of versions before the one that it fires in
- * @param moment around the trainer's allreduce
+ * @param number which of such moments
+ * @param moment when
  * @param action what happens to the rank's process, or in its call
  * @param mark the file
  */
-public record TrainerFault(int rank, int version, Moment moment, Action action, String mark)
+public record TrainerFault(int rank, int number, Moment moment, Action action, String mark)
     implements Serializable {
   /** When. */
   public enum Moment {
-    /** Before the trainer's allreduce. */
+    /** Before the trainer's allreduce, when there have been so many versions. */
     BEFORE,
-    /** When the trainer's allreduce has given its result. */
-    AFTER
+    /** When the allreduce after so many versions has given its result. */
+    AFTER,
+    /**
+     * In the snapshot of the rank's source for the checkpoint of this number: Flink asks a chain's
+     * operators from the last one to the first, so the trainer has made its own, and nothing was
+     * acknowledged.
+     */
+    SNAPSHOT
   }
 
   /** What. */
@@ -33,11 +41,11 @@ public record TrainerFault(int rank, int version, Moment moment, Action action, 
     KILL,
     /** SIGSTOP for the process. */
     STOP,
-    /** The trainer throws. */
+    /** An exception is thrown. */
     THROW
   }
 
-  /** {@code rank:version:moment:action}, with its mark in a folder. */
+  /** {@code rank:number:moment:action}, with its mark in a folder. */
   static TrainerFault parse(String text, Path folder) {
     String[] part = text.split(":");
     return new TrainerFault(
@@ -54,28 +62,33 @@ public record TrainerFault(int rank, int version, Moment moment, Action action, 
   }
 
   /** Fires if this is its moment. */
-  void fire(int atRank, int atVersion, Moment at) throws IOException, InterruptedException {
-    if (atRank != rank || atVersion != version || at != moment || !isFirst()) {
+  void fire(int atRank, long atNumber, Moment at) {
+    if (atRank != rank || atNumber != number || at != moment || !isFirst()) {
       return;
     }
     if (action == Action.THROW) {
-      throw new IllegalStateException("a test makes the trainer of rank " + rank + " throw");
+      throw new IllegalStateException("a test wants rank " + rank + " to fail");
     }
     long self = ProcessHandle.current().pid();
     if (!Processes.signal(self, action.name())) {
       throw new IllegalStateException("cannot send SIG" + action + " to myself, " + self);
     }
     if (action == Action.KILL) {
-      Thread.sleep(Long.MAX_VALUE); // The signal is under way; nothing more may be done meanwhile.
+      // The signal is under way; nothing more may be done meanwhile.
+      while (true) {
+        LockSupport.park();
+      }
     }
   }
 
-  private boolean isFirst() throws IOException {
+  private boolean isFirst() {
     try {
       Files.createFile(Path.of(mark));
       return true;
     } catch (FileAlreadyExistsException fired) {
       return false;
+    } catch (IOException cannot) {
+      throw new UncheckedIOException(cannot);
     }
   }
 }

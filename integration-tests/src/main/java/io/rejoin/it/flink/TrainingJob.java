@@ -3,7 +3,6 @@ package io.rejoin.it.flink;
 import io.rejoin.flink.Rejoin;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -18,7 +17,8 @@ public final class TrainingJob {
   /** A part of the name of the operator that trains. */
   static final String TRAINER = "train SplitTrainer";
 
-  private static final int FEATURES = 10;
+  // So many that an allreduce has thousands of bytes, at a random one of which a rank is killed.
+  private static final int FEATURES = 400;
 
   private final long[] lengths;
   private final FixedSplitsSource source;
@@ -32,14 +32,10 @@ public final class TrainingJob {
     source = new FixedSplitsSource(lengths, FEATURES);
   }
 
-  /** Where its rows come from, for pauses and pace. */
-  FixedSplitsSource source() {
-    return source;
-  }
-
   /** With these faults, as {@link TrainerFault#parse} reads them. */
   TrainingJob faults(List<String> texts) {
     faults = texts.stream().map(text -> TrainerFault.parse(text, folder)).toList();
+    source.faults(faults);
     return this;
   }
 
@@ -66,10 +62,17 @@ public final class TrainingJob {
         .sinkTo(new DiscardingSink<>());
   }
 
+  /** All readers wait before this row of their splits until there is a file of this name. */
+  void gate(long row, Path file) {
+    for (int split = 0; split < lengths.length; split++) {
+      source.gate(split, row, file.toString());
+    }
+  }
+
   /**
    * Runs it wherever Flink's command line says. Arguments are {@code key=value}: {@code folder} for
-   * the models; {@code lengths} of the splits, joined by commas; {@code nanos} that each row takes
-   * at least; {@code faults}, joined by commas.
+   * the models; {@code lengths} of the splits, joined by commas; {@code row} and {@code gate},
+   * where readers wait until there is a file of that name.
    *
    * @param arguments as said
    */
@@ -83,10 +86,7 @@ public final class TrainingJob {
         Arrays.stream(values.get("lengths").split(",")).mapToLong(Long::parseLong).toArray();
     Path folder = Files.createDirectories(Path.of(values.get("folder")));
     TrainingJob job = new TrainingJob(lengths, folder);
-    job.source().pace(Long.parseLong(values.getOrDefault("nanos", "0")));
-    if (values.containsKey("faults")) {
-      job.faults(new ArrayList<>(List.of(values.get("faults").split(","))));
-    }
+    job.gate(Long.parseLong(values.get("row")), Path.of(values.get("gate")));
     StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
     job.build(environment);
     environment.execute("training");

@@ -12,9 +12,9 @@ final class Clusters {
   /** It, with all its TaskManagers alive and all slots free; its shutdown hook closes it. */
   static synchronized FlinkCluster shared() throws Exception {
     if (cluster == null) {
-      cluster = FlinkCluster.named("flink").taskManagers(TASK_MANAGERS).start();
+      cluster = FlinkCluster.named("flink").taskManagers(TASK_MANAGERS).replacing().start();
     } else {
-      cluster.restore(TASK_MANAGERS);
+      cluster.awaitTaskManagers(TASK_MANAGERS);
     }
     return cluster;
   }

@@ -1,0 +1,80 @@
+package io.rejoin.it.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.it.Deadline;
+import java.net.URI;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/** What a user types, on a distribution as it is unpacked. */
+@DisplayName("a Flink distribution")
+class FlinkDistributionIT {
+  private static final Duration LIMIT = Duration.ofSeconds(120);
+  private static final Path HOME = Path.of("build/flink-2.3.0");
+  private static final long[] LENGTHS = {4000, 3900, 3800};
+
+  @Test
+  @DisplayName("`flink run` trains, `flink stop --savepointPath` stops, and there are web pages")
+  void jobs_are_run_and_stopped() throws Exception {
+    try (FlinkCluster cluster =
+        FlinkCluster.named("distribution").taskManagers(3).distribution(HOME).start()) {
+      Deadline.within(
+          LIMIT,
+          "jobs by bin/flink",
+          cluster,
+          () -> {
+            assertTrue(cluster.rest().page("/").contains("<title>Apache Flink"), "the web pages");
+            return runAndStop(cluster);
+          });
+    }
+  }
+
+  private static Void runAndStop(FlinkCluster cluster) throws Exception {
+    FlinkJob whole = submit(cluster, "whole", cluster.work().root());
+    assertEquals("FINISHED", whole.awaitEnd(LIMIT));
+    SplitModel model = ModelFile.model(cluster.work().file("whole"));
+    assertEquals(List.of(), model.rowsAmiss(LENGTHS), "each row is in the model once");
+    FlinkJob first = submit(cluster, "first", cluster.work().file("never"));
+    first.awaitCheckpoints(2, LIMIT);
+    Path savepoints = cluster.work().folder("savepoints");
+    String stopped =
+        cluster.client(
+            LIMIT, "stop", List.of("--savepointPath", savepoints.toString(), first.id()));
+    assertEquals("FINISHED", first.awaitEnd(LIMIT));
+    String savepoint = group(stopped, "Savepoint completed\\. Path: (\\S+)");
+    assertTrue(Files.exists(Path.of(URI.create(savepoint)).resolve("_metadata")), savepoint);
+    return null;
+  }
+
+  private static FlinkJob submit(FlinkCluster cluster, String name, Path gate) throws Exception {
+    List<Path> jars = FlinkJars.ofJob();
+    List<String> all = new ArrayList<>(List.of("-d", "-p", Integer.toString(LENGTHS.length)));
+    all.add("-Dexecution.checkpointing.interval=200ms");
+    all.add("-Drejoin.batch.rows=50");
+    jars.stream().skip(1).forEach(jar -> all.addAll(List.of("-C", jar.toUri().toString())));
+    all.addAll(List.of("-c", TrainingJob.class.getName(), jars.get(0).toString()));
+    all.add("folder=" + cluster.work().file(name));
+    all.add(
+        "lengths="
+            + Arrays.stream(LENGTHS).mapToObj(Long::toString).collect(Collectors.joining(",")));
+    all.addAll(List.of("row=1000", "gate=" + gate));
+    return cluster.job(group(cluster.client(LIMIT, "run", all), "JobID ([0-9a-f]{32})"));
+  }
+
+  private static String group(String text, String pattern) {
+    Matcher match = Pattern.compile(pattern).matcher(text);
+    assertTrue(match.find(), () -> "expected `" + pattern + "` in: " + text);
+    return match.group(1);
+  }
+}

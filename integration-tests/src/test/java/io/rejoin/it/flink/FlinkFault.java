@@ -1,0 +1,113 @@
+package io.rejoin.it.flink;
+
+import io.rejoin.Faults;
+import java.util.List;
+import java.util.Random;
+
+/**
+ * One line of the table of faults that a training in Flink must survive.
+ *
+ * @param name a sentence
+ * @param attempts the newest attempt of each subtask at the end: who restarted, and how often
+ * @param prepare adds the fault to a run, and what the test itself does meanwhile
+ */
+record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
+  private static final int STRUCK = FlinkRun.HALF_WAY + 5;
+
+  /** How a run is prepared. */
+  interface Preparation {
+    /** Prepares it. */
+    void accept(FlinkRun run) throws Exception;
+  }
+
+  @Override
+  public String toString() {
+    return name;
+  }
+
+  /** The one that every version of Flink must pass. */
+  static FlinkFault killed() {
+    return struck(
+        "a TaskManager is killed before an allreduce",
+        List.of(0, 1, 0),
+        "1:" + STRUCK + ":BEFORE:KILL");
+  }
+
+  /** All of them. {@code random} is printed with its seed by the caller. */
+  static List<FlinkFault> all(Random random) {
+    int bytes = 1 + random.nextInt(3000);
+    return List.of(
+        new FlinkFault(
+            "a TaskManager is killed before Flink's first checkpoint",
+            List.of(0, 1, 0),
+            run ->
+                run.setting("execution.checkpointing.interval", "1 h")
+                    .faults("1:7:BEFORE:KILL")
+                    .halfWay(run::awaitFired)),
+        killed(),
+        struck(
+            "a TaskManager is killed after an allreduce",
+            List.of(0, 0, 1),
+            "2:" + STRUCK + ":AFTER:KILL"),
+        new FlinkFault(
+            "a TaskManager is killed at a random byte of a version: " + bytes,
+            List.of(0, 1, 0),
+            run ->
+                run.setting(
+                    "rejoin.faults",
+                    Faults.none().and(1, 0, "version:" + STRUCK + ":" + bytes, "kill").toString())),
+        new FlinkFault(
+            "a TaskManager is killed between the trainer's snapshot and its acknowledgement",
+            List.of(0, 1, 0),
+            run -> run.faults("1:3:SNAPSHOT:KILL").halfWay(run::awaitFired)),
+        struck(
+            "the TaskManager of rank 0 is killed",
+            List.of(1, 0, 0),
+            "0:" + STRUCK + ":BEFORE:KILL"),
+        struck(
+            "two TaskManagers are killed one after the other",
+            List.of(0, 1, 1),
+            "1:" + STRUCK + ":BEFORE:KILL",
+            "2:" + (STRUCK + 5) + ":AFTER:KILL"),
+        struck(
+            "a TaskManager is killed, and the one that its rank comes back in, too",
+            List.of(0, 2, 0),
+            "1:" + STRUCK + ":BEFORE:KILL",
+            "1:" + (STRUCK + 1) + ":BEFORE:KILL"),
+        struck(
+            "two TaskManagers are killed at once",
+            List.of(0, 1, 1),
+            "1:" + STRUCK + ":BEFORE:KILL",
+            "2:" + STRUCK + ":BEFORE:KILL"),
+        struck(
+            "the trainer throws; its TaskManager stays",
+            List.of(0, 1, 0),
+            "1:" + STRUCK + ":AFTER:THROW"),
+        new FlinkFault(
+            "a TaskManager that freezes and wakes before it is declared lost goes on as if nothing"
+                + " had been",
+            List.of(0, 0, 0),
+            run ->
+                run.setting("rejoin.lost.after", "60s")
+                    .faults("1:" + STRUCK + ":BEFORE:STOP")
+                    .later(() -> wake(run, ""))),
+        new FlinkFault(
+            "a TaskManager that freezes and wakes when its rank was declared lost loses that alone",
+            List.of(0, 1, 0),
+            run ->
+                run.faults("1:" + STRUCK + ":BEFORE:STOP")
+                    .later(() -> wake(run, "rank 1 on executor .* is lost"))));
+  }
+
+  private static FlinkFault struck(String name, List<Integer> attempts, String... faults) {
+    return new FlinkFault(name, attempts, run -> run.faults(faults));
+  }
+
+  private static void wake(FlinkRun run, String logged) throws Exception {
+    run.awaitFired();
+    FlinkProcess frozen = run.processOf(1);
+    Waiting.untilTrue(frozen + " is stopped", FlinkRun.LIMIT, frozen::isStopped);
+    run.awaitCoordinator(logged);
+    frozen.signal("CONT");
+  }
+}

@@ -1,0 +1,161 @@
+package io.rejoin.it.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.it.Deadline;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.regex.Pattern;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/**
+ * One training on a cluster: settings and faults first, then {@link #train}. Half way its source
+ * waits until Flink has a checkpoint, so that what is struck afterwards goes on from one.
+ */
+final class FlinkRun {
+  static final Duration LIMIT = Duration.ofSeconds(90);
+  static final int RANKS = 3;
+
+  /** Rows of a rank in a batch. */
+  static final int BATCH = 50;
+
+  /** So many versions are complete when the source waits, and more are to come. */
+  static final int HALF_WAY = 20;
+
+  static final long[] LENGTHS = {2000, 1900, 1700};
+
+  private final FlinkCluster cluster;
+  private final String name;
+  private final Path folder;
+  private final TrainingJob training;
+  private final Map<String, String> settings = new LinkedHashMap<>();
+  private final int loggedBefore;
+  private Step halfWay = () -> job().awaitCheckpoints(1, LIMIT);
+  private Step later = () -> {};
+  private FlinkJob job;
+
+  /** What a test does while the job runs. */
+  interface Step {
+    /** Does it. */
+    void run() throws Exception;
+  }
+
+  /** On this cluster, in a folder of this name. */
+  FlinkRun(FlinkCluster cluster, String name) throws IOException {
+    this.cluster = cluster;
+    this.name = name;
+    folder = cluster.work().folder(name.replaceAll("[^A-Za-z0-9]+", "-"));
+    training = new TrainingJob(LENGTHS, folder);
+    loggedBefore = cluster.jobManager().logged().length();
+    settings.put("execution.checkpointing.interval", "200 ms");
+    settings.put("rejoin.batch.rows", Integer.toString(BATCH));
+    settings.put("rejoin.emit.versions", "1");
+    settings.put("rejoin.tracker.host", "127.0.0.1");
+  }
+
+  /** With these faults, as {@link TrainerFault#parse} reads them. */
+  FlinkRun faults(String... texts) {
+    training.faults(List.of(texts));
+    return this;
+  }
+
+  /** With one of Flink's settings, or Rejoin's. */
+  FlinkRun setting(String key, String value) {
+    settings.put(key, value);
+    return this;
+  }
+
+  /** The source waits half way for the end of this step instead of for a checkpoint. */
+  FlinkRun halfWay(Step step) {
+    halfWay = step;
+    return this;
+  }
+
+  /** This is done when the source goes on. */
+  FlinkRun later(Step step) {
+    later = step;
+    return this;
+  }
+
+  FlinkCluster cluster() {
+    return cluster;
+  }
+
+  /** It, once it was submitted. */
+  FlinkJob job() {
+    return job;
+  }
+
+  /** The process in which the newest attempt of a rank's task runs. */
+  FlinkProcess processOf(int rank) throws IOException {
+    return cluster.taskManager(job.taskManagerOf(TrainingJob.TRAINER, rank));
+  }
+
+  /** Waits until all faults of {@link #faults} have fired. */
+  void awaitFired() throws Exception {
+    Waiting.untilTrue("all faults have fired", LIMIT, () -> training.notFired().isEmpty());
+  }
+
+  /** Waits until the JobManager logs this of this run. */
+  void awaitCoordinator(String pattern) throws Exception {
+    Pattern wanted = Pattern.compile(pattern);
+    Waiting.untilTrue(
+        "the JobManager logs `" + pattern + "`",
+        LIMIT,
+        () -> wanted.matcher(cluster.jobManager().logged().substring(loggedBefore)).find());
+  }
+
+  /** Trains to the end, and gives the model, which has to have each row once. */
+  SplitModel train() throws Exception {
+    return Deadline.within(LIMIT, name, cluster, this::run);
+  }
+
+  private SplitModel run() throws Exception {
+    Path gate = folder.resolve("gate");
+    training.gate(HALF_WAY * BATCH, gate);
+    StreamExecutionEnvironment environment = cluster.environment(settings);
+    environment.setParallelism(RANKS);
+    training.build(environment);
+    job = cluster.submit(environment, name);
+    halfWay.run();
+    Files.createFile(gate);
+    later.run();
+    String end = job.awaitEnd(LIMIT);
+    assertEquals("FINISHED", end, () -> name + ": " + failures());
+    assertEquals(List.of(), training.notFired(), "faults that have not fired");
+    SplitModel model = ModelFile.model(folder);
+    assertEquals(List.of(), model.rowsAmiss(LENGTHS), "each row is in the model once");
+    checkModelsDownstream(model);
+    return model;
+  }
+
+  /** Versions may come again after a recovery, with equal bytes; an attempt never goes back. */
+  private void checkModelsDownstream(SplitModel last) throws IOException {
+    Map<Integer, String> digests = new HashMap<>();
+    Map<String, Integer> newest = new HashMap<>();
+    List<ModelFile.Line> lines = ModelFile.lines(folder);
+    for (ModelFile.Line line : lines) {
+      String before = digests.putIfAbsent(line.version(), line.digest());
+      assertTrue(before == null || before.equals(line.digest()), () -> "two models: " + lines);
+      int of = newest.getOrDefault(line.attempt(), -1);
+      assertTrue(of <= line.version(), () -> "a version after a later one: " + lines);
+      newest.put(line.attempt(), line.version());
+    }
+    assertEquals(last.digest(), lines.get(lines.size() - 1).digest(), "the last model");
+  }
+
+  private String failures() {
+    try {
+      return job.failures().toString();
+    } catch (IOException cannot) {
+      return cannot.toString();
+    }
+  }
+}

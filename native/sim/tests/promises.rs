@@ -95,6 +95,13 @@ fn without_faults_every_job_ends_with_its_model_and_keeps_two_versions() {
     }
 }
 
+/// All who could say how often ranks were started die before the tracker is back: its next life counts anew.
+#[test]
+fn a_tracker_that_nobody_can_tell_of_earlier_starts_counts_them_anew() {
+    let tally = run(Family::Hook, 32256, None, false).unwrap();
+    assert_eq!((tally.end.as_str(), tally.lives), ("UNRECOVERABLE", 2));
+}
+
 #[test]
 fn the_same_seed_is_the_same_run() {
     let reported = |family, seed| run(family, seed, None, false).map(|tally| format!("{tally:?}"));

@@ -4,7 +4,7 @@
 use super::{Checked, Violation};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, Rank, Version};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const NAME: &str = "Monotony";
 
@@ -16,6 +16,13 @@ pub struct Monotony {
     versions: BTreeMap<(Rank, Incarnation), (Lineage, Version)>,
     generation: Generation,
     lineage: Lineage,
+    /// All agents that have joined in this life of the tracker.
+    agents: BTreeSet<AgentId>,
+    /// All that had joined before it.
+    former: BTreeSet<AgentId>,
+    /// A later life of the tracker that no agent of a former one has joined: nobody can tell it how often ranks were
+    /// started.
+    knows_no_starts: bool,
     /// A new life of the tracker: the lineage that it goes on with is the newest that a living rank has heard of.
     takes_over: bool,
 }
@@ -26,6 +33,8 @@ impl Monotony {
         let (incarnations, generation, lineage) = (self.incarnations.clone(), self.generation, self.lineage);
         Monotony {
             incarnations,
+            former: self.agents.union(&self.former).copied().collect(),
+            knows_no_starts: true,
             generation,
             lineage,
             // Also what it hears of others that begin something while it is there already.
@@ -56,12 +65,19 @@ impl Monotony {
         match event {
             Event::RankJoined { rank, incarnation, .. } => {
                 let known = self.incarnations.insert(*rank, *incarnation);
-                // What is shown, too: a life of the tracker may know of fewer starts than there were.
-                let goes_on = |known: Incarnation| known < *incarnation && known.number <= incarnation.number;
+                // What is shown, too: a life of the tracker may know of fewer starts than there were, and of none where
+                // all who could tell it are gone.
+                let shown = |known: Incarnation| known.number <= incarnation.number || self.knows_no_starts;
+                let goes_on = |known: Incarnation| known < *incarnation && shown(known);
                 if !known.is_none_or(goes_on) {
                     let text = format!("rank {rank} got the slot as {incarnation:?} after {known:?}");
                     return Err(Violation::new(NAME, text));
                 }
+                Ok(())
+            }
+            Event::AgentJoined { agent, .. } => {
+                self.agents.insert(*agent);
+                self.knows_no_starts &= !self.former.contains(agent);
                 Ok(())
             }
             Event::ViewMade { generation, .. } if *generation <= self.generation => {

@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.rejoin.RejoinException.Code;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -177,6 +178,8 @@ class OnlineLogisticRegressionTest {
         "(OnlineLogisticRegression by Sgd, 3 features, 1 intercepts)",
         "(OnlineLogisticRegression by Ftrl, 3 features, 1 intercepts)");
     assertFails(Code.INCOMPATIBLE, () -> trainer.intercept(false).read(bytes), "0 intercepts");
+    byte[] shorter = Arrays.copyOf(bytes, bytes.length - Double.BYTES);
+    assertFails(Code.INCOMPATIBLE, () -> trainer.read(shorter), shorter.length + " bytes seen");
   }
 
   @Test

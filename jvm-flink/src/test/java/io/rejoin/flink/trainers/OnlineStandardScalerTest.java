@@ -5,6 +5,7 @@ import static io.rejoin.flink.trainers.References.assertFails;
 import static io.rejoin.flink.trainers.References.joined;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException.Code;
 import java.util.List;
@@ -82,10 +83,19 @@ class OnlineStandardScalerTest {
   }
 
   @Test
-  void a_constant_feature_is_divided_by_one_whatever_rounding_has_made_of_it() throws Exception {
-    List<LabeledRow> rows = List.of(row(0.1, 1), row(0.1, 1), row(0.1, 1), row(0.1, 0.3));
-    List<StandardScalerModel> models = train(List.of(rows, rows), 2);
-    assertEquals(1, models.get(1).scale()[0]);
+  void a_feature_that_varies_by_no_more_than_rounding_is_divided_by_one() throws Exception {
+    List<LabeledRow> rows = List.of(row(1e8, 1), row(Math.nextUp(1e8), 1));
+    StandardScalerModel model = train(List.of(rows), 2).get(0);
+    assertTrue(model.variance()[0] > 0);
+    assertEquals(1, model.scale()[0]);
+  }
+
+  @Test
+  void no_variance_is_negative_where_rounding_would_make_it_so() throws Exception {
+    double third = 1 / 3.0;
+    List<LabeledRow> rows = List.of(row(third, 0.1), row(third, 3), row(third, 0.7));
+    StandardScalerModel model = train(List.of(rows), 1).get(0);
+    assertEquals(0, model.variance()[0]);
   }
 
   @Test

@@ -18,7 +18,7 @@ import org.junit.jupiter.api.Test;
 
 class FlinkSettingsTest {
   @Test
-  void theTableOfTheGuideIsThatOfTheSettings() throws IOException {
+  void the_table_of_the_guide_is_that_of_the_settings() throws IOException {
     Path guide = Path.of("docs", "flink.md");
     String text = Files.readString(Files.exists(guide) ? guide : Path.of("..").resolve(guide));
     int begin = text.indexOf("| setting | default |");
@@ -27,7 +27,7 @@ class FlinkSettingsTest {
   }
 
   @Test
-  void eachSettingButThatForTestsIsAnOptionOfFlink() throws IllegalAccessException {
+  void each_setting_but_that_for_tests_is_an_option_of_flink() throws IllegalAccessException {
     String markdown = FlinkSettings.TABLE.markdown();
     int options = 0;
     for (Field field : RejoinOptions.class.getFields()) {
@@ -40,7 +40,7 @@ class FlinkSettingsTest {
   }
 
   @Test
-  void whatIsSetByFlinksOptionsIsRead() {
+  void what_is_set_by_flinks_options_is_read() {
     Configuration configuration = new Configuration();
     configuration.set(RejoinOptions.BATCH_WAIT, Duration.ofMillis(1500));
     configuration.set(RejoinOptions.LOG_MEMORY, MemorySize.ofMebiBytes(3));
@@ -54,7 +54,7 @@ class FlinkSettingsTest {
   }
 
   @Test
-  void aBatchWaitsForAllItsRowsWhereInputsEnd() {
+  void a_batch_waits_for_all_its_rows_where_inputs_end() {
     assertEquals(0, FlinkSettings.of(Map.of(), true).number(FlinkSettings.BATCH_WAIT));
     assertEquals(100, FlinkSettings.of(Map.of(), false).number(FlinkSettings.BATCH_WAIT));
   }

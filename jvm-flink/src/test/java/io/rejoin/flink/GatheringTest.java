@@ -30,7 +30,7 @@ class GatheringTest {
   }
 
   @Test
-  void aGangBeginsWhenAllRanksHaveAskedAndWithTheNewestState() {
+  void a_gang_begins_when_all_ranks_have_asked_and_with_the_newest_state() {
     Gathering gathering = new Gathering(3);
     assertEquals(WAIT, gathering.asked(offer(2, 0, 41, 0)));
     assertEquals(WAIT, gathering.asked(offer(0, 0, 42, 0)));
@@ -40,7 +40,7 @@ class GatheringTest {
   }
 
   @Test
-  void anAttemptThatComesLaterJoinsTheGangThatIsThere() {
+  void an_attempt_that_comes_later_joins_the_gang_that_is_there() {
     Gathering gathering = gang();
     assertFalse(gathering.failed(1, 0));
     assertEquals(JOIN, gathering.asked(offer(1, 1, 0, 0)));
@@ -48,7 +48,7 @@ class GatheringTest {
   }
 
   @Test
-  void anAttemptThatFlinkHasGivenUpIsTurnedAway() {
+  void an_attempt_that_flink_has_given_up_is_turned_away() {
     Gathering gathering = gang();
     gathering.failed(1, 0);
     assertEquals(OUTDATED, gathering.asked(offer(1, 0, 9, 0)));
@@ -60,7 +60,7 @@ class GatheringTest {
   }
 
   @Test
-  void theGangIsOverWhenTheLastHolderOfItsStateIsGone() {
+  void the_gang_is_over_when_the_last_holder_of_its_state_is_gone() {
     Gathering gathering = gang();
     assertFalse(gathering.failed(0, 0));
     assertTrue(gathering.failed(1, 0));
@@ -70,7 +70,7 @@ class GatheringTest {
   }
 
   @Test
-  void aRankWhoseGangHasEndedWaitsForAllOthers() {
+  void a_rank_whose_gang_has_ended_waits_for_all_others() {
     Gathering gathering = gang();
     assertEquals(WAIT, gathering.asked(offer(0, 0, 7, 1)));
     assertFalse(gathering.isRunning());
@@ -80,7 +80,7 @@ class GatheringTest {
   }
 
   @Test
-  void anOfferOfAnAttemptThatFailsMeanwhileDoesNotCount() {
+  void an_offer_of_an_attempt_that_fails_meanwhile_does_not_count() {
     Gathering gathering = new Gathering(2);
     assertEquals(WAIT, gathering.asked(offer(0, 0, 9, 0)));
     gathering.failed(0, 0);
@@ -90,7 +90,7 @@ class GatheringTest {
   }
 
   @Test
-  void twoStatesOfTheNewestVersionAreRefused() {
+  void two_states_of_the_newest_version_are_refused() {
     Gathering gathering = new Gathering(2);
     gathering.asked(new Offer(0, 0, 5, "one", 0, ""));
     RejoinException error =

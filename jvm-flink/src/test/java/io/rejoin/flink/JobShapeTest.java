@@ -41,7 +41,7 @@ class JobShapeTest {
   }
 
   @Test
-  void forwardEdgesFromSourceToSinkAreAccepted() {
+  void forward_edges_from_source_to_sink_are_accepted() {
     StreamExecutionEnvironment environment = environment();
     Rejoin.train(rows(environment).map(row -> row + 1), new Nothing())
         .map(TrainedModel::getVersion)
@@ -50,7 +50,7 @@ class JobShapeTest {
   }
 
   @Test
-  void anExchangeAboveIsRefusedByTheNameOfItsEdge() {
+  void an_exchange_above_is_refused_by_the_name_of_its_edge() {
     StreamExecutionEnvironment environment = environment();
     Rejoin.train(rows(environment).keyBy(row -> row % 3).reduce(Long::sum), new Nothing())
         .sinkTo(new DiscardingSink<>());
@@ -61,7 +61,7 @@ class JobShapeTest {
   }
 
   @Test
-  void aNarrowerSinkIsRefusedWithBothParallelisms() {
+  void a_narrower_sink_is_refused_with_both_parallelisms() {
     StreamExecutionEnvironment environment = environment();
     Rejoin.train(rows(environment), new Nothing()).sinkTo(new DiscardingSink<>()).setParallelism(1);
     String text = refusal(environment);
@@ -69,7 +69,7 @@ class JobShapeTest {
   }
 
   @Test
-  void anOperatorThatIsOnlyConnectedFarBelowIsSeenToo() {
+  void an_operator_that_is_only_connected_far_below_is_seen_too() {
     StreamExecutionEnvironment environment = environment();
     DataStream<TrainedModel> models = Rejoin.train(rows(environment), new Nothing());
     DataStream<Long> others = rows(environment);
@@ -82,7 +82,7 @@ class JobShapeTest {
   }
 
   @Test
-  void exchangesAreAllowedInBatchAndWhereAsked() {
+  void exchanges_are_allowed_in_batch_and_where_asked() {
     StreamExecutionEnvironment batch = environment();
     batch.setRuntimeMode(RuntimeExecutionMode.BATCH);
     Rejoin.train(rows(batch).rebalance(), new Nothing()).sinkTo(new DiscardingSink<>());
@@ -94,7 +94,7 @@ class JobShapeTest {
   }
 
   @Test
-  void theAdaptiveSchedulerAndSpeculativeExecutionAreRefusedByTheirSettings() {
+  void the_adaptive_scheduler_and_speculative_execution_are_refused_by_their_settings() {
     for (String[] setting :
         List.of(
             new String[] {"jobmanager.scheduler", "adaptive"},
@@ -108,7 +108,7 @@ class JobShapeTest {
   }
 
   @Test
-  void anUnknownSettingIsRefusedByName() {
+  void an_unknown_setting_is_refused_by_name() {
     Configuration settings = new Configuration();
     settings.setString("rejoin.batch.row", "10");
     RejoinException error =

@@ -20,7 +20,7 @@ class PositionsTest {
   }
 
   @Test
-  void aVersionAddsTheRowsOfAllRanks() {
+  void a_version_adds_the_rows_of_all_ranks() {
     Positions one =
         Positions.NONE.plus(List.of(List.of(share("a", 0, 3)), List.of(share("b", 0, 2))));
     Positions two = one.plus(List.of(List.of(share("a", 3, 4)), List.of()));
@@ -31,7 +31,7 @@ class PositionsTest {
   }
 
   @Test
-  void theSameRowsFromTwoRanksAreRefusedWithBoth() {
+  void the_same_rows_from_two_ranks_are_refused_with_both() {
     refused(
         "ranks 0 and 1 both have row 0 of a",
         Positions.NONE,
@@ -40,20 +40,20 @@ class PositionsTest {
   }
 
   @Test
-  void rowsThatNoRankHasAreRefusedWithTheirNumber() {
+  void rows_that_no_rank_has_are_refused_with_their_number() {
     refused(
         "no rank has row 0", Positions.NONE, List.of(share("a", 3, 0)), List.of(share("b", 0, 1)));
   }
 
   @Test
-  void rowsThatAnotherRankStillHasAreWaitedFor() {
+  void rows_that_another_rank_still_has_are_waited_for() {
     Positions next =
         Positions.NONE.plus(List.of(List.of(share("a", 3, 0)), List.of(share("a", 0, 1))));
     assertEquals(1, next.consumed("a"));
   }
 
   @Test
-  void rowsThatAreInTheModelAlreadyAreRefused() {
+  void rows_that_are_in_the_model_already_are_refused() {
     Positions from = Positions.NONE.plus(List.of(List.of(share("a", 0, 3))));
     refused("expected them from row 3 on", from, List.of(share("a", 2, 2)), List.of());
   }

@@ -51,7 +51,7 @@ class RowBufferTest {
   }
 
   @Test
-  void batchesAreTakenInTheOrderOfTheRowsAndOfTheWantedSize() throws Exception {
+  void batches_are_taken_in_the_order_of_the_rows_and_of_the_wanted_size() throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abcdefg");
     assertEquals("abc", train(buffer, 3));
     assertEquals("def", train(buffer, 3));
@@ -63,7 +63,7 @@ class RowBufferTest {
   }
 
   @Test
-  void aRankThatReadsItsInputAgainDropsTheRowsThatAreInTheModel() throws Exception {
+  void a_rank_that_reads_its_input_again_drops_the_rows_that_are_in_the_model() throws Exception {
     RowBuffer<String> first = buffer(START, "s", "abcdefg");
     train(first, 3);
     RowBuffer<String> again = buffer(first.newest(), "s", "abcd");
@@ -71,7 +71,7 @@ class RowBufferTest {
   }
 
   @Test
-  void otherRowsThanTheModelWasTrainedOnAreRefused() throws Exception {
+  void other_rows_than_the_model_was_trained_on_are_refused() throws Exception {
     RowBuffer<String> first = buffer(START, "s", "abcdefg");
     train(first, 3);
     for (String other : List.of("abx", "acb", "xbc")) {
@@ -87,7 +87,7 @@ class RowBufferTest {
   }
 
   @Test
-  void aRankGoesBackByOneVersionWithTheRowsThatItHasKept() throws Exception {
+  void a_rank_goes_back_by_one_version_with_the_rows_that_it_has_kept() throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abcdefgh");
     train(buffer, 3);
     VersionState older = buffer.newest();
@@ -99,7 +99,7 @@ class RowBufferTest {
   }
 
   @Test
-  void aRestoredRankGoesOnWithANewerModelThanItsOwn() throws Exception {
+  void a_restored_rank_goes_on_with_a_newer_model_than_its_own() throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abcdefgh");
     train(buffer, 2);
     RowBuffer<String> old = restored(buffer);
@@ -111,7 +111,7 @@ class RowBufferTest {
   }
 
   @Test
-  void aVersionThatAnEarlierIncarnationHasBegunWaitsForTheSameRows() throws Exception {
+  void a_version_that_an_earlier_incarnation_has_begun_waits_for_the_same_rows() throws Exception {
     RowBuffer<String> first = buffer(START, "s", "abcdefg");
     List<Share> shares = first.await(5, 1);
     RowBuffer<String> again = buffer(START, "s", "abc");
@@ -132,7 +132,7 @@ class RowBufferTest {
   }
 
   @Test
-  void aVersionWhoseRowsComeOtherwiseTheSecondTimeIsRefused() throws Exception {
+  void a_version_whose_rows_come_otherwise_the_second_time_is_refused() throws Exception {
     List<Share> shares = buffer(START, "s", "abcdefg").await(5, 1);
     assertThrows(RejoinException.class, () -> buffer(START, "s", "abcdX").rows(shares));
     RowBuffer<String> shorter = buffer(START, "s", "abc");
@@ -141,7 +141,7 @@ class RowBufferTest {
   }
 
   @Test
-  void rowsOfSeveralSplitsAreTakenAsTheyComeAndGivenBySplit() throws Exception {
+  void rows_of_several_splits_are_taken_as_they_come_and_given_by_split() throws Exception {
     RowBuffer<String> buffer = new RowBuffer<>();
     buffer.load(START);
     add(buffer, "t", "1");
@@ -153,7 +153,7 @@ class RowBufferTest {
   }
 
   @Test
-  void aSplitWhoseEarlierRowsAnotherRankHasWaitsForThem() throws Exception {
+  void a_split_whose_earlier_rows_another_rank_has_waits_for_them() throws Exception {
     RowBuffer<String> one = buffer(START, "s", "abcd");
     RowBuffer<String> old = restored(one);
     old.load(START);
@@ -176,7 +176,8 @@ class RowBufferTest {
   }
 
   @Test
-  void rowsThatComeAfterAllWasTrainedAreRefusedAndThoseInTheModelAreNot() throws Exception {
+  void rows_that_come_after_all_was_trained_are_refused_and_those_in_the_model_are_not()
+      throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abc");
     train(buffer, 3);
     RowBuffer<String> late = new RowBuffer<>();
@@ -188,7 +189,7 @@ class RowBufferTest {
   }
 
   @Test
-  void whoWaitsForRowsIsSentAwayWhenTheTaskEnds() throws Exception {
+  void who_waits_for_rows_is_sent_away_when_the_task_ends() throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "a");
     CompletableFuture<Void> sent = new CompletableFuture<>();
     new Thread(

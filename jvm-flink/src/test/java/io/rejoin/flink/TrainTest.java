@@ -47,7 +47,7 @@ class TrainTest {
 
   @Test
   @Timeout(120)
-  void allRowsOfAllRanksAreInTheLastModelOnce() throws Exception {
+  void all_rows_of_all_ranks_are_in_the_last_model_once() throws Exception {
     StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(3);
     Configuration settings = new Configuration();
     settings.setString("rejoin.batch.rows", "100");

@@ -9,12 +9,12 @@ import org.junit.jupiter.api.Test;
 
 class TrainedModelTest {
   @Test
-  void flinkSerializesATrainedModelAsAPojoAndNotByKryo() {
+  void flink_serializes_a_trained_model_as_a_pojo_and_not_by_kryo() {
     assertInstanceOf(PojoTypeInfo.class, TypeInformation.of(TrainedModel.class));
   }
 
   @Test
-  void aModelNamesItsVersionAndJob() {
+  void a_model_names_its_version_and_job() {
     assertEquals(
         "version 3 (last) of job ab", new TrainedModel("ab", 3, true, new byte[0]).toString());
   }

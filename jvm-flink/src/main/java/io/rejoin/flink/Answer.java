@@ -23,6 +23,8 @@ final class Answer implements Serializable {
     JOIN,
     /** Nothing is left to train; here is the last state. */
     OVER,
+    /** Flink stops the job with a savepoint: end the task without a last model. */
+    STOPPED,
     /** End the task with this error. */
     FAIL
   }
@@ -74,6 +76,10 @@ final class Answer implements Serializable {
 
   static Answer over(byte[] result) {
     return new Answer(Kind.OVER, "", null, 0, null, 0, result);
+  }
+
+  static Answer stopped() {
+    return new Answer(Kind.STOPPED, "", null, 0, null, 0, null);
   }
 
   static Answer join(int gang, GangTask task, int version) {

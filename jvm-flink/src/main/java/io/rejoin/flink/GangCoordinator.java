@@ -59,10 +59,24 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     if (request instanceof Offer) {
       return CompletableFuture.completedFuture(answer((Offer) request).wrapped());
     }
-    synchronized (this) {
-      gathering.started((Started) request);
+    if (request instanceof Stopped) {
+      stopped((Stopped) request);
+    } else {
+      started((Started) request);
     }
     return CompletableFuture.completedFuture(Answer.await("").wrapped());
+  }
+
+  private synchronized void started(Started rank) {
+    gathering.started(rank);
+  }
+
+  private synchronized void stopped(Stopped rank) {
+    boolean wasRunning = gathering.isRunning();
+    gathering.stopped(rank);
+    if (wasRunning && !gathering.isRunning() && result == null) {
+      endGang("Flink has stopped rank " + rank.rank + " with a savepoint");
+    }
   }
 
   private synchronized Answer answer(Offer offer) {
@@ -80,6 +94,8 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
           return join;
         case BEGIN:
           return begin(offer.jobManager);
+        case STOPPED:
+          return Answer.stopped();
         case OUTDATED:
           return Answer.fail(
               RejoinException.Code.FENCED,

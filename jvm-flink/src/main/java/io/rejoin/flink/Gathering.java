@@ -22,6 +22,7 @@ final class Gathering {
   private final TreeSet<Integer> holders = new TreeSet<>();
   private int gang;
   private boolean running;
+  private boolean stopped;
 
   Gathering(int world) {
     this.world = world;
@@ -36,7 +37,9 @@ final class Gathering {
     /** The gang that is there. */
     JOIN,
     /** A gang has to be begun. */
-    BEGIN
+    BEGIN,
+    /** There will be no gang any more. */
+    STOPPED
   }
 
   /**
@@ -49,6 +52,9 @@ final class Gathering {
       return Decision.OUTDATED;
     }
     attempts.put(offer.rank, offer.attempt);
+    if (stopped) {
+      return Decision.STOPPED;
+    }
     if (running && offer.ended == gang) {
       end();
     }
@@ -112,9 +118,18 @@ final class Gathering {
     return false;
   }
 
+  /** Flink has stopped a rank's task with a savepoint, and so stops all. */
+  void stopped(Stopped rank) {
+    if (rank.attempt >= attempts.getOrDefault(rank.rank, 0)) {
+      end();
+      stopped = true;
+    }
+  }
+
   /** All attempts are over, and the next ones begin from a checkpoint of Flink's. */
   void reset() {
     end();
+    stopped = false;
   }
 
   /** Which ranks haven't asked yet. */

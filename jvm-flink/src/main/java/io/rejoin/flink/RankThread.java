@@ -78,6 +78,14 @@ final class RankThread<T, M> {
     }
   }
 
+  /**
+   * Flink has ended this task with a savepoint. A rank whose input had ended before would wait for
+   * this one for ever; so the coordinator hears of it.
+   */
+  void stopped() throws IOException, InterruptedException {
+    subtask.ask(new Stopped(subtask.rank(), subtask.attempt()));
+  }
+
   private void run() {
     Throwable failure = null;
     try {
@@ -91,7 +99,7 @@ final class RankThread<T, M> {
       failure = failure == null ? e : failure;
     }
     leave();
-    if (subtask.cancelled().isEmpty()) {
+    if (!isCancelled()) {
       if (failure != null) {
         rows.close();
       }
@@ -117,10 +125,15 @@ final class RankThread<T, M> {
         rows.load(VersionState.of(gang.result));
         break;
       }
+      if (gang.kind == Answer.Kind.STOPPED) {
+        LOG.info("{}: Flink stops the job with a savepoint, at version {}", this, version());
+        return;
+      }
       Stay stay = new Stay();
       gang.task.run(subtask, Agent.class, Agent::open, agent -> stay.train(gang, agent, first));
       leave();
-      if (stay.failure != null && !endsGang(stay.failure)) {
+      if (stay.failure != null && (isCancelled() || !endsGang(stay.failure))) {
+        // What a cancelled rank sees is its own end, and nobody else's.
         throw stay.failure;
       }
       if (stay.failure != null) {
@@ -132,6 +145,14 @@ final class RankThread<T, M> {
     rows.finish();
     LOG.info("{}: all is trained, at version {}", this, rows.newest().version());
     emission.last(rows.newest());
+  }
+
+  private boolean isCancelled() {
+    return subtask.cancelled().isPresent();
+  }
+
+  private int version() {
+    return rows.newest() == null ? 0 : rows.newest().version();
   }
 
   /** A rank's time in one gang. */
@@ -262,7 +283,7 @@ final class RankThread<T, M> {
     synchronized (this) {
       ranks = joined;
     }
-    if (subtask.cancelled().isPresent()) {
+    if (isCancelled()) {
       leave();
       throw new InterruptedException("the task has ended");
     }

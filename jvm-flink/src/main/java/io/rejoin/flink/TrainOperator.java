@@ -153,7 +153,14 @@ final class TrainOperator<T, M> extends AbstractStreamOperator<TrainedModel>
   @Override
   public void close() throws Exception {
     if (rank != null) {
-      rank.close();
+      boolean ends = over || getContainingTask().isCanceled() || getContainingTask().isFailing();
+      try {
+        if (!ends) {
+          rank.stopped();
+        }
+      } finally {
+        rank.close();
+      }
     }
     super.close();
   }

@@ -3,6 +3,7 @@ package io.rejoin.flink;
 import static io.rejoin.flink.Gathering.Decision.BEGIN;
 import static io.rejoin.flink.Gathering.Decision.JOIN;
 import static io.rejoin.flink.Gathering.Decision.OUTDATED;
+import static io.rejoin.flink.Gathering.Decision.STOPPED;
 import static io.rejoin.flink.Gathering.Decision.WAIT;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -87,6 +88,19 @@ class GatheringTest {
     assertEquals(WAIT, gathering.asked(offer(1, 0, 4, 0)));
     assertEquals(BEGIN, gathering.asked(offer(0, 1, 3, 0)));
     assertEquals(4, gathering.newest().version);
+  }
+
+  @Test
+  void when_flink_stops_one_rank_all_are_stopped_until_it_resets_them() {
+    Gathering gathering = gang();
+    gathering.failed(1, 0);
+    gathering.stopped(new Stopped(1, 0));
+    assertTrue(gathering.isRunning());
+    gathering.stopped(new Stopped(1, 1));
+    assertFalse(gathering.isRunning());
+    assertEquals(STOPPED, gathering.asked(offer(0, 0, 7, 1)));
+    gathering.reset();
+    assertEquals(WAIT, gathering.asked(offer(0, 1, 7, 0)));
   }
 
   @Test

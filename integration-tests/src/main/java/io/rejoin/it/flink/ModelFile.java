@@ -6,6 +6,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.UUID;
 import java.util.stream.Collectors;
@@ -19,12 +20,14 @@ public final class ModelFile implements MapFunction<TrainedModel, TrainedModel> 
   private static final long serialVersionUID = 1L;
 
   private final String folder;
+  private final List<TrainerFault> faults;
   // Which attempt of rank 0's task writes: each has an instance of its own.
   private transient String attempt;
 
-  /** In this folder, which has to be there. */
-  ModelFile(Path folder) {
+  /** In this folder, which has to be there; with those of these faults that come downstream. */
+  ModelFile(Path folder, List<TrainerFault> faults) {
     this.folder = folder.toString();
+    this.faults = new ArrayList<>(faults);
   }
 
   /**
@@ -38,6 +41,9 @@ public final class ModelFile implements MapFunction<TrainedModel, TrainedModel> 
 
   @Override
   public TrainedModel map(TrainedModel model) throws IOException {
+    for (TrainerFault fault : faults) {
+      fault.fire(0, model.getVersion(), TrainerFault.Moment.DOWNSTREAM);
+    }
     if (attempt == null) {
       attempt = UUID.randomUUID().toString();
     }

@@ -27,6 +27,8 @@ public record TrainerFault(int rank, int number, Moment moment, Action action, S
     BEFORE,
     /** When the allreduce after so many versions has given its result. */
     AFTER,
+    /** When the model of this version comes downstream; at rank 0 alone. */
+    DOWNSTREAM,
     /**
      * In the snapshot of the rank's source for the checkpoint of this number: Flink asks a chain's
      * operators from the last one to the first, so the trainer has made its own, and nothing was

@@ -56,7 +56,7 @@ public final class TrainingJob {
                 .uid("rows"),
             new SplitTrainer(FEATURES, lengths.length, faults))
         .uid("trainer")
-        .map(new ModelFile(folder))
+        .map(new ModelFile(folder, faults))
         .name("models")
         .uid("models")
         .sinkTo(new DiscardingSink<>());

@@ -83,6 +83,12 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
             "the trainer throws; its TaskManager stays",
             List.of(0, 1, 0),
             "1:" + STRUCK + ":AFTER:THROW"),
+        struck(
+            "an operator behind the trainer throws",
+            List.of(1, 0, 0),
+            "0:" + STRUCK + ":DOWNSTREAM:THROW"),
+        struck(
+            "a TaskManager is killed whose input has ended", List.of(0, 0, 1), "2:36:BEFORE:KILL"),
         new FlinkFault(
             "a TaskManager that freezes and wakes before it is declared lost goes on as if nothing"
                 + " had been",

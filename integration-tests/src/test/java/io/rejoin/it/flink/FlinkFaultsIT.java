@@ -37,5 +37,6 @@ class FlinkFaultsIT {
     fault.prepare().accept(run);
     assertEquals(undisturbed, run.train().digest(), "the digest of the undisturbed model");
     assertEquals(fault.attempts(), run.job().attempts(TrainingJob.TRAINER), "attempts");
+    assertEquals(1, run.gangs(), "survivors go on in the gang that they were in");
   }
 }

@@ -34,6 +34,7 @@ final class FlinkRun {
   private final FlinkCluster cluster;
   private final String name;
   private final Path folder;
+  private final long[] lengths;
   private final TrainingJob training;
   private final Map<String, String> settings = new LinkedHashMap<>();
   private final int loggedBefore;
@@ -49,10 +50,16 @@ final class FlinkRun {
 
   /** On this cluster, in a folder of this name. */
   FlinkRun(FlinkCluster cluster, String name) throws IOException {
+    this(cluster, name, LENGTHS);
+  }
+
+  /** The same on splits of these lengths. */
+  FlinkRun(FlinkCluster cluster, String name, long[] lengths) throws IOException {
     this.cluster = cluster;
+    this.lengths = lengths;
     this.name = name;
     folder = cluster.work().folder(name.replaceAll("[^A-Za-z0-9]+", "-"));
-    training = new TrainingJob(LENGTHS, folder);
+    training = new TrainingJob(lengths, folder);
     loggedBefore = cluster.jobManager().logged().length();
     settings.put("execution.checkpointing.interval", "200 ms");
     settings.put("rejoin.batch.rows", Integer.toString(BATCH));
@@ -117,21 +124,41 @@ final class FlinkRun {
     return Deadline.within(LIMIT, name, cluster, this::run);
   }
 
-  private SplitModel run() throws Exception {
-    Path gate = folder.resolve("gate");
-    training.gate(HALF_WAY * BATCH, gate);
+  /** Trains until the end of this step; the source waits half way, for ever. */
+  void whileItRuns(Step step) throws Exception {
+    Deadline.within(
+        LIMIT,
+        name,
+        cluster,
+        () -> {
+          submit();
+          step.run();
+          return null;
+        });
+  }
+
+  private Path gate() {
+    return folder.resolve("gate");
+  }
+
+  private void submit() throws Exception {
+    training.gate(HALF_WAY * BATCH, gate());
     StreamExecutionEnvironment environment = cluster.environment(settings);
     environment.setParallelism(RANKS);
     training.build(environment);
     job = cluster.submit(environment, name);
+  }
+
+  private SplitModel run() throws Exception {
+    submit();
     halfWay.run();
-    Files.createFile(gate);
+    Files.createFile(gate());
     later.run();
     String end = job.awaitEnd(LIMIT);
     assertEquals("FINISHED", end, () -> name + ": " + failures());
     assertEquals(List.of(), training.notFired(), "faults that have not fired");
     SplitModel model = ModelFile.model(folder);
-    assertEquals(List.of(), model.rowsAmiss(LENGTHS), "each row is in the model once");
+    assertEquals(List.of(), model.rowsAmiss(lengths), "each row is in the model once");
     checkModelsDownstream(model);
     return model;
   }
@@ -149,6 +176,12 @@ final class FlinkRun {
       newest.put(line.attempt(), line.version());
     }
     assertEquals(last.digest(), lines.get(lines.size() - 1).digest(), "the last model");
+  }
+
+  /** How many gangs this run has had. */
+  int gangs() throws IOException {
+    String logged = cluster.jobManager().logged().substring(loggedBefore);
+    return (int) Pattern.compile("gang \\d+ begins").matcher(logged).results().count();
   }
 
   private String failures() {

@@ -198,15 +198,23 @@ impl Agent {
         Ok(())
     }
 
-    /// Hands over what the job is to start from
+    /// Hands over what the job is to begin with
     /// ([`JobStart::HandedOver`](rejoin_protocol::start::JobStart::HandedOver)), or a rank's own
-    /// model beside it; before a rank here joins.
+    /// model beside it; before a rank here joins. A job that was to begin with something else ends
+    /// with `Mismatch`; one that has begun goes on, and what it didn't begin with doesn't count.
     ///
     /// # Errors
-    /// `Mismatch` when another checkpoint of that name is here.
+    /// `Mismatch` when other bytes of that version are here.
     pub fn hand_over(&self, checkpoint: Checkpoint, bytes: Bytes) -> Result<(), Error> {
-        self.shared.store.put(checkpoint, bytes)?;
-        self.shared.command(Command::Kept(checkpoint));
+        self.shared.store.put(checkpoint, bytes).map_err(|_| {
+            let text = format!(
+                "version {} with digest {:032x} was handed over, but this process holds other bytes of that version; \
+                 a job begins with one model",
+                checkpoint.version, checkpoint.digest
+            );
+            Error::new(Code::Mismatch, text)
+        })?;
+        self.shared.command(Command::HandedOver(checkpoint));
         Ok(())
     }
 

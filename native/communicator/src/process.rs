@@ -3,13 +3,15 @@
 use super::call_log::{CallLog, CallSink};
 use super::options::Language;
 use super::plane::CollectivePlane;
+use rejoin_agent::digested_checkpoint;
 use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::{Budget, LogLimits};
 use rejoin_agent::Agent;
 use rejoin_agent::AgentConfig;
 use rejoin_agent::{DataPlane, PlaneUsage};
-use rejoin_protocol::error::Error;
+use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::OWN_COPIES;
+use rejoin_protocol::ids::{Lineage, Version};
 use std::sync::Arc;
 
 /// Which settings the limits of logs come from.
@@ -102,6 +104,25 @@ impl Process {
     /// share it, and over links otherwise; results and errors are the same.
     pub fn sharing_memory(self, shares_memory: bool) -> Process {
         Process { shares_memory, ..self }
+    }
+
+    /// Hands over the model of this version that the job is to begin with
+    /// ([`JobStart::handed_over`](rejoin_protocol::start::JobStart::handed_over)), before a rank here
+    /// joins: at one process at least; the others fetch it. It is copied.
+    ///
+    /// # Errors
+    /// `BadArgument` for version 0; `Mismatch` when other bytes of that version are here;
+    /// `OutOfSpace`. The job ends with `Mismatch` if it was to begin with something else.
+    pub fn hand_over(&self, version: Version, model: &[u8]) -> Result<(), Error> {
+        if version == Version(0) {
+            let text =
+                "a model of version 0 was handed over; a job begins with a model from version 1 on, and without \
+                        one otherwise";
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        let (bytes, digest) = self.agent.copy(model)?;
+        let length = bytes.len() as u64;
+        self.agent.hand_over(digested_checkpoint(Lineage(0), version, version.0, (length, digest), false), bytes)
     }
 
     /// What the results that are kept for ranks that come back use of this process's memory and disk.

@@ -17,7 +17,7 @@ use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
-use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank};
+use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank, Version};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Language, Limits, Process};
 use std::path::PathBuf;
@@ -130,6 +130,18 @@ pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<(), Failure> {
     drop(PROCESSES.remove(process));
     Ok(())
+}
+
+pub(crate) fn hand_over<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    process: jlong,
+    version: jint,
+    model: JByteArray<'l>,
+) -> Result<(), Failure> {
+    let process = PROCESSES.find(process)?;
+    let version = Version(crate::member::unsigned("version", version)?);
+    Ok(process.hand_over(version, &bytes(env, &model)?.unwrap_or_default())?)
 }
 
 /// Join, call, finish in milliseconds; 0 is the default.

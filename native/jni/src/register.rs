@@ -44,6 +44,7 @@ const METHODS: &[NativeMethod] = &[
     },
     native! { fn = ranks::over, static fn process_over(process: jlong) -> jboolean },
     native! { fn = ranks::close, static fn process_close(process: jlong) },
+    native! { fn = ranks::hand_over, static fn process_hand_over(process: jlong, version: jint, model: jbyte[]) },
     native! {
         fn = ranks::join,
         static fn process_join(

@@ -9,6 +9,7 @@ use jni::objects::{JByteArray, JClass, JString};
 use jni::sys::jlong;
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::Version;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
@@ -50,6 +51,20 @@ pub(crate) fn ports(text: &str) -> Result<PortRange, Error> {
     }
 }
 
+/// What the job begins with, if its program hands it over.
+fn start(settings: &mut Settings) -> Result<JobStart, Error> {
+    let expected = "the digest of a model, 32 hexadecimal digits";
+    let version = settings.optional("start.version", "a version from 1 on")?.map(Version);
+    let digest = settings.optional::<String>("start.digest", expected)?;
+    let (Some(version), Some(text)) = (version, digest) else { return Ok(JobStart::Fresh) };
+    let digest = u128::from_str_radix(&text, 16).ok().filter(|_| text.len() == 32).ok_or_else(|| {
+        Error::new(Code::BadArgument, format!("a job was to begin with digest {text:?}; expected {expected}"))
+    })?;
+    // A model without bytes has no digest among agents.
+    let digest = if digest == rejoin_agent::digest(&[]) { 0 } else { digest };
+    Ok(JobStart::handed_over(version, digest))
+}
+
 fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig, Error> {
     let millis = "milliseconds";
     let config = TrackerServerConfig {
@@ -69,7 +84,7 @@ fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig,
             },
             deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
             deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
-            start: JobStart::Fresh,
+            start: start(&mut settings)?,
             faults: facts::faults(&settings.or("faults", "fault rules", String::new())?)?,
             wants_result: true,
         },

@@ -22,7 +22,7 @@ impl JobModel {
                     self.tracker_takes(&mut state, name(&input), || input);
                 } else {
                     let message = model_process.to_tracker.remove(0);
-                    let thing = || ToTracker::Message { link, message: (*self.to_tracker.of(message)).clone() };
+                    let thing = || ToTracker::Message { link, message: self.to_tracker.of(message) };
                     self.tracker_takes(&mut state, both(message, link), thing);
                 }
             }

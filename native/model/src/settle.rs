@@ -183,7 +183,7 @@ impl JobModel {
                     break;
                 }
                 let link = self.link(state, number);
-                let thing = || ToTracker::Message { link, message: (*message).clone() };
+                let thing = || ToTracker::Message { link, message: message.clone() };
                 let step = self.tracker_would(state, both(first, link), thing);
                 if !step.is_some_and(|(next, effects)| next == state.tracker && effects.is_empty()) {
                     break;

@@ -6,6 +6,7 @@ use rejoin_protocol::ids::{AgentId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use std::sync::Arc;
 
 /// The moment at which time stands.
 pub(crate) const NOW: Millis = Millis(0);
@@ -18,7 +19,7 @@ const TIMING: Timing =
 pub(crate) enum ToTracker {
     Message {
         link: u64,
-        message: AgentMessage,
+        message: Arc<AgentMessage>,
     },
     Closed {
         link: u64,
@@ -67,7 +68,9 @@ pub(crate) fn step(
     let mut inputs = Vec::new();
     let mut now = NOW;
     match input {
-        ToTracker::Message { link, message } => inputs.push(TrackerInput::Message { link, message }),
+        ToTracker::Message { link, message } => {
+            inputs.push(TrackerInput::Message { link, message: (*message).clone() });
+        }
         ToTracker::Closed { link, agent, gone } => {
             inputs.push(TrackerInput::Closed { link, reason: "connection reset".into() });
             inputs.push(TrackerInput::Probed { agent, gone });

@@ -133,6 +133,9 @@ pub struct StatusReport {
     pub ranks: Vec<RankStatus>,
     /// The checkpoints it holds, whichever rank took them.
     pub held: Vec<Checkpoint>,
+    /// What it was handed by its program, and no rank has taken or fetched. It counts only in a job
+    /// that is to begin with it ([`crate::start::JobStart::HandedOver`]).
+    pub handed_over: Vec<Checkpoint>,
 }
 
 /// What one incarnation is doing.

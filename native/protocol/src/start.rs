@@ -7,6 +7,7 @@ use crate::plan::Chain;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::fmt;
 
 /// How a job begins. Each life of its tracker is given when it begins itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub enum JobStart {
 /// What an earlier job has left behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// What all ranks start from: its lineage, its version, its digest.
+    /// What all ranks start from: its lineage, its version, its digest. (Its length isn't compared.)
     pub checkpoint: Checkpoint,
     /// A lineage after those of all checkpoints that the earlier job has left, so that none of them
     /// is taken for one of this job.
@@ -37,6 +38,13 @@ impl JobStart {
             JobStart::Fresh => None,
             JobStart::Durable(origin) | JobStart::HandedOver(origin) => Some(origin),
         }
+    }
+
+    /// Whether an agent was handed what the job begins with: that model, or a rank's own one beside it.
+    pub(crate) fn is_handed(&self, handed: &Checkpoint) -> bool {
+        let JobStart::HandedOver(Origin { checkpoint, .. }) = self else { return false };
+        let is_beside_it = (checkpoint.lineage, checkpoint.version) == (handed.lineage, handed.version);
+        is_this(checkpoint, handed) || checkpoint.has_own && handed.owner.is_some() && is_beside_it
     }
 
     /// The version that all ranks start from.
@@ -57,19 +65,41 @@ impl JobStart {
     /// from, and is something else.
     pub(crate) fn admits(&self, held: &Checkpoint) -> bool {
         self.origin().is_none_or(|Origin { checkpoint, .. }| {
-            (checkpoint.lineage, checkpoint.version, None) != held.name() || checkpoint.agrees(held)
+            (checkpoint.lineage, checkpoint.version, None) != held.name() || is_this(checkpoint, held)
         })
     }
 
     /// What agents should have held of it, for the error of a job that can't begin.
     pub(crate) fn expected(&self) -> Option<String> {
-        let (Origin { checkpoint, .. }, from) = match self {
-            JobStart::Fresh => return None,
-            JobStart::Durable(origin) => (origin, "all agents find in the durable store"),
-            JobStart::HandedOver(origin) => (origin, "agents are handed before their ranks join"),
-        };
-        let Checkpoint { version, round, digest, .. } = checkpoint;
-        Some(format!("It was to begin with version {version} (round {round}, digest {digest:032x}), which {from}"))
+        self.origin().map(|_| format!("It was to begin {self}"))
+    }
+
+    /// For an agent that was handed something else.
+    pub(crate) fn is_not(&self, executor: &str, handed: &Checkpoint) -> Error {
+        let text = format!(
+            "executor {executor} was handed {}, but the job begins {self}. Hand over what the job is to begin with, \
+             or say where its tracker is started that it begins with this",
+            named(handed)
+        );
+        Error::new(Code::Mismatch, text)
+    }
+
+    /// For an agent that finds durable checkpoints of an earlier job where nothing was taken yet.
+    pub(crate) fn is_older(&self, executor: &str, held: &Checkpoint) -> Error {
+        let text = format!(
+            "executor {executor} finds {} in its durable store before any rank has started: it is of an earlier job \
+             with this job's id, but this one begins {self}. Give each job an id or a store of its own",
+            named(held)
+        );
+        Error::new(Code::Mismatch, text)
+    }
+
+    /// What a job of communicators begins with that hands over a model of this version and digest.
+    pub fn handed_over(version: Version, digest: u128) -> JobStart {
+        let (lineage, round) = (Lineage(0), version.0);
+        let checkpoint =
+            Checkpoint { lineage, version, owner: None, has_own: false, round, length: 0, digest, complete: false };
+        JobStart::HandedOver(Origin { checkpoint, lineage: Lineage(1) })
     }
 
     /// # Errors
@@ -87,4 +117,25 @@ impl JobStart {
         );
         Err(Error::new(Code::BadArgument, text))
     }
+}
+
+impl fmt::Display for JobStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Origin { checkpoint, .. }, from) = match self {
+            JobStart::Fresh => return f.write_str("from nothing"),
+            JobStart::Durable(origin) => (origin, "all agents find in the durable store"),
+            JobStart::HandedOver(origin) => (origin, "agents are handed before their ranks join"),
+        };
+        write!(f, "with {}, which {from}", named(checkpoint))
+    }
+}
+
+fn named(checkpoint: &Checkpoint) -> String {
+    let Checkpoint { version, round, digest, .. } = checkpoint;
+    format!("version {version} (round {round}, digest {digest:032x})")
+}
+
+/// Whether this is the checkpoint that is expected; the digest says enough of its bytes.
+fn is_this(expected: &Checkpoint, held: &Checkpoint) -> bool {
+    Checkpoint { length: held.length, ..*expected }.agrees(held)
 }

@@ -84,7 +84,12 @@ fn the_kept_corpus_of_every_fuzz_target_runs_through() {
 /// Lengths that promise more than there is, at every place of a message.
 #[test]
 fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
-    let status = StatusReport { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() };
+    let status = StatusReport {
+        generation: Generation::default(),
+        ranks: Vec::new(),
+        held: Vec::new(),
+        handed_over: Vec::new(),
+    };
     let registration = Registration {
         agent: AgentId(1),
         executor: "e".into(),
@@ -165,11 +170,8 @@ fn status() -> impl Strategy<Value = StatusReport> {
             hook: if oldest % 2 == 0 { Hook::Possible } else { Hook::Impossible("no symbol".into()) },
         },
     );
-    (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4)).prop_map(|(generation, ranks, held)| StatusReport {
-        generation,
-        ranks,
-        held,
-    })
+    (generation(), vec(rank, 0..4), vec(checkpoint(), 0..4), vec(checkpoint(), 0..2))
+        .prop_map(|(generation, ranks, held, handed_over)| StatusReport { generation, ranks, held, handed_over })
 }
 
 fn agent_message() -> impl Strategy<Value = AgentMessage> {

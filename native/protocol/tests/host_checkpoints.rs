@@ -261,3 +261,31 @@ fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
     let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     assert!(outputs.contains(&HostOutput::Release { member: member(0) }), "{outputs:?}");
 }
+
+#[test]
+fn what_a_program_hands_over_is_reported_apart_until_a_rank_has_taken_it_and_is_forgotten_like_all_else() {
+    let mut desk = Desk::join_accepted();
+    desk.input(HostInput::HandedOver(checkpoint(4)));
+    desk.input(HostInput::HandedOver(checkpoint(9)));
+    let reports = |desk: &mut Desk, number| {
+        let outputs = desk.told(TrackerMessage::View(view(number, &[Some(0), Some(0), Some(0)], true)));
+        let status = match status(&outputs) {
+            Some(status) => status.clone(),
+            None => status(&desk.hold(0, 4)).expect("a status").clone(),
+        };
+        let versions = |held: &[Checkpoint]| held.iter().map(|held| held.version.0).collect::<Vec<_>>();
+        (versions(&status.held), versions(&status.handed_over))
+    };
+    assert_eq!(reports(&mut desk, 2), (vec![], vec![4, 9]));
+    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 4)], &[1])));
+    assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.checkpoint == Some(checkpoint(4))));
+    desk.enter(4);
+    assert_eq!(reports(&mut desk, 3), (vec![4], vec![9]), "it is the rank's own now");
+    desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 3 } });
+    for version in 5..=11 {
+        desk.enter(version);
+    }
+    assert!(!desk.host.holds(&checkpoint(9)));
+    let (held, handed_over) = reports(&mut desk, 4);
+    assert_eq!((held, handed_over), (vec![10, 11], vec![]));
+}

@@ -359,9 +359,15 @@ fn a_message() -> impl Strategy<Value = Said> {
                 AgentMessage::Join { rank: Rank(rank), attempt, fingerprint: fingerprint.into(), hook: Hook::Unasked }
             }
         ),
-        6 => (vec(rank_status(), 0..3), vec(a_checkpoint(), 0..5)).prop_map(|(ranks, held)| {
-            AgentMessage::StatusReport(StatusReport { generation: Generation::default(), ranks, held })
-        }),
+        6 => (
+            vec(rank_status(), 0..3),
+            vec(a_checkpoint(), 0..5),
+            prop_oneof![20 => Just(Vec::new()), 1 => vec(a_checkpoint(), 1..3)],
+        )
+            .prop_map(|(ranks, held, handed_over)| {
+                let generation = Generation::default();
+                AgentMessage::StatusReport(StatusReport { generation, ranks, held, handed_over })
+            }),
         1 => (who(), position(), 0usize..9)
             .prop_map(|(member, at, length)| AgentMessage::Local { member, at, bytes: vec![0; length] }),
         1 => (who(), prop_oneof![Just(0u64), any::<u64>()], any::<u64>(), 0usize..9).prop_map(

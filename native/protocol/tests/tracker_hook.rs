@@ -98,7 +98,7 @@ fn a_later_incarnation_that_can_not_is_refused_with_its_reason_and_one_that_can_
 /// What an agent that knows this of the former life registers with at the next one.
 fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<TrackerOutput> {
     let registration = Registration {
-        status: StatusReport { generation: view.generation, ranks, held: Vec::new() },
+        status: StatusReport { generation: view.generation, ranks, held: Vec::new(), handed_over: Vec::new() },
         fingerprint: view.fingerprint.clone().into_iter().collect(),
         view: Some(Box::new(view.clone())),
         ..Desk::registration(agent, Vec::new(), Vec::new())

@@ -30,7 +30,8 @@ fn first_view(world: u32) -> View {
 fn comes_back_empty(desk: &mut Desk, agent: u64, view: &View, has_plan: bool, rank: RankStatus) -> Vec<TrackerOutput> {
     let mut view = view.clone();
     view.slots.iter_mut().for_each(|slot| slot.planned |= has_plan);
-    let status = StatusReport { generation: view.generation, ranks: vec![rank], held: Vec::new() };
+    let status =
+        StatusReport { generation: view.generation, ranks: vec![rank], held: Vec::new(), handed_over: Vec::new() };
     let registration = Registration {
         status,
         fingerprint: vec!["terms".into()],

@@ -5,7 +5,7 @@ mod support;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{
-    Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version, UNMADE,
+    AgentId, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version, UNMADE,
 };
 use rejoin_protocol::message::{AgentMessage, RankState, StatusReport, TrackerMessage};
 use rejoin_protocol::start::{JobStart, Origin};
@@ -16,30 +16,93 @@ fn settled(outputs: &[TrackerOutput]) -> bool {
     sent(outputs, 1).iter().any(|message| matches!(message, TrackerMessage::Settled { .. }))
 }
 
+fn of(lineage: u32, version: u32) -> Checkpoint {
+    Checkpoint { lineage: Lineage(lineage), ..checkpoint(version) }
+}
+
+fn origin() -> Origin {
+    Origin { checkpoint: of(1, 5), lineage: Lineage(3) }
+}
+
+/// The only rank of a job joins at an agent that holds something, and was handed something.
+fn begins(start: JobStart, held: Vec<Checkpoint>, handed_over: Vec<Checkpoint>) -> (Desk, Vec<TrackerOutput>) {
+    let mut desk = Desk::with(TrackerConfig { start, ..config(1) });
+    desk.register(1);
+    desk.joins(1, 0, attempt(0));
+    let outputs = desk.stands_handed(1, vec![stands(0, 0, RankState::Fresh)], held, handed_over);
+    (desk, outputs)
+}
+
 #[test]
 fn a_job_that_is_resumed_starts_from_the_version_that_was_found_whole_and_from_nothing_newer_or_older() {
-    let of = |lineage, version| Checkpoint { lineage: Lineage(lineage), ..checkpoint(version) };
-    let origin = Origin { checkpoint: of(1, 5), lineage: Lineage(3) };
-    let begins = |start, held| {
-        let mut desk = Desk::with(TrackerConfig { start, ..config(1) });
-        desk.register(1);
-        desk.joins(1, 0, attempt(0));
-        desk.stands(1, vec![stands(0, 0, RankState::Fresh)], held)
-    };
-    for (start, from) in [(JobStart::Durable(origin), "durable store"), (JobStart::HandedOver(origin), "are handed")] {
-        // Newer ones of the earlier run, which were not whole, are not on the line.
-        let outputs = begins(start, vec![of(0, 4), of(1, 4), of(1, 5), of(1, 6), of(2, 6)]);
-        let plan = plan(&outputs, 1).expect("a plan").clone();
-        assert_eq!(plan.newcomers[0].checkpoint, Some(of(1, 5)));
-        assert_eq!(plan.lineage, Lineage(4), "no checkpoint of the earlier run has the name of a new one");
-        // Not from nothing, and not from other bytes of that name.
-        for held in [vec![], vec![Checkpoint { digest: 7, ..of(1, 5) }]] {
-            let error = failure(&begins(start, held)).expect("no start").clone();
-            assert_eq!(error.code, Code::Unrecoverable);
-            let expected = format!("begin with version 5 (round 5, digest {:032x})", of(1, 5).digest);
-            assert!(error.message.contains(&expected) && error.message.contains(from), "{error}");
-        }
+    let start = JobStart::Durable(origin());
+    // Newer ones of the earlier run, which were not whole, are not on the line.
+    let (_, outputs) = begins(start, vec![of(0, 4), of(1, 4), of(1, 5), of(1, 6), of(2, 6)], Vec::new());
+    let plan = plan(&outputs, 1).expect("a plan").clone();
+    assert_eq!(plan.newcomers[0].checkpoint, Some(of(1, 5)));
+    assert_eq!(plan.lineage, Lineage(4), "no checkpoint of the earlier run has the name of a new one");
+    // Not from nothing, and not from other bytes of that name.
+    for held in [vec![], vec![Checkpoint { digest: 7, ..of(1, 5) }]] {
+        let (_, outputs) = begins(start, held, Vec::new());
+        let error = failure(&outputs).expect("no start");
+        assert_eq!(error.code, Code::Unrecoverable);
+        let expected = format!("begin with version 5 (round 5, digest {:032x})", of(1, 5).digest);
+        assert!(error.message.contains(&expected) && error.message.contains("durable store"), "{error}");
     }
+}
+
+#[test]
+fn a_job_begins_with_what_its_agents_are_handed_whatever_its_length_and_not_without() {
+    let start = JobStart::HandedOver(Origin { checkpoint: Checkpoint { length: 0, ..of(1, 5) }, ..origin() });
+    let (_, outputs) = begins(start, Vec::new(), vec![of(1, 5)]);
+    let plan = plan(&outputs, 1).expect("a plan").clone();
+    assert_eq!((plan.newcomers[0].checkpoint, plan.lineage), (Some(of(1, 5)), Lineage(4)));
+    let (_, outputs) = begins(start, Vec::new(), Vec::new());
+    let error = failure(&outputs).expect("no start");
+    assert_eq!(error.code, Code::Unrecoverable);
+    assert!(error.message.contains("begin with version 5") && error.message.contains("are handed"), "{error}");
+}
+
+#[test]
+fn what_an_agent_was_handed_and_the_job_does_not_begin_with_ends_it_before_any_rank_starts() {
+    let handed_over = JobStart::HandedOver(origin());
+    let other = Checkpoint { digest: 7, ..of(1, 5) };
+    for (start, handed, begins_so) in [
+        (handed_over, other, "with version 5 (round 5, digest 00000000000000000000000000001388)"),
+        (handed_over, of(1, 6), "with version 5"),
+        (JobStart::Durable(origin()), of(1, 5), "with version 5"),
+        (JobStart::Fresh, of(0, 5), "from nothing"),
+    ] {
+        // Also beside what it does begin with.
+        let (_, outputs) = begins(start, Vec::new(), vec![of(1, 5), handed]);
+        let error = failure(&outputs).unwrap_or_else(|| panic!("{start:?} with {handed:?}"));
+        assert_eq!(error.code, Code::Mismatch, "{error}");
+        let seen = format!("executor exec-1 was handed version {}", handed.version);
+        assert!(error.message.contains(&seen), "{error}");
+        assert!(error.message.contains(&format!("begins {begins_so}")), "{error}");
+    }
+}
+
+#[test]
+fn durable_checkpoints_of_an_earlier_job_of_the_same_id_end_a_job_that_begins_with_what_is_handed_over() {
+    let (_, outputs) = begins(JobStart::HandedOver(origin()), vec![of(4, 8)], vec![of(1, 5)]);
+    let error = failure(&outputs).expect("no start");
+    assert_eq!(error.code, Code::Mismatch, "{error}");
+    assert!(error.message.contains("executor exec-1 finds version 8") && error.message.contains("an id"), "{error}");
+}
+
+#[test]
+fn what_an_agent_is_handed_in_a_job_that_has_begun_does_not_count_and_does_no_harm() {
+    let other = Checkpoint { digest: 7, ..of(0, 5) };
+    let (mut desk, outputs) = begins(JobStart::HandedOver(origin()), Vec::new(), vec![of(1, 5)]);
+    assert!(plan(&outputs, 1).is_some());
+    desk.leaves(1, 0, 0, None);
+    desk.register(2);
+    desk.joins(2, 0, attempt(1));
+    assert_eq!(desk.stands_handed(1, Vec::new(), Vec::new(), vec![of(1, 5), other]), []);
+    let outputs = desk.stands_handed(2, vec![stands(0, 1, RankState::Fresh)], Vec::new(), vec![of(0, 9)]);
+    let plan = plan(&outputs, 2).expect("a plan");
+    assert_eq!((plan.newcomers[0].checkpoint, &plan.holders[..]), (Some(of(1, 5)), &[AgentId(1)][..]));
 }
 
 #[test]
@@ -89,7 +152,7 @@ fn an_answer_to_an_older_view_does_not_count() {
     desk.stands(1, vec![stands(0, 1, RankState::Fresh)], Vec::new());
     let ranks = vec![stands(1, 0, at(3))];
     let held = vec![checkpoint(3)];
-    let status = StatusReport { generation: old, ranks: ranks.clone(), held: held.clone() };
+    let status = StatusReport { generation: old, ranks: ranks.clone(), held: held.clone(), handed_over: Vec::new() };
     assert_eq!(desk.says(2, AgentMessage::StatusReport(status)), []);
     assert!(plan(&desk.stands(2, ranks, held), 2).is_some());
 }
@@ -312,7 +375,8 @@ fn a_plan_names_no_holder_whose_address_the_view_has_not() {
     let generation = views(&outputs, 3).last().map(|view| view.generation).unwrap();
     assert!(known.iter().any(|at| at.agent.0 == 2), "it counts again, so all are sent where it is");
     let mut answers = |link, ranks, held| {
-        desk.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
+        desk.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held, handed_over: Vec::new() }))
+            .to_vec()
     };
     answers(1, vec![stands(0, 0, at(3))], Vec::new());
     answers(999, Vec::new(), Vec::new());

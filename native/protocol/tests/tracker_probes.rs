@@ -30,7 +30,12 @@ fn tracker() -> Tracker {
         host: "host".into(),
         address: SocketAddr::from((Ipv4Addr::LOCALHOST, 1)),
         pid: 1,
-        status: StatusReport { generation: Generation::default(), ranks: Vec::new(), held: Vec::new() },
+        status: StatusReport {
+            generation: Generation::default(),
+            ranks: Vec::new(),
+            held: Vec::new(),
+            handed_over: Vec::new(),
+        },
         fingerprint: Vec::new(),
         epoch: 0,
         view: None,

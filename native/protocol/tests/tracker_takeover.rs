@@ -158,7 +158,8 @@ fn a_third_life_is_told_that_the_second_one_found_nobody_who_knew_anything() {
     let mut desk = Desk::with(TrackerConfig { epoch: 3, ..config(1) });
     view.agents.retain(|at| at.agent == AgentId(1));
     let fresh = || RankStatus { attempt: attempt(1), ..stands(0, in_life(2, 1), RankState::Fresh) };
-    let status = StatusReport { generation: view.generation, ranks: vec![fresh()], held: Vec::new() };
+    let status =
+        StatusReport { generation: view.generation, ranks: vec![fresh()], held: Vec::new(), handed_over: Vec::new() };
     let registration =
         Registration { status, view: Some(Box::new(view)), ..Desk::registration(1, Vec::new(), Vec::new()) };
     desk.says(1, AgentMessage::Register(registration));

@@ -56,7 +56,7 @@ impl Control {
             Command::CopyFailed { checkpoint, agent } => self.handle(Some(HostInput::CopyFailed { checkpoint, agent })),
             Command::Made { asked, made } => self.made(asked, &made),
             Command::Durable(checkpoint) => self.handle(Some(HostInput::Durable(checkpoint))),
-            Command::Kept(checkpoint) => self.handle(Some(HostInput::Kept(checkpoint))),
+            Command::HandedOver(checkpoint) => self.handle(Some(HostInput::HandedOver(checkpoint))),
             Command::Event(event) => self.handle(Some(HostInput::Event(event))),
             Command::Strike(rule) => self.inject(rule),
             Command::Close => self.over = Some("closed by its owner".into()),

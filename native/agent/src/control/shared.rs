@@ -89,7 +89,7 @@ pub(crate) enum Command {
         made: Result<(Checkpoint, Bytes), Error>,
     },
     Durable(Checkpoint),
-    Kept(Checkpoint),
+    HandedOver(Checkpoint),
     Event(Event),
     Strike(FaultRule),
     Close,

@@ -58,7 +58,12 @@ impl Desk {
         let agent = AgentId(number);
         let hello = Hello { agent, purpose: Purpose::Tracker, encrypt: true };
         let mut link = Link::connect(self.server.address(), &keys(), hello).unwrap();
-        let status = StatusReport { generation: Default::default(), ranks: Vec::new(), held: Vec::new() };
+        let status = StatusReport {
+            generation: Default::default(),
+            ranks: Vec::new(),
+            held: Vec::new(),
+            handed_over: Vec::new(),
+        };
         let registration = Registration {
             agent,
             executor: format!("executor {number}"),

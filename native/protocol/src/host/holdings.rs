@@ -2,7 +2,8 @@
 
 use crate::error::{Code, Error};
 use crate::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
-use alloc::collections::BTreeMap;
+use alloc::collections::btree_map::{BTreeMap, Entry};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::vec::Vec;
 
@@ -10,6 +11,8 @@ use alloc::vec::Vec;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holdings {
     held: BTreeMap<CheckpointName, (Checkpoint, Option<Rank>)>,
+    /// Those that a program has handed over, and no rank has taken or fetched.
+    handed_over: BTreeSet<CheckpointName>,
 }
 
 impl Holdings {
@@ -17,8 +20,19 @@ impl Holdings {
         self.held.get(&checkpoint.name()).is_some_and(|(held, _)| held.agrees(checkpoint))
     }
 
-    pub(super) fn list(&self) -> Vec<Checkpoint> {
-        self.held.values().map(|(checkpoint, _)| *checkpoint).collect()
+    /// What ranks have taken or fetched, and what was handed over.
+    pub(super) fn list(&self) -> (Vec<Checkpoint>, Vec<Checkpoint>) {
+        let all = self.held.values().map(|(checkpoint, _)| *checkpoint);
+        all.partition(|checkpoint| !self.handed_over.contains(&checkpoint.name()))
+    }
+
+    /// Keeps what a program hands over; the store has found that no other one of its name is here.
+    pub(super) fn hand_over(&mut self, checkpoint: Checkpoint) {
+        let name = checkpoint.name();
+        if let Entry::Vacant(vacant) = self.held.entry(name) {
+            vacant.insert((checkpoint, None));
+            self.handed_over.insert(name);
+        }
     }
 
     /// Adds one.
@@ -50,7 +64,10 @@ impl Holdings {
                     ),
                 ))
             }
-            Some(_) => Ok(()),
+            Some(_) => {
+                self.handed_over.remove(&name);
+                Ok(())
+            }
             None => {
                 self.held.insert(name, (checkpoint, rank));
                 Ok(())
@@ -73,6 +90,7 @@ impl Holdings {
             self.held.iter().filter(|(_, (checkpoint, _))| which(checkpoint)).map(|(name, _)| *name).collect();
         for name in &gone {
             self.held.remove(name);
+            self.handed_over.remove(name);
         }
         let mut names: Vec<(Lineage, Version)> =
             gone.into_iter().map(|(lineage, version, _)| (lineage, version)).collect();

@@ -133,9 +133,10 @@ pub enum HostInput {
     /// A rank of this process has this own model, whose bytes are in the store: others have to hold it too. Answered by
     /// `HostOutput::Safe` when they do.
     Own(Checkpoint),
-    /// The bytes of another rank's own model are in the store, for the case that its process dies;
-    /// or, before a rank joins here, of what the job is to start from.
+    /// The bytes of another rank's own model are in the store, for the case that its process dies.
     Kept(Checkpoint),
+    /// The program has handed over what the job is to begin with; its bytes are in the store.
+    HandedOver(Checkpoint),
     /// A copy that `HostOutput::Copy` asked for is held there.
     Copied {
         /** Which. */
@@ -381,6 +382,7 @@ impl Host {
             HostInput::Own(checkpoint) => self.own_model(checkpoint),
             // Another one than before is found by the store, and reported to its owner.
             HostInput::Kept(checkpoint) => drop(self.holdings.add(checkpoint, None)),
+            HostInput::HandedOver(checkpoint) => self.holdings.hand_over(checkpoint),
             HostInput::Copied { checkpoint, agent } => {
                 self.replicas.made(&checkpoint, agent);
                 self.copy();

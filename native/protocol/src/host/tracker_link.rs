@@ -82,9 +82,9 @@ impl Host {
             })
         });
         let generation = self.view.as_ref().map(|view: &View| view.generation).unwrap_or_default();
-        let mut held = self.holdings.list();
+        let (mut held, handed_over) = self.holdings.list();
         held.extend(self.durable.iter().filter(|there| !self.holdings.has(there)));
-        StatusReport { generation, ranks: ranks.collect(), held }
+        StatusReport { generation, ranks: ranks.collect(), held, handed_over }
     }
 
     /// Of what was heard, that of incarnations which are not the view's: only their successors need it.

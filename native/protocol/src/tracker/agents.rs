@@ -23,8 +23,9 @@ impl Tracker {
         if epoch > self.config.epoch {
             return self.superseded(link, &executor, epoch);
         }
+        let held = self.counts_as_held(status.held, &status.handed_over);
         let known = self.agents.get(&agent);
-        let unnamed = known.is_none_or(|known| known.lost) && !status.held.is_empty();
+        let unnamed = known.is_none_or(|known| known.lost) && !held.is_empty();
         if let Some(older) = known.and_then(|known| known.link).filter(|older| *older != link) {
             self.links.remove(&older);
             self.outputs.push_back(TrackerOutput::Close { link: older });
@@ -43,7 +44,7 @@ impl Tracker {
             last_heard: self.now,
             lost: false,
             broken: None,
-            held: status.held,
+            held,
         };
         self.agents.insert(agent, record);
         let TrackerConfig { epoch, timing, wants_result, .. } = self.config;

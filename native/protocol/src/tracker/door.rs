@@ -123,7 +123,7 @@ impl Tracker {
     fn check_status(&self, status: &StatusReport) -> Checked {
         self.check_count("ranks", status.ranks.len())?;
         status.ranks.iter().try_for_each(|received| self.check_rank(received))?;
-        status.held.iter().try_for_each(|held| self.check_held(held))
+        status.held.iter().chain(&status.handed_over).try_for_each(|held| self.check_held(held))
     }
 
     fn check_rank(&self, received: &RankStatus) -> Checked {

@@ -7,6 +7,7 @@ use crate::hook;
 use crate::ids::{AgentId, Checkpoint, Lineage, Position, Rank, Version};
 use crate::message::{Newcomer, Plan, RankState, RankStatus, StatusReport, TrackerMessage};
 use crate::plan::{decide, list, Decision, Member, Situation};
+use crate::start::JobStart;
 use crate::view::{AgentAddress, SlotState, View};
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -83,8 +84,12 @@ impl Tracker {
         if self.over.is_some() || status.generation != self.generation || self.changed.is_some() {
             return; // a newer view is on its way, and will be answered
         }
+        if let Some(error) = self.begins_otherwise(agent, &status) {
+            return self.fail(error);
+        }
+        let held = self.counts_as_held(status.held, &status.handed_over);
         if let Some(record) = self.agents.get_mut(&agent) {
-            record.held = status.held;
+            record.held = held;
         }
         let awaited = self.planned.missing_reports.remove(&agent);
         for received in &status.ranks {
@@ -313,6 +318,27 @@ impl Tracker {
         }
         let (generation, lineage, hooked) = (self.generation, self.lineage(), self.hooked);
         Plan { generation, lineage, newcomers, table, holders, reason, hooked }
+    }
+
+    /// What an agent has that is not what the job is to begin with. Once it has begun that does no harm.
+    fn begins_otherwise(&self, agent: AgentId, status: &StatusReport) -> Option<Error> {
+        if self.planned.has_been {
+            return None;
+        }
+        let start = &self.config.start;
+        let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
+        if let Some(other) = status.handed_over.iter().find(|handed| !start.is_handed(handed)) {
+            return Some(start.is_not(&executor, other));
+        }
+        // No rank has taken anything yet, unless under a former life of the tracker.
+        let is_handed_over = matches!(start, JobStart::HandedOver(_)) && self.config.epoch == 1;
+        status.held.first().filter(|_| is_handed_over).map(|left| start.is_older(&executor, left))
+    }
+
+    /// What an agent holds, with what it was handed if the job begins with that.
+    pub(super) fn counts_as_held(&self, mut held: Vec<Checkpoint>, handed_over: &[Checkpoint]) -> Vec<Checkpoint> {
+        held.extend(handed_over.iter().filter(|handed| self.config.start.is_handed(handed)));
+        held
     }
 
     /// What every agent that can be asked holds.

@@ -176,7 +176,7 @@ impl Desk {
             host: "host".into(),
             address: ([127, 0, 0, 1], 4000 + agent as u16).into(),
             pid: 100 + agent as u32,
-            status: StatusReport { generation: Generation::default(), ranks, held },
+            status: StatusReport { generation: Generation::default(), ranks, held, handed_over: Vec::new() },
             fingerprint: Vec::new(),
             epoch: 0,
             view: None,
@@ -194,15 +194,34 @@ impl Desk {
 
     /// Answers the newest view.
     pub fn stands(&mut self, link: u64, ranks: Vec<RankStatus>, held: Vec<Checkpoint>) -> Vec<TrackerOutput> {
+        self.stands_handed(link, ranks, held, Vec::new())
+    }
+
+    /// The same of an agent that was handed something.
+    pub fn stands_handed(
+        &mut self,
+        link: u64,
+        ranks: Vec<RankStatus>,
+        held: Vec<Checkpoint>,
+        handed_over: Vec<Checkpoint>,
+    ) -> Vec<TrackerOutput> {
         let generation = self.generation();
-        self.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held })).to_vec()
+        self.says(link, AgentMessage::StatusReport(StatusReport { generation, ranks, held, handed_over })).to_vec()
     }
 
     /// The generation, as an agent that registers now would be sent it.
     pub fn generation(&mut self) -> Generation {
         let outputs = self.register_as(999, 999, Vec::new(), Vec::new());
         let generation = views(&outputs, 999).last().map(|view| view.generation).unwrap_or_default();
-        self.says(999, AgentMessage::StatusReport(StatusReport { generation, ranks: Vec::new(), held: Vec::new() }));
+        self.says(
+            999,
+            AgentMessage::StatusReport(StatusReport {
+                generation,
+                ranks: Vec::new(),
+                held: Vec::new(),
+                handed_over: Vec::new(),
+            }),
+        );
         generation
     }
 

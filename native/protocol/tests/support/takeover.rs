@@ -38,7 +38,8 @@ pub fn address(agent: u64) -> AgentAddress {
 }
 
 pub fn comes_back(desk: &mut Desk, agent: u64, view: &View, ranks: Vec<RankStatus>) -> Vec<TrackerOutput> {
-    let status = StatusReport { generation: view.generation, ranks, held: vec![checkpoint(3)] };
+    let status =
+        StatusReport { generation: view.generation, ranks, held: vec![checkpoint(3)], handed_over: Vec::new() };
     let registration = Registration {
         status,
         fingerprint: vec!["terms".into()],

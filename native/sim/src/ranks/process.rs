@@ -163,7 +163,7 @@ impl Process {
                 let held = start.origin().map(|origin| origin.checkpoint);
                 self.store.extend(held.map(|held| ((held.lineage, held.version), held)));
                 let is_durable = matches!(start, JobStart::Durable(_));
-                self.commands.extend(held.map(if is_durable { HostInput::Durable } else { HostInput::Kept }));
+                self.commands.extend(held.map(if is_durable { HostInput::Durable } else { HostInput::HandedOver }));
             }
             Input::Throw(id) => {
                 if let Some(task) = self.find(id).filter(|task| task.sim_rank.is_some()) {

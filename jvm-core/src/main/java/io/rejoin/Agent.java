@@ -40,6 +40,24 @@ public final class Agent extends ProcessAgent {
     return new Agent(job, secret, settings, new FolderCalls(folder), every);
   }
 
+  /**
+   * Hands over the model that the job begins with ({@link Tracker.Settings#startFrom}), before a
+   * rank of this process joins. At one process at least; the ranks of the others fetch it, as after
+   * a death, and {@link Communicator#load} gives it to all. It is copied. A process that comes
+   * later, to a job that has begun, may hand it over again.
+   *
+   * <p>If it isn't what the job begins with, the job ends with MISMATCH before any rank has
+   * started, and the error names this process, what it handed over and what was expected. In a job
+   * that has begun, what it didn't begin with does not count.
+   *
+   * @param version how many checkpoints had been taken, at least 1
+   * @throws RejoinException BAD_ARGUMENT for a lower version; MISMATCH when this process holds
+   *     other bytes of that version; OUT_OF_SPACE; BAD_STATE when the agent is closed
+   */
+  public void handOver(int version, byte[] model) {
+    Native.processHandOver(open(), version, model);
+  }
+
   /** {@link #join(int, int, int, String, Communicator.Limits, CancelSignal)}, never cancelled. */
   public Optional<Communicator> join(
       int rank, int stage, int task, String terms, Communicator.Limits limits) {

@@ -60,6 +60,9 @@ final class Native {
   /** Lets it go; communicators that were made of it stay usable. Closing again does nothing. */
   static native void processClose(long process);
 
+  /** Hands over the model that the job is to begin with, before a rank of the process joins. */
+  static native void processHandOver(long process, int version, byte[] model);
+
   /**
    * The number of a rank's join, which {@link #joinWait} makes. {@code millis}: for the join, a
    * call, the end; 0 is the default. The process may be closed meanwhile.

@@ -137,6 +137,21 @@ public final class Tracker implements AutoCloseable {
       return set("faults", faults.toString());
     }
 
+    /**
+     * The job begins with a model that its program hands over ({@link Agent#handOver}), and not
+     * from nothing: {@link Communicator#load} gives this version and that model to every rank.
+     *
+     * <p>If no process has handed it over when all ranks have joined, the job ends with
+     * UNRECOVERABLE; if one has handed over anything else, or finds durable checkpoints of an
+     * earlier job with this job's id, with MISMATCH. Both say what was expected.
+     *
+     * @param version how many checkpoints an earlier job had taken, at least 1
+     * @param digest the model's ({@link Communicator#digest})
+     */
+    public Settings startFrom(int version, String digest) {
+      return set("start.version", Integer.toString(version)).set("start.digest", digest);
+    }
+
     private Settings set(String key, String value) {
       values.put(key, value);
       return this;

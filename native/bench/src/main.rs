@@ -59,7 +59,8 @@ enum What {
     },
     /// Rendezvous, checkpoints, and from a death to going on, against their bars.
     Engine(engine::Measures),
-    /// A table of figures that XGBoost's and Spark's bench has printed (`scripts/bench.sh`).
+    /// A table of figures that the benches of Spark (`scripts/bench.sh`) and Flink (`scripts/bench-flink.sh`) have
+    /// printed.
     Report(report::Reported),
     /// Runs a command among hosts (network namespaces) with limited bandwidth and delay between them. Needs root.
     Network(network::Network),

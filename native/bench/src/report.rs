@@ -1,4 +1,5 @@
-//! The table of figures that another program measured: `make bench`'s trainings with XGBoost and Spark.
+//! The table of figures that another program measured: trainings with XGBoost and Spark (`make bench`), and in Flink
+//! (`make bench-flink`).
 
 use crate::table::{quantile, sorted, Row, Table};
 use clap::Args;
@@ -17,16 +18,21 @@ pub struct Reported {
 /// One configuration: the values of all pairs, in their order.
 #[derive(Deserialize)]
 struct Figure {
+    bench: String,
     config: String,
     unit: String,
     ours: Vec<f64>,
-    /// All 0 where the stock one has nothing to compare.
-    stock: Vec<f64>,
+    /// What is beside ours.
+    peer: String,
+    /// As many as ours; all 0 where the peer has nothing to compare.
+    theirs: Vec<f64>,
     bar: Option<f64>,
 }
 
 /// Bars of the medians over all configurations with this in their names.
 const MEDIANS: &[(&str, f64)] = &[("hook: ", 0.85), ("8 ranks", 0.75)];
+
+const UNITS: &[&str] = &["ms", "us", "ns", "MB"];
 
 /// Reads to the end, writes the table, prints it and the number of bars met.
 pub fn run(reported: &Reported) -> Result<(), String> {
@@ -39,13 +45,14 @@ pub fn run(reported: &Reported) -> Result<(), String> {
             continue;
         }
         let figure: Figure = serde_json::from_str(&line).map_err(|error| format!("{line}: {error}"))?;
+        let peer = figure.peer.clone();
         let (row, ratio) = row(figure)?;
         println!(
             "  {}: {:.1} {}{}",
             row.name,
             quantile(&row.ours, 0.5),
             row.unit,
-            ratio.map_or(String::new(), |r| format!(", {r:.3} of stock"))
+            ratio.map_or(String::new(), |r| format!(", {r:.3} of {peer}"))
         );
         if let (Some(ratio), Some(_)) = (ratio, row.bar) {
             barred.push((row.name.clone(), ratio));
@@ -63,24 +70,24 @@ pub fn run(reported: &Reported) -> Result<(), String> {
 }
 
 /// A figure's row, and the median of its ratios.
-fn row(Figure { config, unit, ours, stock, bar }: Figure) -> Result<(Row, Option<f64>), String> {
-    if ours.is_empty() || ours.len() != stock.len() {
-        return Err(format!("{config}: {} values, {} of the stock one; pairs are expected", ours.len(), stock.len()));
+fn row(Figure { bench, config, unit, ours, peer, theirs, bar }: Figure) -> Result<(Row, Option<f64>), String> {
+    if ours.is_empty() || ours.len() != theirs.len() {
+        return Err(format!("{config}: {} values, {} of {peer}; pairs are expected", ours.len(), theirs.len()));
     }
-    let compared = stock.iter().all(|value| *value > 0.0);
-    let ratios = compared.then(|| sorted(neighbours(&ours, &stock).into_iter()));
+    let unit = *UNITS.iter().find(|known| **known == unit).ok_or(format!("{config}: the unit {unit} isn't known"))?;
+    let compared = theirs.iter().all(|value| *value > 0.0);
+    let ratios = compared.then(|| sorted(neighbours(&ours, &theirs).into_iter()));
     let median = ratios.as_ref().map(|ratios| quantile(ratios, 0.5));
-    let peer = ratios.map(|ratios| ("stock".to_string(), sorted(stock.into_iter()), ratios));
-    let name = format!("xgboost,\"{config}\"");
-    let unit = if unit == "MB" { "MB" } else { "ms" };
+    let peer = ratios.map(|ratios| (peer, sorted(theirs.into_iter()), ratios));
+    let name = format!("{bench},\"{config}\"");
     Ok((Row { name, unit, ours: sorted(ours.into_iter()), peer, bar }, median))
 }
 
 /// One ratio for each two pairs in a row, their geometric mean: the one that runs second in a pair finds
 /// the machine as the first one left it, and that is worth more (5 to 10 % were seen) than what is
 /// to be measured. Of two neighbouring pairs each side begins one.
-fn neighbours(ours: &[f64], stock: &[f64]) -> Vec<f64> {
-    let ratios: Vec<f64> = ours.iter().zip(stock).map(|(ours, stock)| ours / stock).collect();
+fn neighbours(ours: &[f64], theirs: &[f64]) -> Vec<f64> {
+    let ratios: Vec<f64> = ours.iter().zip(theirs).map(|(ours, theirs)| ours / theirs).collect();
     match ratios.len() {
         1 => ratios,
         _ => ratios.windows(2).map(|two| (two[0] * two[1]).sqrt()).collect(),
@@ -100,10 +107,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_stock_one_has_nothing_of_is_told_by_itself() {
-        let figure = |stock| Figure { config: "c".into(), unit: "MB".into(), ours: vec![4.0, 2.0], stock, bar: None };
+    fn what_the_peer_has_nothing_of_is_told_by_itself() {
         assert!(row(figure(vec![0.0, 0.0])).is_ok_and(|(row, ratio)| row.peer.is_none() && ratio.is_none()));
         assert!(row(figure(vec![4.0, 2.0])).is_ok_and(|(_, ratio)| ratio == Some(1.0)));
         assert!(row(figure(vec![4.0])).is_err());
+    }
+
+    #[test]
+    fn a_unit_that_the_table_does_not_know_is_refused() {
+        let unknown = Figure { unit: "GB".into(), ..figure(vec![4.0, 2.0]) };
+        assert!(row(unknown).is_err_and(|error| error.contains("GB")));
+    }
+
+    fn figure(theirs: Vec<f64>) -> Figure {
+        let ours = vec![4.0, 2.0];
+        let [bench, config, unit, peer] = ["xgboost", "c", "MB", "stock"].map(String::from);
+        Figure { bench, config, unit, ours, peer, theirs, bar: None }
     }
 }

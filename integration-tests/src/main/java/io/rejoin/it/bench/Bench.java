@@ -2,18 +2,17 @@ package io.rejoin.it.bench;
 
 import io.rejoin.NativeLibrary;
 import java.util.List;
-import java.util.Locale;
 import java.util.function.ToDoubleFunction;
-import java.util.stream.Collectors;
 
 /**
  * {@code make bench}: what only a real XGBoost and a real Spark can show, ours and the stock one in
- * pairs. Each figure is printed as a line of JSON, which {@code rejoin-bench report} makes a table
- * of. System properties choose: {@code bench} ({@code training} or {@code fit}; both by default),
- * {@code pairs} (9), {@code only} (a configuration is measured if its name has this in it; an
- * underscore is a space), and {@code rounds} of a training (each configuration's own).
+ * pairs, as {@link Figures}. System properties choose: {@code bench} ({@code training} or {@code
+ * fit}; both by default), {@code pairs} (9), {@code only} (a configuration is measured if its name
+ * has this in it; an underscore is a space), and {@code rounds} of a training (each configuration's
+ * own).
  */
 public final class Bench {
+  private static final Figures FIGURES = new Figures("xgboost", "stock");
   private static final int PAIRS = Integer.getInteger("pairs", 9);
   private static final String ONLY = System.getProperty("only", "").replace('_', ' ');
 
@@ -51,23 +50,13 @@ public final class Bench {
     return Integer.getInteger("rounds", 0) > 0 ? Integer.getInteger("rounds") : otherwise;
   }
 
-  /**
-   * Prints a figure: the values of all pairs. Ratios against the stock one are held against the
-   * bar, if there is one.
-   */
+  /** {@link Figures#print}, beside the stock one. */
   static <T> void report(
       String config,
       String unit,
       List<Pairs.Pair<T>> pairs,
       ToDoubleFunction<T> value,
       Double bar) {
-    System.out.printf(
-        Locale.ROOT,
-        "{\"config\":\"%s\",\"unit\":\"%s\",\"ours\":%s,\"stock\":%s,\"bar\":%s}%n",
-        config,
-        unit,
-        pairs.stream().map(pair -> value.applyAsDouble(pair.ours())).collect(Collectors.toList()),
-        pairs.stream().map(pair -> value.applyAsDouble(pair.stock())).collect(Collectors.toList()),
-        bar);
+    FIGURES.print(config, unit, pairs, value, bar);
   }
 }

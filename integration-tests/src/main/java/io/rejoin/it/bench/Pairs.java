@@ -4,21 +4,21 @@ import java.io.Serializable;
 import java.util.ArrayList;
 import java.util.concurrent.Callable;
 
-/** Ours and the stock one, made in turn. */
-final class Pairs {
+/** Ours and a peer, made in turn. */
+public final class Pairs {
   /** What came of both. */
-  record Pair<T>(T ours, T stock) implements Serializable {}
+  public record Pair<T>(T ours, T theirs) implements Serializable {}
 
   private Pairs() {}
 
   /** So many, which side begins changing, and one more before them that warms the JVMs up. */
-  static <T> ArrayList<Pair<T>> of(int count, Callable<T> ours, Callable<T> stock)
+  public static <T> ArrayList<Pair<T>> of(int count, Callable<T> ours, Callable<T> theirs)
       throws Exception {
     ArrayList<Pair<T>> pairs = new ArrayList<>();
     for (int pair = -1; pair < count; pair++) {
       boolean oursFirst = pair % 2 == 0;
-      T first = (oursFirst ? ours : stock).call();
-      T second = (oursFirst ? stock : ours).call();
+      T first = (oursFirst ? ours : theirs).call();
+      T second = (oursFirst ? theirs : ours).call();
       if (pair >= 0) {
         pairs.add(oursFirst ? new Pair<>(first, second) : new Pair<>(second, first));
       }

@@ -76,7 +76,7 @@ final class TrainingBench {
     List<Pairs.Pair<Trainings.Run>> pairs =
         Pairs.of(Bench.pairs(), () -> trainings.rejoin(hook), trainings::stock);
     for (Pairs.Pair<Trainings.Run> pair : pairs) {
-      if (!pair.ours().digest().equals(pair.stock().digest())) {
+      if (!pair.ours().digest().equals(pair.theirs().digest())) {
         throw new IllegalStateException(name + ": the models differ: " + pair);
       }
     }

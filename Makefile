@@ -5,7 +5,7 @@ CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
 .PHONY: setup build demo quick test test-long test-nightly model model-long soak lint install clean
-.PHONY: bench bench-collectives bench-network
+.PHONY: bench bench-flink bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -38,6 +38,9 @@ test-nightly:
 
 bench: build
 	@scripts/bench.sh
+
+bench-flink: build
+	@scripts/bench-flink.sh
 
 # The engine's rendezvous, checkpoints and recovery, then allreduce among ranks of this machine,
 # Open MPI and Gloo beside it, and the same beside load processes, two for each core, with Open MPI

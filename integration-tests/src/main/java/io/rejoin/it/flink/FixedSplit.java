@@ -11,13 +11,14 @@ import org.apache.flink.api.connector.source.SourceSplit;
 import org.apache.flink.core.io.SimpleVersionedSerializer;
 
 /**
- * A split of a {@link FixedSplitsSource}, and how far it has been read.
+ * A split with a fixed owner, as those of a {@link FixedSplitsSource}, and how far it has been
+ * read.
  *
  * @param index its number, from 0
  * @param next the number of the row that comes next
  * @param end how many rows it has
  */
-record FixedSplit(int index, long next, long end) implements SourceSplit {
+public record FixedSplit(int index, long next, long end) implements SourceSplit {
   @Override
   public String splitId() {
     return "split-" + index;
@@ -29,7 +30,7 @@ record FixedSplit(int index, long next, long end) implements SourceSplit {
   }
 
   /** Of one split. */
-  static final class One implements SimpleVersionedSerializer<FixedSplit> {
+  public static final class One implements SimpleVersionedSerializer<FixedSplit> {
     private final Several several = new Several();
 
     @Override
@@ -49,7 +50,7 @@ record FixedSplit(int index, long next, long end) implements SourceSplit {
   }
 
   /** Of a list of them. */
-  static final class Several implements SimpleVersionedSerializer<List<FixedSplit>> {
+  public static final class Several implements SimpleVersionedSerializer<List<FixedSplit>> {
     @Override
     public int getVersion() {
       return 1;

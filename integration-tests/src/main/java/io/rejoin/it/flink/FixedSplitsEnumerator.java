@@ -7,11 +7,13 @@ import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 
 /** Gives each split to its owner when that comes. */
-final class FixedSplitsEnumerator implements SplitEnumerator<FixedSplit, List<FixedSplit>> {
+public final class FixedSplitsEnumerator implements SplitEnumerator<FixedSplit, List<FixedSplit>> {
   private final SplitEnumeratorContext<FixedSplit> context;
   private final List<FixedSplit> unassigned;
 
-  FixedSplitsEnumerator(SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
+  /** With these, which nobody has yet. */
+  public FixedSplitsEnumerator(
+      SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
     this.context = context;
     this.unassigned = new ArrayList<>(unassigned);
   }

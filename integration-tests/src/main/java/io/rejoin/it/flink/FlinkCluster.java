@@ -69,6 +69,7 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     private boolean inLib;
     private boolean replaces;
     private Path distribution;
+    private boolean measured;
 
     private Builder(String name) {
       this.name = name;
@@ -110,6 +111,12 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
       return this;
     }
 
+    /** Its processes optimise what they run, and have memory for it: their speed is looked at. */
+    public Builder measured() {
+      measured = true;
+      return this;
+    }
+
     /** Starts it, and waits until all TaskManagers have come. */
     public FlinkCluster start() {
       WorkDirectory work = WorkDirectory.fresh(name);
@@ -117,7 +124,7 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
       try {
         Installation installation =
             distribution == null
-                ? new FlinkJars(work, libraries)
+                ? new FlinkJars(work, libraries, measured)
                 : new FlinkDistribution(distribution, work, libraries);
         return start(work, installation);
       } catch (IOException cannot) {

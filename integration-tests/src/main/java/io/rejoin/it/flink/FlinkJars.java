@@ -19,15 +19,24 @@ import java.util.stream.Stream;
 
 /** The jars of our own class path: Flink's for the cluster's processes, ours for each job. */
 final class FlinkJars implements Installation {
+  // They live for seconds: an optimising compiler would never pay.
+  private static final String ONE_TIER = "-XX:TieredStopAtLevel=1";
   private static final String LOG_SETTINGS = "rejoin-it-log4j2.properties";
 
   private final WorkDirectory work;
   private final Path settings;
   private final String classPath;
+  private final boolean measured;
 
-  /** Of a cluster in this folder; {@code libraries} are beside Flink's jars, as if in its lib/. */
-  FlinkJars(WorkDirectory work, List<Path> libraries) throws IOException {
+  /**
+   * Of a cluster in this folder.
+   *
+   * @param libraries are beside Flink's jars, as if in its lib/
+   * @param measured whether its processes optimise what they run, and have memory for it
+   */
+  FlinkJars(WorkDirectory work, List<Path> libraries, boolean measured) throws IOException {
     this.work = work;
+    this.measured = measured;
     settings = work.folder("conf");
     Files.writeString(settings.resolve("config.yaml"), "");
     try (InputStream log = FlinkJars.class.getClassLoader().getResourceAsStream(LOG_SETTINGS)) {
@@ -82,7 +91,10 @@ final class FlinkJars implements Installation {
   @Override
   public FlinkProcess startTaskManager(String name, List<String> arguments) throws IOException {
     return start(
-        name, "org.apache.flink.runtime.taskexecutor.TaskManagerRunner", arguments, "256m");
+        name,
+        "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
+        arguments,
+        measured ? "512m" : "256m");
   }
 
   private FlinkProcess start(String name, String main, List<String> arguments, String memory)
@@ -94,8 +106,7 @@ final class FlinkJars implements Installation {
         new JavaProcess(name, main, all.toArray(new String[0]))
             .classPath(classPath)
             .memory(memory)
-            // They live for seconds: an optimising compiler would never pay.
-            .option("-XX:TieredStopAtLevel=1")
+            .option(measured ? "-XX:+TieredCompilation" : ONE_TIER)
             .property("log4j2.configurationFile", settings.resolve(LOG_SETTINGS).toString())
             .property("rejoin.it.log", log.toString())
             .property("java.io.tmpdir", work.folder("tmp").toString())

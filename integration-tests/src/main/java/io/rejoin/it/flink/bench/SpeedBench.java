@@ -1,0 +1,51 @@
+package io.rejoin.it.flink.bench;
+
+import io.rejoin.it.bench.Figures;
+import io.rejoin.it.bench.Pairs;
+import io.rejoin.it.flink.FlinkCluster;
+import java.util.List;
+
+/**
+ * How fast rows are trained on, ours and another way in turn on the same warm TaskManagers, one for
+ * each rank. Inside the job: its deployment isn't in it, nor the time until its code is compiled.
+ * The slowest rank counts.
+ */
+final class SpeedBench {
+  private final String peer;
+  private final Training theirs;
+  private final double bar;
+
+  /** Beside another way, with the most that our time may be of its. */
+  SpeedBench(String peer, Training theirs, double bar) {
+    this.peer = peer;
+    this.theirs = theirs;
+    this.bar = bar;
+  }
+
+  void run(FlinkCluster cluster, int world) throws Exception {
+    String config = "online logistic regression, " + world + " ranks, " + peer + ", a row";
+    if (!FlinkBench.wants(config)) {
+      return;
+    }
+    Training ours = new OurTraining();
+    List<Pairs.Pair<List<StepClock.Time>>> pairs =
+        Pairs.of(
+            FlinkBench.pairs(),
+            () -> new TimedRun(cluster, "ours", world).times(ours),
+            () -> new TimedRun(cluster, "theirs", world).times(theirs));
+    Figures figures = new Figures("flink", peer);
+    double rows = (double) FlinkBench.steps() * Training.BATCH * world;
+    figures.print(config, "ns", pairs, times -> nanos(times) / rows, bar);
+    figures.print(config + ", processors", "ns", pairs, times -> cpuNanos(times) / rows, null);
+  }
+
+  /** The slowest rank's. */
+  private static double nanos(List<StepClock.Time> times) {
+    return times.stream().mapToDouble(StepClock.Time::nanos).max().orElseThrow();
+  }
+
+  /** Of all ranks together. */
+  private static double cpuNanos(List<StepClock.Time> times) {
+    return times.stream().mapToDouble(StepClock.Time::cpuNanos).sum();
+  }
+}

@@ -13,7 +13,7 @@ class AnswerTest {
   private static final int FRAME_BYTES = 10 << 20;
 
   @Test
-  void aResultOfAnyLengthGoesInPartsThatFlinkTakes() {
+  void a_result_of_any_length_goes_in_parts_that_flink_takes() {
     byte[] result = new byte[25 << 20];
     new Random(1).nextBytes(result);
     ByteArrayOutputStream seen = new ByteArrayOutputStream();
@@ -27,7 +27,7 @@ class AnswerTest {
   }
 
   @Test
-  void aRankThatNeedsNoResultGetsNone() {
+  void a_rank_that_needs_no_result_gets_none() {
     Answer answer = Answer.over(new byte[100], -1);
     assertEquals(0, answer.resultBytes);
     assertEquals(0, answer.result.length);

@@ -123,7 +123,7 @@ class GatheringTest {
   }
 
   @Test
-  void aRankThatComesBackWithOtherRowsIsRefusedUntilAnotherGangBegins() {
+  void a_rank_that_comes_back_with_other_rows_is_refused_until_another_gang_begins() {
     Gathering gathering = new Gathering(2);
     gathering.asked(offer(0, 0, 0, 0).rows(rows("abc"), "here"));
     assertEquals(BEGIN, gathering.asked(offer(1, 0, 0, 0).rows(rows("de"), "there")));
@@ -144,7 +144,7 @@ class GatheringTest {
   }
 
   @Test
-  void aRankThatRunsAndHasNotAskedYetIsMissingAndNotAbsent() {
+  void a_rank_that_runs_and_has_not_asked_yet_is_missing_and_not_absent() {
     Gathering gathering = new Gathering(3);
     gathering.ready(0, 0);
     gathering.ready(1, 0);

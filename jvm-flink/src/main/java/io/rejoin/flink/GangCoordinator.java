@@ -156,6 +156,9 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
             .with(settings)
             .deaths(Integer.MAX_VALUE, "Flink's restart strategy")
             .faults(Faults.parse(settings.text(FlinkSettings.FAULTS)));
+    if (newest.version > 0) {
+      how.startFrom(newest.version, newest.digest);
+    }
     tracker = openTracker(job, secret, how);
     GangRows rows = gathering.rows();
     int number = gathering.begun();

@@ -76,7 +76,7 @@ final class RankThread<T, M> extends GangThread {
             Agent.class,
             Agent::open,
             (gang, agent) -> {
-              Optional<Communicator> joined = join(agent);
+              Optional<Communicator> joined = join(gang, agent);
               try {
                 return joined.isPresent() && trainIn(gang, entered(joined.get()), first);
               } finally {
@@ -103,7 +103,11 @@ final class RankThread<T, M> extends GangThread {
         subtask.rank(), subtask.attempt(), version, digest, ended, subtask.jobManager());
   }
 
-  private Optional<Communicator> join(Agent agent) {
+  private Optional<Communicator> join(Answer gang, Agent agent) {
+    VersionState own = rows.newest();
+    if (gang.version > 0 && own != null && own.version() == gang.version) {
+      agent.handOver(gang.version, own.bytes());
+    }
     String terms = function.getClass().getName() + ", batches of " + batchRows + " rows";
     return agent.join(subtask.rank(), 0, subtask.attempt(), terms, limits, subtask);
   }

@@ -1,6 +1,7 @@
 package io.rejoin.flink;
 
 import io.rejoin.GangTask;
+import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.util.Map;
 import java.util.Optional;
@@ -14,16 +15,16 @@ import org.apache.flink.runtime.execution.Environment;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.util.SerializedValue;
 
-/** The subtask that a rank lives in, as the rank's thread sees it. */
-final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, GangTask.Place {
+/** The subtask that a rank lives in, as the trainer's thread sees it. */
+final class Subtask implements TrainerContext, GangTask.Place {
   private static final long ANSWER_SECONDS = 60;
 
-  private final O operator;
+  private final TrainOperator<?, ?> operator;
   private final Environment environment;
   private final TaskInfo info;
   private volatile boolean cancelled;
 
-  Subtask(O operator) {
+  Subtask(TrainOperator<?, ?> operator, SettingValues settings) {
     this.operator = operator;
     this.environment = operator.getContainingTask().getEnvironment();
     this.info = operator.getRuntimeContext().getTaskInfo();
@@ -49,7 +50,7 @@ final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, Gan
     return environment.getJobID().toString();
   }
 
-  O operator() {
+  TrainOperator<?, ?> operator() {
     return operator;
   }
 

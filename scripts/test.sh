@@ -83,6 +83,7 @@ if [ "$long" = long ]; then
   product spark35-xgb340 all
   product spark35-xgb320 $some
   product spark41-xgb311 $some
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
 else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.DynamicTest;
  * Prints each case when it ends, so that a long run that is cut short shows what passed. The lines
  * begin with {@code [long]}; scripts/test.sh shows them as they come.
  */
-final class Progress {
+public final class Progress {
   private static final DateTimeFormatter CLOCK = DateTimeFormatter.ofPattern("HH:mm:ss");
 
   private final String part;
@@ -23,19 +23,19 @@ final class Progress {
    * @param part its name
    * @param all how many cases it has, 0 if that is unknown
    */
-  Progress(String part, int all) {
+  public Progress(String part, int all) {
     this.part = part;
     this.all = all;
   }
 
   /** What a case does. */
-  interface Case {
+  public interface Case {
     /** Does it, and throws if it failed. */
     void run() throws Exception;
   }
 
   /** A test that prints its case. */
-  DynamicTest test(String name, Case work) {
+  public DynamicTest test(String name, Case work) {
     return DynamicTest.dynamicTest(name, () -> print(name, work));
   }
 

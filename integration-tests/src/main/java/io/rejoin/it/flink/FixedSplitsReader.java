@@ -23,6 +23,7 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
 
   private final FixedSplitsSource source;
   private final int index;
+  private final boolean isOutOfOrder;
   private final Map<Integer, FixedSplit> splits = new TreeMap<>();
   private final CompletableFuture<Void> allKnown = new CompletableFuture<>();
   private FixedSplitsSource.Pause pause;
@@ -32,6 +33,7 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
   FixedSplitsReader(FixedSplitsSource source, int index) {
     this.source = source;
     this.index = index;
+    isOutOfOrder = source.isOutOfOrder(index);
   }
 
   @Override
@@ -55,7 +57,8 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
       return InputStatus.NOTHING_AVAILABLE;
     }
     keepPace();
-    output.collect(SplitRow.of(split.index(), split.next(), source.features));
+    long number = isOutOfOrder ? split.next() ^ 1 : split.next();
+    output.collect(SplitRow.of(split.index(), number, source.features));
     splits.put(split.index(), split.advanced());
     return InputStatus.MORE_AVAILABLE;
   }
@@ -111,8 +114,8 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
 
   @Override
   public List<FixedSplit> snapshotState(long checkpoint) {
-    for (TrainerFault fault : source.faults) {
-      fault.fire(index, checkpoint, TrainerFault.Moment.SNAPSHOT);
+    for (JobFault fault : source.faults) {
+      fault.fire(index, checkpoint, JobFault.Moment.SNAPSHOT);
     }
     return List.copyOf(splits.values());
   }

@@ -1,6 +1,7 @@
 package io.rejoin.it.flink;
 
 import java.io.Serializable;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.flink.api.connector.source.Boundedness;
@@ -22,10 +23,11 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
 
   final int features;
   final List<Pause> pauses = new ArrayList<>();
-  final List<TrainerFault> faults = new ArrayList<>();
+  final List<JobFault> faults = new ArrayList<>();
   long nanosPerRow;
   boolean unbounded;
   private final long[] lengths;
+  private String orderMarks;
 
   /**
    * With a split for each length.
@@ -67,7 +69,7 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
   }
 
   /** Readers meet those of these faults that come in a snapshot. */
-  FixedSplitsSource faults(List<TrainerFault> more) {
+  FixedSplitsSource faults(List<JobFault> more) {
     faults.addAll(more);
     return this;
   }
@@ -76,6 +78,21 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
   public FixedSplitsSource unbounded() {
     unbounded = true;
     return this;
+  }
+
+  /**
+   * Breaks the rule that a trainer needs: a reader that comes again gives the rows of its splits,
+   * of which each has an even number, in another order. Who comes again is known by marks in a
+   * folder.
+   */
+  FixedSplitsSource breaksItsRule(Path marks) {
+    orderMarks = marks.toString();
+    return this;
+  }
+
+  /** Whether rows come in another order, because this reader has been there before. */
+  boolean isOutOfOrder(int reader) {
+    return orderMarks != null && !Path.of(orderMarks, "reader-" + reader).toFile().mkdir();
   }
 
   @Override

@@ -264,10 +264,15 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
 
   /** Waits until exactly so many TaskManagers are registered, and all their slots are free. */
   public void awaitTaskManagers(int count) throws Exception {
+    awaitTaskManagers(count, START);
+  }
+
+  /** The same, within this limit. */
+  public void awaitTaskManagers(int count, Duration limit) throws Exception {
     int slots = count * Integer.parseInt(settings.get("taskmanager.numberOfTaskSlots"));
     Waiting.untilTrue(
         count + " TaskManagers have come, and their slots are free",
-        START,
+        limit,
         () -> overview("taskmanagers") == count && freeSlots() == slots);
   }
 

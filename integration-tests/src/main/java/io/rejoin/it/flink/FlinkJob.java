@@ -68,11 +68,25 @@ public final class FlinkJob {
         });
   }
 
+  /** Whether it has finished, failed, or was cancelled. */
+  public boolean hasEnded() throws IOException {
+    return ENDED.contains(state());
+  }
+
   private void failIfEnded() throws IOException {
     String state = state();
     if (ENDED.contains(state)) {
       throw new AssertionError("job " + id + " is " + state + ": " + failures());
     }
+  }
+
+  /** How many subtasks run. */
+  public int running() throws IOException {
+    int running = 0;
+    for (JsonNode vertex : get("").get("vertices")) {
+      running += vertex.at("/tasks/RUNNING").asInt();
+    }
+    return running;
   }
 
   /** Waits for its end, and gives its last state. */

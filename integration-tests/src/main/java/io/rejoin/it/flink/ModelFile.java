@@ -20,12 +20,12 @@ public final class ModelFile implements MapFunction<TrainedModel, TrainedModel> 
   private static final long serialVersionUID = 1L;
 
   private final String folder;
-  private final List<TrainerFault> faults;
+  private final List<JobFault> faults;
   // Which attempt of rank 0's task writes: each has an instance of its own.
   private transient String attempt;
 
   /** In this folder, which has to be there; with those of these faults that come downstream. */
-  ModelFile(Path folder, List<TrainerFault> faults) {
+  ModelFile(Path folder, List<JobFault> faults) {
     this.folder = folder.toString();
     this.faults = new ArrayList<>(faults);
   }
@@ -41,8 +41,8 @@ public final class ModelFile implements MapFunction<TrainedModel, TrainedModel> 
 
   @Override
   public TrainedModel map(TrainedModel model) throws IOException {
-    for (TrainerFault fault : faults) {
-      fault.fire(0, model.getVersion(), TrainerFault.Moment.DOWNSTREAM);
+    for (JobFault fault : faults) {
+      fault.fire(0, model.getVersion(), JobFault.Moment.DOWNSTREAM);
     }
     if (attempt == null) {
       attempt = UUID.randomUUID().toString();

@@ -17,11 +17,11 @@ public final class SplitTrainer implements TrainerFunction<SplitRow, SplitModel>
 
   private final int features;
   private final int splits;
-  private final List<TrainerFault> faults;
+  private final List<JobFault> faults;
   private int rank;
 
   /** For rows of so many features from so many splits. */
-  public SplitTrainer(int features, int splits, List<TrainerFault> faults) {
+  public SplitTrainer(int features, int splits, List<JobFault> faults) {
     this.features = features;
     this.splits = splits;
     this.faults = new ArrayList<>(faults);
@@ -48,9 +48,9 @@ public final class SplitTrainer implements TrainerFunction<SplitRow, SplitModel>
       }
       SplitModel.add(row, sums, features);
     }
-    meet(model, TrainerFault.Moment.BEFORE);
+    meet(model, JobFault.Moment.BEFORE);
     ranks.allreduce(sums, Reduction.SUM);
-    meet(model, TrainerFault.Moment.AFTER);
+    meet(model, JobFault.Moment.AFTER);
     double rows = 0;
     for (int split = 0; split < splits; split++) {
       rows += sums[features + SplitModel.SUMS * split];
@@ -65,14 +65,15 @@ public final class SplitTrainer implements TrainerFunction<SplitRow, SplitModel>
     return model;
   }
 
-  private void meet(SplitModel model, TrainerFault.Moment moment) {
-    for (TrainerFault fault : faults) {
+  private void meet(SplitModel model, JobFault.Moment moment) {
+    for (JobFault fault : faults) {
       fault.fire(rank, model.versions, moment);
     }
   }
 
   @Override
   public byte[] write(SplitModel model) {
+    meet(model, JobFault.Moment.WRITTEN);
     return model.bytes();
   }
 

@@ -23,7 +23,7 @@ public final class TrainingJob {
   private final long[] lengths;
   private final FixedSplitsSource source;
   private final Path folder;
-  private List<TrainerFault> faults = List.of();
+  private List<JobFault> faults = List.of();
 
   /** On splits of these lengths; its models, and marks of its faults, go into a folder. */
   TrainingJob(long[] lengths, Path folder) {
@@ -32,16 +32,21 @@ public final class TrainingJob {
     source = new FixedSplitsSource(lengths, FEATURES);
   }
 
-  /** With these faults, as {@link TrainerFault#parse} reads them. */
+  /** With these faults, as {@link JobFault#parse} reads them. */
   TrainingJob faults(List<String> texts) {
-    faults = texts.stream().map(text -> TrainerFault.parse(text, folder)).toList();
+    faults = texts.stream().map(text -> JobFault.parse(text, folder)).toList();
     source.faults(faults);
     return this;
   }
 
-  /** The rules that haven't fired. */
-  List<TrainerFault> notFired() {
-    return faults.stream().filter(fault -> !fault.hasFired()).toList();
+  /** Its rules. */
+  List<JobFault> faults() {
+    return faults;
+  }
+
+  /** Where its rows come from. */
+  FixedSplitsSource source() {
+    return source;
   }
 
   /** Builds it into an environment. */

@@ -3,7 +3,7 @@ package io.rejoin.it.flink;
 /** The cluster that the classes of tests share: starting one takes seconds. */
 final class Clusters {
   /** Three for the ranks of a job, and one that takes a dead one's place at once. */
-  private static final int TASK_MANAGERS = 4;
+  static final int TASK_MANAGERS = 4;
 
   private static FlinkCluster cluster;
 

@@ -1,14 +1,22 @@
 package io.rejoin.it.flink;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Duration;
+import java.util.List;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
 /** Jobs that end otherwise than by the end of their input. */
-@DisplayName("however a job ends, it ends, and its TaskManagers live")
+@DisplayName("however a job ends, its slots are free soon, and its TaskManagers live")
 class FlinkEndingsIT {
+  private static final Duration SOON = Duration.ofSeconds(5);
+
   @Test
   @DisplayName("a job is stopped with a savepoint when one input has ended and others go on")
   void stopped_after_the_end_of_an_input() throws Exception {
@@ -18,9 +26,67 @@ class FlinkEndingsIT {
         () -> {
           run.awaitCoordinator("gang 1 begins");
           run.job().awaitCheckpoints(5, FlinkRun.LIMIT);
-          Path folder = cluster.work().folder("savepoints");
-          run.job().stopWithSavepoint(folder, FlinkRun.LIMIT);
+          run.job().stopWithSavepoint(cluster.work().folder("savepoints"), FlinkRun.LIMIT);
           assertEquals("FINISHED", run.job().awaitEnd(FlinkRun.LIMIT));
         });
+  }
+
+  @Test
+  @DisplayName("a job is cancelled while ranks wait in an allreduce for one that doesn't come")
+  void cancelled_in_a_collective() throws Exception {
+    FlinkCluster cluster = Clusters.shared();
+    FlinkRun run = new FlinkRun(cluster, "cancelled").faults("1:10:BEFORE:HOLD");
+    run.whileItRuns(
+        () -> {
+          run.awaitFired();
+          cancel(run);
+        });
+  }
+
+  @Test
+  @DisplayName("a job is cancelled while ranks wait for others that have no slots")
+  void cancelled_without_enough_slots() throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), "waiting", new long[6]).ranks(6);
+    run.whileItRuns(
+        () -> {
+          run.awaitSubtasks(Clusters.TASK_MANAGERS);
+          cancel(run);
+        });
+  }
+
+  private static void cancel(FlinkRun run) throws Exception {
+    List<Long> processes = pids(run);
+    run.job().cancel();
+    run.cluster().awaitTaskManagers(Clusters.TASK_MANAGERS, SOON);
+    assertEquals("CANCELED", run.job().awaitEnd(FlinkRun.LIMIT));
+    assertEquals(processes, pids(run), "TaskManagers live on");
+  }
+
+  private static List<Long> pids(FlinkRun run) {
+    return run.cluster().taskManagers().stream()
+        .map(FlinkProcess::pid)
+        .collect(Collectors.toList());
+  }
+
+  @Test
+  @DisplayName("a job with too few slots fails, and says which ranks were missing")
+  void too_few_slots() throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), "missing", new long[6]).ranks(6);
+    run.setting("rejoin.members.timeout", "3s").setting("restart-strategy.type", "none");
+    String why = run.halfWay(() -> {}).trainInVain();
+    assertTrue(why.contains("MEMBERS_MISSING: ranks ["), why);
+    assertTrue(why.contains("of 6 have not come"), why);
+  }
+
+  @Test
+  @DisplayName("a source that gives its rows in another order the next time ends the job: MISMATCH")
+  void a_source_that_breaks_its_rule() throws Exception {
+    FlinkCluster cluster = Clusters.shared();
+    FlinkRun run = new FlinkRun(cluster, "another order", new long[] {2000, 2000, 2000});
+    String why = run.withBadSource().faults("1:25:BEFORE:KILL").trainInVain();
+    assertTrue(why.contains("MISMATCH"), why);
+    assertEquals(List.of(0, 1, 0), run.job().attempts(TrainingJob.TRAINER), "no further attempt");
+    Path model = cluster.work().file("another-order/model");
+    assertFalse(Files.exists(model), "a model came out");
   }
 }

@@ -1,6 +1,7 @@
 package io.rejoin.it.flink;
 
 import io.rejoin.Faults;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
 
@@ -9,10 +10,17 @@ import java.util.Random;
  *
  * @param name a sentence
  * @param attempts the newest attempt of each subtask at the end: who restarted, and how often
+ * @param isExact whether the model is that of the undisturbed training; where the clock decides
+ *     which rows are in which batch, there is none
  * @param prepare adds the fault to a run, and what the test itself does meanwhile
  */
-record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
+record FlinkFault(String name, List<Integer> attempts, boolean isExact, Preparation prepare) {
   private static final int STRUCK = FlinkRun.HALF_WAY + 5;
+  private static final String KILL_1 = "1:" + STRUCK + ":BEFORE:KILL";
+
+  private FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
+    this(name, attempts, true, prepare);
+  }
 
   /** How a run is prepared. */
   interface Preparation {
@@ -27,14 +35,11 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
 
   /** The one that every version of Flink must pass. */
   static FlinkFault killed() {
-    return struck(
-        "a TaskManager is killed before an allreduce",
-        List.of(0, 1, 0),
-        "1:" + STRUCK + ":BEFORE:KILL");
+    return struck("a TaskManager is killed before an allreduce", List.of(0, 1, 0), KILL_1);
   }
 
-  /** All of them. {@code random} is printed with its seed by the caller. */
-  static List<FlinkFault> all(Random random) {
+  /** The main ones. {@code random} is printed with its seed by the caller. */
+  static List<FlinkFault> main(Random random) {
     int bytes = 1 + random.nextInt(3000);
     return List.of(
         new FlinkFault(
@@ -45,10 +50,6 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
                     .faults("1:7:BEFORE:KILL")
                     .halfWay(run::awaitFired)),
         killed(),
-        struck(
-            "a TaskManager is killed after an allreduce",
-            List.of(0, 0, 1),
-            "2:" + STRUCK + ":AFTER:KILL"),
         new FlinkFault(
             "a TaskManager is killed at a random byte of a version: " + bytes,
             List.of(0, 1, 0),
@@ -65,20 +66,44 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
             List.of(1, 0, 0),
             "0:" + STRUCK + ":BEFORE:KILL"),
         struck(
-            "two TaskManagers are killed one after the other",
-            List.of(0, 1, 1),
-            "1:" + STRUCK + ":BEFORE:KILL",
-            "2:" + (STRUCK + 5) + ":AFTER:KILL"),
-        struck(
             "a TaskManager is killed, and the one that its rank comes back in, too",
             List.of(0, 2, 0),
-            "1:" + STRUCK + ":BEFORE:KILL",
+            KILL_1,
             "1:" + (STRUCK + 1) + ":BEFORE:KILL"),
         struck(
             "two TaskManagers are killed at once",
             List.of(0, 1, 1),
-            "1:" + STRUCK + ":BEFORE:KILL",
+            KILL_1,
             "2:" + STRUCK + ":BEFORE:KILL"),
+        new FlinkFault(
+            "a TaskManager that freezes and wakes when its rank was declared lost loses that alone",
+            List.of(0, 1, 0),
+            run ->
+                run.faults("1:" + STRUCK + ":BEFORE:STOP")
+                    .later(() -> wake(run, "rank 1 on executor .* is lost"))));
+  }
+
+  /** All of them. */
+  static List<FlinkFault> all(Random random) {
+    List<FlinkFault> all = new ArrayList<>(main(random));
+    all.addAll(ofTaskManagers());
+    all.addAll(ofCheckpoints());
+    return all;
+  }
+
+  private static List<FlinkFault> ofTaskManagers() {
+    return List.of(
+        struck(
+            "a TaskManager is killed after an allreduce",
+            List.of(0, 0, 1),
+            "2:" + STRUCK + ":AFTER:KILL"),
+        struck(
+            "two TaskManagers are killed one after the other",
+            List.of(0, 1, 1),
+            KILL_1,
+            "2:" + (STRUCK + 5) + ":AFTER:KILL"),
+        struck(
+            "a TaskManager is killed whose input has ended", List.of(0, 0, 1), "2:36:BEFORE:KILL"),
         struck(
             "the trainer throws; its TaskManager stays",
             List.of(0, 1, 0),
@@ -87,8 +112,6 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
             "an operator behind the trainer throws",
             List.of(1, 0, 0),
             "0:" + STRUCK + ":DOWNSTREAM:THROW"),
-        struck(
-            "a TaskManager is killed whose input has ended", List.of(0, 0, 1), "2:36:BEFORE:KILL"),
         new FlinkFault(
             "a TaskManager that freezes and wakes before it is declared lost goes on as if nothing"
                 + " had been",
@@ -98,11 +121,40 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
                     .faults("1:" + STRUCK + ":BEFORE:STOP")
                     .later(() -> wake(run, ""))),
         new FlinkFault(
-            "a TaskManager that freezes and wakes when its rank was declared lost loses that alone",
+            "a TaskManager is killed while batches end by the clock",
+            List.of(0, 1, 0),
+            false,
+            run ->
+                run.setting("rejoin.batch.wait", "5ms")
+                    .faults("1:15:AFTER:KILL")
+                    .halfWay(run::awaitFired)));
+  }
+
+  private static List<FlinkFault> ofCheckpoints() {
+    return List.of(
+        new FlinkFault(
+            "a TaskManager is killed that has a version more than its peers in Flink's checkpoint",
             List.of(0, 1, 0),
             run ->
-                run.faults("1:" + STRUCK + ":BEFORE:STOP")
-                    .later(() -> wake(run, "rank 1 on executor .* is lost"))));
+                // Rows that wait for a held peer must not hold up a checkpoint.
+                run.setting("rejoin.buffer.batches", "100")
+                    .faults(
+                        "0:" + STRUCK + ":AFTER:HOLD",
+                        "2:" + STRUCK + ":AFTER:HOLD",
+                        "1:" + (STRUCK + 1) + ":WRITTEN:TELL")
+                    .later(() -> killAhead(run))),
+        new FlinkFault(
+            "a TaskManager is killed with unaligned checkpoints",
+            List.of(0, 1, 0),
+            run -> run.setting("execution.checkpointing.unaligned.enabled", "true").faults(KILL_1)),
+        new FlinkFault(
+            "a checkpoint of Flink's times out, and later ones are made",
+            List.of(0, 0, 0),
+            run ->
+                run.setting("execution.checkpointing.timeout", "1 s")
+                    .setting("execution.checkpointing.tolerable-failed-checkpoints", "100")
+                    .faults("1:3:SNAPSHOT:HOLD")
+                    .halfWay(() -> letExpire(run))));
   }
 
   private static FlinkFault struck(String name, List<Integer> attempts, String... faults) {
@@ -115,5 +167,21 @@ record FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
     Waiting.untilTrue(frozen + " is stopped", FlinkRun.LIMIT, frozen::isStopped);
     run.awaitCoordinator(logged);
     frozen.signal("CONT");
+  }
+
+  private static void killAhead(FlinkRun run) throws Exception {
+    run.awaitFired();
+    // One may have begun before; the other one begins after rank 1 has completed its version.
+    run.awaitMoreCheckpoints(2);
+    run.processOf(1).signal("KILL");
+    run.awaitCoordinator("rank 1 is back on executor");
+    run.release();
+  }
+
+  private static void letExpire(FlinkRun run) throws Exception {
+    run.awaitFired();
+    run.awaitCoordinator("expired before completing");
+    run.release();
+    run.awaitMoreCheckpoints(2);
   }
 }

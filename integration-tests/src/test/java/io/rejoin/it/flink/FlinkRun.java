@@ -12,6 +12,7 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.Callable;
 import java.util.regex.Pattern;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
@@ -21,7 +22,6 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
  */
 final class FlinkRun {
   static final Duration LIMIT = Duration.ofSeconds(90);
-  static final int RANKS = 3;
 
   /** Rows of a rank in a batch. */
   static final int BATCH = 50;
@@ -38,6 +38,7 @@ final class FlinkRun {
   private final TrainingJob training;
   private final Map<String, String> settings = new LinkedHashMap<>();
   private final int loggedBefore;
+  private int ranks = 3;
   private Step halfWay = () -> job().awaitCheckpoints(1, LIMIT);
   private Step later = () -> {};
   private FlinkJob job;
@@ -67,9 +68,21 @@ final class FlinkRun {
     settings.put("rejoin.tracker.host", "127.0.0.1");
   }
 
-  /** With these faults, as {@link TrainerFault#parse} reads them. */
+  /** With these faults, as {@link JobFault#parse} reads them. */
   FlinkRun faults(String... texts) {
     training.faults(List.of(texts));
+    return this;
+  }
+
+  /** With so many ranks; three if nothing is said. */
+  FlinkRun ranks(int count) {
+    ranks = count;
+    return this;
+  }
+
+  /** With a source that breaks the rule that a reader gives the same rows in the same order. */
+  FlinkRun withBadSource() {
+    training.source().breaksItsRule(folder);
     return this;
   }
 
@@ -107,7 +120,30 @@ final class FlinkRun {
 
   /** Waits until all faults of {@link #faults} have fired. */
   void awaitFired() throws Exception {
-    Waiting.untilTrue("all faults have fired", LIMIT, () -> training.notFired().isEmpty());
+    Waiting.untilTrue("all faults have fired", LIMIT, () -> notFired().isEmpty());
+  }
+
+  private List<JobFault> notFired() {
+    return training.faults().stream().filter(fault -> !fault.hasFired()).toList();
+  }
+
+  /** Whoever is held by a fault goes on. */
+  void release() throws IOException {
+    for (JobFault fault : training.faults()) {
+      if (fault.action() == JobFault.Action.HOLD) {
+        Files.createFile(fault.release());
+      }
+    }
+  }
+
+  /** Waits until exactly so many subtasks run. */
+  void awaitSubtasks(int count) throws Exception {
+    Waiting.untilTrue(count + " subtasks run", LIMIT, () -> job.running() == count);
+  }
+
+  /** Waits until Flink has made so many checkpoints from now on. */
+  void awaitMoreCheckpoints(int count) throws Exception {
+    job.awaitCheckpoints(job.checkpoints().completed() + count, LIMIT);
   }
 
   /** Waits until the JobManager logs this of this run. */
@@ -121,20 +157,41 @@ final class FlinkRun {
 
   /** Trains to the end, and gives the model, which has to have each row once. */
   SplitModel train() throws Exception {
-    return Deadline.within(LIMIT, name, cluster, this::run);
+    return within(this::run);
   }
 
   /** Trains until the end of this step; the source waits half way, for ever. */
   void whileItRuns(Step step) throws Exception {
-    Deadline.within(
-        LIMIT,
-        name,
-        cluster,
+    within(
         () -> {
           submit();
           step.run();
           return null;
         });
+  }
+
+  /** Trains until the job fails, and gives why. */
+  String trainInVain() throws Exception {
+    return within(
+        () -> {
+          submit();
+          halfWay.run();
+          Files.createFile(gate());
+          assertEquals("FAILED", job.awaitEnd(LIMIT));
+          return failures();
+        });
+  }
+
+  private <T> T within(Callable<T> work) throws Exception {
+    try {
+      return Deadline.within(LIMIT, name, cluster, work);
+    } catch (Exception | AssertionError failed) {
+      // Those who come next want its slots.
+      if (job != null && !job.hasEnded()) {
+        job.cancel();
+      }
+      throw failed;
+    }
   }
 
   private Path gate() {
@@ -144,7 +201,7 @@ final class FlinkRun {
   private void submit() throws Exception {
     training.gate(HALF_WAY * BATCH, gate());
     StreamExecutionEnvironment environment = cluster.environment(settings);
-    environment.setParallelism(RANKS);
+    environment.setParallelism(ranks);
     training.build(environment);
     job = cluster.submit(environment, name);
   }
@@ -156,7 +213,7 @@ final class FlinkRun {
     later.run();
     String end = job.awaitEnd(LIMIT);
     assertEquals("FINISHED", end, () -> name + ": " + failures());
-    assertEquals(List.of(), training.notFired(), "faults that have not fired");
+    assertEquals(List.of(), notFired(), "faults that have not fired");
     SplitModel model = ModelFile.model(folder);
     assertEquals(List.of(), model.rowsAmiss(lengths), "each row is in the model once");
     checkModelsDownstream(model);

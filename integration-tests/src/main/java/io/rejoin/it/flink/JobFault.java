@@ -7,6 +7,7 @@ import java.io.UncheckedIOException;
 import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
 /**
@@ -19,7 +20,7 @@ import java.util.concurrent.locks.LockSupport;
  * @param action what happens to the rank's process, or in its call
  * @param mark the file
  */
-public record TrainerFault(int rank, int number, Moment moment, Action action, String mark)
+public record JobFault(int rank, int number, Moment moment, Action action, String mark)
     implements Serializable {
   /** When. */
   public enum Moment {
@@ -27,6 +28,8 @@ public record TrainerFault(int rank, int number, Moment moment, Action action, S
     BEFORE,
     /** When the allreduce after so many versions has given its result. */
     AFTER,
+    /** When the model of this version is written, before any peer can know that it is complete. */
+    WRITTEN,
     /** When the model of this version comes downstream; at rank 0 alone. */
     DOWNSTREAM,
     /**
@@ -44,13 +47,17 @@ public record TrainerFault(int rank, int number, Moment moment, Action action, S
     /** SIGSTOP for the process. */
     STOP,
     /** An exception is thrown. */
-    THROW
+    THROW,
+    /** The thread waits until the test lets it go on. */
+    HOLD,
+    /** Nothing but its mark. */
+    TELL
   }
 
   /** {@code rank:number:moment:action}, with its mark in a folder. */
-  static TrainerFault parse(String text, Path folder) {
+  static JobFault parse(String text, Path folder) {
     String[] part = text.split(":");
-    return new TrainerFault(
+    return new JobFault(
         Integer.parseInt(part[0]),
         Integer.parseInt(part[1]),
         Moment.valueOf(part[2]),
@@ -68,19 +75,37 @@ public record TrainerFault(int rank, int number, Moment moment, Action action, S
     if (atRank != rank || atNumber != number || at != moment || !isFirst()) {
       return;
     }
-    if (action == Action.THROW) {
-      throw new IllegalStateException("a test wants rank " + rank + " to fail");
+    switch (action) {
+      case TELL:
+        break;
+      case THROW:
+        throw new IllegalStateException("a test wants rank " + rank + " to fail");
+      case HOLD:
+        while (!Files.exists(release())) {
+          LockSupport.parkNanos(TimeUnit.MILLISECONDS.toNanos(10));
+          if (Thread.interrupted()) {
+            throw new IllegalStateException("interrupted while a test held rank " + rank);
+          }
+        }
+        break;
+      default:
+        signal();
     }
+  }
+
+  private void signal() {
     long self = ProcessHandle.current().pid();
     if (!Processes.signal(self, action.name())) {
       throw new IllegalStateException("cannot send SIG" + action + " to myself, " + self);
     }
-    if (action == Action.KILL) {
-      // The signal is under way; nothing more may be done meanwhile.
-      while (true) {
-        LockSupport.park();
-      }
+    while (action == Action.KILL) {
+      LockSupport.park(); // The signal is under way; nothing more may be done meanwhile.
     }
+  }
+
+  /** The file that ends {@link Action#HOLD}. */
+  Path release() {
+    return Path.of(mark + "-released");
   }
 
   private boolean isFirst() {

@@ -164,12 +164,12 @@ final class Incarnation {
      */
     TrainingResult result() throws XGBoostError {
       if (spec.evaluation() == null || !progress.hasBest()) {
-        return new TrainingResult(checkpoint.model(), progress.metrics());
+        return new TrainingResult(checkpoint.model(), rounds(), progress.metrics());
       }
       Booster booster = load(checkpoint.model());
       try {
         setBest(booster, progress);
-        return new TrainingResult(booster.toByteArray("ubj"), progress.metrics());
+        return new TrainingResult(booster.toByteArray("ubj"), rounds(), progress.metrics());
       } finally {
         booster.dispose();
       }

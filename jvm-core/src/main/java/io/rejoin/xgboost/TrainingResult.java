@@ -16,19 +16,26 @@ import java.util.Map;
  */
 public final class TrainingResult {
   private static final int MAGIC = 0x524a5253; // "RJRS"
-  private static final int FORMAT = 1;
+  private static final int FORMAT = 2;
 
   private final byte[] model;
+  private final int rounds;
   private final Map<String, float[]> metrics;
 
-  TrainingResult(byte[] model, Map<String, float[]> metrics) {
+  TrainingResult(byte[] model, int rounds, Map<String, float[]> metrics) {
     this.model = model;
+    this.rounds = rounds;
     this.metrics = Collections.unmodifiableMap(new LinkedHashMap<>(metrics));
   }
 
   /** The model in XGBoost's {@code ubj} format; the same bytes at all ranks. A copy. */
   public byte[] model() {
     return model.clone();
+  }
+
+  /** How many rounds were trained: fewer than wanted after an early stop. */
+  public int rounds() {
+    return rounds;
   }
 
   /**
@@ -44,6 +51,7 @@ public final class TrainingResult {
     try (DataOutputStream out = new DataOutputStream(bytes)) {
       out.writeInt(MAGIC);
       out.writeByte(FORMAT);
+      out.writeInt(rounds);
       out.writeInt(metrics.size());
       for (Map.Entry<String, float[]> entry : metrics.entrySet()) {
         out.writeUTF(entry.getKey());
@@ -70,6 +78,7 @@ public final class TrainingResult {
       if (in.readInt() != MAGIC || in.readByte() != FORMAT) {
         throw Checkpoint.unreadable("result");
       }
+      int rounds = in.readInt();
       Map<String, float[]> metrics = new LinkedHashMap<>();
       for (int left = in.readInt(); left > 0; left--) {
         String name = in.readUTF();
@@ -83,7 +92,8 @@ public final class TrainingResult {
         }
         metrics.put(name, values);
       }
-      return new TrainingResult(Checkpoint.exactly(in, in.readInt(), "result"), metrics);
+      byte[] model = Checkpoint.exactly(in, in.readInt(), "result");
+      return new TrainingResult(model, rounds, metrics);
     } catch (IOException e) {
       throw Checkpoint.unreadable("result");
     }

@@ -4,6 +4,7 @@ import io.rejoin.GangTask;
 import io.rejoin.RejoinException;
 import java.io.IOException;
 import java.io.Serializable;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
@@ -15,13 +16,16 @@ import org.apache.flink.util.InstantiationUtil;
 final class Answer implements Serializable {
   private static final long serialVersionUID = 1L;
 
+  /** Flink takes answers of 10 MiB by default, and fails the task with longer ones. */
+  private static final int MOST_RESULT_BYTES = 1 << 20;
+
   /** What the rank is to do. */
   enum Kind {
     /** Ask again soon. */
     WAIT,
     /** Take part in this gang. */
     JOIN,
-    /** Nothing is left to train; here is the last state. */
+    /** Nothing is left to train; here is a part of the result. */
     OVER,
     /** Flink stops the job with a savepoint: end the task without a last model. */
     STOPPED,
@@ -46,7 +50,13 @@ final class Answer implements Serializable {
   /** The version that the gang began with, whose state those who have it hand over; 0 for none. */
   final int version;
 
-  /** The last state's bytes, when all is over. */
+  /** What the rows of its ranks are; null where these are still to come. */
+  final GangRows rows;
+
+  /** How long the result is, when all is over; 0 for a rank that needs none. */
+  final int resultBytes;
+
+  /** The bytes of it that were asked for, or the first ones of these. */
   final byte[] result;
 
   private Answer(
@@ -56,6 +66,8 @@ final class Answer implements Serializable {
       int gang,
       GangTask task,
       int version,
+      GangRows rows,
+      int resultBytes,
       byte[] result) {
     this.kind = kind;
     this.text = text;
@@ -63,27 +75,36 @@ final class Answer implements Serializable {
     this.gang = gang;
     this.task = task;
     this.version = version;
+    this.rows = rows;
+    this.resultBytes = resultBytes;
     this.result = result;
   }
 
   static Answer await(String whom) {
-    return new Answer(Kind.WAIT, whom, null, 0, null, 0, null);
+    return new Answer(Kind.WAIT, whom, null, 0, null, 0, null, 0, null);
   }
 
   static Answer fail(RejoinException.Code code, String why) {
-    return new Answer(Kind.FAIL, why, code, 0, null, 0, null);
+    return new Answer(Kind.FAIL, why, code, 0, null, 0, null, 0, null);
   }
 
-  static Answer over(byte[] result) {
-    return new Answer(Kind.OVER, "", null, 0, null, 0, result);
+  /** With the part of the result from a byte on; negative: with none. */
+  static Answer over(byte[] result, int from) {
+    byte[] part = {};
+    if (from >= 0) {
+      int to = Math.min(result.length, from + MOST_RESULT_BYTES);
+      part = Arrays.copyOfRange(result, from, to);
+    }
+    int bytes = from < 0 ? 0 : result.length;
+    return new Answer(Kind.OVER, "", null, 0, null, 0, null, bytes, part);
   }
 
   static Answer stopped() {
-    return new Answer(Kind.STOPPED, "", null, 0, null, 0, null);
+    return new Answer(Kind.STOPPED, "", null, 0, null, 0, null, 0, null);
   }
 
-  static Answer join(int gang, GangTask task, int version) {
-    return new Answer(Kind.JOIN, "", null, gang, task, version, null);
+  static Answer join(int gang, GangTask task, int version, GangRows rows) {
+    return new Answer(Kind.JOIN, "", null, gang, task, version, rows, 0, null);
   }
 
   /**

@@ -5,13 +5,13 @@ import java.util.concurrent.TimeUnit;
 
 /** Which versions go downstream: rank 0's, every so many or after so long a time, and the last. */
 final class Emission {
-  private final Subtask subtask;
+  private final Subtask<? extends RankOperator<?, TrainedModel>> subtask;
   private final boolean emits;
   private final long versions;
   private final long nanos;
   private long last = System.nanoTime();
 
-  Emission(Subtask subtask, SettingValues settings) {
+  Emission(Subtask<? extends RankOperator<?, TrainedModel>> subtask, SettingValues settings) {
     this.subtask = subtask;
     this.emits = subtask.rank() == 0;
     this.versions = settings.number(FlinkSettings.EMIT_VERSIONS);

@@ -5,6 +5,7 @@ import io.rejoin.settings.Setting;
 import io.rejoin.settings.SettingTable;
 import io.rejoin.settings.SettingType;
 import io.rejoin.settings.SettingValues;
+import io.rejoin.xgboost.XgboostSettings;
 import java.util.List;
 import java.util.Map;
 
@@ -67,6 +68,26 @@ final class FlinkSettings {
           "allows edges and schedulers with which Flink restarts all subtasks when one is lost,"
               + " from its last checkpoint");
 
+  /**
+   * Of RejoinXGBoost alone; the agents of other trainers refuse it, so it goes to no agent from
+   * here.
+   */
+  static final Setting HOOK =
+      XgboostSettings.HOOK
+          .withMeaning(
+              "of `RejoinXGBoost`: serves XGBoost's collectives by Rejoin's own, where the"
+                  + " libraries of all ranks allow it; `off` leaves them to XGBoost and the bridge"
+                  + " ([xgboost.md](xgboost.md)). The model is the same. The JobManager's log says"
+                  + " which way a training has gone, and why")
+          .toAgent(null);
+
+  static final Setting CHECKPOINT_ROUNDS =
+      XgboostSettings.CHECKPOINT_ROUNDS.withMeaning(
+          "of `RejoinXGBoost`: rounds per checkpoint; 0 decides by the sizes of model and input,"
+              + " so that checkpoints take about 1.5 % of the time. A restarted rank computes the"
+              + " rounds since the last one again: with 1 never more than one. Up to XGBoost 3.2"
+              + " with sampling it is part of the result");
+
   static final Setting TRACKER_HOST =
       Setting.of(
               "tracker.host",
@@ -95,6 +116,8 @@ final class FlinkSettings {
               EMIT_INTERVAL,
               CALL_TIMEOUT,
               ALLOW_REGION_RESTART,
+              CHECKPOINT_ROUNDS,
+              HOOK,
               CommonSettings.HEARTBEAT,
               CommonSettings.LOST_AFTER,
               CommonSettings.MEMBERS_TIMEOUT,
@@ -119,5 +142,11 @@ final class FlinkSettings {
   /** What is set in such a configuration, for inputs that are all bounded, or not. */
   static SettingValues of(Map<String, String> configuration, boolean bounded) {
     return TABLE.read(configuration, Map.of(BATCH_WAIT, bounded ? "0" : "100ms"));
+  }
+
+  /** The same for XGBoost's agents. */
+  static SettingValues ofXgboost(Map<String, String> configuration) {
+    SettingValues values = of(configuration, true);
+    return values.with(XgboostSettings.HOOK, values.text(HOOK));
   }
 }

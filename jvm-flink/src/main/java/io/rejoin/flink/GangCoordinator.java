@@ -13,6 +13,7 @@ import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.NetworkInterface;
+import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.runtime.jobgraph.OperatorID;
@@ -35,16 +36,24 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private final String name;
   private final Context context;
   private final SettingValues settings;
+  private final boolean keepsResult;
   private final Gathering gathering;
   private Tracker tracker;
   private Answer join;
   private byte[] result;
   private long waitingSince;
 
-  GangCoordinator(String name, Context context, SettingValues settings) {
+  /**
+   * A coordinator.
+   *
+   * @param keepsResult whether the result is in Flink's checkpoints from the end on, because ranks
+   *     that begin again from one haven't got it in theirs
+   */
+  GangCoordinator(String name, Context context, SettingValues settings, boolean keepsResult) {
     this.name = name;
     this.context = context;
     this.settings = settings;
+    this.keepsResult = keepsResult;
     this.gathering = new Gathering(context.currentParallelism());
   }
 
@@ -81,7 +90,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
 
   private synchronized Answer answer(Offer offer) {
     if (result != null) {
-      return Answer.over(result);
+      return Answer.over(result, offer.resultFrom);
     }
     try {
       boolean wasRunning = gathering.isRunning();
@@ -109,13 +118,19 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   }
 
   private Answer await() {
+    List<Integer> absent = gathering.absent();
+    if (absent.isEmpty()) {
+      waitingSince = 0;
+      return Answer.await(
+          "ranks " + gathering.missing() + " run, and still read their input or load their state");
+    }
     if (waitingSince == 0) {
       waitingSince = System.nanoTime();
     }
     long waited = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - waitingSince);
     String whom =
         "ranks "
-            + gathering.missing()
+            + absent
             + " of "
             + context.currentParallelism()
             + " have not come to the JobManager for "
@@ -141,11 +156,15 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
             .with(settings)
             .deaths(Integer.MAX_VALUE, "Flink's restart strategy")
             .faults(Faults.parse(settings.text(FlinkSettings.FAULTS)));
+    if (newest.version > 0) {
+      how.startFrom(newest.version, newest.digest);
+    }
     tracker = openTracker(job, secret, how);
+    GangRows rows = gathering.rows();
     int number = gathering.begun();
     waitingSince = 0;
     GangTask task = new GangTask(job, secret, tracker.address(), settings);
-    join = Answer.join(number, task, newest.version);
+    join = Answer.join(number, task, newest.version, rows);
     LOG.info(
         "{}: gang {} begins with version {}, as job {} of Rejoin, tracker at {}",
         name,
@@ -252,8 +271,8 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   }
 
   @Override
-  public void executionAttemptReady(int subtask, int attempt, SubtaskGateway gateway) {
-    // Ranks ask by themselves.
+  public synchronized void executionAttemptReady(int subtask, int attempt, SubtaskGateway gateway) {
+    gathering.ready(subtask, attempt);
   }
 
   @Override
@@ -264,14 +283,14 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   @Override
   public synchronized void resetToCheckpoint(long checkpoint, byte[] data) {
     gathering.reset();
-    result = null;
+    result = data == null || data.length == 0 ? null : data;
     waitingSince = 0;
     endGang("Flink resets all subtasks to checkpoint " + checkpoint);
   }
 
   @Override
-  public void checkpointCoordinator(long checkpoint, CompletableFuture<byte[]> done) {
-    done.complete(new byte[0]);
+  public synchronized void checkpointCoordinator(long checkpoint, CompletableFuture<byte[]> done) {
+    done.complete(keepsResult && result != null ? result : new byte[0]);
   }
 
   @Override
@@ -291,11 +310,13 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     private final String name;
     private final OperatorID id;
     private final SettingValues settings;
+    private final boolean keepsResult;
 
-    Provider(String name, OperatorID id, SettingValues settings) {
+    Provider(String name, OperatorID id, SettingValues settings, boolean keepsResult) {
       this.name = name;
       this.id = id;
       this.settings = settings;
+      this.keepsResult = keepsResult;
     }
 
     @Override
@@ -305,7 +326,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
 
     @Override
     public OperatorCoordinator create(Context context) {
-      return new GangCoordinator(name, context, settings);
+      return new GangCoordinator(name, context, settings, keepsResult);
     }
   }
 }

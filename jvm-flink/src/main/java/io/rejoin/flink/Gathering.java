@@ -1,6 +1,7 @@
 package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
+import io.rejoin.RowFingerprint;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.TreeMap;
@@ -20,6 +21,9 @@ final class Gathering {
   private final TreeMap<Integer, Offer> offers = new TreeMap<>();
   private final TreeMap<Integer, Integer> attempts = new TreeMap<>();
   private final TreeSet<Integer> holders = new TreeSet<>();
+  private final TreeMap<Integer, Integer> present = new TreeMap<>();
+  // Of the gang's ranks, where each had all its rows when the gang began.
+  private final TreeMap<Integer, RowFingerprint> rows = new TreeMap<>();
   private int gang;
   private boolean running;
   private boolean stopped;
@@ -45,7 +49,8 @@ final class Gathering {
   /**
    * A rank asks.
    *
-   * @throws RejoinException MISMATCH when two ranks have different states of the newest version
+   * @throws RejoinException MISMATCH when two ranks have different states of the newest version, or
+   *     a rank comes back with other rows than the gang has trained on
    */
   Decision asked(Offer offer) {
     if (offer.attempt < attempts.getOrDefault(offer.rank, 0)) {
@@ -59,6 +64,7 @@ final class Gathering {
       end();
     }
     if (running) {
+      checkRows(offer);
       return Decision.JOIN;
     }
     offers.put(offer.rank, offer);
@@ -71,10 +77,20 @@ final class Gathering {
 
   /** A gang was begun, as {@link Decision#BEGIN} says; its number, from 1. */
   int begun() {
+    for (Offer offer : offers.values()) {
+      if (offer.rows != null) {
+        rows.put(offer.rank, offer.rows);
+      }
+    }
     running = true;
     offers.clear();
     holders.clear();
     return ++gang;
+  }
+
+  /** What is known of the ranks' rows, when all have asked; null where these are still to come. */
+  GangRows rows() {
+    return GangRows.of(offers.values());
   }
 
   /** The present or last gang's number. */
@@ -95,6 +111,11 @@ final class Gathering {
     return newest;
   }
 
+  /** An attempt of a rank runs, and is going to ask. */
+  void ready(int rank, int attempt) {
+    present.merge(rank, attempt, Math::max);
+  }
+
   /** A rank holds the gang's state. */
   void started(Started started) {
     if (running && started.gang == gang && started.attempt == attempts.get(started.rank)) {
@@ -109,6 +130,7 @@ final class Gathering {
    */
   boolean failed(int rank, int attempt) {
     attempts.merge(rank, attempt + 1, Math::max);
+    present.computeIfPresent(rank, (r, other) -> other <= attempt ? null : other);
     offers.computeIfPresent(rank, (r, offer) -> offer.attempt <= attempt ? null : offer);
     boolean wasLast = holders.remove(rank) && holders.isEmpty();
     if (running && wasLast) {
@@ -128,6 +150,7 @@ final class Gathering {
 
   /** All attempts are over, and the next ones begin from a checkpoint of Flink's. */
   void reset() {
+    present.clear();
     end();
     stopped = false;
   }
@@ -143,10 +166,29 @@ final class Gathering {
     return missing;
   }
 
+  /** Which of those have no attempt that runs. */
+  List<Integer> absent() {
+    List<Integer> absent = missing();
+    absent.removeAll(present.keySet());
+    return absent;
+  }
+
   private void end() {
     running = false;
     offers.clear();
     holders.clear();
+    rows.clear();
+  }
+
+  private void checkRows(Offer offer) {
+    RowFingerprint expected = rows.get(offer.rank);
+    if (expected != null && !expected.equals(offer.rows)) {
+      throw expected.isNot(
+          offer.rows,
+          offer.rank,
+          "A source has to give each subtask the same rows in the same order whenever it reads"
+              + " them again (docs/flink.md, Sources)");
+    }
   }
 
   private void checkNewest() {

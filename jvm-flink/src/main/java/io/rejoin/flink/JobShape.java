@@ -59,6 +59,11 @@ final class JobShape {
         .allMatch(one -> ((WithBoundedness) one).getBoundedness() == Boundedness.BOUNDED);
   }
 
+  /** Whether all edges are forward ones: each subtask has its rows from one source's subtask. */
+  boolean isForward() {
+    return edges.stream().allMatch(Edge::isForward);
+  }
+
   /**
    * Refuses what makes Flink restart all subtasks when one is lost, or run several of one.
    *

@@ -1,5 +1,6 @@
 package io.rejoin.flink;
 
+import io.rejoin.RowFingerprint;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 
 /**
@@ -27,12 +28,47 @@ final class Offer implements CoordinationRequest {
   /** The address at which this subtask's TaskManager reaches the JobManager; empty if unknown. */
   final String jobManager;
 
+  /** What the rows are that it trains on; null where they are still to come. */
+  final RowFingerprint rows;
+
+  /** The process that it is in. */
+  final String process;
+
+  /** How many bytes of the result it has, should there be one; negative if it needs none. */
+  final int resultFrom;
+
   Offer(int rank, int attempt, int version, String digest, int ended, String jobManager) {
+    this(rank, attempt, version, digest, ended, jobManager, null, "", 0);
+  }
+
+  private Offer(
+      int rank,
+      int attempt,
+      int version,
+      String digest,
+      int ended,
+      String jobManager,
+      RowFingerprint rows,
+      String process,
+      int resultFrom) {
     this.rank = rank;
     this.attempt = attempt;
     this.version = version;
     this.digest = digest;
     this.ended = ended;
     this.jobManager = jobManager;
+    this.rows = rows;
+    this.process = process;
+    this.resultFrom = resultFrom;
+  }
+
+  /** The same of a rank that has all its rows. */
+  Offer rows(RowFingerprint all, String where) {
+    return new Offer(rank, attempt, version, digest, ended, jobManager, all, where, resultFrom);
+  }
+
+  /** The same of a rank that has so many bytes of the result. */
+  Offer resultFrom(int bytes) {
+    return new Offer(rank, attempt, version, digest, ended, jobManager, rows, process, bytes);
   }
 }

@@ -34,6 +34,13 @@ public final class RejoinOptions {
   public static final ConfigOption<Boolean> ALLOW_REGION_RESTART =
       flag(FlinkSettings.ALLOW_REGION_RESTART);
 
+  /** Rounds between two checkpoints of {@link RejoinXGBoost}; 0 decides by itself. */
+  public static final ConfigOption<Integer> CHECKPOINT_ROUNDS =
+      whole(FlinkSettings.CHECKPOINT_ROUNDS);
+
+  /** Whether XGBoost's collectives are served by Rejoin's own: {@code auto} or {@code off}. */
+  public static final ConfigOption<String> HOOK = text(FlinkSettings.HOOK);
+
   /** Time between two signs of life of a TaskManager's ranks. */
   public static final ConfigOption<Duration> HEARTBEAT = time(CommonSettings.HEARTBEAT);
 

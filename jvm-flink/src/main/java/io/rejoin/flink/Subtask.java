@@ -1,7 +1,6 @@
 package io.rejoin.flink;
 
 import io.rejoin.GangTask;
-import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.util.Map;
 import java.util.Optional;
@@ -15,16 +14,16 @@ import org.apache.flink.runtime.execution.Environment;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.util.SerializedValue;
 
-/** The subtask that a rank lives in, as the trainer's thread sees it. */
-final class Subtask implements TrainerContext, GangTask.Place {
+/** The subtask that a rank lives in, as the rank's thread sees it. */
+final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, GangTask.Place {
   private static final long ANSWER_SECONDS = 60;
 
-  private final TrainOperator<?, ?> operator;
+  private final O operator;
   private final Environment environment;
   private final TaskInfo info;
   private volatile boolean cancelled;
 
-  Subtask(TrainOperator<?, ?> operator, SettingValues settings) {
+  Subtask(O operator) {
     this.operator = operator;
     this.environment = operator.getContainingTask().getEnvironment();
     this.info = operator.getRuntimeContext().getTaskInfo();
@@ -50,7 +49,7 @@ final class Subtask implements TrainerContext, GangTask.Place {
     return environment.getJobID().toString();
   }
 
-  TrainOperator<?, ?> operator() {
+  O operator() {
     return operator;
   }
 

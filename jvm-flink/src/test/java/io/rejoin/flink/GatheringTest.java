@@ -11,6 +11,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
+import io.rejoin.RowFingerprint;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -112,5 +115,48 @@ class GatheringTest {
             RejoinException.class, () -> gathering.asked(new Offer(1, 0, 5, "other", 0, "")));
     assertEquals(RejoinException.Code.MISMATCH, error.code());
     assertTrue(error.text().contains("rank 0 has one, rank 1 has other"), error.text());
+  }
+
+  private static RowFingerprint rows(String text) {
+    ByteBuffer bytes = ByteBuffer.wrap(text.getBytes(StandardCharsets.UTF_8));
+    return new RowFingerprint.Maker().add(text.length(), bytes).made();
+  }
+
+  @Test
+  void a_rank_that_comes_back_with_other_rows_is_refused_until_another_gang_begins() {
+    Gathering gathering = new Gathering(2);
+    gathering.asked(offer(0, 0, 0, 0).rows(rows("abc"), "here"));
+    assertEquals(BEGIN, gathering.asked(offer(1, 0, 0, 0).rows(rows("de"), "there")));
+    assertEquals(3, gathering.rows().mostBytes);
+    assertEquals(1, gathering.rows().mostRanksOfProcess);
+    gathering.begun();
+    gathering.started(new Started(0, 0, 1));
+    gathering.failed(1, 0);
+    Offer other = offer(1, 1, 0, 0).rows(rows("df"), "there");
+    RejoinException error = assertThrows(RejoinException.class, () -> gathering.asked(other));
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+    assertTrue(error.text().startsWith("the rows of rank 1 are not those"), error.text());
+    assertEquals(JOIN, gathering.asked(offer(1, 1, 0, 0).rows(rows("de"), "there")));
+    gathering.reset();
+    assertEquals(WAIT, gathering.asked(other));
+    assertEquals(BEGIN, gathering.asked(offer(0, 0, 0, 0).rows(rows("abc"), "there")));
+    assertEquals(2, gathering.rows().mostRanksOfProcess);
+  }
+
+  @Test
+  void a_rank_that_runs_and_has_not_asked_yet_is_missing_and_not_absent() {
+    Gathering gathering = new Gathering(3);
+    gathering.ready(0, 0);
+    gathering.ready(1, 0);
+    gathering.asked(offer(0, 0, 0, 0));
+    assertEquals(List.of(1, 2), gathering.missing());
+    assertEquals(List.of(2), gathering.absent());
+    gathering.failed(1, 0);
+    assertEquals(List.of(1, 2), gathering.absent());
+    gathering.ready(1, 1);
+    gathering.failed(1, 0);
+    assertEquals(List.of(2), gathering.absent());
+    gathering.reset();
+    assertEquals(List.of(0, 1, 2), gathering.absent());
   }
 }

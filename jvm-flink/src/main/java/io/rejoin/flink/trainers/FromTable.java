@@ -1,12 +1,9 @@
 package io.rejoin.flink.trainers;
 
 import io.rejoin.RejoinException;
-import java.lang.reflect.Array;
-import java.util.Arrays;
-import java.util.Set;
+import io.rejoin.flink.RowNumbers;
 import org.apache.flink.api.common.functions.MapFunction;
 import org.apache.flink.types.Row;
-import org.apache.flink.types.RowKind;
 
 /**
  * Makes {@link LabeledRow}s of a Table's rows, by the names of columns. A Table becomes a stream of
@@ -62,66 +59,10 @@ public final class FromTable implements MapFunction<Row, LabeledRow> {
 
   @Override
   public LabeledRow map(Row row) {
-    if (row.getKind() != RowKind.INSERT) {
-      throw refused(
-          "rows that are only added expected, one of the kind "
-              + row.getKind()
-              + " seen. What was trained on can't be taken back: use a query without updates");
-    }
+    RowNumbers.requireInsert(row);
     return new LabeledRow(
-        features(row),
-        label == null ? Double.NaN : number(value(row, label), label),
-        weight == null ? 1 : number(value(row, weight), weight));
-  }
-
-  private double[] features(Row row) {
-    double[] numbers = new double[features.length];
-    int length = 0;
-    for (String column : features) {
-      Object value = value(row, column);
-      boolean array = value.getClass().isArray();
-      int more = array ? Array.getLength(value) : 1;
-      if (length + more > numbers.length) {
-        numbers = Arrays.copyOf(numbers, length + more);
-      }
-      for (int i = 0; i < more; i++) {
-        numbers[length++] = number(array ? Array.get(value, i) : value, column);
-      }
-    }
-    return length == numbers.length ? numbers : Arrays.copyOf(numbers, length);
-  }
-
-  private static Object value(Row row, String column) {
-    Set<String> columns = row.getFieldNames(true);
-    if (columns == null) {
-      throw refused(
-          "rows with the names of columns expected, one without seen. Make the stream by"
-              + " StreamTableEnvironment.toDataStream, or give it the type Types.ROW_NAMED");
-    }
-    if (!columns.contains(column)) {
-      throw refused(
-          "the column '" + column + "' expected, these seen: " + String.join(", ", columns));
-    }
-    Object value = row.getField(column);
-    return value == null ? number(null, column) : value;
-  }
-
-  private static double number(Object value, String column) {
-    if (value instanceof Number) {
-      return ((Number) value).doubleValue();
-    }
-    if (value instanceof Boolean) {
-      return (Boolean) value ? 1 : 0;
-    }
-    throw refused(
-        "a number or BOOLEAN expected in the column '"
-            + column
-            + "', "
-            + (value == null ? "NULL" : value.getClass().getSimpleName())
-            + " seen. Cast it, fill it in or leave the row out, in the query");
-  }
-
-  private static RejoinException refused(String message) {
-    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, message);
+        RowNumbers.numbers(row, features, false),
+        label == null ? Double.NaN : RowNumbers.number(row, label),
+        weight == null ? 1 : RowNumbers.number(row, weight));
   }
 }

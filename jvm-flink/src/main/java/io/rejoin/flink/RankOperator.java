@@ -1,0 +1,99 @@
+package io.rejoin.flink;
+
+import io.rejoin.RejoinException;
+import java.io.IOException;
+import org.apache.flink.api.common.operators.MailboxExecutor;
+import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
+import org.apache.flink.streaming.api.operators.BoundedOneInput;
+import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
+import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
+import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
+import org.apache.flink.util.ExceptionUtils;
+
+/** Flink's side of a rank, whatever it trains; the rank's own thread is a {@link GangThread}. */
+abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
+    implements OneInputStreamOperator<T, M>, BoundedOneInput {
+  private static final long serialVersionUID = 1L;
+
+  private final transient MailboxExecutor mailbox;
+  // Set by a mail, so that all models before it have gone downstream.
+  private transient boolean over;
+  private transient Subtask<?> subtask;
+  private transient GangThread rank;
+
+  RankOperator(StreamOperatorParameters<M> parameters) {
+    // One class file for Flink 1.20 and 2.x: only 2.x has a constructor with parameters.
+    setup(parameters.getContainingTask(), parameters.getStreamConfig(), parameters.getOutput());
+    this.mailbox =
+        getContainingTask().getMailboxExecutorFactory().createExecutor(config.getChainIndex());
+  }
+
+  /** It is open, in this subtask. */
+  final void opened(Subtask<?> place) {
+    subtask = place;
+  }
+
+  /** Where Flink's thread finds what the rank's thread has for it. */
+  final MailboxExecutor mailbox() {
+    return mailbox;
+  }
+
+  /** A model goes downstream; called by the rank's thread. */
+  final void emit(M model) {
+    mailbox.execute(() -> output.collect(new StreamRecord<>(model)), "a model goes downstream");
+  }
+
+  /** Training is over, well if there is no failure; called by the rank's thread. */
+  final void end(Throwable failure) {
+    mailbox.execute(
+        () -> {
+          over = true;
+          if (failure != null) {
+            boolean ours = failure instanceof RejoinException;
+            ExceptionUtils.rethrowException(
+                ours ? Repeating.told((RejoinException) failure) : failure);
+          }
+        },
+        "training is over");
+  }
+
+  /**
+   * Waits on Flink's thread, at the end of the input, for the end of training. No row is under way
+   * there, so barriers may pass meanwhile: they are mails of the lowest priority at the source of a
+   * chain, which an operator's own executor leaves.
+   */
+  final void awaitEnd() throws InterruptedException {
+    MailboxExecutor all =
+        getContainingTask().getMailboxExecutorFactory().createExecutor(TaskMailbox.MIN_PRIORITY);
+    while (!over) {
+      all.yield();
+    }
+  }
+
+  /** The rank's thread begins. */
+  final void begin(GangThread thread) throws IOException {
+    rank = thread;
+    getContainingTask().getCancelables().registerCloseable(thread::cancel);
+    thread.start();
+  }
+
+  /**
+   * Where Flink has ended the task with a savepoint, a rank whose input had ended before would wait
+   * for this one for ever; so the coordinator hears of it.
+   */
+  @Override
+  public final void close() throws Exception {
+    boolean ends = over || getContainingTask().isCanceled() || getContainingTask().isFailing();
+    try {
+      if (subtask != null && !ends) {
+        subtask.ask(new Stopped(subtask.rank(), subtask.attempt()));
+      }
+    } finally {
+      if (rank != null) {
+        rank.close();
+      }
+    }
+    super.close();
+  }
+}

@@ -6,6 +6,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /**
@@ -27,7 +28,7 @@ public final class FlinkJob {
    * A failure that Flink has recorded.
    *
    * @param task its name, with the subtask's number and how many there are
-   * @param text the exception with its causes
+   * @param text the exception with its causes, without the frames of their stacks
    */
   public record Failure(String task, String text) {}
 
@@ -140,7 +141,14 @@ public final class FlinkJob {
   }
 
   private static Failure failure(JsonNode entry) {
-    return new Failure(entry.path("taskName").asText(), entry.path("stacktrace").asText());
+    String text =
+        entry
+            .path("stacktrace")
+            .asText()
+            .lines()
+            .filter(line -> !line.startsWith("\t"))
+            .collect(Collectors.joining("\n"));
+    return new Failure(entry.path("taskName").asText(), text);
   }
 
   /** How often Flink has restarted any of its tasks; each time for one failure or more. */

@@ -10,16 +10,18 @@ import java.util.Random;
  *
  * @param name a sentence
  * @param attempts the newest attempt of each subtask at the end: who restarted, and how often
+ * @param gangs how many gangs there are: more than one where nobody is left who holds the model
  * @param isExact whether the model is that of the undisturbed training; where the clock decides
  *     which rows are in which batch, there is none
  * @param prepare adds the fault to a run, and what the test itself does meanwhile
  */
-record FlinkFault(String name, List<Integer> attempts, boolean isExact, Preparation prepare) {
+record FlinkFault(
+    String name, List<Integer> attempts, int gangs, boolean isExact, Preparation prepare) {
   private static final int STRUCK = FlinkRun.HALF_WAY + 5;
   private static final String KILL_1 = "1:" + STRUCK + ":BEFORE:KILL";
 
   private FlinkFault(String name, List<Integer> attempts, Preparation prepare) {
-    this(name, attempts, true, prepare);
+    this(name, attempts, 1, true, prepare);
   }
 
   /** How a run is prepared. */
@@ -102,6 +104,12 @@ record FlinkFault(String name, List<Integer> attempts, boolean isExact, Preparat
             List.of(0, 1, 1),
             KILL_1,
             "2:" + (STRUCK + 5) + ":AFTER:KILL"),
+        new FlinkFault(
+            "all TaskManagers are killed at once",
+            List.of(1, 1, 1),
+            2,
+            true,
+            run -> run.faults("0:25:BEFORE:KILL", KILL_1, "2:25:BEFORE:KILL")),
         struck(
             "a TaskManager is killed whose input has ended", List.of(0, 0, 1), "2:36:BEFORE:KILL"),
         struck(
@@ -123,6 +131,7 @@ record FlinkFault(String name, List<Integer> attempts, boolean isExact, Preparat
         new FlinkFault(
             "a TaskManager is killed while batches end by the clock",
             List.of(0, 1, 0),
+            1,
             false,
             run ->
                 run.setting("rejoin.batch.wait", "5ms")

@@ -38,6 +38,6 @@ class FlinkFaultsIT {
       assertEquals(undisturbed, digest, "the digest of the undisturbed model");
     }
     assertEquals(fault.attempts(), run.job().attempts(TrainingJob.TRAINER), "attempts");
-    assertEquals(1, run.gangs(), "survivors go on in the gang that they were in");
+    assertEquals(fault.gangs(), run.gangs(), "survivors go on in the gang that they were in");
   }
 }

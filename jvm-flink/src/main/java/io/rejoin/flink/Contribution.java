@@ -36,7 +36,7 @@ final class Contribution {
       for (Share share : shares) {
         out.writeUTF(share.split);
         out.writeLong(share.first);
-        out.writeInt(share.rows);
+        out.writeLong(share.numbers);
         out.writeLong(share.fingerprint);
       }
     } catch (IOException e) {
@@ -52,7 +52,7 @@ final class Contribution {
       String digest = in.readUTF();
       Share[] shares = new Share[in.readInt()];
       for (int i = 0; i < shares.length; i++) {
-        shares[i] = new Share(in.readUTF(), in.readLong(), in.readInt(), in.readLong());
+        shares[i] = new Share(in.readUTF(), in.readLong(), in.readLong(), in.readLong());
       }
       return new Contribution(Arrays.asList(shares), ended, digest);
     } catch (IOException e) {

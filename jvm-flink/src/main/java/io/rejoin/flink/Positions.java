@@ -22,6 +22,18 @@ final class Positions {
     this.splits = splits;
   }
 
+  /** How far these rows go, each as far as those before it are known. */
+  static Positions readTo(List<? extends SplitRows<?>> ends) {
+    TreeMap<String, Position> splits = new TreeMap<>();
+    for (SplitRows<?> end : ends) {
+      Long fingerprint = end.fingerprintOfAll();
+      if (fingerprint != null) {
+        splits.put(end.name(), new Position(end.next(), fingerprint));
+      }
+    }
+    return new Positions(splits);
+  }
+
   /** How many rows of a split are in the model: the number of the first one that isn't. */
   long consumed(String split) {
     Position position = splits.get(split);
@@ -51,7 +63,7 @@ final class Positions {
     for (int rank = 0; rank < shares.size(); rank++) {
       for (Share share : shares.get(rank)) {
         long consumed = consumed(share.split);
-        if (share.first > consumed && share.rows == 0) {
+        if (share.first > consumed && share.numbers == 0) {
           continue;
         }
         if (share.first != consumed) {
@@ -71,7 +83,7 @@ final class Positions {
                   + share.split);
         }
         long fingerprint = fingerprint(share.split) + share.fingerprint;
-        next.put(share.split, new Position(consumed + share.rows, fingerprint));
+        next.put(share.split, new Position(consumed + share.numbers, fingerprint));
       }
     }
     for (int rank = 0; rank < shares.size(); rank++) {

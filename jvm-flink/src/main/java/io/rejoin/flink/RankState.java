@@ -14,19 +14,25 @@ final class RankState<T> {
   private static final int FORMAT = 1;
 
   private final int world;
+  private final boolean bySplit;
   private final VersionState newest;
   private final List<SplitRows<T>> kept;
 
-  private RankState(int world, VersionState newest, List<SplitRows<T>> kept) {
+  private RankState(int world, boolean bySplit, VersionState newest, List<SplitRows<T>> kept) {
     this.world = world;
+    this.bySplit = bySplit;
     this.newest = newest;
     this.kept = kept;
   }
 
-  /** That of this moment. */
-  static <T> RankState<T> of(int world, RowBuffer<T> rows) {
+  /**
+   * That of this moment.
+   *
+   * @param bySplit whether rows have the numbers of their splits
+   */
+  static <T> RankState<T> of(int world, boolean bySplit, RowBuffer<T> rows) {
     synchronized (rows) {
-      return new RankState<>(world, rows.newest(), rows.kept());
+      return new RankState<>(world, bySplit, rows.newest(), rows.kept());
     }
   }
 
@@ -40,30 +46,47 @@ final class RankState<T> {
   }
 
   /**
-   * Rows are numbered by subtask, and another number of subtasks would get others.
+   * Refuses numbers of rows that now stand for others: numbers of a subtask where there are numbers
+   * of splits or another number of subtasks.
    *
-   * @throws RejoinException BAD_ARGUMENT with both numbers
+   * @throws RejoinException BAD_ARGUMENT with what was, what is, and what to do
    */
-  void refuseOtherWorld(int now, String operator) {
-    if (world != now) {
-      throw new RejoinException(
-          RejoinException.Code.BAD_ARGUMENT,
-          "the state of "
-              + operator
-              + " was written by "
+  void refuseOther(int worldNow, boolean bySplitNow, String operator) {
+    String state = "the state of \"" + operator + "\" was written ";
+    if (bySplit != bySplitNow) {
+      throw refused(
+          state
+              + (bySplit ? "with" : "without")
+              + " numbers of splits, and is to be restored "
+              + (bySplit ? "without" : "with")
+              + " them, so Rejoin can't tell which rows are in the model. Restore it with the"
+              + " source that it had ("
+              + (bySplit ? "Rejoin.source" : "a DataStream")
+              + "), or begin without this operator's state");
+    }
+    if (!bySplit && world != worldNow) {
+      throw refused(
+          state
+              + "by "
               + world
               + " subtasks, and is to be restored by "
-              + now
-              + ". Its source has no splits with stable ids, so Rejoin can't tell which rows each"
+              + worldNow
+              + ". Its rows have no numbers of their splits, so Rejoin can't tell which rows each"
               + " subtask will get; restore it with parallelism "
-              + world);
+              + world
+              + ". A source by Rejoin.source can be restored at any (docs/flink.md, Sources)");
     }
+  }
+
+  private static RejoinException refused(String why) {
+    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, why);
   }
 
   byte[] bytes(TypeSerializer<T> serializer) throws IOException {
     DataOutputSerializer out = new DataOutputSerializer(1024);
     out.writeInt(FORMAT);
     out.writeInt(world);
+    out.writeBoolean(bySplit);
     byte[] state = newest == null ? new byte[0] : newest.bytes();
     out.writeInt(state.length);
     out.write(state);
@@ -79,13 +102,9 @@ final class RankState<T> {
   static <T> RankState<T> read(byte[] bytes, TypeSerializer<T> serializer, ClassLoader loader)
       throws IOException {
     DataInputDeserializer in = new DataInputDeserializer(bytes);
-    int format = in.readInt();
-    if (format != FORMAT) {
-      throw new RejoinException(
-          RejoinException.Code.INCOMPATIBLE,
-          "a rank's state is of format " + format + "; this release of Rejoin reads " + FORMAT);
-    }
+    Formats.check("a rank", in.readInt(), FORMAT);
     int world = in.readInt();
+    boolean bySplit = in.readBoolean();
     byte[] state = new byte[in.readInt()];
     in.readFully(state);
     TypeSerializerSnapshot<T> written = TypeSerializerSnapshot.readVersionedSnapshot(in, loader);
@@ -95,6 +114,20 @@ final class RankState<T> {
       kept.add(SplitRows.read(reader, in));
     }
     VersionState newest = state.length == 0 ? null : VersionState.of(state);
-    return new RankState<>(world, newest, kept);
+    return new RankState<>(world, bySplit, newest, kept);
+  }
+
+  /** How far a rank has read, as it is in a snapshot beside its state. */
+  static byte[] bytes(Positions read) throws IOException {
+    DataOutputSerializer out = new DataOutputSerializer(256);
+    out.writeInt(FORMAT);
+    read.write(out);
+    return out.getCopyOfBuffer();
+  }
+
+  static Positions readPositions(byte[] bytes) throws IOException {
+    DataInputDeserializer in = new DataInputDeserializer(bytes);
+    Formats.check("a rank", in.readInt(), FORMAT);
+    return Positions.read(in);
   }
 }

@@ -20,7 +20,7 @@ final class RankThread<T, M> extends GangThread {
 
   private final TrainerFunction<T, M> function;
   private final RowBuffer<T> rows;
-  private final Subtask<TrainOperator<T, M>> subtask;
+  private final Subtask<? extends TrainOperator<?, T, M>> subtask;
   private final Emission emission;
   private final RankMetrics metrics;
   private final int batchRows;
@@ -33,7 +33,7 @@ final class RankThread<T, M> extends GangThread {
       TrainerFunction<T, M> function,
       RowBuffer<T> rows,
       SettingValues settings,
-      Subtask<TrainOperator<T, M>> subtask) {
+      Subtask<? extends TrainOperator<?, T, M>> subtask) {
     super(subtask, function.getClass().getClassLoader());
     this.function = function;
     this.rows = rows;

@@ -45,8 +45,9 @@ public final class Rejoin {
     SettingValues values = FlinkSettings.of(all, above.isBounded());
     TypeSerializer<T> serializer =
         rows.getType().createSerializer(environment.getConfig().getSerializerConfig());
-    TrainOperatorFactory<T, M> factory =
-        new TrainOperatorFactory<>(environment.clean(trainer), serializer, values);
+    TrainOperatorFactory<T, T, M> factory =
+        new TrainOperatorFactory<>(
+            environment.clean(trainer), new Intake.BySubtask<>(), serializer, values);
     SingleOutputStreamOperator<TrainedModel> models =
         rows.transform(
                 "train " + trainer.getClass().getSimpleName(),

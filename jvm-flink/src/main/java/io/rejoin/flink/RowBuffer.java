@@ -7,7 +7,6 @@ import java.util.HashMap;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -18,9 +17,12 @@ import java.util.concurrent.TimeUnit;
  * rank that comes back with it goes back by one.
  */
 final class RowBuffer<T> {
-  private final TreeMap<String, SplitRows<T>> splits = new TreeMap<>();
-  // The split of each row that isn't in the model, in the order in which the rows have come.
+  private final int limit;
+  private final KeptRows<T> kept = new KeptRows<>();
+  // Where each row that isn't in the model is, in the order in which the rows have come.
   private final ArrayDeque<SplitRows<T>> arrivals = new ArrayDeque<>();
+  // How many of those wait for rows of another rank.
+  private int blocked;
   private VersionState newest;
   // Nothing is dropped before it is known what this rank starts from.
   private boolean loaded;
@@ -28,39 +30,70 @@ final class RowBuffer<T> {
   private boolean finished;
   private boolean closed;
 
-  /** What one of Flink's snapshots had; called before anything else. */
-  synchronized void restore(VersionState state, List<SplitRows<T>> kept) {
-    if (newest == null || state != null && state.version() > newest.version()) {
-      newest = state;
-    }
-    for (SplitRows<T> split : kept) {
-      splits.put(split.name(), split);
-      for (int row = 0; row < split.size(); row++) {
-        arrivals.add(split);
-      }
-    }
+  /** One that is full when so many rows wait. */
+  RowBuffer(int limit) {
+    this.limit = limit;
   }
 
   /**
-   * The next row of a split.
+   * What one of Flink's snapshots had, of this rank or another one; called before anything else.
+   *
+   * @param state null for none
+   * @throws RejoinException MISMATCH when a row was in two snapshots
+   */
+  synchronized void restore(VersionState state, List<SplitRows<T>> rows) {
+    if (newest == null || state != null && state.version() > newest.version()) {
+      newest = state;
+    }
+    kept.restore(rows);
+  }
+
+  /** How far one rank had read at such a snapshot, whichever rank that was. */
+  synchronized void restoreRead(Positions read) {
+    kept.restoreRead(read);
+  }
+
+  /**
+   * The next row of a split whose rows come without numbers.
    *
    * @param hash of its bytes
    * @throws RejoinException MISMATCH when the model was trained on other rows of this split
    */
-  synchronized void add(String name, T row, long hash) {
-    SplitRows<T> split = splits.computeIfAbsent(name, n -> new SplitRows<>(n, 0, 0L));
-    split.add(row, hash);
-    boolean isTrained = loaded && split.next() <= newest.positions().consumed(name);
-    if (finished && !isTrained) {
+  synchronized void add(String split, T row, long hash) {
+    add(kept.next(split), row, hash);
+  }
+
+  /**
+   * The row of this number.
+   *
+   * @param row null for one that was filtered out
+   * @param hash of its bytes
+   * @throws RejoinException MISMATCH when the model was trained on other rows of this split, or the
+   *     row isn't new
+   */
+  synchronized void add(String split, long number, T row, long hash) {
+    add(kept.next(split, number), row, hash);
+  }
+
+  private void add(SplitRows<T> part, T row, long hash) {
+    if (row == null) {
+      part.skip();
+    } else {
+      part.add(row, hash);
+    }
+    boolean isTrained = loaded && part.next() <= newest.positions().consumed(part.name());
+    if (finished && !isTrained && row != null) {
       throw SplitRows.others(
-          newest.positions().consumed(name) + " rows of " + name, "another one has come");
+          newest.positions().consumed(part.name()) + " rows of " + part.name(),
+          "another one has come");
     }
     if (closed || isTrained) {
-      split.dropUntil(split.next(), newest == null ? Positions.NONE : newest.positions());
-    } else {
-      arrivals.add(split);
-      notifyAll();
+      part.dropUntil(part.next(), newest == null ? Positions.NONE : newest.positions());
+    } else if (row != null) {
+      arrivals.add(part);
+      blocked += loaded && isBlocked(part) ? 1 : 0;
     }
+    notifyAll();
   }
 
   /** No row follows. */
@@ -86,6 +119,11 @@ final class RowBuffer<T> {
     return arrivals.size();
   }
 
+  /** Whether no row should be added before some are trained on. */
+  synchronized boolean isFull() {
+    return arrivals.size() >= limit;
+  }
+
   /** The newest state that this rank has; null before there is one. */
   synchronized VersionState newest() {
     return newest;
@@ -100,25 +138,26 @@ final class RowBuffer<T> {
     newest = state;
     loaded = true;
     arrivals.clear();
-    for (SplitRows<T> split : splits.values()) {
-      split.dropUntil(state.positions().consumed(split.name()), state.positions());
-      for (int row = 0; row < split.size(); row++) {
-        arrivals.add(split);
+    for (SplitRows<T> part : kept.parts()) {
+      part.dropUntil(state.positions().consumed(part.name()), state.positions());
+      for (int row = 0; row < part.size(); row++) {
+        arrivals.add(part);
       }
     }
+    countBlocked();
     notifyAll();
   }
 
   /**
-   * Waits for a batch: until so many rows are there, the time is over (0: it never is), or the
-   * input has ended.
+   * Waits for a batch: until so many rows are there, the time is over (0: it never is), the input
+   * has ended, or this is full of rows that wait for another rank.
    *
    * @return what this rank puts into the next version
    * @throws InterruptedException also when this is closed
    */
   synchronized List<Share> await(int size, long lingerMillis) throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(lingerMillis);
-    while (arrivals.size() < size && !ended) {
+    while (arrivals.size() - blocked < size && !ended && !isFull()) {
       refuseClosed();
       long left = lingerMillis == 0 ? Long.MAX_VALUE : deadline - System.nanoTime();
       if (left <= 0) {
@@ -144,7 +183,7 @@ final class RowBuffer<T> {
   synchronized List<T> rows(List<Share> shares) throws InterruptedException {
     List<T> rows = new ArrayList<>();
     for (Share share : shares) {
-      if (share.rows > 0) {
+      if (share.numbers > 0) {
         rows(share, rows);
       }
     }
@@ -155,41 +194,48 @@ final class RowBuffer<T> {
   /** A version is complete. */
   synchronized void complete(VersionState state) {
     Positions now = newest.positions();
-    Map<SplitRows<T>, Long> taken = new HashMap<>();
-    for (SplitRows<T> split : splits.values()) {
-      split.dropUntil(now.consumed(split.name()), now);
-      long first = Math.max(split.first(), now.consumed(split.name()));
-      long rows = state.positions().consumed(split.name()) - first;
+    Map<SplitRows<T>, Integer> taken = new HashMap<>();
+    for (SplitRows<T> part : kept.parts()) {
+      long from = now.consumed(part.name());
+      part.dropUntil(from, now);
+      int rows = part.count(from, state.positions().consumed(part.name()));
       if (rows > 0) {
-        taken.put(split, rows);
+        taken.put(part, rows);
       }
     }
     dropArrivals(taken);
     newest = state;
+    countBlocked();
     notifyAll();
   }
 
   /** What a snapshot of Flink's needs, all of one moment. */
   synchronized List<SplitRows<T>> kept() {
-    List<SplitRows<T>> kept = new ArrayList<>();
-    splits.values().forEach(split -> kept.add(split.copy()));
-    return kept;
+    List<SplitRows<T>> copies = new ArrayList<>();
+    kept.parts().forEach(part -> copies.add(part.copy()));
+    return copies;
+  }
+
+  /** How far this rank has read each split, as far as the rows before are known. */
+  synchronized Positions read() {
+    return kept.read();
   }
 
   private void rows(Share share, List<T> into) throws InterruptedException {
-    long last = share.first + share.rows;
-    while (!splits.containsKey(share.split) || splits.get(share.split).next() < last) {
+    long last = share.first + share.numbers;
+    SplitRows<T> part = kept.with(share.split, share.first);
+    while (part == null || part.next() < last) {
       refuseClosed();
-      if (ended) {
-        throw SplitRows.others(share.toString(), "the input has ended before the last of them");
+      if (ended || part != null && kept.isClosed(part)) {
+        throw SplitRows.others(share.toString(), "the last of them doesn't come");
       }
       wait();
+      part = kept.with(share.split, share.first);
     }
-    SplitRows<T> split = splits.get(share.split);
-    if (split.first() > share.first) {
-      throw SplitRows.others(share.toString(), "the first one here is row " + split.first());
+    if (part.first() > share.first) {
+      throw SplitRows.others(share.toString(), "the first one here is row " + part.first());
     }
-    if (split.fingerprint(share.first, last, into) != share.fingerprint) {
+    if (part.fingerprint(share.first, last, into) != share.fingerprint) {
       throw SplitRows.others(share.toString(), "some have other bytes, or another order, here");
     }
   }
@@ -200,44 +246,54 @@ final class RowBuffer<T> {
     }
   }
 
+  /** Whether another rank has to give the rows before these first. */
+  private boolean isBlocked(SplitRows<T> part) {
+    return part.first() > newest.positions().consumed(part.name());
+  }
+
+  private void countBlocked() {
+    blocked = 0;
+    for (SplitRows<T> part : kept.parts()) {
+      blocked += isBlocked(part) ? part.size() : 0;
+    }
+  }
+
   /**
-   * The oldest rows, at most so many. A split whose first row here isn't the next one of the model
-   * waits until another rank, which has the rows before, has given them.
+   * The oldest rows that aren't blocked, at most so many, and the numbers without a row between.
    */
   private List<Share> shares(int size) {
-    Positions positions = newest.positions();
     Map<SplitRows<T>, Integer> counts = new HashMap<>();
     Iterator<SplitRows<T>> next = arrivals.iterator();
     for (int taken = 0; taken < size && next.hasNext(); ) {
-      SplitRows<T> split = next.next();
-      if (split.first() <= positions.consumed(split.name())) {
-        counts.merge(split, 1, Integer::sum);
+      SplitRows<T> part = next.next();
+      if (!isBlocked(part)) {
+        counts.merge(part, 1, Integer::sum);
         taken++;
       }
     }
     List<Share> shares = new ArrayList<>();
-    for (SplitRows<T> split : splits.values()) {
-      long first = Math.max(split.first(), positions.consumed(split.name()));
-      int count = counts.getOrDefault(split, 0);
-      if (split.next() > first) {
-        long fingerprint = split.fingerprint(first, first + count, null);
-        shares.add(new Share(split.name(), first, count, fingerprint));
+    for (SplitRows<T> part : kept.parts()) {
+      long first = Math.max(part.first(), newest.positions().consumed(part.name()));
+      if (part.next() > first) {
+        long end = isBlocked(part) ? first : part.end(first, counts.getOrDefault(part, 0));
+        long fingerprint = part.fingerprint(first, end, null);
+        shares.add(new Share(part.name(), first, end - first, fingerprint));
       }
     }
     return shares;
   }
 
-  private void dropArrivals(Map<SplitRows<T>, Long> taken) {
-    long left = taken.values().stream().mapToLong(Long::longValue).sum();
+  private void dropArrivals(Map<SplitRows<T>, Integer> taken) {
+    int left = taken.values().stream().mapToInt(Integer::intValue).sum();
     ArrayDeque<SplitRows<T>> passed = new ArrayDeque<>();
     while (left > 0 && !arrivals.isEmpty()) {
-      SplitRows<T> split = arrivals.poll();
-      long rows = taken.getOrDefault(split, 0L);
+      SplitRows<T> part = arrivals.poll();
+      int rows = taken.getOrDefault(part, 0);
       if (rows > 0) {
-        taken.put(split, rows - 1);
+        taken.put(part, rows - 1);
         left--;
       } else {
-        passed.push(split);
+        passed.push(part);
       }
     }
     passed.forEach(arrivals::push);

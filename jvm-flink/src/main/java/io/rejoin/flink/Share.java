@@ -1,27 +1,29 @@
 package io.rejoin.flink;
 
 /**
- * Rows of one split that a rank puts into a version: those with the numbers from {@code first} on.
- * None ({@code rows} is 0) says that the rank has rows of the split from there on which it doesn't
- * put in.
+ * Rows of one split that a rank puts into a version: those with so many numbers from {@code first}
+ * on. None ({@code numbers} is 0) says that the rank has rows of the split from there on which it
+ * doesn't put in.
  */
 final class Share {
   final String split;
   final long first;
-  final int rows;
 
-  /** The sum of the rows' marks ({@link RowBuffer}). */
+  /** How many; some may be without a row, which was filtered out. */
+  final long numbers;
+
+  /** The sum of the rows' marks ({@link SplitRows}). */
   final long fingerprint;
 
-  Share(String split, long first, int rows, long fingerprint) {
+  Share(String split, long first, long numbers, long fingerprint) {
     this.split = split;
     this.first = first;
-    this.rows = rows;
+    this.numbers = numbers;
     this.fingerprint = fingerprint;
   }
 
   @Override
   public String toString() {
-    return rows + " rows of " + split + " from row " + first + " on";
+    return numbers + " rows of " + split + " from row " + first + " on";
   }
 }

@@ -9,17 +9,22 @@ import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputView;
 
-/** The rows of one split that a rank keeps, numbered as they come from the split. */
+/**
+ * Rows of one split that a rank keeps, numbered as they come from the split, without a gap. A
+ * number may be without a row: that one was filtered out.
+ */
 final class SplitRows<T> {
   private final String name;
   private final ArrayDeque<Row<T>> rows = new ArrayDeque<>();
   private long first;
-  // The sum of the marks of all rows before the first; null where it isn't known.
+  private long next;
+  // The sum of the marks of all rows before the first number; null where it isn't known.
   private Long fingerprint;
 
   SplitRows(String name, long first, Long fingerprint) {
     this.name = name;
     this.first = first;
+    this.next = first;
     this.fingerprint = fingerprint;
   }
 
@@ -27,27 +32,41 @@ final class SplitRows<T> {
     return name;
   }
 
-  /** The number of the first row that is kept. */
+  /** The first number that is kept. */
   long first() {
     return first;
   }
 
-  /** The number that the next row will have. */
+  /** The number that comes next. */
   long next() {
-    return first + rows.size();
+    return next;
   }
 
+  /** How many rows are kept. */
   int size() {
     return rows.size();
   }
 
+  /** The row of the next number, with the hash of its bytes. */
   void add(T row, long hash) {
-    rows.add(new Row<>(row, hash));
+    rows.add(new Row<>(next++, row, hash));
+  }
+
+  /** The next number has no row. */
+  void skip() {
+    next++;
+  }
+
+  /** The rows that follow on these; they are no longer the other's. */
+  void append(SplitRows<T> following) {
+    rows.addAll(following.rows);
+    next = following.next;
   }
 
   SplitRows<T> copy() {
     SplitRows<T> copy = new SplitRows<>(name, first, fingerprint);
     copy.rows.addAll(rows);
+    copy.next = next;
     return copy;
   }
 
@@ -57,10 +76,12 @@ final class SplitRows<T> {
    * @throws RejoinException MISMATCH when the model was trained on other ones
    */
   void dropUntil(long number, Positions positions) {
-    while (first < number && !rows.isEmpty()) {
-      long mark = mark(rows.poll().hash, first++);
+    long end = Math.min(number, next);
+    while (!rows.isEmpty() && rows.peek().number < end) {
+      long mark = rows.poll().mark();
       fingerprint = fingerprint == null ? null : fingerprint + mark;
     }
+    first = Math.max(first, end);
     if (first != positions.consumed(name)) {
       return;
     }
@@ -73,14 +94,36 @@ final class SplitRows<T> {
     }
   }
 
-  /** The sum of the marks of the rows from one number to before another one, which are here. */
+  /** How many rows there are from one number to before another one. */
+  int count(long from, long to) {
+    int count = 0;
+    for (Row<T> row : rows) {
+      if (row.number >= to) {
+        break;
+      }
+      count += row.number >= from ? 1 : 0;
+    }
+    return count;
+  }
+
+  /** Where so many rows from a number on end: the number of the row after them. */
+  long end(long from, int count) {
+    int left = count;
+    for (Row<T> row : rows) {
+      if (row.number >= from && left-- == 0) {
+        return row.number;
+      }
+    }
+    return next;
+  }
+
+  /** The sum of the marks of the rows from one number to before another one. */
   long fingerprint(long from, long to, List<T> into) {
-    Iterator<Row<T>> next = rows.iterator();
     long sum = 0;
-    for (long number = first; number < to; number++) {
-      Row<T> row = next.next();
-      if (number >= from) {
-        sum += mark(row.hash, number);
+    Iterator<Row<T>> all = rows.iterator();
+    for (Row<T> row = step(all); row != null && row.number < to; row = step(all)) {
+      if (row.number >= from) {
+        sum += row.mark();
         if (into != null) {
           into.add(row.value);
         }
@@ -89,13 +132,24 @@ final class SplitRows<T> {
     return sum;
   }
 
+  /** The sum of the marks of all rows before the next number; null where it isn't known. */
+  Long fingerprintOfAll() {
+    return fingerprint == null ? null : fingerprint + fingerprint(first, next, null);
+  }
+
+  private static <R> R step(Iterator<R> all) {
+    return all.hasNext() ? all.next() : null;
+  }
+
   void write(TypeSerializer<T> serializer, DataOutputView out) throws IOException {
     out.writeUTF(name);
     out.writeLong(first);
+    out.writeLong(next);
     out.writeBoolean(fingerprint != null);
     out.writeLong(fingerprint == null ? 0 : fingerprint);
     out.writeInt(rows.size());
     for (Row<T> row : rows) {
+      out.writeLong(row.number);
       out.writeLong(row.hash);
       serializer.serialize(row.value, out);
     }
@@ -104,21 +158,17 @@ final class SplitRows<T> {
   static <T> SplitRows<T> read(TypeSerializer<T> serializer, DataInputView in) throws IOException {
     String name = in.readUTF();
     long first = in.readLong();
+    long next = in.readLong();
     boolean known = in.readBoolean();
     long fingerprint = in.readLong();
     SplitRows<T> split = new SplitRows<>(name, first, known ? fingerprint : null);
     for (int left = in.readInt(); left > 0; left--) {
+      split.next = in.readLong();
       long hash = in.readLong();
       split.add(serializer.deserialize(in), hash);
     }
+    split.next = next;
     return split;
-  }
-
-  /** A row's part in a fingerprint, which depends on its number as well. */
-  private static long mark(long hash, long number) {
-    long mixed = hash ^ ((number + 1) * 0x9E3779B97F4A7C15L);
-    mixed = (mixed ^ (mixed >>> 32)) * 0xD6E8FEB86659FD93L;
-    return mixed ^ (mixed >>> 32);
   }
 
   /** The error for rows that are not those that the model was trained on. */
@@ -133,13 +183,27 @@ final class SplitRows<T> {
             + " Sources)");
   }
 
+  @Override
+  public String toString() {
+    return "rows " + first + " to " + (next - 1) + " of " + name;
+  }
+
   private static final class Row<T> {
+    private final long number;
     private final T value;
     private final long hash;
 
-    Row(T value, long hash) {
+    Row(long number, T value, long hash) {
+      this.number = number;
       this.value = value;
       this.hash = hash;
+    }
+
+    /** Its part in a fingerprint, which depends on its number as well. */
+    long mark() {
+      long mixed = hash ^ ((number + 1) * 0x9E3779B97F4A7C15L);
+      mixed = (mixed ^ (mixed >>> 32)) * 0xD6E8FEB86659FD93L;
+      return mixed ^ (mixed >>> 32);
     }
   }
 }

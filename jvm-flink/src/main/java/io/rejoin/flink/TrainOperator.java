@@ -2,10 +2,12 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
+import java.util.List;
 import java.util.zip.CRC32;
 import java.util.zip.CRC32C;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.state.OperatorStateStore;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
 import org.apache.flink.core.memory.DataOutputSerializer;
@@ -19,74 +21,94 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  * downstream, and what both have into Flink's checkpoints. Flink's thread never waits for another
  * rank but where its input waits, and a checkpoint passes there.
  */
-final class TrainOperator<T, M> extends RankOperator<T, TrainedModel> {
+final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private static final long serialVersionUID = 1L;
 
   private final transient TrainerFunction<T, M> function;
+  private final transient Intake<R, T> intake;
   private final transient TypeSerializer<T> serializer;
   private final transient SettingValues settings;
-  private final transient RowBuffer<T> rows = new RowBuffer<>();
+  private final transient RowBuffer<T> rows;
   private final transient DataOutputSerializer scratch = new DataOutputSerializer(256);
   private final transient CRC32C one = new CRC32C();
   private final transient CRC32 other = new CRC32();
 
   private transient ListState<byte[]> state;
+  private transient ListState<byte[]> read;
   private transient String split;
-  private transient int limit;
   private transient boolean copies;
 
   TrainOperator(
       StreamOperatorParameters<TrainedModel> parameters,
       TrainerFunction<T, M> function,
+      Intake<R, T> intake,
       TypeSerializer<T> serializer,
       SettingValues settings) {
     super(parameters);
     this.function = function;
+    this.intake = intake;
     this.serializer = serializer;
     this.settings = settings;
+    this.rows = new RowBuffer<>(limit(settings));
+  }
+
+  /** How many rows wait at a rank before its input does. */
+  private static int limit(SettingValues settings) {
+    long batches = settings.number(FlinkSettings.BUFFER_BATCHES);
+    return (int) Math.min(Integer.MAX_VALUE, settings.number(FlinkSettings.BATCH_ROWS) * batches);
   }
 
   @Override
   public void initializeState(StateInitializationContext context) throws Exception {
-    state =
-        context
-            .getOperatorStateStore()
-            .getListState(
-                new ListStateDescriptor<>("rejoin", BytePrimitiveArraySerializer.INSTANCE));
-    int world = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-    for (byte[] bytes : state.get()) {
-      RankState<T> restored = RankState.read(bytes, serializer, getUserCodeClassloader());
-      try {
-        restored.refuseOtherWorld(world, getOperatorName());
-      } catch (RejoinException e) {
-        throw Repeating.told(e);
+    OperatorStateStore store = context.getOperatorStateStore();
+    state = store.getListState(entries("rejoin"));
+    try {
+      for (byte[] bytes : state.get()) {
+        RankState<T> restored = RankState.read(bytes, serializer, getUserCodeClassloader());
+        restored.refuseOther(world(), intake.isBySplit(), getOperatorName());
+        rows.restore(restored.newest(), restored.kept());
       }
-      rows.restore(restored.newest(), restored.kept());
+      if (intake.isBySplit()) {
+        // Rows may come back to another rank than they were kept at, so each gets all of these.
+        read = store.getUnionListState(entries("rejoin-read"));
+        for (byte[] bytes : read.get()) {
+          rows.restoreRead(RankState.readPositions(bytes));
+        }
+      }
+    } catch (RejoinException e) {
+      throw Repeating.told(e);
     }
+  }
+
+  private static ListStateDescriptor<byte[]> entries(String name) {
+    return new ListStateDescriptor<>(name, BytePrimitiveArraySerializer.INSTANCE);
+  }
+
+  private int world() {
+    return getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
   }
 
   @Override
   public void open() throws Exception {
     super.open();
-    Subtask<TrainOperator<T, M>> subtask = new Subtask<>(this);
+    Subtask<TrainOperator<R, T, M>> subtask = new Subtask<>(this);
     split = "subtask " + subtask.rank();
     copies = getExecutionConfig().isObjectReuseEnabled();
-    int batch = (int) settings.number(FlinkSettings.BATCH_ROWS);
-    limit =
-        (int) Math.min(Integer.MAX_VALUE, batch * settings.number(FlinkSettings.BUFFER_BATCHES));
     opened(subtask);
     begin(new RankThread<>(function, rows, settings, subtask));
   }
 
   @Override
-  public void processElement(StreamRecord<T> record) throws Exception {
-    T row = record.getValue();
+  public void processElement(StreamRecord<R> record) throws Exception {
+    T row = intake.row(record.getValue());
+    long hash = row == null ? 0 : hash(row);
+    T kept = copies && row != null ? serializer.copy(row) : row;
     try {
-      rows.add(split, copies ? serializer.copy(row) : row, hash(row));
+      intake.add(rows, record.getValue(), kept, hash, split);
     } catch (RejoinException e) {
       throw Repeating.told(e);
     }
-    while (rows.waiting() >= limit) {
+    while (rows.isFull()) {
       mailbox().yield();
     }
   }
@@ -109,9 +131,11 @@ final class TrainOperator<T, M> extends RankOperator<T, TrainedModel> {
 
   @Override
   public void snapshotState(StateSnapshotContext context) throws Exception {
-    state.clear();
-    int world = getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks();
-    state.add(RankState.of(world, rows).bytes(serializer));
+    boolean bySplit = intake.isBySplit();
+    state.update(List.of(RankState.of(world(), bySplit, rows).bytes(serializer)));
+    if (bySplit) {
+      read.update(List.of(RankState.bytes(rows.read())));
+    }
   }
 
   /** Rows were taken: Flink's thread, which may wait for that, looks again. */

@@ -6,22 +6,27 @@ import org.apache.flink.streaming.api.operators.StreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 
 /** Gives a stream a trainer. */
-final class TrainOperatorFactory<T, M> extends RankOperatorFactory<T, TrainedModel> {
+final class TrainOperatorFactory<R, T, M> extends RankOperatorFactory<R, TrainedModel> {
   private static final long serialVersionUID = 1L;
 
   private final TrainerFunction<T, M> function;
+  private final Intake<R, T> intake;
   private final TypeSerializer<T> serializer;
 
   TrainOperatorFactory(
-      TrainerFunction<T, M> function, TypeSerializer<T> serializer, SettingValues settings) {
+      TrainerFunction<T, M> function,
+      Intake<R, T> intake,
+      TypeSerializer<T> serializer,
+      SettingValues settings) {
     super(settings, false);
     this.function = function;
+    this.intake = intake;
     this.serializer = serializer;
   }
 
   @Override
-  RankOperator<T, TrainedModel> operator(StreamOperatorParameters<TrainedModel> parameters) {
-    return new TrainOperator<>(parameters, function, serializer.duplicate(), settings());
+  RankOperator<R, TrainedModel> operator(StreamOperatorParameters<TrainedModel> parameters) {
+    return new TrainOperator<>(parameters, function, intake, serializer.duplicate(), settings());
   }
 
   @Override

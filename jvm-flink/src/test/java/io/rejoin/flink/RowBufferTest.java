@@ -16,7 +16,7 @@ class RowBufferTest {
   private static final VersionState START = VersionState.of(0, Positions.NONE, new byte[0]);
 
   private static RowBuffer<String> buffer(VersionState start, String split, String rows) {
-    RowBuffer<String> buffer = new RowBuffer<>();
+    RowBuffer<String> buffer = new RowBuffer<>(100);
     add(buffer, split, rows);
     if (start != null) {
       buffer.load(start);
@@ -45,7 +45,7 @@ class RowBufferTest {
   }
 
   private static RowBuffer<String> restored(RowBuffer<String> from) {
-    RowBuffer<String> buffer = new RowBuffer<>();
+    RowBuffer<String> buffer = new RowBuffer<>(100);
     buffer.restore(from.newest(), from.kept());
     return buffer;
   }
@@ -142,7 +142,7 @@ class RowBufferTest {
 
   @Test
   void rows_of_several_splits_are_taken_as_they_come_and_given_by_split() throws Exception {
-    RowBuffer<String> buffer = new RowBuffer<>();
+    RowBuffer<String> buffer = new RowBuffer<>(100);
     buffer.load(START);
     add(buffer, "t", "1");
     add(buffer, "s", "ab");
@@ -157,7 +157,7 @@ class RowBufferTest {
     RowBuffer<String> one = buffer(START, "s", "abcd");
     RowBuffer<String> old = restored(one);
     old.load(START);
-    RowBuffer<String> other = new RowBuffer<>();
+    RowBuffer<String> other = new RowBuffer<>(100);
     other.restore(null, List.of(new SplitRows<>("s", 4, null)));
     add(other, "s", "efg");
     other.load(START);
@@ -180,7 +180,7 @@ class RowBufferTest {
       throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abc");
     train(buffer, 3);
-    RowBuffer<String> late = new RowBuffer<>();
+    RowBuffer<String> late = new RowBuffer<>(100);
     late.load(buffer.newest());
     late.finish();
     add(late, "s", "abc");
@@ -202,5 +202,125 @@ class RowBufferTest {
     sent.get(20, TimeUnit.SECONDS);
     add(buffer, "s", "b");
     assertEquals(0, buffer.waiting());
+  }
+
+  /** Rows of a split from a number on; a dot is one that was filtered out. */
+  private static void number(RowBuffer<String> buffer, String split, long first, String rows) {
+    long number = first;
+    for (String row : rows.split("")) {
+      boolean isOut = row.equals(".");
+      buffer.add(split, number++, isOut ? null : row, isOut ? 0 : row.hashCode());
+    }
+  }
+
+  private static RowBuffer<String> numbered(VersionState start, long first, String rows) {
+    RowBuffer<String> buffer = new RowBuffer<>(100);
+    buffer.load(start);
+    number(buffer, "s", first, rows);
+    return buffer;
+  }
+
+  @Test
+  void rows_that_were_filtered_out_fill_no_batch_and_count_as_trained() throws Exception {
+    RowBuffer<String> buffer = numbered(START, 0, "..a.b...c.d..");
+    assertEquals("ab", train(buffer, 2));
+    assertEquals(8, buffer.newest().positions().consumed("s"));
+    assertEquals("cd", train(buffer, 2));
+    assertEquals(13, buffer.newest().positions().consumed("s"));
+    RowBuffer<String> again = numbered(buffer.newest(), 0, "..a.b...c.d..e");
+    assertEquals("e", train(again, 2));
+  }
+
+  @Test
+  void a_row_that_is_filtered_out_the_second_time_only_is_refused() throws Exception {
+    RowBuffer<String> buffer = numbered(START, 0, "abc");
+    train(buffer, 3);
+    assertThrows(RejoinException.class, () -> numbered(buffer.newest(), 0, "a.c"));
+    assertThrows(RejoinException.class, () -> numbered(buffer.newest(), 0, ".abc"));
+  }
+
+  @Test
+  void an_input_of_which_nothing_passes_the_filter_ends() throws Exception {
+    RowBuffer<String> buffer = numbered(START, 0, ".....");
+    buffer.end();
+    assertTrue(buffer.hasEnded());
+    assertEquals(0, buffer.waiting());
+  }
+
+  @Test
+  void a_row_that_has_come_before_is_refused_with_its_number() {
+    RowBuffer<String> buffer = numbered(START, 0, "abc");
+    RejoinException error = assertThrows(RejoinException.class, () -> number(buffer, "s", 1, "b"));
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+    assertTrue(error.text().contains("row 1 of s"), error.text());
+  }
+
+  @Test
+  void rows_of_several_ranks_that_one_rank_restores_are_one_split_again() throws Exception {
+    RowBuffer<String> first = numbered(START, 0, "abc");
+    RowBuffer<String> second = numbered(START, 3, "de");
+    RowBuffer<String> both = new RowBuffer<>(100);
+    both.restore(null, second.kept());
+    both.restore(null, first.kept());
+    both.load(START);
+    number(both, "s", 5, "f");
+    assertEquals("abcdef", train(both, 6));
+  }
+
+  @Test
+  void a_row_that_two_ranks_had_is_refused() {
+    RowBuffer<String> first = numbered(START, 0, "abc");
+    RowBuffer<String> second = numbered(START, 2, "c");
+    RowBuffer<String> both = new RowBuffer<>(100);
+    both.restore(null, first.kept());
+    RejoinException error =
+        assertThrows(RejoinException.class, () -> both.restore(null, second.kept()));
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+  }
+
+  @Test
+  void rows_that_are_read_again_at_another_rank_are_compared_too() throws Exception {
+    RowBuffer<String> reader = numbered(START, 0, "abc");
+    Positions read = reader.read();
+    number(reader, "s", 3, "de");
+    train(reader, 5);
+    RowBuffer<String> elsewhere = new RowBuffer<>(100);
+    elsewhere.restoreRead(read);
+    elsewhere.load(reader.newest());
+    number(elsewhere, "s", 3, "def");
+    assertEquals("f", train(elsewhere, 1));
+    RowBuffer<String> other = new RowBuffer<>(100);
+    other.restoreRead(read);
+    other.load(reader.newest());
+    assertThrows(RejoinException.class, () -> number(other, "s", 3, "dX"));
+  }
+
+  @Test
+  void a_batch_waits_for_rows_that_are_not_another_ranks_turn_until_there_is_no_room()
+      throws Exception {
+    RowBuffer<String> blocked = new RowBuffer<>(4);
+    blocked.load(START);
+    number(blocked, "s", 3, "defg");
+    assertTrue(blocked.isFull());
+    List<Share> none = blocked.await(2, 0);
+    assertEquals(0, none.get(0).numbers);
+    assertEquals(3, none.get(0).first);
+    RowBuffer<String> free = new RowBuffer<>(4);
+    free.load(START);
+    number(free, "s", 3, "de");
+    CompletableFuture<List<Share>> waits = new CompletableFuture<>();
+    new Thread(() -> await(waits, free)).start();
+    number(free, "t", 0, "1");
+    assertFalse(waits.isDone());
+    number(free, "t", 1, "2");
+    assertEquals(2, waits.get(20, TimeUnit.SECONDS).get(1).numbers);
+  }
+
+  private static void await(CompletableFuture<List<Share>> shares, RowBuffer<String> buffer) {
+    try {
+      shares.complete(buffer.await(2, 0));
+    } catch (InterruptedException | RuntimeException e) {
+      shares.completeExceptionally(e);
+    }
   }
 }

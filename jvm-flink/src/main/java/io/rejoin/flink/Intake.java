@@ -45,7 +45,7 @@ interface Intake<R, T> extends Serializable {
     }
   }
 
-  /** Of the records of a stream whose rows have positions. */
+  /** Of the records of a {@link SplitStream}. */
   final class BySplit<T> implements Intake<Row, T> {
     private static final long serialVersionUID = 1L;
 

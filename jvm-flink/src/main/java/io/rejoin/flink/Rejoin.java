@@ -4,8 +4,10 @@ import io.rejoin.settings.SettingValues;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
+import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
@@ -38,22 +40,80 @@ public final class Rejoin {
    */
   public static <T, M> SingleOutputStreamOperator<TrainedModel> train(
       DataStream<T> rows, TrainerFunction<T, M> trainer, Configuration settings) {
-    StreamExecutionEnvironment environment = rows.getExecutionEnvironment();
-    JobShape above = JobShape.of(List.of(rows.getTransformation()), environment.getConfiguration());
+    return train(rows, rows.getType(), new Intake.BySubtask<>(), trainer, settings);
+  }
+
+  /**
+   * {@link #train(SplitStream, TrainerFunction, Configuration)} with the environment's settings.
+   */
+  public static <T, M> SingleOutputStreamOperator<TrainedModel> train(
+      SplitStream<T> rows, TrainerFunction<T, M> trainer) {
+    return train(rows, trainer, new Configuration());
+  }
+
+  /**
+   * Trains on the rows of a source with positions. What was trained can be restored at any
+   * parallelism.
+   *
+   * @param settings {@code rejoin.*} (docs/flink.md), before those of the environment
+   * @return as of {@link #train(DataStream, TrainerFunction, Configuration)}
+   * @throws io.rejoin.RejoinException BAD_ARGUMENT for settings, edges or schedulers that can't
+   *     work, with what to do
+   */
+  public static <T, M> SingleOutputStreamOperator<TrainedModel> train(
+      SplitStream<T> rows, TrainerFunction<T, M> trainer, Configuration settings) {
+    return train(rows.records(), rows.type(), new Intake.BySplit<>(), trainer, settings);
+  }
+
+  /**
+   * A source whose rows have positions: the split that each comes from, and its number there. Each
+   * split has one reader for as long as the job's parallelism stays, whatever the source's own
+   * rule, and after a restore at another parallelism the rows go on where they were.
+   *
+   * @param source of which a split has an id that stays, and gives the same rows in the same order
+   *     whenever it is read; its reader says which split each row is of, as those do that are built
+   *     on Flink's {@code SourceReaderBase}, or reads one split at a time
+   * @param watermarks of the source's rows
+   * @param name of the source's operator
+   */
+  public static <T> SplitStream<T> source(
+      StreamExecutionEnvironment environment,
+      Source<T, ?, ?> source,
+      WatermarkStrategy<T> watermarks,
+      String name) {
+    TypeInformation<T> type = NumberedSource.typeOf(source);
+    return new SplitStream<>(
+        environment.fromSource(
+            new NumberedSource<>(source, name),
+            new NumberedWatermarks<>(watermarks),
+            name,
+            NumberedRow.type(type)),
+        type);
+  }
+
+  private static <R, T, M> SingleOutputStreamOperator<TrainedModel> train(
+      DataStream<R> records,
+      TypeInformation<T> type,
+      Intake<R, T> intake,
+      TrainerFunction<T, M> trainer,
+      Configuration settings) {
+    StreamExecutionEnvironment environment = records.getExecutionEnvironment();
+    JobShape above =
+        JobShape.of(List.of(records.getTransformation()), environment.getConfiguration());
     Map<String, String> all = new HashMap<>(environment.getConfiguration().toMap());
     all.putAll(settings.toMap());
     SettingValues values = FlinkSettings.of(all, above.isBounded());
     TypeSerializer<T> serializer =
-        rows.getType().createSerializer(environment.getConfig().getSerializerConfig());
-    TrainOperatorFactory<T, T, M> factory =
-        new TrainOperatorFactory<>(
-            environment.clean(trainer), new Intake.BySubtask<>(), serializer, values);
+        type.createSerializer(environment.getConfig().getSerializerConfig());
+    TrainOperatorFactory<R, T, M> factory =
+        new TrainOperatorFactory<>(environment.clean(trainer), intake, serializer, values);
     SingleOutputStreamOperator<TrainedModel> models =
-        rows.transform(
+        records
+            .transform(
                 "train " + trainer.getClass().getSimpleName(),
                 TypeInformation.of(TrainedModel.class),
                 factory)
-            .setParallelism(rows.getParallelism());
+            .setParallelism(records.getParallelism());
     factory.whenTheGraphIsMade(
         () ->
             JobShape.of(environment.getTransformations(), environment.getConfiguration())

@@ -1,0 +1,93 @@
+package io.rejoin.flink;
+
+import io.rejoin.RejoinException;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.connector.source.Boundedness;
+import org.apache.flink.api.connector.source.ExternallyInducedSourceReader;
+import org.apache.flink.api.connector.source.Source;
+import org.apache.flink.api.connector.source.SourceReader;
+import org.apache.flink.api.connector.source.SourceReaderContext;
+import org.apache.flink.api.connector.source.SourceSplit;
+import org.apache.flink.api.connector.source.SplitEnumerator;
+import org.apache.flink.api.connector.source.SplitEnumeratorContext;
+import org.apache.flink.api.java.typeutils.ResultTypeQueryable;
+import org.apache.flink.api.java.typeutils.TypeExtractor;
+import org.apache.flink.core.io.SimpleVersionedSerializer;
+import org.apache.flink.types.Row;
+
+/**
+ * A source whose rows are numbered in each split, and whose splits have one owner each.
+ *
+ * @param <T> a row of the source
+ * @param <S> a split of it
+ * @param <E> its enumerator's state
+ */
+final class NumberedSource<T, S extends SourceSplit, E>
+    implements Source<Row, NumberedSplit<S>, OwnersState<S, E>> {
+  private static final long serialVersionUID = 1L;
+
+  private final Source<T, S, E> source;
+  private final String name;
+
+  NumberedSource(Source<T, S, E> source, String name) {
+    this.source = source;
+    this.name = name;
+  }
+
+  /** What a source's rows are. */
+  @SuppressWarnings("unchecked") // as Flink's own fromSource
+  static <T> TypeInformation<T> typeOf(Source<T, ?, ?> source) {
+    return source instanceof ResultTypeQueryable
+        ? ((ResultTypeQueryable<T>) source).getProducedType()
+        : TypeExtractor.createTypeInfo(Source.class, source.getClass(), 0, null, null);
+  }
+
+  @Override
+  public Boundedness getBoundedness() {
+    return source.getBoundedness();
+  }
+
+  @Override
+  public SplitEnumerator<NumberedSplit<S>, OwnersState<S, E>> createEnumerator(
+      SplitEnumeratorContext<NumberedSplit<S>> context) throws Exception {
+    Owners<S> owners = new Owners<>(context.currentParallelism());
+    OwnerEnumerator<S, E> enumerator = new OwnerEnumerator<>(name, context, owners);
+    return enumerator.of(source.createEnumerator(enumerator.sourceContext()));
+  }
+
+  @Override
+  public SplitEnumerator<NumberedSplit<S>, OwnersState<S, E>> restoreEnumerator(
+      SplitEnumeratorContext<NumberedSplit<S>> context, OwnersState<S, E> state) throws Exception {
+    Owners<S> owners = state.owners(context.currentParallelism());
+    OwnerEnumerator<S, E> enumerator = new OwnerEnumerator<>(name, context, owners);
+    return enumerator.of(source.restoreEnumerator(enumerator.sourceContext(), state.source));
+  }
+
+  @Override
+  public SourceReader<Row, NumberedSplit<S>> createReader(SourceReaderContext context)
+      throws Exception {
+    NumberingReader<T, S> reader = new NumberingReader<>(name, context);
+    SourceReader<T, S> inner = source.createReader(reader.sourceContext());
+    if (inner instanceof ExternallyInducedSourceReader) {
+      throw Repeating.told(
+          new RejoinException(
+              RejoinException.Code.BAD_ARGUMENT,
+              "source \""
+                  + name
+                  + "\" begins Flink's checkpoints by itself, which Rejoin.source can't pass on;"
+                  + " train on a DataStream of it"));
+    }
+    return reader.of(inner);
+  }
+
+  @Override
+  public SimpleVersionedSerializer<NumberedSplit<S>> getSplitSerializer() {
+    return new NumberedSplit.Serializer<>(source.getSplitSerializer());
+  }
+
+  @Override
+  public SimpleVersionedSerializer<OwnersState<S, E>> getEnumeratorCheckpointSerializer() {
+    return new OwnersState.Serializer<>(
+        source.getEnumeratorCheckpointSerializer(), source.getSplitSerializer());
+  }
+}

@@ -1,0 +1,170 @@
+package io.rejoin.flink;
+
+import io.rejoin.Communicator;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Function;
+import org.apache.flink.api.common.functions.OpenContext;
+import org.apache.flink.api.common.functions.RichMapFunction;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+
+/** A training in this process on a stream with positions, and what disturbs it. */
+final class SplitJob {
+  private static final AtomicInteger IDS = new AtomicInteger();
+  private static final Map<Integer, SplitJob> ALL = new ConcurrentHashMap<>();
+  private static final long MINUTES = 5;
+
+  /** How many attempts each subtask has had. */
+  final Map<Integer, Integer> attempts = new ConcurrentHashMap<>();
+
+  /** How many rows have come out of the source, again or for the first time. */
+  final AtomicLong read = new AtomicLong();
+
+  /** How many rows the model had that training began with. */
+  final AtomicLong begun = new AtomicLong(-1);
+
+  private final int id = IDS.incrementAndGet();
+  private final int world;
+  private final Configuration settings = new Configuration();
+  private final CountDownLatch version = new CountDownLatch(1);
+  private final AtomicBoolean hasFailed = new AtomicBoolean();
+  private int slow = -1;
+  private int failing = -1;
+  private long failingRow;
+  private int wanted = Integer.MAX_VALUE;
+  private volatile TrainedModel last;
+
+  SplitJob(int world) {
+    this.world = world;
+    ALL.put(id, this);
+    set("rejoin.batch.rows", "20");
+    set("rejoin.buffer.batches", "40");
+    set("rejoin.tracker.host", "127.0.0.1");
+    set("restart-strategy.type", "fixed-delay");
+    set("restart-strategy.fixed-delay.attempts", "3");
+    set("restart-strategy.fixed-delay.delay", "10ms");
+    set("execution.runtime-mode", "STREAMING");
+  }
+
+  SplitJob set(String key, String value) {
+    settings.setString(key, value);
+    return this;
+  }
+
+  /** Rows come late in this subtask. */
+  SplitJob slow(int subtask) {
+    slow = subtask;
+    return this;
+  }
+
+  /** This subtask fails once, at its row of this number. */
+  SplitJob failing(int subtask, long row) {
+    failing = subtask;
+    failingRow = row;
+    return this;
+  }
+
+  /** It goes on from a savepoint. */
+  SplitJob from(String savepoint) {
+    return set("execution.state-recovery.path", savepoint);
+  }
+
+  /** To the end; the last model. */
+  long[] run(Function<StreamExecutionEnvironment, SplitStream<Long>> rows) throws Exception {
+    begin(rows).getJobExecutionResult().get(MINUTES, TimeUnit.MINUTES);
+    return new Checksum().read(last.getBytes());
+  }
+
+  /** Until this version is trained; a savepoint. */
+  String stop(
+      int atVersion, Path directory, Function<StreamExecutionEnvironment, SplitStream<Long>> rows)
+      throws Exception {
+    wanted = atVersion;
+    JobClient job = begin(rows);
+    version.await(MINUTES, TimeUnit.MINUTES);
+    return job.stopWithSavepoint(false, directory.toUri().toString(), SavepointFormatType.CANONICAL)
+        .get(MINUTES, TimeUnit.MINUTES);
+  }
+
+  private JobClient begin(Function<StreamExecutionEnvironment, SplitStream<Long>> rows)
+      throws Exception {
+    StreamExecutionEnvironment environment =
+        StreamExecutionEnvironment.createLocalEnvironment(world, settings);
+    int own = id;
+    Rejoin.train(rows.apply(environment).map(new Disturbance(id)).uid("rows"), new Watched(id))
+        .uid("train")
+        .map(
+            model -> {
+              ALL.get(own).last = model;
+              return model;
+            })
+        .sinkTo(new DiscardingSink<>());
+    return environment.executeAsync();
+  }
+
+  private static final class Disturbance extends RichMapFunction<Long, Long> {
+    private static final long serialVersionUID = 1L;
+
+    private final int id;
+    private transient int subtask;
+    private transient long rows;
+
+    Disturbance(int id) {
+      this.id = id;
+    }
+
+    @Override
+    public void open(OpenContext context) {
+      subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
+      ALL.get(id).attempts.merge(subtask, 1, Integer::sum);
+    }
+
+    @Override
+    public Long map(Long row) throws Exception {
+      SplitJob job = ALL.get(id);
+      job.read.incrementAndGet();
+      if (subtask == job.slow && rows % 50 == 0) {
+        Thread.sleep(5);
+      }
+      if (subtask == job.failing && rows == job.failingRow && !job.hasFailed.getAndSet(true)) {
+        throw new IllegalStateException("a test lets a subtask fail");
+      }
+      rows++;
+      return row;
+    }
+  }
+
+  /** Takes its time where a version is waited for, so that the job doesn't end before. */
+  private static final class Watched extends Checksum {
+    private static final long serialVersionUID = 1L;
+
+    private final int id;
+    private transient int versions;
+
+    Watched(int id) {
+      this.id = id;
+    }
+
+    @Override
+    public long[] onBatch(List<Long> batch, Communicator ranks, long[] model) throws Exception {
+      SplitJob job = ALL.get(id);
+      job.begun.compareAndSet(-1, model[ROWS]);
+      if (++versions >= job.wanted) {
+        job.version.countDown();
+        Thread.sleep(20);
+      }
+      return super.onBatch(batch, ranks, model);
+    }
+  }
+}

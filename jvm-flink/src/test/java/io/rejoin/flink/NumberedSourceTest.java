@@ -14,11 +14,17 @@ import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
+import org.apache.flink.api.common.eventtime.Watermark;
+import org.apache.flink.api.common.eventtime.WatermarkGenerator;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.Source;
+import org.apache.flink.api.connector.source.SourceOutput;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource.NumberSequenceSplit;
 import org.apache.flink.api.connector.source.lib.util.IteratorSourceReader;
+import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.types.Row;
 import org.junit.jupiter.api.Test;
@@ -199,5 +205,117 @@ class NumberedSourceTest {
     assertEquals(RejoinException.Code.BAD_ARGUMENT, error.code());
     assertTrue(error.text().contains("without saying of which split"), error.text());
     assertTrue(error.text().contains("SourceReaderBase"), error.text());
+  }
+
+  @Test
+  void a_reader_that_asks_for_a_split_before_the_end_of_one_is_refused_at_flinks_checkpoint()
+      throws Exception {
+    Numbers source =
+        new Numbers(LAST, SPLITS) {
+          private static final long serialVersionUID = 1L;
+
+          @Override
+          @SuppressWarnings("try") // what closing throws is Flink's to say
+          public SourceReader<Long, NumberSequenceSplit> createReader(SourceReaderContext context) {
+            return new IteratorSourceReader<>(context) {
+              @Override
+              public InputStatus pollNext(ReaderOutput<Long> output) {
+                InputStatus status = super.pollNext(output);
+                context.sendSplitRequest();
+                return status;
+              }
+            };
+          }
+        };
+    SourceWorld<?, ?> world = SourceWorld.of(numbered(source), 1);
+    world.deliver();
+    world.poll(0);
+    RejoinException error =
+        (RejoinException) assertThrows(SuppressRestartsException.class, world::snapshot).getCause();
+    assertTrue(error.text().contains("after it has asked for another one"), error.text());
+  }
+
+  @Test
+  void watermarks_of_a_split_and_of_the_reader_pass_unchanged() {
+    List<String> passed = new ArrayList<>();
+    SplitCounts<NumberSequenceSplit> counts = new SplitCounts<>("numbers");
+    counts.begin(new NumberedSplit<>(new NumberSequenceSplit("s", 1, 9), 4, false));
+    NumberingOutput<Long> output = new NumberingOutput<>(new Recorded("main", passed), counts);
+    SourceOutput<Long> split = output.createOutputForSplit("s");
+    split.collect(5L, 77);
+    split.emitWatermark(new Watermark(76));
+    split.markIdle();
+    split.markActive();
+    output.emitWatermark(new Watermark(70));
+    output.markIdle();
+    output.markActive();
+    assertEquals(
+        List.of(
+            "s: " + NumberedRow.of("s", 4, 5L) + " at 77",
+            "s: watermark 76",
+            "s: idle",
+            "s: active",
+            "main: watermark 70",
+            "main: idle",
+            "main: active"),
+        passed);
+  }
+
+  private static final class Recorded implements ReaderOutput<Row> {
+    private final String name;
+    private final List<String> passed;
+
+    Recorded(String name, List<String> passed) {
+      this.name = name;
+      this.passed = passed;
+    }
+
+    @Override
+    public void collect(Row row) {
+      passed.add(name + ": " + row);
+    }
+
+    @Override
+    public void collect(Row row, long timestamp) {
+      passed.add(name + ": " + row + " at " + timestamp);
+    }
+
+    @Override
+    public void emitWatermark(Watermark watermark) {
+      passed.add(name + ": watermark " + watermark.getTimestamp());
+    }
+
+    @Override
+    public void markIdle() {
+      passed.add(name + ": idle");
+    }
+
+    @Override
+    public void markActive() {
+      passed.add(name + ": active");
+    }
+
+    @Override
+    public SourceOutput<Row> createOutputForSplit(String split) {
+      return new Recorded(split, passed);
+    }
+
+    @Override
+    public void releaseOutputForSplit(String split) {}
+  }
+
+  @Test
+  void timestamps_and_watermarks_are_those_of_the_rows() {
+    NumberedWatermarks<Long> watermarks =
+        new NumberedWatermarks<>(
+            WatermarkStrategy.<Long>forMonotonousTimestamps()
+                .withTimestampAssigner((row, before) -> row * 10));
+    Row record = NumberedRow.of("s", 4, 5L);
+    assertEquals(50, watermarks.createTimestampAssigner(null).extractTimestamp(record, 1));
+    List<String> passed = new ArrayList<>();
+    WatermarkGenerator<Row> generator = watermarks.createWatermarkGenerator(null);
+    generator.onEvent(record, 50, new Recorded("main", passed));
+    generator.onPeriodicEmit(new Recorded("main", passed));
+    assertEquals(List.of("main: watermark 49"), passed);
   }
 }

@@ -11,6 +11,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 
 class RowBufferTest {
   private static final VersionState START = VersionState.of(0, Positions.NONE, new byte[0]);
@@ -296,6 +297,7 @@ class RowBufferTest {
   }
 
   @Test
+  @Timeout(60)
   void a_batch_waits_for_rows_that_are_not_another_ranks_turn_until_there_is_no_room()
       throws Exception {
     RowBuffer<String> blocked = new RowBuffer<>(4);

@@ -13,9 +13,11 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Function;
 import org.apache.flink.api.common.functions.OpenContext;
 import org.apache.flink.api.common.functions.RichMapFunction;
+import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.core.execution.JobClient;
 import org.apache.flink.core.execution.SavepointFormatType;
+import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
@@ -43,6 +45,8 @@ final class SplitJob {
   private int failing = -1;
   private long failingRow;
   private int wanted = Integer.MAX_VALUE;
+  private boolean isPlain;
+  private boolean isOther;
   private volatile TrainedModel last;
 
   SplitJob(int world) {
@@ -75,6 +79,18 @@ final class SplitJob {
     return this;
   }
 
+  /** The trainer gets rows without their positions. */
+  SplitJob plain() {
+    isPlain = true;
+    return this;
+  }
+
+  /** Rows are other ones from a subtask's second attempt on. */
+  SplitJob otherTheSecondTime() {
+    isOther = true;
+    return this;
+  }
+
   /** It goes on from a savepoint. */
   SplitJob from(String savepoint) {
     return set("execution.state-recovery.path", savepoint);
@@ -102,7 +118,8 @@ final class SplitJob {
     StreamExecutionEnvironment environment =
         StreamExecutionEnvironment.createLocalEnvironment(world, settings);
     int own = id;
-    Rejoin.train(rows.apply(environment).map(new Disturbance(id)).uid("rows"), new Watched(id))
+    SplitStream<Long> all = rows.apply(environment).map(new Disturbance(id)).uid("rows");
+    (isPlain ? Rejoin.train(plain(all), new Watched(id)) : Rejoin.train(all, new Watched(id)))
         .uid("train")
         .map(
             model -> {
@@ -111,6 +128,13 @@ final class SplitJob {
             })
         .sinkTo(new DiscardingSink<>());
     return environment.executeAsync();
+  }
+
+  private static DataStream<Long> plain(SplitStream<Long> rows) {
+    return rows.records()
+        .filter(record -> NumberedRow.row(record) != null)
+        .map(record -> NumberedRow.<Long>row(record))
+        .returns(Types.LONG);
   }
 
   private static final class Disturbance extends RichMapFunction<Long, Long> {
@@ -141,7 +165,7 @@ final class SplitJob {
         throw new IllegalStateException("a test lets a subtask fail");
       }
       rows++;
-      return row;
+      return job.isOther && job.attempts.get(subtask) > 1 ? row + 3 : row;
     }
   }
 

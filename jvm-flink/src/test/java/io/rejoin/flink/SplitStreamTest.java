@@ -2,8 +2,10 @@ package io.rejoin.flink;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.RejoinException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Map;
@@ -15,9 +17,11 @@ import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.connector.file.src.FileSource;
 import org.apache.flink.connector.file.src.reader.TextLineInputFormat;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.util.SerializedThrowable;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
@@ -125,5 +129,44 @@ class SplitStreamTest {
     assertTrue(four.begun.get() > two.begun.get(), "training went on");
     assertEachRowIsTrainedOnce(model);
     assertArrayEquals(model, new SplitJob(4).slow(3).from(second).run(SplitStreamTest::files));
+  }
+
+  private static RejoinException refusal(Executable run) {
+    Throwable failure = assertThrows(Exception.class, run);
+    for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
+      Throwable own = cause;
+      if (own instanceof SerializedThrowable) {
+        own = ((SerializedThrowable) own).deserializeError(RejoinException.class.getClassLoader());
+      }
+      if (own instanceof RejoinException) {
+        return (RejoinException) own;
+      }
+    }
+    throw new AssertionError("no RejoinException", failure);
+  }
+
+  @Test
+  void rows_that_are_others_the_second_time_end_the_job_as_a_mismatch() {
+    SplitJob job = new SplitJob(3).failing(1, 6_000).otherTheSecondTime();
+    RejoinException refusal = refusal(() -> job.run(SplitStreamTest::files));
+    assertEquals(RejoinException.Code.MISMATCH, refusal.code());
+    assertEquals(2, job.attempts.get(1), "it is no use to try again");
+  }
+
+  @Test
+  void rows_without_positions_are_refused_at_another_parallelism_with_both_numbers()
+      throws Exception {
+    String savepoint = new SplitJob(3).plain().stop(30, directory, SplitStreamTest::files);
+    SplitJob two = new SplitJob(2).plain().from(savepoint);
+    RejoinException refusal = refusal(() -> two.run(SplitStreamTest::files));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, refusal.code());
+    assertTrue(refusal.text().contains("written by 3 subtasks"), refusal.text());
+    assertTrue(refusal.text().contains("restored by 2"), refusal.text());
+    assertTrue(refusal.text().contains("Rejoin.source"), refusal.text());
+    assertEquals(-1, two.begun.get(), "nothing was trained");
+    SplitJob numbered = new SplitJob(3).from(savepoint);
+    RejoinException other = refusal(() -> numbered.run(SplitStreamTest::files));
+    assertTrue(other.text().contains("written without numbers of splits"), other.text());
+    assertEquals(-1, numbered.begun.get(), "nothing was trained");
   }
 }

@@ -8,7 +8,7 @@ import org.apache.flink.api.common.functions.RichFunction;
 import org.apache.flink.api.common.functions.RichMapFunction;
 import org.apache.flink.types.Row;
 
-/** A user's function on the rows of records that have positions. */
+/** A user's function on rows that have numbers. */
 abstract class NumberedFunction<F extends Function> extends RichMapFunction<Row, Row> {
   private static final long serialVersionUID = 1L;
 

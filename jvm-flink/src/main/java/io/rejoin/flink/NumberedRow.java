@@ -5,9 +5,8 @@ import org.apache.flink.api.common.typeinfo.Types;
 import org.apache.flink.types.Row;
 
 /**
- * A row with its position: the split that it comes from, and its number there. Such a record is one
- * of Flink's {@link Row}s, whose fields may be null: a row that was filtered out leaves its
- * position.
+ * A row with the split that it comes from, and its number there. Such a record is one of Flink's
+ * {@link Row}s, whose fields may be null: a row that was filtered out leaves its number.
  */
 final class NumberedRow {
   private static final int SPLIT = 0;
@@ -34,7 +33,7 @@ final class NumberedRow {
     return (T) record.getField(ROW);
   }
 
-  /** The same position with another row, or with none. */
+  /** The same number with another row, or with none. */
   static Row with(Row record, Object row) {
     return Row.of(record.getField(SPLIT), record.getField(NUMBER), row);
   }

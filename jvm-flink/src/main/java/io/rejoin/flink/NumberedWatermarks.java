@@ -9,7 +9,7 @@ import org.apache.flink.api.common.eventtime.WatermarkOutput;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.types.Row;
 
-/** A user's watermarks for rows, on the records of rows with their positions. */
+/** A user's watermarks for rows, on the records of rows with their numbers. */
 final class NumberedWatermarks<T> implements WatermarkStrategy<Row> {
   private static final long serialVersionUID = 1L;
 

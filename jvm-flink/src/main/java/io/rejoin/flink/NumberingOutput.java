@@ -5,7 +5,7 @@ import org.apache.flink.api.connector.source.ReaderOutput;
 import org.apache.flink.api.connector.source.SourceOutput;
 import org.apache.flink.types.Row;
 
-/** Gives the rows of a source's reader their positions; watermarks pass unchanged. */
+/** Gives the rows of a source's reader their numbers; watermarks pass unchanged. */
 final class NumberingOutput<T> implements ReaderOutput<T> {
   private final ReaderOutput<Row> records;
   private final SplitCounts<?> counts;

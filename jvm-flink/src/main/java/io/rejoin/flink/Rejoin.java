@@ -52,8 +52,8 @@ public final class Rejoin {
   }
 
   /**
-   * Trains on the rows of a source with positions. What was trained can be restored at any
-   * parallelism.
+   * Trains on the rows of a source that are numbered by split. What was trained can be restored at
+   * any parallelism.
    *
    * @param settings {@code rejoin.*} (docs/flink.md), before those of the environment
    * @return as of {@link #train(DataStream, TrainerFunction, Configuration)}
@@ -66,9 +66,9 @@ public final class Rejoin {
   }
 
   /**
-   * A source whose rows have positions: the split that each comes from, and its number there. Each
-   * split has one reader for as long as the job's parallelism stays, whatever the source's own
-   * rule, and after a restore at another parallelism the rows go on where they were.
+   * A source whose rows have the split that each comes from, and its number there. Each split has
+   * one reader for as long as the job's parallelism stays, whatever the source's own rule, and
+   * after a restore at another parallelism the rows go on where they were.
    *
    * @param source of which a split has an id that stays, and gives the same rows in the same order
    *     whenever it is read; its reader says which split each row is of, as those do that are built

@@ -117,7 +117,7 @@ final class SplitCounts<S extends SourceSplit> {
       this.isAskedFor = isAskedFor;
     }
 
-    /** The split's next row, with its position. */
+    /** The split's next row, with its number. */
     Row number(Object row) {
       Objects.requireNonNull(row, "a row of a source is null");
       return NumberedRow.of(split, next++, row);

@@ -9,9 +9,9 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Row;
 
 /**
- * Rows with their positions: the split that each comes from, and its number there. What is done to
- * the rows on their way to {@link Rejoin#train(SplitStream, TrainerFunction)} is done row by row,
- * so that they keep their positions. Functions have to be deterministic.
+ * Rows with the split that each comes from, and its number there. What is done to the rows on their
+ * way to {@link Rejoin#train(SplitStream, TrainerFunction)} is done row by row, so that they keep
+ * their numbers. Functions have to be deterministic.
  *
  * @param <T> a row
  */
@@ -42,7 +42,7 @@ public final class SplitStream<T> {
   }
 
   /**
-   * Leaves rows out. Their positions stay: a trainer counts them as trained and never sees them.
+   * Leaves rows out. Their numbers stay: a trainer counts them as trained and never sees them.
    *
    * @param function true for rows that stay
    */

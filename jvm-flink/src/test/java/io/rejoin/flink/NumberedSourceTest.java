@@ -69,13 +69,13 @@ class NumberedSourceTest {
   }
 
   private static void assertAreAllRows(Collection<Row> rows) {
-    TreeMap<Long, Row> byNumber = new TreeMap<>();
+    TreeMap<Long, Row> ofRows = new TreeMap<>();
     Map<String, Long> counts = new HashMap<>();
     for (Row row : rows) {
-      byNumber.put(NumberedRow.row(row), row);
+      ofRows.put(NumberedRow.row(row), row);
       counts.merge(NumberedRow.split(row), 1L, Long::sum);
     }
-    assertEquals(LAST, byNumber.size());
+    assertEquals(LAST, ofRows.size());
     // Numbers begin at 0 and leave none out.
     rows.forEach(
         row ->
@@ -87,7 +87,7 @@ class NumberedSourceTest {
   @MethodSource("sources")
   void each_row_has_a_number_in_its_split(Numbers source) throws Exception {
     SourceWorld<?, ?> world = run(source, new Random(1));
-    assertAreAllRows(world.byPosition().values());
+    assertAreAllRows(world.byNumber().values());
   }
 
   @ParameterizedTest
@@ -133,7 +133,7 @@ class NumberedSourceTest {
       }
       world.run(random, TO_THE_END);
       assertTrue(world.hasEnded(), "seed " + seed);
-      assertAreAllRows(world.byPosition().values());
+      assertAreAllRows(world.byNumber().values());
       for (int reader = 0; reader < WORLD; reader++) {
         if (source instanceof Numbers.Found) {
           assertEquals(splits(undisturbed, reader), splits(world, reader), "seed " + seed);
@@ -166,10 +166,10 @@ class NumberedSourceTest {
 
   private static void addAll(Map<String, Row> all, SourceWorld<?, ?> world) {
     world
-        .byPosition()
+        .byNumber()
         .forEach(
-            (position, row) -> {
-              assertEquals(null, all.put(position, row), () -> position + " came twice");
+            (number, row) -> {
+              assertEquals(null, all.put(number, row), () -> number + " came twice");
             });
   }
 

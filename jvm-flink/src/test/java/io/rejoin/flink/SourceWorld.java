@@ -165,7 +165,7 @@ final class SourceWorld<S extends SourceSplit, E> {
   }
 
   /** What all readers have given by split and number. */
-  Map<String, Row> byPosition() {
+  Map<String, Row> byNumber() {
     Map<String, Row> all = new TreeMap<>();
     readers.forEach(
         one ->

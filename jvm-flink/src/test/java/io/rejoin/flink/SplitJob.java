@@ -21,7 +21,7 @@ import org.apache.flink.streaming.api.datastream.DataStream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
-/** A training in this process on a stream with positions, and what disturbs it. */
+/** A training in this process on rows that are numbered by split, and what disturbs it. */
 final class SplitJob {
   private static final AtomicInteger IDS = new AtomicInteger();
   private static final Map<Integer, SplitJob> ALL = new ConcurrentHashMap<>();
@@ -79,7 +79,7 @@ final class SplitJob {
     return this;
   }
 
-  /** The trainer gets rows without their positions. */
+  /** The trainer gets rows without their numbers. */
   SplitJob plain() {
     isPlain = true;
     return this;

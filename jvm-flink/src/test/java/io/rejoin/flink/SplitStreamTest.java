@@ -26,7 +26,10 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/** Streams with positions on Flink in one process: the same model whatever happens meanwhile. */
+/**
+ * Rows that are numbered by split, on Flink in one process: the same model whatever happens
+ * meanwhile.
+ */
 @Timeout(600)
 class SplitStreamTest {
   private static final int FILES = 8;
@@ -154,7 +157,7 @@ class SplitStreamTest {
   }
 
   @Test
-  void rows_without_positions_are_refused_at_another_parallelism_with_both_numbers()
+  void rows_without_numbers_are_refused_at_another_parallelism_with_both_numbers()
       throws Exception {
     String savepoint = new SplitJob(3).plain().stop(30, directory, SplitStreamTest::files);
     SplitJob two = new SplitJob(2).plain().from(savepoint);

@@ -4,7 +4,7 @@ KILL ?= 1@50
 CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
-.PHONY: setup build demo quick test test-long test-nightly model model-long soak lint install clean
+.PHONY: setup build demo demo-flink quick test test-long test-nightly model model-long soak lint install clean
 .PHONY: bench bench-flink bench-collectives bench-network
 
 setup:
@@ -17,6 +17,10 @@ build: setup
 # CHECKPOINT_ROUNDS=1 a checkpoint after every round instead of the default rhythm.
 demo: build
 	@integration-tests/demo.sh
+
+# A real Flink cluster on this machine; RANK and VERSION choose whose TaskManager is killed, and when.
+demo-flink: build
+	@integration-tests/demo-flink.sh
 
 # The inner loop, at most 5 minutes once built: units, state machines, a short simulation. SEEDS (1000) of it.
 quick:

@@ -43,12 +43,15 @@ final class RankMetrics {
     waitedNanos -= TimeUnit.MILLISECONDS.toNanos(millis);
   }
 
-  void complete(VersionState state) {
+  /** Whether it is the first one of this attempt. */
+  boolean complete(VersionState state) {
     batches.inc();
     version = state.version();
     rows = state.positions().rows();
-    if (startMillis < 0) {
+    boolean isFirst = startMillis < 0;
+    if (isFirst) {
       startMillis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - opened);
     }
+    return isFirst;
   }
 }

@@ -55,6 +55,7 @@ final class RankThread<T, M> extends GangThread {
 
   @Override
   void work() throws Exception {
+    LOG.info("{}: its task is open", this);
     try {
       try {
         train();
@@ -146,7 +147,9 @@ final class RankThread<T, M> extends GangThread {
       live.checkpoint(state.bytes());
       rows.complete(state);
       subtask.operator().wake();
-      metrics.complete(state);
+      if (metrics.complete(state)) {
+        LOG.info("{}: its first version, {}, is complete", this, state.version());
+      }
       emission.complete(state);
     }
   }

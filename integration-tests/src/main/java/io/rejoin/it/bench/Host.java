@@ -12,9 +12,11 @@ import java.util.List;
  * @param namespace where it is entered; empty for this machine
  * @param address in the network
  */
-record Host(String namespace, String address) {
+public record Host(String namespace, String address) {
   static final String VARIABLE = "REJOIN_BENCH_HOSTS";
-  static final Host HERE = new Host("", "127.0.0.1");
+
+  /** This machine. */
+  public static final Host HERE = new Host("", "127.0.0.1");
 
   /**
    * The hosts that the surroundings name, the one we are in first; {@link #HERE} if there are none.

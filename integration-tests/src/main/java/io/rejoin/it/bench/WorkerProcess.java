@@ -17,7 +17,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 
 /** The parent's end of a {@link WorkerMain}. */
-final class WorkerProcess implements AutoCloseable {
+public final class WorkerProcess implements AutoCloseable {
   private static final int START_MILLIS = 60_000;
 
   private final String name;
@@ -42,7 +42,7 @@ final class WorkerProcess implements AutoCloseable {
    * Starts one on a host and waits until it is there; {@code here} is the one that we are on. Its
    * output goes to a file of its name.
    */
-  static WorkerProcess start(
+  public static WorkerProcess start(
       String name,
       Host here,
       Host host,
@@ -77,7 +77,7 @@ final class WorkerProcess implements AutoCloseable {
   }
 
   /** Has something done there, when all before is done; a failure there is the answer's. */
-  CompletableFuture<Serializable> ask(Work work) {
+  public CompletableFuture<Serializable> ask(Work work) {
     CompletableFuture<Serializable> answer = new CompletableFuture<>();
     Thread asking = new Thread(() -> ask(work, answer), "answer-of-" + name);
     asking.setDaemon(true);
@@ -101,7 +101,7 @@ final class WorkerProcess implements AutoCloseable {
   }
 
   /** Waits for an answer, at most so long; a failure there is a failure here. */
-  static Serializable await(CompletableFuture<Serializable> answer, long seconds) {
+  public static Serializable await(CompletableFuture<Serializable> answer, long seconds) {
     try {
       return answer.get(seconds, TimeUnit.SECONDS);
     } catch (TimeoutException late) {

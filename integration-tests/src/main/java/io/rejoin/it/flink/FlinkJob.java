@@ -158,17 +158,25 @@ public final class FlinkJob {
 
   public Checkpoints checkpoints() throws IOException {
     JsonNode all = get("/checkpoints");
-    long longest = 0;
-    for (JsonNode one : all.get("history")) {
-      if (one.get("status").asText().equals("COMPLETED")) {
-        longest = Math.max(longest, one.get("end_to_end_duration").asLong());
-      }
-    }
     return new Checkpoints(
         all.at("/counts/completed").asInt(),
         all.at("/counts/failed").asInt(),
         all.at("/latest/completed/external_path").asText(null),
-        longest);
+        checkpointMillis().stream().mapToLong(Long::longValue).max().orElse(0));
+  }
+
+  /**
+   * How long each of the completed checkpoints that Flink remembers took, the newest first ({@code
+   * web.checkpoints.history} says how many it does).
+   */
+  public List<Long> checkpointMillis() throws IOException {
+    List<Long> millis = new ArrayList<>();
+    for (JsonNode one : get("/checkpoints").get("history")) {
+      if (one.get("status").asText().equals("COMPLETED")) {
+        millis.add(one.get("end_to_end_duration").asLong());
+      }
+    }
+    return millis;
   }
 
   /** Asks Flink to cancel it; {@link #awaitEnd} tells when it has. */

@@ -1,7 +1,6 @@
 package io.rejoin.it.flink.bench;
 
 import io.rejoin.NativeLibrary;
-import io.rejoin.it.flink.FlinkCluster;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 
 /**
@@ -17,6 +16,7 @@ public final class FlinkBench {
   private static final int WARMUP = Integer.getInteger("warmup", 3000);
   private static final String ONLY = System.getProperty("only", "").replace('_', ' ');
   private static final int[] WORLDS = {2, 4};
+  private static final int CHECKPOINTED_WORLD = 3;
 
   private FlinkBench() {}
 
@@ -31,10 +31,14 @@ public final class FlinkBench {
             ? new SpeedBench("iterate()", iterations(), 1.0)
             : new SpeedBench("ranks alone", new AloneTraining(), 1 / 0.8);
     for (int world : WORLDS) {
-      try (FlinkCluster cluster =
-          FlinkCluster.named("bench-flink").taskManagers(world).measured().start()) {
-        speed.run(cluster, world);
+      speed.run(world);
+    }
+    if (!iterates) {
+      for (int world : WORLDS) {
+        AllreduceBench.run(world);
       }
+      CheckpointBench.run(CHECKPOINTED_WORLD);
+      DeathBench.run();
     }
     System.exit(0);
   }

@@ -22,17 +22,21 @@ final class SpeedBench {
     this.bar = bar;
   }
 
-  void run(FlinkCluster cluster, int world) throws Exception {
+  void run(int world) throws Exception {
     String config = "online logistic regression, " + world + " ranks, " + peer + ", a row";
     if (!FlinkBench.wants(config)) {
       return;
     }
     Training ours = new OurTraining();
-    List<Pairs.Pair<List<StepClock.Time>>> pairs =
-        Pairs.of(
-            FlinkBench.pairs(),
-            () -> new TimedRun(cluster, "ours", world).times(ours),
-            () -> new TimedRun(cluster, "theirs", world).times(theirs));
+    List<Pairs.Pair<List<StepClock.Time>>> pairs;
+    try (FlinkCluster cluster =
+        FlinkCluster.named("bench-flink").taskManagers(world).measured().start()) {
+      pairs =
+          Pairs.of(
+              FlinkBench.pairs(),
+              () -> new TimedRun(cluster, "ours", world, Training.BATCH).times(ours),
+              () -> new TimedRun(cluster, "theirs", world, Training.BATCH).times(theirs));
+    }
     Figures figures = new Figures("flink", peer);
     double rows = (double) FlinkBench.steps() * Training.BATCH * world;
     figures.print(config, "ns", pairs, times -> nanos(times) / rows, bar);

@@ -17,11 +17,14 @@ final class TimedRun {
   private final FlinkCluster cluster;
   private final String name;
   private final int world;
+  private final int batch;
 
-  TimedRun(FlinkCluster cluster, String name, int world) {
+  /** In batches of so many rows. */
+  TimedRun(FlinkCluster cluster, String name, int world, int batch) {
     this.cluster = cluster;
     this.name = name;
     this.world = world;
+    this.batch = batch;
   }
 
   /** The times that those who have a clock took for the steps that count. */
@@ -31,12 +34,9 @@ final class TimedRun {
     StreamExecutionEnvironment environment =
         cluster.environment(
             Map.of(
-                "rejoin.batch.rows",
-                Integer.toString(Training.BATCH),
-                "rejoin.tracker.host",
-                "127.0.0.1"));
+                "rejoin.batch.rows", Integer.toString(batch), "rejoin.tracker.host", "127.0.0.1"));
     environment.setParallelism(world);
-    long rows = (long) clock.steps() * Training.BATCH;
+    long rows = (long) clock.steps() * batch;
     training.build(environment, new PoolSource(world, rows, Training.FEATURES), clock);
     FlinkJob job = cluster.submit(environment, name);
     List<StepClock.Time> times =

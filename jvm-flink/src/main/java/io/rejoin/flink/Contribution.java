@@ -6,12 +6,17 @@ import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.io.UncheckedIOException;
+import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.function.UnaryOperator;
 
 /** What a rank says before a batch: which rows it has, whether its input has ended, its model. */
 final class Contribution {
+  // A few splits of each rank go in.
+  private static final int PART_BYTES = 256;
+
   final List<Share> shares;
 
   /** No row of its input is left: said with an empty batch only, so that timing decides nothing. */
@@ -60,12 +65,47 @@ final class Contribution {
     }
   }
 
-  /** Those of all ranks, in rank order. */
-  static List<Contribution> all(byte[][] bytes) {
-    List<Contribution> all = new ArrayList<>();
-    for (byte[] one : bytes) {
-      all.add(of(one));
+  /**
+   * Those of all ranks, in rank order: by one collective, or by two where a rank has more to say
+   * than goes into one. A rank that has come back may find either of them recorded; then what it
+   * said before its death counts, and not what it says now.
+   *
+   * @param allgather gives the bytes of all ranks, of as many each
+   */
+  static List<Contribution> exchange(Contribution own, int world, UnaryOperator<byte[]> allgather) {
+    byte[] bytes = own.bytes();
+    byte[] all = allgather.apply(part(bytes, PART_BYTES));
+    int longest = longest(all, world);
+    if (Integer.BYTES + longest > PART_BYTES) {
+      if (bytes.length > longest) {
+        // How long the longest is was recorded when this rank had less to say.
+        bytes = new Contribution(List.of(), own.ended, own.digest).bytes();
+      }
+      all = allgather.apply(part(bytes, Integer.BYTES + longest));
     }
-    return all;
+    List<Contribution> contributions = new ArrayList<>();
+    ByteBuffer parts = ByteBuffer.wrap(all);
+    for (int rank = 0; rank < world; rank++) {
+      parts.position(rank * (all.length / world));
+      byte[] one = new byte[parts.getInt()];
+      parts.get(one);
+      contributions.add(of(one));
+    }
+    return contributions;
+  }
+
+  /** A length and the bytes, as far as they go in. */
+  private static byte[] part(byte[] bytes, int size) {
+    ByteBuffer part = ByteBuffer.allocate(size).putInt(bytes.length);
+    return part.put(bytes, 0, Math.min(bytes.length, part.remaining())).array();
+  }
+
+  private static int longest(byte[] all, int world) {
+    ByteBuffer parts = ByteBuffer.wrap(all);
+    int longest = 0;
+    for (int rank = 0; rank < world; rank++) {
+      longest = Math.max(longest, parts.getInt(rank * (all.length / world)));
+    }
+    return longest;
   }
 }

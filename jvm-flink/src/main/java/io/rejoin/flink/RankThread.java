@@ -132,7 +132,7 @@ final class RankThread<T, M> extends GangThread {
       boolean ended = rows.hasEnded();
       Contribution own = new Contribution(mine, ended, Communicator.digest(state.bytes()));
       long before = System.nanoTime();
-      List<Contribution> all = Contribution.all(live.allgatherV(own.bytes()));
+      List<Contribution> all = Contribution.exchange(own, live.world(), live::allgather);
       metrics.waited(System.nanoTime() - before);
       checkModels(all, state.version());
       if (all.stream().allMatch(one -> one.ended)) {

@@ -334,14 +334,19 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
         .collect(Collectors.toList());
   }
 
-  /** Kills all processes of this cluster. Closing again does nothing. */
-  @Override
-  public synchronized void close() {
+  /** Kills all its processes; its files stay. */
+  public synchronized void lose() {
     closed = true;
     taskManagers.forEach(FlinkProcess::close);
     if (jobManager != null) {
       jobManager.close();
     }
+  }
+
+  /** Kills all processes of this cluster. Closing again does nothing. */
+  @Override
+  public synchronized void close() {
+    lose();
     work.shrink();
     try {
       Runtime.getRuntime().removeShutdownHook(hook);

@@ -4,8 +4,6 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.it.Deadline;
-import java.net.URI;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -25,8 +23,8 @@ class FlinkDistributionIT {
   private static final long[] LENGTHS = {4000, 3900, 3800};
 
   @Test
-  @DisplayName("`flink run` trains, `flink stop --savepointPath` stops, and there are web pages")
-  void jobs_are_run_and_stopped() throws Exception {
+  @DisplayName("`flink run`, `flink stop --savepointPath` and `flink run -s` give the same model")
+  void a_job_is_stopped_and_goes_on() throws Exception {
     try (FlinkCluster cluster =
         FlinkCluster.named("distribution").taskManagers(3).distribution(HOME).start()) {
       Deadline.within(
@@ -35,17 +33,15 @@ class FlinkDistributionIT {
           cluster,
           () -> {
             assertTrue(cluster.rest().page("/").contains("<title>Apache Flink"), "the web pages");
-            return runAndStop(cluster);
+            return stopAndGoOn(cluster);
           });
     }
   }
 
-  private static Void runAndStop(FlinkCluster cluster) throws Exception {
-    FlinkJob whole = submit(cluster, "whole", cluster.work().root());
+  private static Void stopAndGoOn(FlinkCluster cluster) throws Exception {
+    FlinkJob whole = submit(cluster, "whole", cluster.work().root(), List.of());
     assertEquals("FINISHED", whole.awaitEnd(LIMIT));
-    SplitModel model = ModelFile.model(cluster.work().file("whole"));
-    assertEquals(List.of(), model.rowsAmiss(LENGTHS), "each row is in the model once");
-    FlinkJob first = submit(cluster, "first", cluster.work().file("never"));
+    FlinkJob first = submit(cluster, "first", cluster.work().file("never"), List.of());
     first.awaitCheckpoints(2, LIMIT);
     Path savepoints = cluster.work().folder("savepoints");
     String stopped =
@@ -53,15 +49,21 @@ class FlinkDistributionIT {
             LIMIT, "stop", List.of("--savepointPath", savepoints.toString(), first.id()));
     assertEquals("FINISHED", first.awaitEnd(LIMIT));
     String savepoint = group(stopped, "Savepoint completed\\. Path: (\\S+)");
-    assertTrue(Files.exists(Path.of(URI.create(savepoint)).resolve("_metadata")), savepoint);
+    FlinkJob second = submit(cluster, "second", cluster.work().root(), List.of("-s", savepoint));
+    assertEquals("FINISHED", second.awaitEnd(LIMIT));
+    SplitModel model = ModelFile.model(cluster.work().file("second"));
+    assertEquals(List.of(), model.rowsAmiss(LENGTHS), "each row is in the model once");
+    assertEquals(ModelFile.model(cluster.work().file("whole")).digest(), model.digest());
     return null;
   }
 
-  private static FlinkJob submit(FlinkCluster cluster, String name, Path gate) throws Exception {
+  private static FlinkJob submit(FlinkCluster cluster, String name, Path gate, List<String> options)
+      throws Exception {
     List<Path> jars = FlinkJars.ofJob();
     List<String> all = new ArrayList<>(List.of("-d", "-p", Integer.toString(LENGTHS.length)));
     all.add("-Dexecution.checkpointing.interval=200ms");
     all.add("-Drejoin.batch.rows=50");
+    all.addAll(options);
     jars.stream().skip(1).forEach(jar -> all.addAll(List.of("-C", jar.toUri().toString())));
     all.addAll(List.of("-c", TrainingJob.class.getName(), jars.get(0).toString()));
     all.add("folder=" + cluster.work().file(name));

@@ -23,19 +23,22 @@ class FlinkFaultsIT {
         .map(one -> DynamicTest.dynamicTest(one.name(), () -> check(one)));
   }
 
+  /** The digest of the undisturbed model. */
+  static String undisturbed() throws Exception {
+    if (undisturbed == null) {
+      undisturbed = new FlinkRun(Clusters.shared(), "undisturbed").train().digest();
+    }
+    return undisturbed;
+  }
+
   /** Trains under a fault; the model must be that of the undisturbed training. */
   static void check(FlinkFault fault) throws Exception {
-    FlinkCluster cluster = Clusters.shared();
-    if (undisturbed == null) {
-      FlinkRun calm = new FlinkRun(cluster, "undisturbed");
-      undisturbed = calm.train().digest();
-      Clusters.shared();
-    }
-    FlinkRun run = new FlinkRun(cluster, fault.name());
+    String calm = undisturbed();
+    FlinkRun run = new FlinkRun(Clusters.shared(), fault.name());
     fault.prepare().accept(run);
     String digest = run.train().digest();
     if (fault.isExact()) {
-      assertEquals(undisturbed, digest, "the digest of the undisturbed model");
+      assertEquals(calm, digest, "the digest of the undisturbed model");
     }
     assertEquals(fault.attempts(), run.job().attempts(TrainingJob.TRAINER), "attempts");
     assertEquals(fault.gangs(), run.gangs(), "survivors go on in the gang that they were in");

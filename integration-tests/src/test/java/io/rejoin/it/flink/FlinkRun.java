@@ -8,12 +8,14 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.Callable;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
 /**
@@ -37,6 +39,7 @@ final class FlinkRun {
   private final long[] lengths;
   private final TrainingJob training;
   private final Map<String, String> settings = new LinkedHashMap<>();
+  private final FlinkProcess coordinator;
   private final int loggedBefore;
   private int ranks = 3;
   private Step halfWay = () -> job().awaitCheckpoints(1, LIMIT);
@@ -61,7 +64,8 @@ final class FlinkRun {
     this.name = name;
     folder = cluster.work().folder(name.replaceAll("[^A-Za-z0-9]+", "-"));
     training = new TrainingJob(lengths, folder);
-    loggedBefore = cluster.jobManager().logged().length();
+    coordinator = cluster.jobManager();
+    loggedBefore = coordinator.logged().length();
     settings.put("execution.checkpointing.interval", "200 ms");
     settings.put("rejoin.batch.rows", Integer.toString(BATCH));
     settings.put("rejoin.emit.versions", "1");
@@ -136,6 +140,23 @@ final class FlinkRun {
     }
   }
 
+  /** Where the newest complete checkpoint of this job is; also when its cluster is dead. */
+  String newestCheckpoint() throws IOException {
+    Path all = cluster.work().folder("checkpoints").resolve(job.id());
+    try (Stream<Path> folders = Files.list(all)) {
+      return folders
+          .filter(one -> Files.exists(one.resolve("_metadata")))
+          .max(Comparator.comparingInt(FlinkRun::numberOf))
+          .orElseThrow(() -> new AssertionError("no complete checkpoint in " + all))
+          .toUri()
+          .toString();
+    }
+  }
+
+  private static int numberOf(Path checkpoint) {
+    return Integer.parseInt(checkpoint.getFileName().toString().replaceAll("\\D", ""));
+  }
+
   /** Waits until exactly so many subtasks run. */
   void awaitSubtasks(int count) throws Exception {
     Waiting.untilTrue(count + " subtasks run", LIMIT, () -> job.running() == count);
@@ -146,13 +167,13 @@ final class FlinkRun {
     job.awaitCheckpoints(job.checkpoints().completed() + count, LIMIT);
   }
 
-  /** Waits until the JobManager logs this of this run. */
+  /** Waits until the JobManager that it began with logs this of it. */
   void awaitCoordinator(String pattern) throws Exception {
     Pattern wanted = Pattern.compile(pattern);
     Waiting.untilTrue(
         "the JobManager logs `" + pattern + "`",
         LIMIT,
-        () -> wanted.matcher(cluster.jobManager().logged().substring(loggedBefore)).find());
+        () -> wanted.matcher(coordinator.logged().substring(loggedBefore)).find());
   }
 
   /** Trains to the end, and gives the model, which has to have each row once. */
@@ -237,7 +258,7 @@ final class FlinkRun {
 
   /** How many gangs this run has had. */
   int gangs() throws IOException {
-    String logged = cluster.jobManager().logged().substring(loggedBefore);
+    String logged = coordinator.logged().substring(loggedBefore);
     return (int) Pattern.compile("gang \\d+ begins").matcher(logged).results().count();
   }
 

@@ -1,0 +1,109 @@
+package io.rejoin.it.flink;
+
+import io.rejoin.flink.RejoinXGBoost;
+import io.rejoin.flink.XgboostModel;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Map;
+import java.util.UUID;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.common.functions.MapFunction;
+import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.api.common.typeinfo.Types;
+import org.apache.flink.streaming.api.datastream.DataStream;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.apache.flink.types.Row;
+
+/** XGBoost on a {@link FixedSplitsSource}, as a user would write it. */
+final class XgboostJob {
+  /** A part of the name of the operator that trains. */
+  static final String TRAINER = "train XGBoost";
+
+  private static final int FEATURES = 10;
+
+  private final FixedSplitsSource source;
+  private final Path folder;
+  private final int rounds;
+  private boolean exchanges;
+
+  /** On splits of these lengths; the model goes into a folder. */
+  XgboostJob(long[] lengths, Path folder, int rounds) {
+    source = new FixedSplitsSource(lengths, FEATURES);
+    this.folder = folder;
+    this.rounds = rounds;
+    for (int split = 0; split < lengths.length; split++) {
+      source.gate(split, lengths[split] / 2, gate().toString());
+    }
+  }
+
+  /** Readers wait half way until this file is there. */
+  Path gate() {
+    return folder.resolve("gate");
+  }
+
+  /** Where the model is when the job has finished. */
+  Path model() {
+    return folder.resolve("model");
+  }
+
+  /** With an exchange of rows among the subtasks, between source and training. */
+  XgboostJob exchanging() {
+    exchanges = true;
+    return this;
+  }
+
+  /** Builds it into an environment. */
+  void build(StreamExecutionEnvironment environment) {
+    DataStream<Row> rows =
+        environment
+            .fromSource(
+                source,
+                WatermarkStrategy.noWatermarks(),
+                "rows",
+                TypeInformation.of(SplitRow.class))
+            .uid("rows")
+            .map(row -> Row.of(row.getNumber(), row.getFeatures(), row.getLabel()))
+            .returns(
+                Types.ROW_NAMED(
+                    new String[] {"number", "x", "label"},
+                    Types.LONG,
+                    Types.PRIMITIVE_ARRAY(Types.DOUBLE),
+                    Types.DOUBLE));
+    if (exchanges) {
+      rows =
+          rows.partitionCustom(
+              (number, partitions) -> (int) (number / 7 % partitions),
+              row -> row.<Long>getFieldAs(0));
+    }
+    new RejoinXGBoost(
+            Map.of("objective", "binary:logistic", "max_depth", 4, "subsample", 0.7), rounds)
+        .features("x")
+        .label("label")
+        .train(rows)
+        .uid("trainer")
+        .map(new File(model().toString()))
+        .sinkTo(new DiscardingSink<>());
+  }
+
+  /** Where the model goes: it is there from one moment to the next. */
+  private static final class File implements MapFunction<XgboostModel, XgboostModel> {
+    private static final long serialVersionUID = 1L;
+
+    private final String path;
+
+    File(String path) {
+      this.path = path;
+    }
+
+    @Override
+    public XgboostModel map(XgboostModel model) throws IOException {
+      Path file = Path.of(path);
+      Path whole = Files.write(file.resolveSibling(UUID.randomUUID() + ""), model.getBytes());
+      Files.move(whole, file, StandardCopyOption.ATOMIC_MOVE);
+      return model;
+    }
+  }
+}

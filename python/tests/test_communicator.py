@@ -19,7 +19,7 @@ BEGIN = """
 class Calls(Launched):
     def test_every_collective_gives_every_rank_its_value_while_ranks_die(self):
         program = BEGIN + """
-            def check(ranks, salt):
+    def check(ranks, salt):
         own, world = ranks.rank, ranks.world
         for kind in "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split():
             array = np.array([[own + salt, 1], [2, own]], dtype=kind)
@@ -59,7 +59,7 @@ class Calls(Launched):
         assert [list(part) for part in parts] == [[], [1], [2, 2]] and parts[2].dtype == "i2"
         ranks.barrier()
 
-            with rejoin.join("all collectives") as ranks:
+    with rejoin.join("all collectives") as ranks:
         version, model = ranks.load()
         assert model == (None if version == 0 else b"after %d" % version), (version, model)
         prepared = []
@@ -76,7 +76,7 @@ class Calls(Launched):
             assert ranks.version == iteration + 1
         ranks.finish(np.arange(3))
         print("digest", rejoin.digest(np.arange(3)), "incarnation", ranks.incarnation, flush=True)
-            """
+    """
         out, _ = self.run_ranks(3, program)
         undisturbed = out.count("incarnation 0")
         self.assertEqual(undisturbed, 3, out)
@@ -93,7 +93,7 @@ class Calls(Launched):
 
     def test_what_cannot_be_is_refused_with_a_code_and_the_communicator_stays_usable(self):
         program = BEGIN + """
-            def refused(said, call, *arguments, **named):
+    def refused(said, call, *arguments, **named):
         try:
             call(*arguments, **named)
         except rejoin.RejoinError as error:
@@ -102,7 +102,7 @@ class Calls(Launched):
         else:
             raise AssertionError(said + " was expected")
 
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         refused("expected a numpy array", ranks.allreduce, [1.0])
         refused("isn't contiguous", ranks.allreduce, np.zeros((4, 4))[:, 1])
@@ -148,23 +148,23 @@ class Calls(Launched):
             raise AssertionError("two objects would free one handle")
         ranks.finish(b"")
 
-            ranks.close()
-            for call in (ranks.barrier, ranks.load, lambda: ranks.version, lambda: ranks.finish(b"")):
+    ranks.close()
+    for call in (ranks.barrier, ranks.load, lambda: ranks.version, lambda: ranks.finish(b"")):
         try:
             call()
         except rejoin.RejoinError as error:
             assert error.code == rejoin.Code.BAD_STATE and "is closed" in error.text
         else:
             raise AssertionError("a closed communicator is refused")
-            assert "closed" in repr(ranks)
-            print("all was refused", flush=True)
-            """
+    assert "closed" in repr(ranks)
+    print("all was refused", flush=True)
+    """
         out, _ = self.run_ranks(1, program)
         self.assertIn("all was refused", out)
 
     def test_a_forked_child_is_refused_and_its_end_changes_nothing(self):
         program = BEGIN + """
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         ranks.allreduce(np.ones(2))
         child = os.fork()
@@ -179,14 +179,14 @@ class Calls(Launched):
         assert ranks.allreduce(np.ones(2)).tolist() == [2, 2]
         ranks.finish(b"")
         print("ended", flush=True)
-            """
+    """
         for way in [], ["--no-shared-memory"]:
             out, _ = self.run_ranks(2, program, *way)
             self.assertEqual((out.count("refused"), out.count("ended")), (2, 2), out)
 
     def test_an_exception_of_the_program_gives_the_seat_back_and_the_rank_comes_again(self):
         program = BEGIN + """
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         version, model = ranks.load()
         for iteration in range(version, 3):
             ranks.allreduce(np.ones(2))
@@ -195,15 +195,15 @@ class Calls(Launched):
             ranks.checkpoint(b"the model")
         ranks.finish(b"the model")
         print("digest", rejoin.digest(b"the model"), flush=True)
-            """
+    """
         out, err = self.run_ranks(2, program, "--restart")
         self.assertIn("ValueError: a bad day", err)
         self.digest(out)
 
     def test_a_lazy_checkpoint_is_made_for_the_rank_that_comes_back(self):
         program = BEGIN + """
-            made = []
-            with rejoin.join() as ranks:
+    made = []
+    with rejoin.join() as ranks:
         version, model = ranks.load()
         state = np.zeros(4) if model is None else np.frombuffer(model)
         assert state.tolist() == [2 * version] * 4, (version, state)
@@ -212,8 +212,8 @@ class Calls(Launched):
             ranks.checkpoint_lazy(lambda snapshot=state: made.append(1) or snapshot)
         ranks.finish(state)
         print(f"made {len(made)} digest {rejoin.digest(state)}", flush=True)
-            assert not rejoin._communicator._snapshots, "all are released in the end"
-            """
+    assert not rejoin._communicator._snapshots, "all are released in the end"
+    """
         undisturbed, _ = self.run_ranks(2, program)
         # Each rank's first one twice, to see that it is a snapshot.
         self.assertEqual(undisturbed.count("made 2 "), 2, undisturbed)
@@ -237,20 +237,20 @@ class Calls(Launched):
 
     def test_a_lazy_checkpoint_of_what_changes_is_refused_at_the_next_one(self):
         program = BEGIN + """
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         state = np.zeros(4)
         for iteration in range(4):
             state += ranks.allreduce(np.ones(4))
             ranks.checkpoint_lazy(lambda: state)
-            """
+    """
         _, err = self.run_ranks(2, program, "--restart", status=4)
         self.assertIn("MISMATCH", err)
         self.assertIn("the supplier of lazy checkpoint 1", err)
 
     def test_a_model_of_its_own_comes_back_with_the_rank(self):
         program = BEGIN + """
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         version, model = ranks.load()
         own = ranks.load_own()
         assert own == (bytes([ranks.rank, version]) if version > 0 else None), (version, own)
@@ -259,16 +259,16 @@ class Calls(Launched):
             ranks.checkpoint(b"shared", own=bytes([ranks.rank, iteration + 1]))
         ranks.finish(b"shared")
         print(f"digest {rejoin.digest(b'shared')}", flush=True)
-            """
+    """
         out, _ = self.run_ranks(3, program, "--restart", "--kill", "rank=1,version=2,seqno=0")
         self.assertIn("[1.1] digest", out)
 
     def test_an_exception_in_a_callback_is_the_cause_of_the_error_and_ends_the_job(self):
         program = BEGIN + """
-            def bad(left, right):
+    def bad(left, right):
         raise ValueError("can't be added")
 
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         try:
             ranks.allreduce(np.ones(2), bad)
@@ -276,27 +276,27 @@ class Calls(Launched):
             cause = type(error.__cause__).__name__
             print(f"seen {error.code.name} by {cause}: {error.text}", flush=True)
             raise
-            """
+    """
         out, err = self.run_ranks(2, program, status=4)
         self.assertIn("seen TRAINING_FAILED by ValueError: ", out)
         self.assertIn("the custom reducer failed: `bad` returned 1", out + err)
 
     def test_results_that_fit_nowhere_end_the_job_with_an_error_that_names_the_settings(self):
         program = BEGIN + """
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         for _ in range(10):
             ranks.allreduce(np.ones(1000))
-            """
+    """
         _, err = self.run_ranks(2, program, "--log-memory", "20k", "--log-disk", "0", status=4)
         self.assertIn("OUT_OF_SPACE", err)
         self.assertIn("--log-memory", err)
 
     def test_a_result_that_has_no_room_in_memory_ends_the_job_and_not_the_process(self):
         program = BEGIN + """
-            import resource
+    import resource
 
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         array = np.zeros(25_000_000)
         pages = int(open("/proc/self/statm").read().split()[0])
@@ -308,7 +308,7 @@ class Calls(Launched):
             except rejoin.RejoinError as error:
                 print(error, flush=True)
         raise SystemExit(1)
-            """
+    """
         out, err = self.run_ranks(1, program, status=4)
         self.assertIn("OUT_OF_SPACE: the result of allreduce(25000000 f64, sum)", out)
         self.assertIn("needs 200000000 bytes of memory at once", out)
@@ -316,13 +316,13 @@ class Calls(Launched):
 
     def test_different_calls_are_named_with_their_sites_in_python(self):
         program = BEGIN + """
-            with rejoin.join() as ranks:
+    with rejoin.join() as ranks:
         ranks.load()
         if ranks.rank == 0:
             ranks.allreduce(np.ones(2))
         else:
             ranks.allreduce(np.ones(3))
-            """
+    """
         _, err = self.run_ranks(2, program, status=4)
         self.assertIn("MISMATCH", err)
         self.assertRegex(err, r"allreduce\(2 f64, sum\) at <string>:\d+")

@@ -46,9 +46,11 @@ class CheckpointTest {
     Map<String, float[]> metrics = new LinkedHashMap<>();
     metrics.put("train", new float[] {1, 0.5f});
     metrics.put("eval", new float[] {2, Float.NaN});
-    TrainingResult back = TrainingResult.of(new TrainingResult(new byte[] {9}, metrics).toBytes());
+    TrainingResult back =
+        TrainingResult.of(new TrainingResult(new byte[] {9}, 2, metrics).toBytes());
 
     assertArrayEquals(new byte[] {9}, back.model());
+    assertEquals(2, back.rounds());
     assertEquals(Arrays.asList("train", "eval"), Arrays.asList(back.metrics().keySet().toArray()));
     assertArrayEquals(new float[] {2, Float.NaN}, back.metrics().get("eval"));
   }
@@ -57,7 +59,7 @@ class CheckpointTest {
   void no_prefix_of_a_result_is_taken_for_one() {
     Map<String, float[]> metrics = new LinkedHashMap<>();
     metrics.put("train", new float[] {1, 0.5f});
-    byte[] whole = new TrainingResult(new byte[] {9, 8}, metrics).toBytes();
+    byte[] whole = new TrainingResult(new byte[] {9, 8}, 2, metrics).toBytes();
     for (int length = 0; length < whole.length; length++) {
       byte[] part = Arrays.copyOf(whole, length);
       assertThrows(RejoinException.class, () -> TrainingResult.of(part));

@@ -108,7 +108,7 @@ def fixed_comments(lines, forms, longest):
 
 
 def fixed_docstrings(lines, longest):
-    """Python, of which these are treated so; they may begin and end on a line of their text."""
+    """Python, of which these are treated so; they may end on a line of their text. Other texts stay as they are."""
     inside = []
     for line in lines:
         is_edge = line.count(QUOTES) % 2 == 1
@@ -119,9 +119,12 @@ def fixed_docstrings(lines, longest):
         inside.append(line)
         if is_whole or (is_edge and len(inside) > 1):
             margin = len(inside[0]) - len(inside[0].lstrip())
-            text = [line[margin:] if line.startswith(" " * margin) else line for line in inside]
-            for line in fixed_text(text, longest - margin, PROSE - margin):
-                yield " " * margin + line if line else line
+            if inside[0].lstrip().startswith(QUOTES):
+                text = [line[margin:] for line in inside]
+                for line in fixed_text(text, longest - margin, PROSE - margin):
+                    yield " " * margin + line if line else line
+            else:
+                yield from inside
             inside = []
     yield from inside
 

@@ -32,6 +32,7 @@ import org.slf4j.LoggerFactory;
 final class GangCoordinator implements OperatorCoordinator, CoordinationRequestHandler {
   private static final Logger LOG = LoggerFactory.getLogger(GangCoordinator.class);
   private static final long POLL_MILLIS = 200;
+  private static final long TELL_MILLIS = 10_000;
 
   private final String name;
   private final Context context;
@@ -42,6 +43,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private Answer join;
   private byte[] result;
   private long waitingSince;
+  private long told;
 
   /**
    * A coordinator.
@@ -120,7 +122,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private Answer await() {
     List<Integer> absent = gathering.absent();
     if (absent.isEmpty()) {
-      waitingSince = 0;
+      nobodyIsAbsent();
       return Answer.await(
           "ranks " + gathering.missing() + " run, and still read their input or load their state");
     }
@@ -136,7 +138,12 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
             + " have not come to the JobManager for "
             + waited
             + " ms; each needs a slot of a TaskManager (free slots: Flink's web page, or its log)";
-    if (waited > settings.number(CommonSettings.MEMBERS_TIMEOUT)) {
+    long limit = settings.number(CommonSettings.MEMBERS_TIMEOUT);
+    if (waited >= told + Math.min(TELL_MILLIS, limit / 2)) {
+      told = waited;
+      LOG.warn("{}: {}", name, whom);
+    }
+    if (waited > limit) {
       return Answer.fail(
           RejoinException.Code.MEMBERS_MISSING,
           whom
@@ -144,6 +151,11 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
               + settings.name(CommonSettings.MEMBERS_TIMEOUT));
     }
     return Answer.await(whom);
+  }
+
+  private void nobodyIsAbsent() {
+    waitingSince = 0;
+    told = 0;
   }
 
   /** All ranks have said what they have. */
@@ -162,7 +174,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     tracker = openTracker(job, secret, how);
     GangRows rows = gathering.rows();
     int number = gathering.begun();
-    waitingSince = 0;
+    nobodyIsAbsent();
     GangTask task = new GangTask(job, secret, tracker.address(), settings);
     join = Answer.join(number, task, newest.version, rows);
     LOG.info(
@@ -284,7 +296,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   public synchronized void resetToCheckpoint(long checkpoint, byte[] data) {
     gathering.reset();
     result = data == null || data.length == 0 ? null : data;
-    waitingSince = 0;
+    nobodyIsAbsent();
     endGang("Flink resets all subtasks to checkpoint " + checkpoint);
   }
 

@@ -74,6 +74,7 @@ class FlinkEndingsIT {
     FlinkRun run = new FlinkRun(Clusters.shared(), "missing", new long[6]).ranks(6);
     run.setting("rejoin.members.timeout", "3s").setting("restart-strategy.type", "none");
     String why = run.halfWay(() -> {}).trainInVain();
+    run.awaitCoordinator("WARN .*GangCoordinator.* of 6 have not come");
     assertTrue(why.contains("MEMBERS_MISSING: ranks ["), why);
     assertTrue(why.contains("of 6 have not come"), why);
   }

@@ -68,6 +68,15 @@ final class FlinkSettings {
           "allows edges and schedulers with which Flink restarts all subtasks when one is lost,"
               + " from its last checkpoint");
 
+  static final Setting SLOT_SHARING_GROUP =
+      Setting.of(
+              "slot-sharing-group",
+              SettingType.TEXT,
+              "",
+              "slot sharing group of the ranks, so that they and what follows them have slots of"
+                  + " their own ([Slots](#slots))")
+          .withDefault("", "that of the input");
+
   /**
    * Of RejoinXGBoost alone; the agents of other trainers refuse it, so it goes to no agent from
    * here.
@@ -116,6 +125,7 @@ final class FlinkSettings {
               EMIT_INTERVAL,
               CALL_TIMEOUT,
               ALLOW_REGION_RESTART,
+              SLOT_SHARING_GROUP,
               CHECKPOINT_ROUNDS,
               HOOK,
               CommonSettings.HEARTBEAT,

@@ -2,17 +2,22 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
+import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.LinkedHashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.connector.source.Boundedness;
 import org.apache.flink.api.dag.Transformation;
 import org.apache.flink.configuration.BatchExecutionOptions;
+import org.apache.flink.configuration.DeploymentOptions;
 import org.apache.flink.configuration.ExecutionOptions;
+import org.apache.flink.configuration.HeartbeatManagerOptions;
 import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.configuration.ReadableConfig;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
@@ -21,6 +26,8 @@ import org.apache.flink.streaming.api.transformations.UnionTransformation;
 import org.apache.flink.streaming.api.transformations.WithBoundedness;
 import org.apache.flink.streaming.runtime.partitioner.ForwardPartitioner;
 import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * What of a job's graph and schedulers decides whether a subtask can be restarted alone. Flink
@@ -28,6 +35,9 @@ import org.apache.flink.streaming.runtime.partitioner.StreamPartitioner;
  * one subtask of each operator.
  */
 final class JobShape {
+  private static final Logger LOG = LoggerFactory.getLogger(JobShape.class);
+  private static final Duration LONG_INTERVAL = Duration.ofSeconds(1);
+
   private final ReadableConfig configuration;
   private final List<Edge> edges = new ArrayList<>();
   private final Set<Transformation<?>> all = new LinkedHashSet<>();
@@ -65,11 +75,19 @@ final class JobShape {
   }
 
   /**
-   * Refuses what makes Flink restart all subtasks when one is lost, or run several of one.
+   * Refuses what makes Flink restart all subtasks when one is lost, or run several of one, and a
+   * job that can't have its slots; tells of heartbeats with which recovery takes long.
    *
    * @throws RejoinException BAD_ARGUMENT with the edge or the setting, and what to do
    */
   void check(Transformation<?> trainer, SettingValues settings) {
+    checkRestarts(trainer, settings);
+    // In batch what comes before and after the ranks may have its slots before and after them.
+    JobSlots.of(isBatch() ? List.of(trainer) : operators()).check(configuration);
+    heartbeatAdvice().ifPresent(LOG::info);
+  }
+
+  private void checkRestarts(Transformation<?> trainer, SettingValues settings) {
     if (configuration.get(BatchExecutionOptions.SPECULATIVE_ENABLED)) {
       throw refused(
           BatchExecutionOptions.SPECULATIVE_ENABLED.key() + " is true",
@@ -95,6 +113,33 @@ final class JobShape {
         throw refused(edge.toString(), edge.advice() + allow);
       }
     }
+  }
+
+  /**
+   * What to say of heartbeats by which Flink takes long to notice that a TaskManager was killed.
+   * They are the cluster's; a job knows what stands in the configuration that it is submitted with.
+   */
+  Optional<String> heartbeatAdvice() {
+    Duration interval = configuration.get(HeartbeatManagerOptions.HEARTBEAT_INTERVAL);
+    boolean isOneProcess = "local".equals(configuration.get(DeploymentOptions.TARGET));
+    if (isOneProcess || interval.compareTo(LONG_INTERVAL) <= 0) {
+      return Optional.empty();
+    }
+    return Optional.of(
+        HeartbeatManagerOptions.HEARTBEAT_INTERVAL.key()
+            + " is "
+            + interval.toMillis()
+            + " ms in the configuration that this job is submitted with: after about so long Flink"
+            + " notices a killed TaskManager, and training waits for it. In the configuration of"
+            + " JobManager and TaskManagers set it to 500 ms, and leave "
+            + HeartbeatManagerOptions.HEARTBEAT_TIMEOUT.key()
+            + " ("
+            + configuration.get(HeartbeatManagerOptions.HEARTBEAT_TIMEOUT).toMillis()
+            + " ms) as it is: a short one kills TaskManagers in garbage collections");
+  }
+
+  private List<Transformation<?>> operators() {
+    return all.stream().filter(one -> !isVirtual(one)).collect(Collectors.toList());
   }
 
   private boolean isBatch() {

@@ -114,6 +114,7 @@ public final class Rejoin {
                 TypeInformation.of(TrainedModel.class),
                 factory)
             .setParallelism(records.getParallelism());
+    JobSlots.place(models, values);
     factory.whenTheGraphIsMade(
         () ->
             JobShape.of(environment.getTransformations(), environment.getConfiguration())

@@ -34,6 +34,10 @@ public final class RejoinOptions {
   public static final ConfigOption<Boolean> ALLOW_REGION_RESTART =
       flag(FlinkSettings.ALLOW_REGION_RESTART);
 
+  /** Slot sharing group of the ranks; empty for that of their input. */
+  public static final ConfigOption<String> SLOT_SHARING_GROUP =
+      text(FlinkSettings.SLOT_SHARING_GROUP);
+
   /** Rounds between two checkpoints of {@link RejoinXGBoost}; 0 decides by itself. */
   public static final ConfigOption<Integer> CHECKPOINT_ROUNDS =
       whole(FlinkSettings.CHECKPOINT_ROUNDS);

@@ -146,6 +146,7 @@ public final class RejoinXGBoost {
         new DataStream<>(environment, rows.getTransformation())
             .transform("train XGBoost", TypeInformation.of(XgboostModel.class), factory)
             .setParallelism(rows.getParallelism());
+    JobSlots.place(model, values);
     factory.whenTheGraphIsMade(
         () -> {
           JobShape.of(environment.getTransformations(), environment.getConfiguration())

@@ -58,6 +58,15 @@ public final class SplitStream<T> {
     return this;
   }
 
+  /**
+   * The slot sharing group of the operator that was added last and of those that follow, as Flink's
+   * {@code slotSharingGroup}.
+   */
+  public SplitStream<T> slotSharingGroup(String group) {
+    records.slotSharingGroup(group);
+    return this;
+  }
+
   /** What the rows are. */
   public TypeInformation<T> type() {
     return type;

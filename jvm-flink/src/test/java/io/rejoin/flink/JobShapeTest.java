@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.Communicator;
 import io.rejoin.RejoinException;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import org.apache.flink.api.common.RuntimeExecutionMode;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
@@ -105,6 +107,83 @@ class JobShapeTest {
       String text = refusal(environment);
       assertTrue(text.contains(setting[0].replace("scheduler-mode", "jobmanager.scheduler")), text);
     }
+  }
+
+  @Test
+  void ranks_have_the_slots_of_their_input_unless_a_group_is_set() {
+    assertEquals("default", groupOfRanks());
+    assertEquals("ranks", groupOfRanks("rejoin.slot-sharing-group", "ranks"));
+  }
+
+  private static String groupOfRanks(String... settings) {
+    StreamExecutionEnvironment environment = environment(settings);
+    environment.configure(Configuration.fromMap(Map.of("taskmanager.numberOfTaskSlots", "6")));
+    Rejoin.train(rows(environment), new Nothing()).sinkTo(new DiscardingSink<>());
+    return environment.getStreamGraph().getStreamNodes().stream()
+        .filter(node -> node.getOperatorName().startsWith("train"))
+        .findFirst()
+        .orElseThrow()
+        .getSlotSharingGroup();
+  }
+
+  @Test
+  void a_source_in_the_ranks_group_is_in_their_task() {
+    StreamExecutionEnvironment environment = environment("rejoin.slot-sharing-group", "ranks");
+    Rejoin.train(
+            Rejoin.source(
+                    environment,
+                    new NumberSequenceSource(1, 10),
+                    WatermarkStrategy.noWatermarks(),
+                    "numbers")
+                .slotSharingGroup("ranks")
+                .filter(row -> row > 1),
+            new Nothing())
+        .sinkTo(new DiscardingSink<>());
+    assertEquals(1, environment.getStreamGraph().getJobGraph().getNumberOfVertices());
+  }
+
+  @Test
+  void a_job_that_can_never_have_its_slots_is_refused_with_both_numbers() {
+    for (String[] setting :
+        List.of(
+            new String[] {"rejoin.slot-sharing-group", "ranks"},
+            new String[] {"taskmanager.numberOfTaskSlots", "2"},
+            new String[] {"slotmanager.number-of-slots.max", "2"})) {
+      StreamExecutionEnvironment environment = environment(setting);
+      Rejoin.train(rows(environment), new Nothing()).sinkTo(new DiscardingSink<>());
+      String text = refusal(environment);
+      boolean isOwnGroup = setting[1].equals("ranks");
+      assertTrue(text.contains(isOwnGroup ? "{default=3, ranks=3}" : "{default=3}"), text);
+      assertTrue(text.contains(isOwnGroup ? "environment has 3" : " 2: "), text);
+      assertTrue(text.contains("to at least " + (isOwnGroup ? 6 : 3)), text);
+    }
+  }
+
+  @Test
+  void in_batch_slots_are_needed_for_the_ranks_alone() {
+    StreamExecutionEnvironment environment = environment("rejoin.slot-sharing-group", "ranks");
+    environment.setRuntimeMode(RuntimeExecutionMode.BATCH);
+    Rejoin.train(rows(environment), new Nothing()).sinkTo(new DiscardingSink<>());
+    assertNotNull(environment.getStreamGraph());
+  }
+
+  @Test
+  void slow_heartbeats_are_told_of_where_a_cluster_has_them_and_no_short_timeout_is_recommended() {
+    String advice = heartbeatAdvice("remote").orElseThrow();
+    assertTrue(advice.startsWith("heartbeat.interval is 10000 ms"), advice);
+    assertTrue(advice.contains("set it to 500 ms"), advice);
+    assertTrue(advice.contains("leave heartbeat.timeout (50000 ms) as it is"), advice);
+    assertEquals(Optional.empty(), heartbeatAdvice("remote", "heartbeat.interval", "1s"));
+    assertEquals(Optional.empty(), heartbeatAdvice("local"));
+  }
+
+  private static Optional<String> heartbeatAdvice(String target, String... settings) {
+    Configuration configuration = new Configuration();
+    configuration.setString("execution.target", target);
+    for (int i = 0; i < settings.length; i += 2) {
+      configuration.setString(settings[i], settings[i + 1]);
+    }
+    return JobShape.of(List.of(), configuration).heartbeatAdvice();
   }
 
   @Test

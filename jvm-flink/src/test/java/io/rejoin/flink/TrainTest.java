@@ -7,6 +7,7 @@ import io.rejoin.Communicator;
 import io.rejoin.Reduction;
 import java.nio.ByteBuffer;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
@@ -53,8 +54,20 @@ class TrainTest {
   @Test
   @Timeout(120)
   void all_rows_of_all_ranks_are_in_the_last_model_once() throws Exception {
-    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(3);
-    Configuration settings = new Configuration();
+    assertEquals(10_000L * 10_001 / 2, sum(new Configuration()));
+  }
+
+  @Test
+  @Timeout(120)
+  void ranks_with_slots_of_their_own_get_their_rows_from_other_tasks() throws Exception {
+    Configuration own = new Configuration();
+    own.set(RejoinOptions.SLOT_SHARING_GROUP, "ranks");
+    assertEquals(10_000L * 10_001 / 2, sum(own));
+  }
+
+  private static long sum(Configuration settings) throws Exception {
+    Configuration slots = Configuration.fromMap(Map.of("taskmanager.numberOfTaskSlots", "7"));
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(3, slots);
     settings.setString("rejoin.batch.rows", "100");
     // Its results are collected by a sink of parallelism 1.
     settings.setString("rejoin.allow-region-restart", "true");
@@ -73,8 +86,8 @@ class TrainTest {
     while (models.hasNext()) {
       model = models.next();
     }
-    assertEquals(10_000L * 10_001 / 2, model.read(new Sum()));
     assertTrue(model.isLast());
+    return model.read(new Sum());
   }
 
   /** What the trainers of one process see of each other; a latch that Flink's checkpoint opens. */

@@ -182,6 +182,8 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     all.put("state.checkpoints.dir", work.folder("checkpoints").toUri().toString());
     // With the default of 10 s a test would wait for Flink to notice a death.
     all.put("heartbeat.interval", "500");
+    // What REST says of a job is up to 3 s old by default: a subtask that runs would have no place.
+    all.put("web.refresh-interval", "1");
     return all;
   }
 

@@ -94,6 +94,7 @@ class FlinkXgboostIT {
     private final Faults faults;
     private final FlinkCluster cluster;
     private HalfWay halfWay = job -> {};
+    private FlinkJob job;
     private List<Integer> attempts;
 
     Run(String name, boolean batch, Faults faults) throws Exception {
@@ -104,7 +105,15 @@ class FlinkXgboostIT {
     }
 
     byte[] model() throws Exception {
-      return Deadline.within(LIMIT, name, cluster, this::train);
+      try {
+        return Deadline.within(LIMIT, name, cluster, this::train);
+      } catch (Exception | AssertionError failed) {
+        // Those who come next want its slots.
+        if (job != null && !job.hasEnded()) {
+          job.cancel();
+        }
+        throw failed;
+      }
     }
 
     private byte[] train() throws Exception {
@@ -116,11 +125,11 @@ class FlinkXgboostIT {
       StreamExecutionEnvironment environment = cluster.environment(settings());
       environment.setParallelism(LENGTHS.length);
       training.build(environment);
-      FlinkJob job = cluster.submit(environment, name);
+      job = cluster.submit(environment, name);
       halfWay.meet(job);
       Files.createFile(training.gate());
       String end = job.awaitEnd(LIMIT);
-      assertEquals("FINISHED", end, () -> name + ": " + failures(job));
+      assertEquals("FINISHED", end, () -> name + ": " + failures());
       attempts = job.attempts(XgboostJob.TRAINER);
       return Files.readAllBytes(training.model());
     }
@@ -141,7 +150,7 @@ class FlinkXgboostIT {
       return all;
     }
 
-    private static String failures(FlinkJob job) {
+    private String failures() {
       try {
         return job.failures().toString();
       } catch (IOException cannot) {

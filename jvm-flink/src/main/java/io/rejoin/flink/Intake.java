@@ -15,12 +15,12 @@ interface Intake<R, T> extends Serializable {
   T row(R record);
 
   /**
-   * Puts a record's row into the buffer.
+   * Puts a record's row into the inbox.
    *
-   * @param hash of the row's bytes
+   * @param hash of the row's content
    * @param subtask the name of all rows that come to this subtask, where they have no other split
    */
-  void add(RowBuffer<T> rows, R record, T row, long hash, String subtask);
+  void add(Inbox<T> inbox, R record, T row, long hash, String subtask);
 
   /** Whether rows have the numbers of their splits, which stay theirs at another parallelism. */
   boolean isBySplit();
@@ -35,8 +35,8 @@ interface Intake<R, T> extends Serializable {
     }
 
     @Override
-    public void add(RowBuffer<T> rows, T record, T row, long hash, String subtask) {
-      rows.add(subtask, row, hash);
+    public void add(Inbox<T> inbox, T record, T row, long hash, String subtask) {
+      inbox.add(subtask, Inbox.NEXT, row, hash);
     }
 
     @Override
@@ -55,8 +55,8 @@ interface Intake<R, T> extends Serializable {
     }
 
     @Override
-    public void add(RowBuffer<T> rows, Row record, T row, long hash, String subtask) {
-      rows.add(NumberedRow.split(record), NumberedRow.number(record), row, hash);
+    public void add(Inbox<T> inbox, Row record, T row, long hash, String subtask) {
+      inbox.add(NumberedRow.split(record), NumberedRow.number(record), row, hash);
     }
 
     @Override

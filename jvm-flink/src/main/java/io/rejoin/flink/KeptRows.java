@@ -38,8 +38,11 @@ final class KeptRows<T> {
 
   /** What the next row of a split joins where rows come without numbers. */
   SplitRows<T> next(String name) {
-    List<SplitRows<T>> parts = splits.get(name);
-    return parts == null ? begin(name, 0) : parts.get(parts.size() - 1);
+    if (last == null || !last.name().equals(name)) {
+      List<SplitRows<T>> parts = splits.get(name);
+      last = parts == null ? begin(name, 0) : parts.get(parts.size() - 1);
+    }
+    return last;
   }
 
   /**

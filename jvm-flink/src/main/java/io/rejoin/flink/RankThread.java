@@ -121,8 +121,6 @@ final class RankThread<T, M> extends GangThread {
             ? VersionState.of(loaded.get())
             : VersionState.of(0, Positions.NONE, function.write(first));
     rows.load(state);
-    // Rows that the model has are gone from the buffer; Flink's thread may wait for just that.
-    subtask.operator().wake();
     subtask.ask(new Started(subtask.rank(), subtask.attempt(), gang.gang));
     metrics.started(live.incarnation(), state);
     LOG.info("{}: begins at version {} of gang {}", this, state.version(), gang.gang);
@@ -146,7 +144,6 @@ final class RankThread<T, M> extends GangThread {
               state.version() + 1, state.positions().plus(shares(all)), function.write(model));
       live.checkpoint(state.bytes());
       rows.complete(state);
-      subtask.operator().wake();
       if (metrics.complete(state)) {
         LOG.info("{}: its first version, {}, is complete", this, state.version());
       }

@@ -1,38 +1,50 @@
 package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
-import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
 /**
- * The rows between a rank's input and its model. Flink's thread adds rows and takes snapshots, the
- * trainer's thread takes batches.
+ * The rows between a rank's input and its model. Flink's thread adds rows, through {@link Inbox},
+ * and takes snapshots, the trainer's thread takes batches. Nothing but adding a row looks at each
+ * row.
  *
  * <p>It also keeps the rows of the newest version: a peer may not have that version yet, and then a
  * rank that comes back with it goes back by one.
  */
 final class RowBuffer<T> {
   private final int limit;
+  private final Runnable look;
   private final KeptRows<T> kept = new KeptRows<>();
-  // Where each row that isn't in the model is, in the order in which the rows have come.
-  private final ArrayDeque<SplitRows<T>> arrivals = new ArrayDeque<>();
+  private final Arrivals<T> arrivals = new Arrivals<>();
   // How many of those wait for rows of another rank.
   private int blocked;
+  // Set with the last row that has room, and until half of the room is there again.
+  private boolean full;
+  // Whether the trainer's thread waits for rows.
+  private volatile boolean awaited;
   private VersionState newest;
+  // Of the split that the last row was of: how many rows are in the model. Null: look again.
+  private SplitRows<T> current;
+  private long currentConsumed;
   // Nothing is dropped before it is known what this rank starts from.
   private boolean loaded;
   private boolean ended;
   private boolean finished;
   private boolean closed;
 
-  /** One that is full when so many rows wait. */
-  RowBuffer(int limit) {
+  /**
+   * One that is full when so many rows wait.
+   *
+   * @param look has Flink's thread look here: bring the rows that it has, and see whether there is
+   *     room; called by any thread
+   */
+  RowBuffer(int limit, Runnable look) {
     this.limit = limit;
+    this.look = look;
   }
 
   /**
@@ -54,25 +66,21 @@ final class RowBuffer<T> {
   }
 
   /**
-   * The next row of a split whose rows come without numbers.
+   * Rows that have come, in their order.
    *
-   * @param hash of its bytes
-   * @throws RejoinException MISMATCH when the model was trained on other rows of this split
+   * @throws RejoinException MISMATCH when the model was trained on other rows of a split, or a row
+   *     isn't new
    */
-  synchronized void add(String split, T row, long hash) {
-    add(kept.next(split), row, hash);
-  }
-
-  /**
-   * The row of this number.
-   *
-   * @param row null for one that was filtered out
-   * @param hash of its bytes
-   * @throws RejoinException MISMATCH when the model was trained on other rows of this split, or the
-   *     row isn't new
-   */
-  synchronized void add(String split, long number, T row, long hash) {
-    add(kept.next(split, number), row, hash);
+  synchronized void add(Inbox<T> inbox) {
+    for (int i = 0; i < inbox.size(); i++) {
+      String split = inbox.split(i);
+      long number = inbox.number(i);
+      SplitRows<T> part = number == Inbox.NEXT ? kept.next(split) : kept.next(split, number);
+      add(part, inbox.row(i), inbox.hash(i));
+    }
+    if (awaited) {
+      notifyAll();
+    }
   }
 
   private void add(SplitRows<T> part, T row, long hash) {
@@ -81,19 +89,17 @@ final class RowBuffer<T> {
     } else {
       part.add(row, hash);
     }
-    boolean isTrained = loaded && part.next() <= newest.positions().consumed(part.name());
+    boolean isTrained = loaded && part.next() <= consumed(part);
     if (finished && !isTrained && row != null) {
-      throw SplitRows.others(
-          newest.positions().consumed(part.name()) + " rows of " + part.name(),
-          "another one has come");
+      throw SplitRows.others(consumed(part) + " rows of " + part.name(), "another one has come");
     }
     if (closed || isTrained) {
       part.dropUntil(part.next(), newest == null ? Positions.NONE : newest.positions());
     } else if (row != null) {
       arrivals.add(part);
       blocked += loaded && isBlocked(part) ? 1 : 0;
+      full |= arrivals.size() >= limit;
     }
-    notifyAll();
   }
 
   /** No row follows. */
@@ -112,6 +118,7 @@ final class RowBuffer<T> {
     closed = true;
     arrivals.clear();
     notifyAll();
+    makeRoom();
   }
 
   /** How many rows wait to be trained on. */
@@ -119,9 +126,14 @@ final class RowBuffer<T> {
     return arrivals.size();
   }
 
-  /** Whether no row should be added before some are trained on. */
+  /** Whether no row should be added before some are trained on; {@code look} says when it ends. */
   synchronized boolean isFull() {
-    return arrivals.size() >= limit;
+    return full;
+  }
+
+  /** Whether the trainer's thread waits for rows. */
+  boolean isAwaited() {
+    return awaited;
   }
 
   /** The newest state that this rank has; null before there is one. */
@@ -140,12 +152,10 @@ final class RowBuffer<T> {
     arrivals.clear();
     for (SplitRows<T> part : kept.parts()) {
       part.dropUntil(state.positions().consumed(part.name()), state.positions());
-      for (int row = 0; row < part.size(); row++) {
-        arrivals.add(part);
-      }
+      arrivals.add(part, part.size());
     }
-    countBlocked();
-    notifyAll();
+    full |= arrivals.size() >= limit;
+    changed();
   }
 
   /**
@@ -157,21 +167,33 @@ final class RowBuffer<T> {
    */
   synchronized List<Share> await(int size, long lingerMillis) throws InterruptedException {
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(lingerMillis);
-    while (arrivals.size() - blocked < size && !ended && !isFull()) {
-      refuseClosed();
+    while (arrivals.size() - blocked < size && !ended && !full) {
       long left = lingerMillis == 0 ? Long.MAX_VALUE : deadline - System.nanoTime();
       if (left <= 0) {
         break;
       }
-      TimeUnit.NANOSECONDS.timedWait(this, left);
+      await(left);
     }
+    awaited = false;
     refuseClosed();
     return shares(size);
   }
 
+  /** Waits until rows come, something ends, or the time is over. */
+  private void await(long nanos) throws InterruptedException {
+    refuseClosed();
+    boolean first = !awaited;
+    awaited = true;
+    if (first) {
+      // From now on each row is brought at once; those that are under way are looked for.
+      look.run();
+    }
+    TimeUnit.NANOSECONDS.timedWait(this, nanos);
+  }
+
   /** Whether no row is left, now or later. */
   synchronized boolean hasEnded() {
-    return ended && arrivals.isEmpty();
+    return ended && arrivals.size() == 0;
   }
 
   /**
@@ -187,6 +209,7 @@ final class RowBuffer<T> {
         rows(share, rows);
       }
     }
+    awaited = false;
     refuseClosed();
     return rows;
   }
@@ -203,10 +226,26 @@ final class RowBuffer<T> {
         taken.put(part, rows);
       }
     }
-    dropArrivals(taken);
+    arrivals.drop(taken);
     newest = state;
-    countBlocked();
-    notifyAll();
+    changed();
+  }
+
+  /** The model has other rows than before. */
+  private void changed() {
+    current = null;
+    blocked = 0;
+    for (SplitRows<T> part : kept.parts()) {
+      blocked += isBlocked(part) ? part.size() : 0;
+    }
+    makeRoom();
+  }
+
+  private void makeRoom() {
+    if (full && arrivals.size() <= limit / 2) {
+      full = false;
+      look.run();
+    }
   }
 
   /** What a snapshot of Flink's needs, all of one moment. */
@@ -229,15 +268,16 @@ final class RowBuffer<T> {
       if (ended || part != null && kept.isClosed(part)) {
         throw SplitRows.others(share.toString(), "the last of them doesn't come");
       }
-      wait();
+      await(Long.MAX_VALUE);
       part = kept.with(share.split, share.first);
     }
     if (part.first() > share.first) {
       throw SplitRows.others(share.toString(), "the first one here is row " + part.first());
     }
-    if (part.fingerprint(share.first, last, into) != share.fingerprint) {
+    if (part.fingerprint(share.first, last) != share.fingerprint) {
       throw SplitRows.others(share.toString(), "some have other bytes, or another order, here");
     }
+    part.copyTo(into, share.first, last);
   }
 
   private void refuseClosed() throws InterruptedException {
@@ -248,54 +288,31 @@ final class RowBuffer<T> {
 
   /** Whether another rank has to give the rows before these first. */
   private boolean isBlocked(SplitRows<T> part) {
-    return part.first() > newest.positions().consumed(part.name());
+    return part.first() > consumed(part);
   }
 
-  private void countBlocked() {
-    blocked = 0;
-    for (SplitRows<T> part : kept.parts()) {
-      blocked += isBlocked(part) ? part.size() : 0;
+  private long consumed(SplitRows<T> part) {
+    if (part != current) {
+      current = part;
+      currentConsumed = newest.positions().consumed(part.name());
     }
+    return currentConsumed;
   }
 
   /**
    * The oldest rows that aren't blocked, at most so many, and the numbers without a row between.
    */
   private List<Share> shares(int size) {
-    Map<SplitRows<T>, Integer> counts = new HashMap<>();
-    Iterator<SplitRows<T>> next = arrivals.iterator();
-    for (int taken = 0; taken < size && next.hasNext(); ) {
-      SplitRows<T> part = next.next();
-      if (!isBlocked(part)) {
-        counts.merge(part, 1, Integer::sum);
-        taken++;
-      }
-    }
+    Map<SplitRows<T>, Integer> counts = arrivals.oldest(size, part -> !isBlocked(part));
     List<Share> shares = new ArrayList<>();
     for (SplitRows<T> part : kept.parts()) {
       long first = Math.max(part.first(), newest.positions().consumed(part.name()));
       if (part.next() > first) {
         long end = isBlocked(part) ? first : part.end(first, counts.getOrDefault(part, 0));
-        long fingerprint = part.fingerprint(first, end, null);
+        long fingerprint = part.fingerprint(first, end);
         shares.add(new Share(part.name(), first, end - first, fingerprint));
       }
     }
     return shares;
-  }
-
-  private void dropArrivals(Map<SplitRows<T>, Integer> taken) {
-    int left = taken.values().stream().mapToInt(Integer::intValue).sum();
-    ArrayDeque<SplitRows<T>> passed = new ArrayDeque<>();
-    while (left > 0 && !arrivals.isEmpty()) {
-      SplitRows<T> part = arrivals.poll();
-      int rows = taken.getOrDefault(part, 0);
-      if (rows > 0) {
-        taken.put(part, rows - 1);
-        left--;
-      } else {
-        passed.push(part);
-      }
-    }
-    passed.forEach(arrivals::push);
   }
 }

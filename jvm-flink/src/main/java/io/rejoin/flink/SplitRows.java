@@ -2,8 +2,7 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import java.io.IOException;
-import java.util.ArrayDeque;
-import java.util.Iterator;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.core.memory.DataInputView;
@@ -11,21 +10,39 @@ import org.apache.flink.core.memory.DataOutputView;
 
 /**
  * Rows of one split that a rank keeps, numbered as they come from the split, without a gap. A
- * number may be without a row: that one was filtered out.
+ * number may be without a row: that one was filtered out. Sums of the rows' marks are kept, so that
+ * nothing but adding a row has to look at each row.
  */
 final class SplitRows<T> {
+  private static final int FIRST_CAPACITY = 16;
+
   private final String name;
-  private final ArrayDeque<Row<T>> rows = new ArrayDeque<>();
   private long first;
   private long next;
   // The sum of the marks of all rows before the first number; null where it isn't known.
   private Long fingerprint;
+  // The rows that are kept, from head to before tail: their numbers, and for each the sum of its
+  // mark and those of all rows that have come here before it.
+  private Object[] values;
+  private long[] numbers;
+  private long[] sums;
+  private int head;
+  private int tail;
+  // The sum before the row at head.
+  private long dropped;
 
   SplitRows(String name, long first, Long fingerprint) {
+    this(name, first, fingerprint, FIRST_CAPACITY);
+  }
+
+  private SplitRows(String name, long first, Long fingerprint, int capacity) {
     this.name = name;
     this.first = first;
     this.next = first;
     this.fingerprint = fingerprint;
+    this.values = new Object[capacity];
+    this.numbers = new long[capacity];
+    this.sums = new long[capacity];
   }
 
   String name() {
@@ -44,12 +61,40 @@ final class SplitRows<T> {
 
   /** How many rows are kept. */
   int size() {
-    return rows.size();
+    return tail - head;
   }
 
-  /** The row of the next number, with the hash of its bytes. */
+  /** The row of the next number, with the hash of its content. */
   void add(T row, long hash) {
-    rows.add(new Row<>(next++, row, hash));
+    addMarked(row, mark(next, hash));
+  }
+
+  private void addMarked(Object row, long mark) {
+    if (tail == values.length) {
+      makeRoom();
+    }
+    values[tail] = row;
+    numbers[tail] = next++;
+    sums[tail] = sum(tail) + mark;
+    tail++;
+  }
+
+  private void makeRoom() {
+    int size = size();
+    int capacity = size > values.length / 2 ? 2 * values.length : values.length;
+    capacity = Math.max(FIRST_CAPACITY, capacity);
+    moveTo(new Object[capacity], new long[capacity], new long[capacity]);
+    head = 0;
+    tail = size;
+  }
+
+  private void moveTo(Object[] newValues, long[] newNumbers, long[] newSums) {
+    System.arraycopy(values, head, newValues, 0, size());
+    System.arraycopy(numbers, head, newNumbers, 0, size());
+    System.arraycopy(sums, head, newSums, 0, size());
+    values = newValues;
+    numbers = newNumbers;
+    sums = newSums;
   }
 
   /** The next number has no row. */
@@ -59,14 +104,21 @@ final class SplitRows<T> {
 
   /** The rows that follow on these; they are no longer the other's. */
   void append(SplitRows<T> following) {
-    rows.addAll(following.rows);
+    for (int row = following.head; row < following.tail; row++) {
+      next = following.numbers[row];
+      addMarked(following.values[row], following.sums[row] - following.sum(row));
+    }
     next = following.next;
   }
 
   SplitRows<T> copy() {
-    SplitRows<T> copy = new SplitRows<>(name, first, fingerprint);
-    copy.rows.addAll(rows);
+    SplitRows<T> copy = new SplitRows<>(name, first, fingerprint, 0);
     copy.next = next;
+    copy.values = Arrays.copyOfRange(values, head, tail);
+    copy.numbers = Arrays.copyOfRange(numbers, head, tail);
+    copy.sums = Arrays.copyOfRange(sums, head, tail);
+    copy.tail = size();
+    copy.dropped = dropped;
     return copy;
   }
 
@@ -77,10 +129,13 @@ final class SplitRows<T> {
    */
   void dropUntil(long number, Positions positions) {
     long end = Math.min(number, next);
-    while (!rows.isEmpty() && rows.peek().number < end) {
-      long mark = rows.poll().mark();
-      fingerprint = fingerprint == null ? null : fingerprint + mark;
+    int kept = index(end);
+    if (fingerprint != null) {
+      fingerprint += sum(kept) - dropped;
     }
+    dropped = sum(kept);
+    Arrays.fill(values, head, kept, null);
+    head = kept;
     first = Math.max(first, end);
     if (first != positions.consumed(name)) {
       return;
@@ -96,62 +151,61 @@ final class SplitRows<T> {
 
   /** How many rows there are from one number to before another one. */
   int count(long from, long to) {
-    int count = 0;
-    for (Row<T> row : rows) {
-      if (row.number >= to) {
-        break;
-      }
-      count += row.number >= from ? 1 : 0;
-    }
-    return count;
+    return Math.max(0, index(to) - index(from));
   }
 
   /** Where so many rows from a number on end: the number of the row after them. */
   long end(long from, int count) {
-    int left = count;
-    for (Row<T> row : rows) {
-      if (row.number >= from && left-- == 0) {
-        return row.number;
-      }
-    }
-    return next;
+    int after = index(from) + count;
+    return after < tail ? numbers[after] : next;
   }
 
   /** The sum of the marks of the rows from one number to before another one. */
-  long fingerprint(long from, long to, List<T> into) {
-    long sum = 0;
-    Iterator<Row<T>> all = rows.iterator();
-    for (Row<T> row = step(all); row != null && row.number < to; row = step(all)) {
-      if (row.number >= from) {
-        sum += row.mark();
-        if (into != null) {
-          into.add(row.value);
-        }
-      }
-    }
-    return sum;
+  long fingerprint(long from, long to) {
+    return to <= from ? 0 : sum(index(to)) - sum(index(from));
+  }
+
+  /** Adds the rows from one number to before another one. */
+  @SuppressWarnings("unchecked")
+  void copyTo(List<T> into, long from, long to) {
+    into.addAll((List<T>) Arrays.asList(values).subList(index(from), index(Math.max(from, to))));
   }
 
   /** The sum of the marks of all rows before the next number; null where it isn't known. */
   Long fingerprintOfAll() {
-    return fingerprint == null ? null : fingerprint + fingerprint(first, next, null);
+    return fingerprint == null ? null : fingerprint + sum(tail) - dropped;
   }
 
-  private static <R> R step(Iterator<R> all) {
-    return all.hasNext() ? all.next() : null;
+  /** Where the first row of this number or a later one is. */
+  private int index(long number) {
+    int found = Arrays.binarySearch(numbers, head, tail, number);
+    return found >= 0 ? found : -found - 1;
   }
 
+  /** The sum of the marks of the rows before this place. */
+  private long sum(int index) {
+    return index == head ? dropped : sums[index - 1];
+  }
+
+  /** A row's part in a fingerprint, which depends on its number as well. */
+  private static long mark(long number, long hash) {
+    long mixed = hash ^ ((number + 1) * 0x9E3779B97F4A7C15L);
+    mixed = (mixed ^ (mixed >>> 32)) * 0xD6E8FEB86659FD93L;
+    return mixed ^ (mixed >>> 32);
+  }
+
+  @SuppressWarnings("unchecked")
   void write(TypeSerializer<T> serializer, DataOutputView out) throws IOException {
     out.writeUTF(name);
     out.writeLong(first);
     out.writeLong(next);
     out.writeBoolean(fingerprint != null);
     out.writeLong(fingerprint == null ? 0 : fingerprint);
-    out.writeInt(rows.size());
-    for (Row<T> row : rows) {
-      out.writeLong(row.number);
-      out.writeLong(row.hash);
-      serializer.serialize(row.value, out);
+    out.writeInt(size());
+    for (int row = head; row < tail; row++) {
+      out.writeLong(numbers[row]);
+      out.writeLong(sums[row] - sum(row));
+      serializer.serialize((T) values[row], out);
     }
   }
 
@@ -164,8 +218,8 @@ final class SplitRows<T> {
     SplitRows<T> split = new SplitRows<>(name, first, known ? fingerprint : null);
     for (int left = in.readInt(); left > 0; left--) {
       split.next = in.readLong();
-      long hash = in.readLong();
-      split.add(serializer.deserialize(in), hash);
+      long mark = in.readLong();
+      split.addMarked(serializer.deserialize(in), mark);
     }
     split.next = next;
     return split;
@@ -186,24 +240,5 @@ final class SplitRows<T> {
   @Override
   public String toString() {
     return "rows " + first + " to " + (next - 1) + " of " + name;
-  }
-
-  private static final class Row<T> {
-    private final long number;
-    private final T value;
-    private final long hash;
-
-    Row(long number, T value, long hash) {
-      this.number = number;
-      this.value = value;
-      this.hash = hash;
-    }
-
-    /** Its part in a fingerprint, which depends on its number as well. */
-    long mark() {
-      long mixed = hash ^ ((number + 1) * 0x9E3779B97F4A7C15L);
-      mixed = (mixed ^ (mixed >>> 32)) * 0xD6E8FEB86659FD93L;
-      return mixed ^ (mixed >>> 32);
-    }
   }
 }

@@ -3,14 +3,12 @@ package io.rejoin.flink;
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
 import java.util.List;
-import java.util.zip.CRC32;
-import java.util.zip.CRC32C;
+import java.util.concurrent.RejectedExecutionException;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.api.common.state.OperatorStateStore;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
-import org.apache.flink.core.memory.DataOutputSerializer;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
@@ -23,15 +21,16 @@ import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
  */
 final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private static final long serialVersionUID = 1L;
+  // So many that what the threads do to meet costs a row next to nothing.
+  private static final int INBOX_ROWS = 128;
 
   private final transient TrainerFunction<T, M> function;
   private final transient Intake<R, T> intake;
   private final transient TypeSerializer<T> serializer;
   private final transient SettingValues settings;
   private final transient RowBuffer<T> rows;
-  private final transient DataOutputSerializer scratch = new DataOutputSerializer(256);
-  private final transient CRC32C one = new CRC32C();
-  private final transient CRC32 other = new CRC32();
+  private final transient Inbox<T> inbox;
+  private final transient RowHash<T> hash;
 
   private transient ListState<byte[]> state;
   private transient ListState<byte[]> read;
@@ -49,7 +48,10 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     this.intake = intake;
     this.serializer = serializer;
     this.settings = settings;
-    this.rows = new RowBuffer<>(limit(settings));
+    this.rows = new RowBuffer<>(limit(settings), this::look);
+    long batch = settings.number(FlinkSettings.BATCH_ROWS);
+    this.inbox = new Inbox<>(rows, (int) Math.min(INBOX_ROWS, batch));
+    this.hash = new RowHash<>(serializer);
   }
 
   /** How many rows wait at a rank before its input does. */
@@ -101,36 +103,28 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   @Override
   public void processElement(StreamRecord<R> record) throws Exception {
     T row = intake.row(record.getValue());
-    long hash = row == null ? 0 : hash(row);
     T kept = copies && row != null ? serializer.copy(row) : row;
+    long content = row == null ? 0 : hash.of(row);
     try {
-      intake.add(rows, record.getValue(), kept, hash, split);
+      intake.add(inbox, record.getValue(), kept, content, split);
     } catch (RejoinException e) {
       throw Repeating.told(e);
     }
-    while (rows.isFull()) {
+    while (inbox.size() == 0 && rows.isFull()) {
       mailbox().yield();
     }
   }
 
-  private long hash(T row) throws Exception {
-    scratch.clear();
-    serializer.serialize(row, scratch);
-    one.reset();
-    one.update(scratch.getSharedBuffer(), 0, scratch.length());
-    other.reset();
-    other.update(scratch.getSharedBuffer(), 0, scratch.length());
-    return one.getValue() << 32 | other.getValue();
-  }
-
   @Override
   public void endInput() throws Exception {
+    bring();
     rows.end();
     awaitEnd();
   }
 
   @Override
   public void snapshotState(StateSnapshotContext context) throws Exception {
+    bring();
     boolean bySplit = intake.isBySplit();
     state.update(List.of(RankState.of(world(), bySplit, rows).bytes(serializer)));
     if (bySplit) {
@@ -138,8 +132,21 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     }
   }
 
-  /** Rows were taken: Flink's thread, which may wait for that, looks again. */
-  void wake() {
-    mailbox().execute(() -> {}, "a version is complete");
+  private void bring() throws Exception {
+    try {
+      inbox.bring();
+    } catch (RejoinException e) {
+      throw Repeating.told(e);
+    }
+  }
+
+  /** Flink's thread, which may wait for room, brings the rows that it has, and looks again. */
+  private void look() {
+    try {
+      mailbox().execute(this::bring, "the trainer waits for rows, or has taken some");
+    } catch (RejectedExecutionException e) {
+      // The task has ended, and no row follows.
+      LOG.debug("{} has ended", getOperatorName());
+    }
   }
 }

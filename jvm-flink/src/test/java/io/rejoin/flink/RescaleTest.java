@@ -40,7 +40,7 @@ class RescaleTest {
   }
 
   private static final class Rank {
-    private final RowBuffer<String> rows = new RowBuffer<>(LIMIT);
+    private final RowBuffer<String> rows = new RowBuffer<>(LIMIT, () -> {});
     private final TreeMap<String, Integer> next = new TreeMap<>();
 
     Snapshot snapshot(int world) throws Exception {
@@ -96,7 +96,8 @@ class RescaleTest {
         for (Map.Entry<String, Integer> split : rank.next.entrySet()) {
           if (split.getValue() < ROWS && !rank.rows.isFull()) {
             String row = row(split.getKey(), split.getValue());
-            rank.rows.add(split.getKey(), split.getValue(), row, row == null ? 0 : row.hashCode());
+            long hash = row == null ? 0 : row.hashCode();
+            new Inbox<>(rank.rows, 1).add(split.getKey(), split.getValue(), row, hash);
             split.setValue(split.getValue() + 1);
             break;
           }

@@ -8,7 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.RejoinException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -17,7 +19,7 @@ class RowBufferTest {
   private static final VersionState START = VersionState.of(0, Positions.NONE, new byte[0]);
 
   private static RowBuffer<String> buffer(VersionState start, String split, String rows) {
-    RowBuffer<String> buffer = new RowBuffer<>(100);
+    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
     add(buffer, split, rows);
     if (start != null) {
       buffer.load(start);
@@ -25,10 +27,15 @@ class RowBufferTest {
     return buffer;
   }
 
+  private static void put(
+      RowBuffer<String> buffer, String split, long number, String row, long hash) {
+    new Inbox<>(buffer, 1).add(split, number, row, hash);
+  }
+
   /** A letter is a row. */
   private static void add(RowBuffer<String> buffer, String split, String rows) {
     for (String row : rows.split("")) {
-      buffer.add(split, row, row.hashCode());
+      put(buffer, split, Inbox.NEXT, row, row.hashCode());
     }
   }
 
@@ -46,7 +53,7 @@ class RowBufferTest {
   }
 
   private static RowBuffer<String> restored(RowBuffer<String> from) {
-    RowBuffer<String> buffer = new RowBuffer<>(100);
+    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
     buffer.restore(from.newest(), from.kept());
     return buffer;
   }
@@ -143,7 +150,7 @@ class RowBufferTest {
 
   @Test
   void rows_of_several_splits_are_taken_as_they_come_and_given_by_split() throws Exception {
-    RowBuffer<String> buffer = new RowBuffer<>(100);
+    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
     buffer.load(START);
     add(buffer, "t", "1");
     add(buffer, "s", "ab");
@@ -158,7 +165,7 @@ class RowBufferTest {
     RowBuffer<String> one = buffer(START, "s", "abcd");
     RowBuffer<String> old = restored(one);
     old.load(START);
-    RowBuffer<String> other = new RowBuffer<>(100);
+    RowBuffer<String> other = new RowBuffer<>(100, () -> {});
     other.restore(null, List.of(new SplitRows<>("s", 4, null)));
     add(other, "s", "efg");
     other.load(START);
@@ -181,7 +188,7 @@ class RowBufferTest {
       throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abc");
     train(buffer, 3);
-    RowBuffer<String> late = new RowBuffer<>(100);
+    RowBuffer<String> late = new RowBuffer<>(100, () -> {});
     late.load(buffer.newest());
     late.finish();
     add(late, "s", "abc");
@@ -210,12 +217,12 @@ class RowBufferTest {
     long number = first;
     for (String row : rows.split("")) {
       boolean isOut = row.equals(".");
-      buffer.add(split, number++, isOut ? null : row, isOut ? 0 : row.hashCode());
+      put(buffer, split, number++, isOut ? null : row, isOut ? 0 : row.hashCode());
     }
   }
 
   private static RowBuffer<String> numbered(VersionState start, long first, String rows) {
-    RowBuffer<String> buffer = new RowBuffer<>(100);
+    RowBuffer<String> buffer = new RowBuffer<>(100, () -> {});
     buffer.load(start);
     number(buffer, "s", first, rows);
     return buffer;
@@ -260,7 +267,7 @@ class RowBufferTest {
   void rows_of_several_ranks_that_one_rank_restores_are_one_split_again() throws Exception {
     RowBuffer<String> first = numbered(START, 0, "abc");
     RowBuffer<String> second = numbered(START, 3, "de");
-    RowBuffer<String> both = new RowBuffer<>(100);
+    RowBuffer<String> both = new RowBuffer<>(100, () -> {});
     both.restore(null, second.kept());
     both.restore(null, first.kept());
     both.load(START);
@@ -272,7 +279,7 @@ class RowBufferTest {
   void a_row_that_two_ranks_had_is_refused() {
     RowBuffer<String> first = numbered(START, 0, "abc");
     RowBuffer<String> second = numbered(START, 2, "c");
-    RowBuffer<String> both = new RowBuffer<>(100);
+    RowBuffer<String> both = new RowBuffer<>(100, () -> {});
     both.restore(null, first.kept());
     RejoinException error =
         assertThrows(RejoinException.class, () -> both.restore(null, second.kept()));
@@ -285,12 +292,12 @@ class RowBufferTest {
     Positions read = reader.read();
     number(reader, "s", 3, "de");
     train(reader, 5);
-    RowBuffer<String> elsewhere = new RowBuffer<>(100);
+    RowBuffer<String> elsewhere = new RowBuffer<>(100, () -> {});
     elsewhere.restoreRead(read);
     elsewhere.load(reader.newest());
     number(elsewhere, "s", 3, "def");
     assertEquals("f", train(elsewhere, 1));
-    RowBuffer<String> other = new RowBuffer<>(100);
+    RowBuffer<String> other = new RowBuffer<>(100, () -> {});
     other.restoreRead(read);
     other.load(reader.newest());
     assertThrows(RejoinException.class, () -> number(other, "s", 3, "dX"));
@@ -300,14 +307,14 @@ class RowBufferTest {
   @Timeout(60)
   void a_batch_waits_for_rows_that_are_not_another_ranks_turn_until_there_is_no_room()
       throws Exception {
-    RowBuffer<String> blocked = new RowBuffer<>(4);
+    RowBuffer<String> blocked = new RowBuffer<>(4, () -> {});
     blocked.load(START);
     number(blocked, "s", 3, "defg");
     assertTrue(blocked.isFull());
     List<Share> none = blocked.await(2, 0);
     assertEquals(0, none.get(0).numbers);
     assertEquals(3, none.get(0).first);
-    RowBuffer<String> free = new RowBuffer<>(4);
+    RowBuffer<String> free = new RowBuffer<>(4, () -> {});
     free.load(START);
     number(free, "s", 3, "de");
     CompletableFuture<List<Share>> waits = new CompletableFuture<>();
@@ -324,5 +331,43 @@ class RowBufferTest {
     } catch (InterruptedException | RuntimeException e) {
       shares.completeExceptionally(e);
     }
+  }
+
+  @Test
+  @Timeout(60)
+  void rows_that_have_come_are_brought_together_or_at_once_when_the_trainer_waits()
+      throws Exception {
+    BlockingQueue<String> looks = new LinkedBlockingQueue<>();
+    RowBuffer<String> buffer = new RowBuffer<>(100, () -> looks.add("look"));
+    buffer.load(START);
+    Inbox<String> inbox = new Inbox<>(buffer, 3);
+    inbox.add("s", Inbox.NEXT, "a", 1);
+    assertEquals(0, buffer.waiting());
+    CompletableFuture<List<Share>> batch = new CompletableFuture<>();
+    new Thread(() -> await(batch, buffer)).start();
+    assertEquals("look", looks.take());
+    inbox.bring();
+    inbox.add("s", Inbox.NEXT, "b", 2);
+    assertEquals(2, batch.get(20, TimeUnit.SECONDS).get(0).numbers);
+    for (int row = 3; row < 6; row++) {
+      inbox.add("s", Inbox.NEXT, "c", row);
+    }
+    assertEquals(5, buffer.waiting());
+    assertTrue(looks.isEmpty());
+  }
+
+  @Test
+  void there_is_room_again_when_half_of_it_is_free() throws Exception {
+    List<String> looks = new ArrayList<>();
+    RowBuffer<String> buffer = new RowBuffer<>(4, () -> looks.add("look"));
+    buffer.load(START);
+    add(buffer, "s", "abcd");
+    assertTrue(buffer.isFull());
+    train(buffer, 1);
+    assertTrue(buffer.isFull());
+    assertEquals(0, looks.size());
+    train(buffer, 1);
+    assertFalse(buffer.isFull());
+    assertEquals(1, looks.size());
   }
 }

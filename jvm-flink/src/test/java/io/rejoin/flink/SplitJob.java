@@ -4,6 +4,7 @@ import io.rejoin.Communicator;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
@@ -108,7 +109,12 @@ final class SplitJob {
       throws Exception {
     wanted = atVersion;
     JobClient job = begin(rows);
-    version.await(MINUTES, TimeUnit.MINUTES);
+    CompletableFuture<?> ended = job.getJobExecutionResult();
+    while (!version.await(100, TimeUnit.MILLISECONDS)) {
+      if (ended.isDone()) {
+        throw new AssertionError("ended before version " + atVersion + ": " + ended.get());
+      }
+    }
     return job.stopWithSavepoint(false, directory.toUri().toString(), SavepointFormatType.CANONICAL)
         .get(MINUTES, TimeUnit.MINUTES);
   }

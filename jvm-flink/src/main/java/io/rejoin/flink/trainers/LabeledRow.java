@@ -1,5 +1,6 @@
 package io.rejoin.flink.trainers;
 
+import io.rejoin.flink.HashedRow;
 import java.io.Serializable;
 import java.util.Arrays;
 
@@ -7,7 +8,7 @@ import java.util.Arrays;
  * A row that the trainers of this package train on; a POJO to Flink. {@link FromTable} makes such
  * ones of a Table's rows.
  */
-public final class LabeledRow implements Serializable {
+public final class LabeledRow implements HashedRow, Serializable {
   private static final long serialVersionUID = 1L;
 
   /** Finite numbers, as many as the trainer was made for. */
@@ -37,6 +38,36 @@ public final class LabeledRow implements Serializable {
     this.features = features;
     this.label = label;
     this.weight = weight;
+  }
+
+  /**
+   * By the rounds of XXH64 (Collet, xxhash_spec.md), in four lanes, over the bits of all numbers.
+   */
+  @Override
+  public long contentHash() {
+    long one = features.length;
+    long two = Double.doubleToLongBits(label);
+    long three = Double.doubleToLongBits(weight);
+    long four = 0;
+    int i = 0;
+    for (; i + 3 < features.length; i += 4) {
+      one = round(one, features[i]);
+      two = round(two, features[i + 1]);
+      three = round(three, features[i + 2]);
+      four = round(four, features[i + 3]);
+    }
+    for (; i < features.length; i++) {
+      four = round(four, features[i]);
+    }
+    return round(round(round(one, two), three), four);
+  }
+
+  private static long round(long hash, double number) {
+    return round(hash, Double.doubleToLongBits(number));
+  }
+
+  private static long round(long hash, long bits) {
+    return Long.rotateLeft(hash + bits * 0xC2B2AE3D27D4EB4FL, 31) * 0x9E3779B185EBCA87L;
   }
 
   @Override

@@ -6,7 +6,6 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
-import java.util.Map;
 import java.util.UUID;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.functions.MapFunction;
@@ -22,16 +21,15 @@ final class XgboostJob {
   /** A part of the name of the operator that trains. */
   static final String TRAINER = "train XGBoost";
 
-  private static final int FEATURES = 10;
-
   private final FixedSplitsSource source;
   private final Path folder;
   private final int rounds;
+  private XgboostKind kind = XgboostKind.CLASSIFICATION;
   private boolean exchanges;
 
   /** On splits of these lengths; the model goes into a folder. */
   XgboostJob(long[] lengths, Path folder, int rounds) {
-    source = new FixedSplitsSource(lengths, FEATURES);
+    source = new FixedSplitsSource(lengths, 0);
     this.folder = folder;
     this.rounds = rounds;
     for (int split = 0; split < lengths.length; split++) {
@@ -47,6 +45,12 @@ final class XgboostJob {
   /** Where the model is when the job has finished. */
   Path model() {
     return folder.resolve("model");
+  }
+
+  /** Trains this; a classification if nothing is said. */
+  XgboostJob kind(XgboostKind what) {
+    kind = what;
+    return this;
   }
 
   /** With an exchange of rows among the subtasks, between source and training. */
@@ -65,27 +69,56 @@ final class XgboostJob {
                 "rows",
                 TypeInformation.of(SplitRow.class))
             .uid("rows")
-            .map(row -> Row.of(row.getNumber(), row.getFeatures(), row.getLabel()))
+            .map(XgboostJob::row)
             .returns(
                 Types.ROW_NAMED(
-                    new String[] {"number", "x", "label"},
+                    new String[] {"number", "x", "label", "grade", "weight", "query", "held"},
                     Types.LONG,
                     Types.PRIMITIVE_ARRAY(Types.DOUBLE),
-                    Types.DOUBLE));
+                    Types.DOUBLE,
+                    Types.INT,
+                    Types.DOUBLE,
+                    Types.LONG,
+                    Types.BOOLEAN));
     if (exchanges) {
       rows =
           rows.partitionCustom(
               (number, partitions) -> (int) (number / 7 % partitions),
               row -> row.<Long>getFieldAs(0));
     }
-    new RejoinXGBoost(
-            Map.of("objective", "binary:logistic", "max_depth", 4, "subsample", 0.7), rounds)
-        .features("x")
-        .label("label")
+    training()
         .train(rows)
         .uid("trainer")
         .map(new File(model().toString()))
         .sinkTo(new DiscardingSink<>());
+  }
+
+  private static Row row(SplitRow place) {
+    XgboostRow row = XgboostRow.of(place.getSplit(), place.getNumber());
+    return Row.of(
+        place.getNumber(),
+        row.features(),
+        row.label(),
+        row.grade(),
+        row.weight(),
+        row.query(),
+        row.held());
+  }
+
+  private RejoinXGBoost training() {
+    RejoinXGBoost training = new RejoinXGBoost(kind.parameters, rounds).features("x");
+    switch (kind) {
+      case CLASSIFICATION:
+        return training.label("label").missing(0);
+      case REGRESSION:
+        return training
+            .label("grade")
+            .weight("weight")
+            .evaluation("held")
+            .earlyStopping(XgboostKind.STOPPING_ROUNDS);
+      default:
+        return training.label("grade").group("query");
+    }
   }
 
   /** Where the model goes: it is there from one moment to the next. */

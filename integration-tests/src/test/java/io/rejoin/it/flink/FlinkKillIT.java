@@ -1,5 +1,10 @@
 package io.rejoin.it.flink;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.rejoin.Faults;
+import java.util.List;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
@@ -10,5 +15,14 @@ class FlinkKillIT {
   @DisplayName("a TaskManager is killed before an allreduce")
   void a_killed_task_manager_costs_nothing() throws Exception {
     FlinkFaultsIT.check(FlinkFault.killed());
+  }
+
+  @Test
+  @DisplayName("a TaskManager is killed while XGBoost trains")
+  void xgboost() throws Exception {
+    Faults faults = Faults.none().and(1, 0, "version:9:0", "kill");
+    XgboostRun run = new XgboostRun("xgboost-killed").faults(faults);
+    assertArrayEquals(XgboostRun.undisturbed(false), run.model());
+    assertEquals(List.of(0, 1, 0), run.attempts());
   }
 }

@@ -4,27 +4,23 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import io.rejoin.Faults;
-import io.rejoin.it.Deadline;
-import java.io.IOException;
+import io.rejoin.it.JavaProcess;
+import io.rejoin.xgboost.XgboostVersion;
+import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
-import java.util.LinkedHashMap;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
-import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
-import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
 /** XGBoost in Flink, unmodified, while TaskManagers die. */
 @DisplayName("XGBoost trains the same model in Flink, byte for byte, whatever meets a TaskManager")
 class FlinkXgboostIT {
-  private static final Duration LIMIT = Duration.ofSeconds(120);
-  private static final long[] LENGTHS = {3000, 2900, 2700};
-  private static final int ROUNDS = 20;
-  private static final Map<Boolean, byte[]> UNDISTURBED = new ConcurrentHashMap<>();
-
   @Test
   @DisplayName("a TaskManager is killed in the middle of training")
   void training() throws Exception {
@@ -50,112 +46,69 @@ class FlinkXgboostIT {
   @Test
   @DisplayName("a TaskManager is killed that has half of its rows, all of them in a checkpoint")
   void input() throws Exception {
-    Run run = new Run("xgboost-input", false, Faults.none());
-    run.halfWay =
-        job -> {
-          job.awaitCheckpoints(job.checkpoints().completed() + 1, LIMIT);
-          run.cluster.taskManager(job.taskManagerOf(XgboostJob.TRAINER, 1)).signal("KILL");
-        };
-    assertArrayEquals(undisturbed(false), run.model());
-    assertEquals(List.of(0, 1, 0), run.attempts);
+    XgboostRun run =
+        new XgboostRun("xgboost-input")
+            .halfWay(
+                half -> {
+                  half.awaitOneMoreCheckpoint();
+                  half.processOf(1).signal("KILL");
+                });
+    assertArrayEquals(XgboostRun.undisturbed(false), run.model());
+    assertEquals(List.of(0, 1, 0), run.attempts());
   }
 
   @Test
   @DisplayName("in batch, behind an exchange whose data die with a TaskManager")
   void batch() throws Exception {
     Faults faults = Faults.none().and(1, 0, "version:9:0", "kill");
-    Run run = new Run("xgboost-batch", true, faults);
-    assertArrayEquals(undisturbed(true), run.model());
+    XgboostRun run = new XgboostRun("xgboost-batch").batch().faults(faults);
+    assertArrayEquals(XgboostRun.undisturbed(true), run.model());
   }
 
   private static void check(String name, List<Integer> attempts, Faults faults) throws Exception {
-    Run run = new Run(name, false, faults);
-    assertArrayEquals(undisturbed(false), run.model());
-    assertEquals(attempts, run.attempts);
+    XgboostRun run = new XgboostRun(name).faults(faults);
+    assertArrayEquals(XgboostRun.undisturbed(false), run.model());
+    assertEquals(attempts, run.attempts());
   }
 
-  private static synchronized byte[] undisturbed(boolean batch) throws Exception {
-    if (!UNDISTURBED.containsKey(batch)) {
-      String name = "xgboost-undisturbed-" + (batch ? "batch" : "streaming");
-      UNDISTURBED.put(batch, new Run(name, batch, Faults.none()).model());
+  @Test
+  @DisplayName("classification, regression and ranking give the models of the estimator for Spark")
+  void the_models_of_spark() throws Exception {
+    Path folder = trainInSpark();
+    assertEquals(
+        XgboostVersion.loaded().toString(), Files.readString(folder.resolve("version")), "XGBoost");
+    for (XgboostKind kind : XgboostKind.values()) {
+      byte[] ofSpark = Files.readAllBytes(folder.resolve(kind.name()));
+      byte[] ofFlink = new XgboostRun("xgboost-" + kind).kind(kind).model();
+      assertArrayEquals(ofSpark, ofFlink, kind.name());
     }
-    return UNDISTURBED.get(batch);
   }
 
-  /** What a test does when readers wait half way. */
-  private interface HalfWay {
-    void meet(FlinkJob job) throws Exception;
-  }
-
-  /** One training. */
-  private static final class Run {
-    private final String name;
-    private final boolean batch;
-    private final Faults faults;
-    private final FlinkCluster cluster;
-    private HalfWay halfWay = job -> {};
-    private FlinkJob job;
-    private List<Integer> attempts;
-
-    Run(String name, boolean batch, Faults faults) throws Exception {
-      this.name = name;
-      this.batch = batch;
-      this.faults = faults;
-      cluster = Clusters.shared();
+  /** The folder where {@link SparkModels}, with the same XGBoost, has left its models. */
+  private static Path trainInSpark() throws Exception {
+    Path folder = Clusters.shared().work().folder("models-of-spark");
+    // The jar, where classes of Flink are beside those for Spark, and nothing of Flink's.
+    String classPath =
+        Stream.concat(
+                FlinkJars.ofJob().stream().map(Path::toString),
+                Stream.of(Files.readString(Path.of("build/classpath-spark35-xgb340.txt"))))
+            .collect(Collectors.joining(File.pathSeparator));
+    List<String> arguments =
+        new ArrayList<>(List.of(folder.toString(), Integer.toString(XgboostRun.ROUNDS)));
+    Arrays.stream(XgboostRun.LENGTHS).mapToObj(Long::toString).forEach(arguments::add);
+    Path log = folder.resolve("spark.log");
+    try (JavaProcess spark =
+        new JavaProcess("Spark", SparkModels.class, arguments.toArray(new String[0]))
+            .classPath(classPath)
+            .memory("512m")
+            .option("-XX:TieredStopAtLevel=1")
+            .property("java.io.tmpdir", folder.toString())
+            .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
+            .property("rejoin.it.log", log.toString())
+            .start(folder.resolve("spark.out.log"))) {
+      boolean hasEnded = spark.process().waitFor(XgboostRun.LIMIT.toSeconds(), TimeUnit.SECONDS);
+      assertEquals(0, hasEnded ? spark.process().exitValue() : null, () -> "see " + log);
     }
-
-    byte[] model() throws Exception {
-      try {
-        return Deadline.within(LIMIT, name, cluster, this::train);
-      } catch (Exception | AssertionError failed) {
-        // Those who come next want its slots.
-        if (job != null && !job.hasEnded()) {
-          job.cancel();
-        }
-        throw failed;
-      }
-    }
-
-    private byte[] train() throws Exception {
-      Path folder = cluster.work().folder(name);
-      XgboostJob training = new XgboostJob(LENGTHS, folder, ROUNDS);
-      if (batch) {
-        training.exchanging();
-      }
-      StreamExecutionEnvironment environment = cluster.environment(settings());
-      environment.setParallelism(LENGTHS.length);
-      training.build(environment);
-      job = cluster.submit(environment, name);
-      halfWay.meet(job);
-      Files.createFile(training.gate());
-      String end = job.awaitEnd(LIMIT);
-      assertEquals("FINISHED", end, () -> name + ": " + failures());
-      attempts = job.attempts(XgboostJob.TRAINER);
-      return Files.readAllBytes(training.model());
-    }
-
-    private Map<String, String> settings() {
-      Map<String, String> all = new LinkedHashMap<>();
-      if (batch) {
-        all.put("execution.runtime-mode", "BATCH");
-      } else {
-        all.put("execution.checkpointing.interval", "200 ms");
-      }
-      all.put("restart-strategy.type", "fixed-delay");
-      all.put("restart-strategy.fixed-delay.attempts", "10");
-      all.put("restart-strategy.fixed-delay.delay", "100 ms");
-      all.put("rejoin.checkpoint.rounds", "1");
-      all.put("rejoin.tracker.host", "127.0.0.1");
-      all.put("rejoin.faults", faults.toString());
-      return all;
-    }
-
-    private String failures() {
-      try {
-        return job.failures().toString();
-      } catch (IOException cannot) {
-        return cannot.toString();
-      }
-    }
+    return folder;
   }
 }

@@ -1,0 +1,145 @@
+package io.rejoin.it.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import io.rejoin.Faults;
+import io.rejoin.it.Deadline;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+
+/** One training with XGBoost on the shared cluster: what it is like first, then {@link #model}. */
+final class XgboostRun {
+  static final Duration LIMIT = Duration.ofSeconds(120);
+  static final long[] LENGTHS = {3000, 2900, 2700};
+  static final int ROUNDS = 20;
+
+  private static final Map<Boolean, byte[]> UNDISTURBED = new ConcurrentHashMap<>();
+
+  private final String name;
+  private final FlinkCluster cluster;
+  private final Path folder;
+  private final XgboostJob training;
+  private boolean isBatch;
+  private Faults faults = Faults.none();
+  private Step halfWay = run -> {};
+  private FlinkJob job;
+
+  /** What a test does when readers wait half way. */
+  interface Step {
+    /** Does it. */
+    void run(XgboostRun run) throws Exception;
+  }
+
+  /** In a folder of this name. */
+  XgboostRun(String name) throws Exception {
+    this.name = name;
+    cluster = Clusters.shared();
+    folder = cluster.work().folder(name);
+    training = new XgboostJob(LENGTHS, folder, ROUNDS);
+  }
+
+  /** The model of the undisturbed training, in streaming or in batch behind an exchange. */
+  static synchronized byte[] undisturbed(boolean isBatch) throws Exception {
+    if (!UNDISTURBED.containsKey(isBatch)) {
+      XgboostRun run = new XgboostRun("xgboost-undisturbed-" + (isBatch ? "batch" : "streaming"));
+      UNDISTURBED.put(isBatch, (isBatch ? run.batch() : run).model());
+    }
+    return UNDISTURBED.get(isBatch);
+  }
+
+  /** Trains this; a classification if nothing is said. */
+  XgboostRun kind(XgboostKind what) {
+    training.kind(what);
+    return this;
+  }
+
+  /** With these faults. */
+  XgboostRun faults(Faults more) {
+    faults = more;
+    return this;
+  }
+
+  /** In BATCH, behind an exchange. */
+  XgboostRun batch() {
+    isBatch = true;
+    training.exchanging();
+    return this;
+  }
+
+  /** With this while readers wait half way. */
+  XgboostRun halfWay(Step step) {
+    halfWay = step;
+    return this;
+  }
+
+  /** The process in which the newest attempt of a rank's task runs. */
+  FlinkProcess processOf(int rank) throws IOException {
+    return cluster.taskManager(job.taskManagerOf(XgboostJob.TRAINER, rank));
+  }
+
+  /** Waits until Flink has made a checkpoint from now on. */
+  void awaitOneMoreCheckpoint() throws Exception {
+    job.awaitCheckpoints(job.checkpoints().completed() + 1, LIMIT);
+  }
+
+  /** The number of the newest attempt of each rank. */
+  List<Integer> attempts() throws IOException {
+    return job.attempts(XgboostJob.TRAINER);
+  }
+
+  /** Trains to the end, and gives the model's bytes. */
+  byte[] model() throws Exception {
+    try {
+      return Deadline.within(LIMIT, name, cluster, this::train);
+    } catch (Exception | AssertionError failed) {
+      // Those who come next want its slots.
+      if (job != null && !job.hasEnded()) {
+        job.cancel();
+      }
+      throw failed;
+    }
+  }
+
+  private byte[] train() throws Exception {
+    StreamExecutionEnvironment environment = cluster.environment(settings());
+    environment.setParallelism(LENGTHS.length);
+    training.build(environment);
+    job = cluster.submit(environment, name);
+    halfWay.run(this);
+    Files.createFile(training.gate());
+    String end = job.awaitEnd(LIMIT);
+    assertEquals("FINISHED", end, () -> name + ": " + failures());
+    return Files.readAllBytes(training.model());
+  }
+
+  private Map<String, String> settings() {
+    Map<String, String> all = new LinkedHashMap<>();
+    if (isBatch) {
+      all.put("execution.runtime-mode", "BATCH");
+    } else {
+      all.put("execution.checkpointing.interval", "200 ms");
+    }
+    all.put("restart-strategy.type", "fixed-delay");
+    all.put("restart-strategy.fixed-delay.attempts", "10");
+    all.put("restart-strategy.fixed-delay.delay", "100 ms");
+    all.put("rejoin.checkpoint.rounds", "1");
+    all.put("rejoin.tracker.host", "127.0.0.1");
+    all.put("rejoin.faults", faults.toString());
+    return all;
+  }
+
+  private String failures() {
+    try {
+      return job.failures().toString();
+    } catch (IOException cannot) {
+      return cannot.toString();
+    }
+  }
+}

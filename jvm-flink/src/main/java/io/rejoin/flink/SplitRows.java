@@ -168,7 +168,8 @@ final class SplitRows<T> {
   /** Adds the rows from one number to before another one. */
   @SuppressWarnings("unchecked")
   void copyTo(List<T> into, long from, long to) {
-    into.addAll((List<T>) Arrays.asList(values).subList(index(from), index(Math.max(from, to))));
+    // A copied range is added as a block of memory, a part of a list row by row.
+    into.addAll((List<T>) Arrays.asList(Arrays.copyOfRange(values, index(from), index(to))));
   }
 
   /** The sum of the marks of all rows before the next number; null where it isn't known. */

@@ -46,8 +46,8 @@ public final class LabeledRow implements HashedRow, Serializable {
   @Override
   public long contentHash() {
     long one = features.length;
-    long two = Double.doubleToLongBits(label);
-    long three = Double.doubleToLongBits(weight);
+    long two = Double.doubleToRawLongBits(label);
+    long three = Double.doubleToRawLongBits(weight);
     long four = 0;
     int i = 0;
     for (; i + 3 < features.length; i += 4) {
@@ -63,7 +63,7 @@ public final class LabeledRow implements HashedRow, Serializable {
   }
 
   private static long round(long hash, double number) {
-    return round(hash, Double.doubleToLongBits(number));
+    return round(hash, Double.doubleToRawLongBits(number));
   }
 
   private static long round(long hash, long bits) {

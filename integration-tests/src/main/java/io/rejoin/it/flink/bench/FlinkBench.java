@@ -1,6 +1,7 @@
 package io.rejoin.it.flink.bench;
 
 import io.rejoin.NativeLibrary;
+import java.util.List;
 import org.apache.flink.runtime.util.EnvironmentInformation;
 
 /**
@@ -26,12 +27,16 @@ public final class FlinkBench {
     System.setProperty("rejoin.it.log", "build/bench/flink.log");
     NativeLibrary.logLevel("error");
     boolean iterates = EnvironmentInformation.getVersion().startsWith("1.");
-    SpeedBench speed =
+    List<SpeedBench> speeds =
         iterates
-            ? new SpeedBench("iterate()", iterations(), 1.0)
-            : new SpeedBench("ranks alone", new AloneTraining(), 1 / 0.8);
-    for (int world : WORLDS) {
-      speed.run(world);
+            ? List.of(new SpeedBench("iterate()", iterations(), 1.0))
+            : List.of(
+                new SpeedBench("our operator, ranks alone", OurTraining.alone(), 1 / 0.8),
+                new SpeedBench("a plain function, ranks alone", new PlainTraining(), null));
+    for (SpeedBench speed : speeds) {
+      for (int world : WORLDS) {
+        speed.run(world);
+      }
     }
     if (!iterates) {
       for (int world : WORLDS) {

@@ -11,6 +11,7 @@ import io.rejoin.flink.trainers.Sgd;
 import java.util.List;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
@@ -22,14 +23,32 @@ final class OurTraining implements Training {
 
   @Override
   public void build(StreamExecutionEnvironment environment, PoolSource rows, StepClock clock) {
-    Rejoin.train(
-            environment.fromSource(
-                rows,
-                WatermarkStrategy.noWatermarks(),
-                "rows",
-                TypeInformation.of(LabeledRow.class)),
-            new Timed(clock))
-        .sinkTo(new DiscardingSink<>());
+    train(source(environment, rows), new Timed(clock, ""));
+  }
+
+  /** The same operator for each rank alone: a world of one, whose collectives have no peer. */
+  static Training alone() {
+    return (environment, rows, clock) -> {
+      for (int rank = 0; rank < environment.getParallelism(); rank++) {
+        // Groups of their own, so that each rank has a TaskManager of its own, as ours have.
+        String name = "alone-" + rank + "-";
+        SingleOutputStreamOperator<LabeledRow> one =
+            source(environment, rows.forOne()).setParallelism(1).slotSharingGroup(name);
+        train(one, new Timed(clock, name));
+      }
+    };
+  }
+
+  private static SingleOutputStreamOperator<LabeledRow> source(
+      StreamExecutionEnvironment environment, PoolSource rows) {
+    TypeInformation<LabeledRow> type = TypeInformation.of(LabeledRow.class);
+    return environment.fromSource(rows, WatermarkStrategy.noWatermarks(), "rows", type);
+  }
+
+  private static void train(SingleOutputStreamOperator<LabeledRow> rows, Timed trainer) {
+    Rejoin.train(rows, trainer)
+        .sinkTo(new DiscardingSink<>())
+        .setParallelism(rows.getParallelism());
   }
 
   /** The trainer with a clock. */
@@ -37,9 +56,11 @@ final class OurTraining implements Training {
     private static final long serialVersionUID = 1L;
 
     private final StepClock clock;
+    private final String name;
 
-    Timed(StepClock clock) {
+    Timed(StepClock clock, String name) {
       this.clock = clock;
+      this.name = name;
     }
 
     @Override
@@ -52,7 +73,7 @@ final class OurTraining implements Training {
         List<LabeledRow> batch, Communicator ranks, LogisticRegressionModel model)
         throws Exception {
       LogisticRegressionModel next = TRAINER.onBatch(batch, ranks, model);
-      clock.step("rank-" + ranks.rank());
+      clock.step(name + "rank-" + ranks.rank());
       return next;
     }
 

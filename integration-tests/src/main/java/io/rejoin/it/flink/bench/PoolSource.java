@@ -31,6 +31,11 @@ public final class PoolSource implements Source<LabeledRow, FixedSplit, List<Fix
     this.features = features;
   }
 
+  /** The same for one reader alone. */
+  PoolSource forOne() {
+    return new PoolSource(1, rowsEach, features);
+  }
+
   @Override
   public Boundedness getBoundedness() {
     return Boundedness.BOUNDED;

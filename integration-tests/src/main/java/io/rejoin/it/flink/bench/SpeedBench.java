@@ -13,10 +13,10 @@ import java.util.List;
 final class SpeedBench {
   private final String peer;
   private final Training theirs;
-  private final double bar;
+  private final Double bar;
 
-  /** Beside another way, with the most that our time may be of its. */
-  SpeedBench(String peer, Training theirs, double bar) {
+  /** Beside another way, with the most that our time may be of its; null for no bar. */
+  SpeedBench(String peer, Training theirs, Double bar) {
     this.peer = peer;
     this.theirs = theirs;
     this.bar = bar;

@@ -15,20 +15,20 @@ import org.apache.flink.util.Collector;
 
 /**
  * Each rank trains a model of its own, with the same trainer in a plain function: no other rank is
- * waited for, nothing is kept for anybody. It is wrong as a training, and as fast as one can be.
+ * waited for, no row is kept or compared. It is wrong as a training, and as fast as one can be.
  */
-final class AloneTraining implements Training {
+final class PlainTraining implements Training {
   @Override
   public void build(StreamExecutionEnvironment environment, PoolSource rows, StepClock clock) {
     environment
         .fromSource(
             rows, WatermarkStrategy.noWatermarks(), "rows", TypeInformation.of(LabeledRow.class))
-        .process(new Alone(clock))
+        .process(new Plain(clock))
         .returns(Types.INT)
         .sinkTo(new DiscardingSink<>());
   }
 
-  private static final class Alone extends ProcessFunction<LabeledRow, Integer> {
+  private static final class Plain extends ProcessFunction<LabeledRow, Integer> {
     private static final long serialVersionUID = 1L;
 
     private final StepClock clock;
@@ -36,7 +36,7 @@ final class AloneTraining implements Training {
     private transient LogisticRegressionModel model;
     private transient List<LabeledRow> batch;
 
-    Alone(StepClock clock) {
+    Plain(StepClock clock) {
       this.clock = clock;
     }
 

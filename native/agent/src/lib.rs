@@ -13,6 +13,7 @@ mod control;
 mod copies;
 mod digest;
 pub mod durable;
+pub mod event_log;
 mod fetch;
 pub mod inject;
 mod joined;

@@ -1,7 +1,6 @@
 //! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
 #![warn(missing_docs)]
 
-mod record;
 mod rules;
 mod run;
 mod simulate;
@@ -55,7 +54,7 @@ struct RunArguments {
     /// Number of ranks.
     #[arg(
         short = 'n', long = "ranks",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(record::MOST_RANKS))
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
     )]
     ranks: u32,
     /// Start a rank that died again.

@@ -3,9 +3,6 @@
 #[path = "../../../fuzz/kept.rs"]
 mod kept;
 #[allow(dead_code)]
-#[path = "../src/record.rs"]
-mod record;
-#[allow(dead_code)]
 #[path = "../src/rules.rs"]
 mod rules;
 #[allow(dead_code)]
@@ -14,7 +11,7 @@ mod timeline;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use record::{Fact, Record, What};
+use rejoin_agent::event_log::{Fact, Record, What};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_agent::protocol::profile::Stretch;

@@ -268,7 +268,7 @@ impl DataPlane for CollectivePlane {
         match LocalRank::new(member, world, start.lineage, start.version, self.budget.clone()) {
             Ok(local_rank) => drop(self.local_ranks.lock().insert(member, Arc::new(local_rank))),
             // The rank finds no local rank after its join, which it learns then; its peers see it leave.
-            Err(error) => log::error!("{error}"),
+            Err(error) => log::error!("rank {}: {error}", member.rank),
         }
     }
 

@@ -39,6 +39,11 @@ pub(crate) fn control(settings: &mut Settings, secret: Secret) -> Result<AgentCo
     })
 }
 
+/// Whether the job has an event log, and so wants to know how each rank spends its time.
+pub(crate) fn wants_details(settings: &mut Settings) -> Result<bool, Error> {
+    Ok(!settings.or("events", "a folder of the driver's", String::new())?.is_empty())
+}
+
 fn config(settings: &mut Settings, secret: Secret) -> Result<(AgentConfig, BridgeConfig, HookUse), Error> {
     let agent = control(settings, secret)?;
     let bytes = "a number of bytes";
@@ -67,6 +72,8 @@ pub(crate) fn open<'l>(
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("agent", texts(env, &settings)?)?;
     let (agent, bridge, hook) = config(&mut settings, secret(env, &key)?)?;
+    // What XGBoost does with its time is not for us to see.
+    wants_details(&mut settings)?;
     settings.done()?;
     let plane = Plane::start(bridge, hook)?;
     let agent = Agent::start(agent, plane.planes())?;

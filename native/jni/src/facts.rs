@@ -80,10 +80,14 @@ pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
     }
 }
 
+/// The rules of such a text, one by one.
+pub(crate) fn rules(text: &str) -> impl Iterator<Item = &str> {
+    text.split('|').map(str::trim).filter(|rule| !rule.is_empty())
+}
+
 /// Fault rules: `rank=1;incarnation=0;at=version:5:20000;do=kill`, joined by `|`.
 pub(crate) fn faults(text: &str) -> Result<Vec<FaultRule>, Error> {
-    let rules = text.split('|').map(str::trim).filter(|rule| !rule.is_empty());
-    rules.enumerate().map(|(index, rule)| fault(index as u32, rule)).collect()
+    rules(text).enumerate().map(|(index, rule)| fault(index as u32, rule)).collect()
 }
 
 fn fault(index: u32, text: &str) -> Result<FaultRule, Error> {

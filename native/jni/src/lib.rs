@@ -8,6 +8,7 @@
 mod agent;
 mod collectives;
 mod convert;
+mod event_log;
 mod facts;
 mod failure;
 mod folder;

@@ -118,9 +118,10 @@ pub(crate) fn open<'l>(
         (None, true) => None,
     };
     let own_copies = settings.or("own.copies", "a number of copies, at least 1", OWN_COPIES)?;
+    let details = agent::wants_details(&mut settings)?;
     settings.done()?;
     let chosen = rejoin_communicator::Settings { logs, durable, own_copies };
-    Ok(PROCESSES.add(Process::start_with(config, chosen)?.speaking(Language::Java)))
+    Ok(PROCESSES.add(Process::start_with(config, chosen)?.speaking(Language::Java).with_details(details)))
 }
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, process: jlong) -> Result<jboolean, Failure> {

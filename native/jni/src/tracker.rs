@@ -1,6 +1,7 @@
 //! The tracker's native methods.
 
 use crate::convert::{bytes, texts, to_bytes, to_texts, Texts};
+use crate::event_log::EventLog;
 use crate::facts;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -8,17 +9,25 @@ use crate::table::Table;
 use jni::objects::{JByteArray, JClass, JString};
 use jni::sys::jlong;
 use jni::Env;
+use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Version;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerConfig;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
-use rejoin_agent::{TrackerServer, TrackerServerConfig};
+use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
-static TRACKERS: Table<TrackerServer> = Table::new("tracker");
+static TRACKERS: Table<TrackerEntry> = Table::new("tracker");
+
+/// A job's tracker, and its event log if there is one.
+struct TrackerEntry {
+    server: TrackerServer,
+    log: Option<Mutex<EventLog>>,
+}
 
 /// The secret, which must be 256 bits.
 pub(crate) fn secret(env: &Env<'_>, value: &JByteArray<'_>) -> Result<Secret, Failure> {
@@ -65,7 +74,7 @@ fn start(settings: &mut Settings) -> Result<JobStart, Error> {
     Ok(JobStart::handed_over(version, digest))
 }
 
-fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig, Error> {
+fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<TrackerServerConfig, Error> {
     let millis = "milliseconds";
     let config = TrackerServerConfig {
         job: job(&settings.take::<String>("job", "32 hexadecimal digits")?)?,
@@ -84,12 +93,11 @@ fn config(mut settings: Settings, secret: Secret) -> Result<TrackerServerConfig,
             },
             deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
             deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
-            start: start(&mut settings)?,
-            faults: facts::faults(&settings.or("faults", "fault rules", String::new())?)?,
+            start: start(settings)?,
+            faults: facts::faults(faults)?,
             wants_result: true,
         },
     };
-    settings.done()?;
     Ok(config)
 }
 
@@ -99,24 +107,35 @@ pub(crate) fn open<'l>(
     settings: Texts<'l>,
     key: JByteArray<'l>,
 ) -> Result<jlong, Failure> {
-    let settings = Settings::new("tracker", texts(env, &settings)?)?;
-    let config = config(settings, secret(env, &key)?)?;
-    Ok(TRACKERS.add(TrackerServer::start(config)?))
+    let mut settings = Settings::new("tracker", texts(env, &settings)?)?;
+    let mut text = |key| settings.or(key, "a text", String::new());
+    let (name, folder, faults) = (text("name")?, text("events")?, text("faults")?);
+    let config = config(&mut settings, &faults, secret(env, &key)?)?;
+    settings.done()?;
+    let log = match folder.as_str() {
+        "" => None,
+        folder => Some(Mutex::new(EventLog::begin(Path::new(folder), &name, &faults, config.job, config.rules.world)?)),
+    };
+    Ok(TRACKERS.add(TrackerEntry { server: TrackerServer::start(config)?, log }))
 }
 
 pub(crate) fn address<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<JString<'l>, Failure> {
-    let address = TRACKERS.find(tracker)?.address().to_string();
+    let address = TRACKERS.find(tracker)?.server.address().to_string();
     Ok(env.new_string(address)?)
 }
 
 pub(crate) fn notify<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, fact: Texts<'l>) -> Result<(), Failure> {
     let fact = facts::input(&texts(env, &fact)?)?;
-    TRACKERS.find(tracker)?.notify(fact);
+    TRACKERS.find(tracker)?.server.notify(fact);
     Ok(())
 }
 
 pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis: jlong) -> Result<Texts<'l>, Failure> {
-    let reported = TRACKERS.find(tracker)?.poll(Duration::from_millis(millis.max(0) as u64))?;
+    let tracker = TRACKERS.find(tracker)?;
+    let reported = tracker.server.poll(Duration::from_millis(millis.max(0) as u64))?;
+    if let (Some(TrackerNotice::Event(event)), Some(log)) = (&reported, &tracker.log) {
+        log.lock().event(event);
+    }
     match reported {
         Some(told) => to_texts(env, &facts::of_notice(told)),
         None => Ok(Texts::null()),
@@ -124,7 +143,7 @@ pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis:
 }
 
 pub(crate) fn result<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<JByteArray<'l>, Failure> {
-    match TRACKERS.find(tracker)?.result()? {
+    match TRACKERS.find(tracker)?.server.result()? {
         Some(result) => to_bytes(env, Some(&result)),
         None => Err(Error::new(Code::BadState, "the job has not ended; there is no result yet").into()),
     }
@@ -132,7 +151,10 @@ pub(crate) fn result<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Re
 
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, tracker: jlong) -> Result<(), Failure> {
     if let Some(tracker) = TRACKERS.remove(tracker) {
-        tracker.close();
+        if let Some(log) = &tracker.log {
+            log.lock().close();
+        }
+        tracker.server.close();
     }
     Ok(())
 }

@@ -245,7 +245,8 @@ impl Shared {
     /// What stands before each log line.
     pub(crate) fn prefix(&self) -> String {
         let known = self.known.lock();
-        format!("[job {} gen {}]", self.job, known.generation)
+        let ranks: String = known.progress.keys().map(|rank| format!(" rank {rank}")).collect();
+        format!("[job {}{ranks} gen {}]", self.job, known.generation)
     }
 
     /// The same with a rank.

@@ -4,7 +4,7 @@ mod draw;
 mod rows;
 mod scale;
 
-use crate::record::{self, Fact, What, MOST_RANKS};
+use rejoin_agent::event_log::{self, Fact, What, MOST_RANKS};
 use rows::RunTimeline;
 use std::io::Write;
 use std::path::Path;
@@ -14,7 +14,7 @@ use std::path::Path;
 /// # Errors
 /// When the log can't be read, has no run in it, or the picture can't be written: in words.
 pub fn draw(log: &Path, output: Option<&Path>) -> Result<(), String> {
-    let records = record::read(log)?;
+    let records = event_log::read(log)?;
     if let Some(What::Launcher(Fact::Began { world, .. })) = records.first().map(|first| &first.what) {
         if *world > MOST_RANKS {
             let log = log.display();

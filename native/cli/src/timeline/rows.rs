@@ -1,7 +1,7 @@
 //! An event log by rank: what each was at from when to when, and which faults it met.
 
-use crate::record::{Fact, Record, What};
 use crate::timeline::scale::time;
+use rejoin_agent::event_log::{Fact, Record, What};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::profile::Stretch;
 use std::collections::BTreeMap;
@@ -272,6 +272,8 @@ impl RunTimeline {
         match event {
             Event::RankJoined { incarnation, attempt, .. } => {
                 row.attempts.insert(incarnation.number, attempt.task);
+                // Where a framework starts the tasks, this alone says which attempt is the newest.
+                row.attempt = attempt.task;
                 row.begin(RankActivity::Meeting, at, format!("has joined as incarnation {incarnation}"));
             }
             Event::RankLost { incarnation, reason, .. } => {
@@ -367,6 +369,34 @@ mod tests {
         )
     }
 
+    fn lost(micros: u64, incarnation: u32) -> Record {
+        event(
+            micros,
+            Event::RankLost {
+                rank: Rank(0),
+                incarnation: Incarnation::nth(incarnation),
+                executor: "e".into(),
+                reason: "gone".into(),
+                silent_millis: 0,
+                deaths: incarnation + 1,
+            },
+        )
+    }
+
+    #[test]
+    fn a_rank_whose_tasks_a_framework_starts_is_lost_from_each_death_to_its_return() {
+        let records = [began(), joined(10, 0), lost(20, 0), joined(30, 1), lost(40, 1), joined(50, 2), planned(60)];
+        let timeline = RunTimeline::of(&records).unwrap();
+        let row = &timeline.rows[0];
+        let gone: Vec<(u64, u64)> = row
+            .phases
+            .iter()
+            .filter(|span| span.state == RankActivity::Lost)
+            .map(|span| (span.from, span.to))
+            .collect();
+        assert_eq!((gone, row.deaths()), (vec![(20, 30), (40, 50)], 2));
+    }
+
     #[test]
     fn a_rank_that_died_once_is_told_from_its_start_to_its_end() {
         let records = [
@@ -377,17 +407,7 @@ mod tests {
             event(90, Event::FaultFired { id: 0, rank: Rank(0), incarnation: Incarnation::nth(0) }),
             fact(100, Some(0), Fact::Ended { attempt: 0, how: "SIGKILL".into() }),
             fact(110, Some(0), Fact::Started { attempt: 1, pid: 8 }),
-            event(
-                115,
-                Event::RankLost {
-                    rank: Rank(0),
-                    incarnation: Incarnation::nth(0),
-                    executor: "e".into(),
-                    reason: "gone".into(),
-                    silent_millis: 0,
-                    deaths: 1,
-                },
-            ),
+            lost(115, 0),
             joined(120, 1),
             planned(130),
             event(

@@ -132,6 +132,11 @@ public final class Tracker implements AutoCloseable {
       return set("deaths.limit", Integer.toString(limit)).set("deaths.setting", setting);
     }
 
+    /** What the job is called in its event log ({@code events} of the common settings). */
+    public Settings name(String name) {
+      return set("name", name);
+    }
+
     /** Faults for tests and the demo, see {@link Faults}. */
     public Settings faults(Faults faults) {
       return set("faults", faults.toString());

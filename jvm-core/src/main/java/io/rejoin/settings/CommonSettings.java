@@ -76,6 +76,19 @@ public final class CommonSettings {
           .toTracker("encrypt")
           .toAgent("encrypt");
 
+  /** The folder for event logs, one file per job; empty for none. */
+  public static final Setting EVENTS =
+      Setting.of(
+              "events",
+              SettingType.TEXT,
+              "",
+              "folder of the driver's machine for event logs, one file `JOB.jsonl` per job, from"
+                  + " which `rejoin timeline` draws what each rank did when. Ranks then report how"
+                  + " they spend their time")
+          .withDefault("", "none")
+          .toTracker("events")
+          .toAgent("events");
+
   /** The level of the native library's log on standard error. */
   public static final Setting LOG_LEVEL =
       Setting.of(
@@ -97,6 +110,7 @@ public final class CommonSettings {
           LOG_MEMORY,
           LOG_DISK,
           ENCRYPT,
+          EVENTS,
           LOG_LEVEL);
 
   /**

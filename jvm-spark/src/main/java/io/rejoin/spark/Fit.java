@@ -129,6 +129,7 @@ final class Fit<M extends Model<M>> {
     Tracker.Settings trackerSettings =
         new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerHost()))
             .with(settings)
+            .name(context.appName())
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
             .faults(faults);
     try (Tracker tracker = open(job, secret, trackerSettings, settings)) {

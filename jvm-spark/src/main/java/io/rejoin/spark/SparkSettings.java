@@ -79,6 +79,9 @@ final class SparkSettings {
                       + " the fit with `OUT_OF_SPACE`"),
               CommonSettings.ENCRYPT.withDefault("false", "Spark's `" + NETWORK_CRYPTO + "`"),
               XgboostSettings.HOOK,
+              CommonSettings.EVENTS.withMeaning(
+                  "folder of the driver's machine for event logs, one file `JOB.jsonl` per fit,"
+                      + " from which `rejoin timeline` draws what each rank did when"),
               CommonSettings.LOG_LEVEL));
 
   private SparkSettings() {}

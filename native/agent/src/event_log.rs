@@ -1,7 +1,7 @@
 //! The event log: one JSON object a line, each a typed fact with the time since the run began and where its rank was.
 
-use rejoin_agent::protocol::event::Event;
-use rejoin_agent::protocol::ids::{Generation, Phase};
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Generation, Phase};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -37,7 +37,7 @@ pub struct Record {
     pub what: What,
 }
 
-/// Whose fact it is.
+/// Whose fact it is. Where a framework starts the tasks, whoever owns the tracker stands for the launcher.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
@@ -54,7 +54,7 @@ pub enum Fact {
     Began {
         /** Number of ranks. */
         world: u32,
-        /** The program and its arguments. */
+        /** The program and its arguments; of a framework's job its name. */
         command: Vec<String>,
         /** The kill rules; a fault's id is the place in this list. */
         rules: Vec<String>,
@@ -203,7 +203,7 @@ pub fn read(path: &Path) -> Result<Vec<Record>, String> {
             Err(cause) => {
                 return Err(format!(
                     "line {number} of {} is not an event of Rejoin: {cause}; expected a log written by `rejoin run \
-                     --events`",
+                     --events`, or by a job of Spark or Flink with the setting `rejoin.events`",
                     path.display()
                 ))
             }
@@ -215,8 +215,8 @@ pub fn read(path: &Path) -> Result<Vec<Record>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rejoin_agent::protocol::error::{Code, Error};
-    use rejoin_agent::protocol::ids::{AgentId, Incarnation, Lineage, Rank, Version};
+    use rejoin_protocol::error::{Code, Error};
+    use rejoin_protocol::ids::{AgentId, Incarnation, Lineage, Rank, Version};
 
     #[test]
     fn a_log_is_read_as_it_was_written_with_places_and_without_a_last_half_line() {

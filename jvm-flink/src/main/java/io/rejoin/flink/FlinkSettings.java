@@ -139,6 +139,10 @@ final class FlinkSettings {
               CommonSettings.LOG_MEMORY,
               CommonSettings.LOG_DISK,
               CommonSettings.ENCRYPT,
+              CommonSettings.EVENTS.withMeaning(
+                  "folder of the JobManager's machine for event logs, from which `rejoin timeline`"
+                      + " draws what each rank did when ([below](#metrics-and-logs)). Ranks then"
+                      + " report how they spend their time"),
               CommonSettings.LOG_LEVEL,
               FAULTS));
 

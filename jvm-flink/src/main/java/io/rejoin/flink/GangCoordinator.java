@@ -4,6 +4,7 @@ import io.rejoin.EventReporter;
 import io.rejoin.Faults;
 import io.rejoin.GangTask;
 import io.rejoin.JobId;
+import io.rejoin.JobTotals;
 import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
@@ -16,6 +17,7 @@ import java.net.NetworkInterface;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.jobgraph.OperatorID;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequestHandler;
@@ -39,6 +41,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private final SettingValues settings;
   private final boolean keepsResult;
   private final Gathering gathering;
+  private final JobTotals totals = new JobTotals();
   private Tracker tracker;
   private Answer join;
   private byte[] result;
@@ -57,6 +60,15 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     this.settings = settings;
     this.keepsResult = keepsResult;
     this.gathering = new Gathering(context.currentParallelism());
+    register(context.metricGroup().addGroup("rejoin"));
+  }
+
+  private void register(MetricGroup group) {
+    group.gauge("recoveries", totals::recoveries);
+    group.gauge("lostMillis", () -> totals.lostMillis(System.nanoTime()));
+    group.gauge("logBytes", () -> totals.held("log_bytes"));
+    group.gauge("spilledBytes", () -> totals.held("spilled_bytes"));
+    group.gauge("checkpointBytes", () -> totals.held("checkpoint_bytes"));
   }
 
   @Override
@@ -166,6 +178,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     Tracker.Settings how =
         new Tracker.Settings(context.currentParallelism(), host(jobManager))
             .with(settings)
+            .name(name + ", gang " + (gathering.gang() + 1))
             .deaths(Integer.MAX_VALUE, "Flink's restart strategy")
             .faults(Faults.parse(settings.text(FlinkSettings.FAULTS)));
     if (newest.version > 0) {
@@ -184,10 +197,14 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
         newest.version,
         job.brief(),
         tracker.address());
+    String events = settings.text(CommonSettings.EVENTS);
+    if (!events.isEmpty()) {
+      LOG.info("{}: the events of gang {} go to {}/{}.jsonl", name, number, events, job);
+    }
     Tracker followed = tracker;
-    Thread events = new Thread(() -> follow(followed), "rejoin-events-" + job.brief());
-    events.setDaemon(true);
-    events.start();
+    Thread following = new Thread(() -> follow(followed), "rejoin-events-" + job.brief());
+    following.setDaemon(true);
+    following.start();
     return join;
   }
 
@@ -233,6 +250,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
           continue;
         }
         reporter.accept(event);
+        count(followed, event);
         if (event.kind() == TrainingEvent.Kind.JOB_ENDED) {
           ended(followed);
           return;
@@ -243,6 +261,13 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
       }
     } catch (RejoinException closed) {
       LOG.debug("the tracker of job {} was closed", followed.job().brief(), closed);
+    }
+  }
+
+  /** What is still heard of a gang that is over counts no more. */
+  private synchronized void count(Tracker followed, TrainingEvent event) {
+    if (followed == tracker) {
+      totals.accept(event);
     }
   }
 
@@ -258,6 +283,9 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
       LOG.info("{}: gang {} is over: {}", name, gathering.gang(), why);
       Tracker old = tracker;
       tracker = null;
+      if (result == null) {
+        totals.jobIsOver(System.nanoTime());
+      }
       // It waits for the tracker's thread.
       new Thread(old::close, "rejoin-close-" + old.job().brief()).start();
     }

@@ -78,6 +78,9 @@ public final class RejoinOptions {
   /** Whether links between ranks are encrypted. */
   public static final ConfigOption<Boolean> ENCRYPT = flag(CommonSettings.ENCRYPT);
 
+  /** Folder at the JobManager for event logs; empty for none. */
+  public static final ConfigOption<String> EVENTS = text(CommonSettings.EVENTS);
+
   /** Level of the native log. */
   public static final ConfigOption<String> LOG_LEVEL = text(CommonSettings.LOG_LEVEL);
 

@@ -1,0 +1,123 @@
+package io.rejoin.flink;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.Communicator;
+import io.rejoin.Reduction;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.apache.flink.api.common.eventtime.WatermarkStrategy;
+import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
+import org.apache.flink.configuration.Configuration;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
+import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/** What people see of a job in which one rank fails once. */
+class MetricsTest {
+  private static final int RANKS = 3;
+  private static final int ROWS = 9_000;
+  private static final int BATCH = 100;
+  private static final int VERSIONS = ROWS / RANKS / BATCH;
+
+  /** Counts batches; rank 1 fails once in the middle, after 50 ms. */
+  private static final class FailsOnce implements TrainerFunction<Long, Long> {
+    private static final long serialVersionUID = 1L;
+    private static boolean failed;
+
+    private int rank;
+
+    @Override
+    public Long open(TrainerContext context) {
+      rank = context.rank();
+      return 0L;
+    }
+
+    @Override
+    public Long onBatch(List<Long> batch, Communicator ranks, Long model) throws Exception {
+      if (rank == 1 && model == VERSIONS / 2 && !failed) {
+        failed = true;
+        throw new IllegalStateException("a test lets the trainer fail");
+      }
+      long[] one = {1};
+      ranks.allreduce(one, Reduction.MAX);
+      return model + one[0];
+    }
+
+    @Override
+    public byte[] write(Long model) {
+      return ByteBuffer.allocate(Long.BYTES).putLong(model).array();
+    }
+
+    @Override
+    public Long read(byte[] bytes) {
+      return ByteBuffer.wrap(bytes).getLong();
+    }
+  }
+
+  @Test
+  @Timeout(120)
+  void a_recovery_is_in_the_metrics_and_in_the_event_log(@TempDir Path events) throws Exception {
+    Map<String, String> settings = new HashMap<>(SeenMetrics.settings());
+    settings.put("rejoin.batch.rows", Integer.toString(BATCH));
+    settings.put("rejoin.tracker.host", "127.0.0.1");
+    settings.put("rejoin.events", events.toString());
+    settings.put("restart-strategy.type", "fixed-delay");
+    settings.put("restart-strategy.fixed-delay.attempts", "1");
+    settings.put("restart-strategy.fixed-delay.delay", "10ms");
+    settings.put("execution.runtime-mode", "STREAMING");
+    StreamExecutionEnvironment env =
+        StreamExecutionEnvironment.createLocalEnvironment(RANKS, Configuration.fromMap(settings));
+    Rejoin.train(
+            Rejoin.source(
+                env,
+                new NumberSequenceSource(1, ROWS),
+                WatermarkStrategy.noWatermarks(),
+                "numbers"),
+            new FailsOnce())
+        .sinkTo(new DiscardingSink<>());
+    env.execute();
+
+    assertEquals(List.of(1L), SeenMetrics.of("recoveries"));
+    long lost = SeenMetrics.of("lostMillis").get(0);
+    assertTrue(lost > 0 && lost < 60_000, lost + " ms");
+    for (String held : List.of("logBytes", "spilledBytes", "checkpointBytes")) {
+      assertEquals(1, SeenMetrics.of(held).size(), held);
+    }
+    assertTrue(SeenMetrics.of("checkpointBytes").get(0) > 0, "each process holds the model");
+    assertEquals(List.of((long) VERSIONS), ofRanks("version"));
+    assertEquals(List.of((long) ROWS), ofRanks("rows"));
+    // The attempt that failed is seen beside the one that came after it.
+    assertEquals(List.of(0L, 1L), ofRanks("incarnation"));
+    assertTrue(SeenMetrics.of("batches").contains((long) VERSIONS));
+
+    List<String> log = Files.readAllLines(only(events));
+    assertTrue(
+        log.get(0).contains("\"Began\":{\"world\":3,\"command\":[\"train FailsOnce, gang 1\"]"));
+    assertTrue(log.get(log.size() - 1).contains("\"Over\":{\"status\":0"), log.get(log.size() - 1));
+    for (String event : List.of("RankLost\":{\"rank\":1", "Restored\":{\"rank\":1", "\"Spent\"")) {
+      assertTrue(log.stream().anyMatch(line -> line.contains(event)), event);
+    }
+  }
+
+  private static List<Long> ofRanks(String metric) {
+    return SeenMetrics.of(metric).stream().distinct().sorted().collect(Collectors.toList());
+  }
+
+  private static Path only(Path folder) throws Exception {
+    try (Stream<Path> files = Files.list(folder)) {
+      List<Path> all = files.collect(Collectors.toList());
+      assertEquals(1, all.size(), all.toString());
+      return all.get(0);
+    }
+  }
+}

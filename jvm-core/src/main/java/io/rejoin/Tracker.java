@@ -132,9 +132,9 @@ public final class Tracker implements AutoCloseable {
       return set("deaths.limit", Integer.toString(limit)).set("deaths.setting", setting);
     }
 
-    /** What the job is called in its event log ({@code events} of the common settings). */
+    /** What the job is called in its event log, if {@link #with} has given it one. */
     public Settings name(String name) {
-      return set("name", name);
+      return values.containsKey("events") ? set("name", name) : this;
     }
 
     /** Faults for tests and the demo, see {@link Faults}. */

@@ -82,8 +82,17 @@ public final class SettingValues implements Serializable {
   void put(Setting setting, String text) {
     Object value = setting.type().read(name(setting), text);
     values.put(setting.name(), value);
-    setting.trackerKey().ifPresent(key -> tracker.put(key, value.toString()));
-    setting.agentKey().ifPresent(key -> agent.put(key, value.toString()));
+    setting.trackerKey().ifPresent(key -> pass(key, value, tracker));
+    setting.agentKey().ifPresent(key -> pass(key, value, agent));
+  }
+
+  /** An empty text stands for none, and the native side hears nothing of it. */
+  private static void pass(String key, Object value, Map<String, String> to) {
+    if (value.toString().isEmpty()) {
+      to.remove(key);
+    } else {
+      to.put(key, value.toString());
+    }
   }
 
   private Object value(Setting setting) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks what the build needs, and installs what Debian can give: Gradle, compilers of C and C++,
-# numpy, pip. JDK, Rust and Python have to be there.
+# Checks what the build needs, and installs what Debian can give: Gradle, Maven, compilers of C
+# and C++, numpy, pip. JDK, Rust and Python have to be there.
 set -eu
 
 wanted() {
@@ -27,6 +27,8 @@ command -v c++ >/dev/null || missing+=(g++)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 # Any Python 3 with numpy will do; Debian's is the one that apt-get can give numpy to.
 python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
+# Builds examples/flink.
+command -v mvn >/dev/null || missing+=(maven)
 # Fetches Flink's distribution (scripts/flink-distribution.sh).
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 if [ "${#missing[@]}" -gt 0 ]; then

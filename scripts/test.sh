@@ -92,6 +92,8 @@ else
   suite spark41-xgb311 main MainFaultsIT ScalaIT
   step "a whole Flink distribution, from PyPI"
   scripts/flink-distribution.sh || failed=1
+  step "examples/flink, built by Maven"
+  scripts/flink-example.sh || failed=1
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
     flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT

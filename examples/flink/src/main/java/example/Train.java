@@ -20,7 +20,8 @@ public class Train {
   public static void main(String[] arguments) throws Exception {
     StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
     environment.enableCheckpointing(10_000);
-    OnlineLogisticRegression trainer = new OnlineLogisticRegression(9, new Ftrl().l1(0.01));
+    OnlineLogisticRegression trainer =
+        new OnlineLogisticRegression(Line.FEATURES, new Ftrl().l1(0.01));
     Rejoin.train(
             Rejoin.source(
                     environment,

@@ -25,7 +25,8 @@ public class TrainAndPredict {
   public static void main(String[] arguments) throws Exception {
     StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment();
     environment.enableCheckpointing(10_000);
-    OnlineLogisticRegression trainer = new OnlineLogisticRegression(9, new Ftrl().l1(0.01));
+    OnlineLogisticRegression trainer =
+        new OnlineLogisticRegression(Line.FEATURES, new Ftrl().l1(0.01));
     FileSource<String> lines =
         FileSource.forRecordStreamFormat(new TextLineInputFormat(), new Path(arguments[0])).build();
     // The broadcast below connects all subtasks: one death restarts them all.

@@ -39,9 +39,27 @@ final class DemoData {
       }
     }
     for (int file = 0; file < files; file++) {
-      Files.writeString(folder.resolve("rows-" + file + ".csv"), texts.get(file));
+      Files.writeString(file(folder, file), texts.get(file));
     }
     return number;
+  }
+
+  /** Writes the rows once, each as its label and its features; returns how many. */
+  static long writeLabeled(Path folder, int files) throws IOException {
+    Path numbered = Files.createTempDirectory("numbered");
+    long count = write(numbered, 1, files);
+    for (int file = 0; file < files; file++) {
+      List<String> lines = new ArrayList<>();
+      for (String line : Files.readAllLines(file(numbered, file))) {
+        lines.add(line.substring(line.indexOf(',') + 1));
+      }
+      Files.write(file(folder, file), lines);
+    }
+    return count;
+  }
+
+  private static Path file(Path folder, int number) {
+    return folder.resolve("rows-" + number + ".csv");
   }
 
   private static double[] numbers(String line) {

@@ -4,14 +4,19 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.it.Deadline;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.DisplayName;
 import org.junit.jupiter.api.Test;
 
@@ -20,28 +25,77 @@ import org.junit.jupiter.api.Test;
 class FlinkDistributionIT {
   private static final Duration LIMIT = Duration.ofSeconds(120);
   private static final Path HOME = Path.of("build/flink-2.3.0");
+  private static final Path EXAMPLE = Path.of("examples/flink/target/train-with-rejoin-1.jar");
   private static final long[] LENGTHS = {4000, 3900, 3800};
+
+  private static FlinkCluster cluster;
+
+  @BeforeAll
+  static void start() {
+    cluster = FlinkCluster.named("distribution").taskManagers(3).distribution(HOME).start();
+  }
+
+  @AfterAll
+  static void stop() {
+    cluster.close();
+  }
+
+  @Test
+  @DisplayName("the example that users copy trains, and predicts by its models in the same job")
+  void the_example_trains_and_predicts() throws Exception {
+    Deadline.within(LIMIT, "jobs of examples/flink", cluster, () -> runExamples());
+  }
+
+  private static Void runExamples() throws Exception {
+    assertTrue(Files.exists(EXAMPLE), EXAMPLE + " is made by scripts/flink-example.sh");
+    Path rows = cluster.work().folder("rows");
+    long count = DemoData.writeLabeled(rows, LENGTHS.length);
+    List<String> models = runExample("Train", rows);
+    List<Integer> versions =
+        models.stream()
+            .map(model -> Integer.valueOf(model.split(" ")[0]))
+            .collect(Collectors.toList());
+    // A version has at most 1000 rows of each rank.
+    assertTrue(Collections.max(versions) >= count / LENGTHS.length / 1000, versions.toString());
+    assertEquals(2 + DemoData.FEATURES, models.get(0).split(" ").length, models.get(0));
+    List<String> predictions = runExample("TrainAndPredict", rows);
+    assertEquals(count, predictions.size(), "a prediction for each row");
+    return null;
+  }
+
+  private static List<String> runExample(String name, Path rows) throws Exception {
+    Path out = cluster.work().file(name);
+    List<String> options = new ArrayList<>(List.of("-p", Integer.toString(LENGTHS.length)));
+    options.addAll(List.of("-c", "example." + name, EXAMPLE.toString()));
+    options.addAll(List.of(rows.toString(), out.toString()));
+    cluster.client(LIMIT, "run", options);
+    List<String> lines = new ArrayList<>();
+    try (Stream<Path> files = Files.walk(out)) {
+      for (Path file : files.filter(Files::isRegularFile).sorted().collect(Collectors.toList())) {
+        assertTrue(file.getFileName().toString().startsWith("part-"), file + " isn't finished");
+        lines.addAll(Files.readAllLines(file));
+      }
+    }
+    return lines;
+  }
 
   @Test
   @DisplayName("`flink run`, `flink stop --savepointPath` and `flink run -s` give the same model")
   void a_job_is_stopped_and_goes_on() throws Exception {
-    try (FlinkCluster cluster =
-        FlinkCluster.named("distribution").taskManagers(3).distribution(HOME).start()) {
-      Deadline.within(
-          LIMIT,
-          "jobs by bin/flink",
-          cluster,
-          () -> {
-            assertTrue(cluster.rest().page("/").contains("<title>Apache Flink"), "the web pages");
-            return stopAndGoOn(cluster);
-          });
-    }
+    Deadline.within(
+        LIMIT,
+        "jobs by bin/flink",
+        cluster,
+        () -> {
+          assertTrue(cluster.rest().page("/").contains("<title>Apache Flink"), "the web pages");
+          return stopAndGoOn();
+        });
   }
 
-  private static Void stopAndGoOn(FlinkCluster cluster) throws Exception {
-    FlinkJob whole = submit(cluster, "whole", cluster.work().root(), List.of());
+  private static Void stopAndGoOn() throws Exception {
+    FlinkJob whole = submit("whole", cluster.work().root(), List.of());
     assertEquals("FINISHED", whole.awaitEnd(LIMIT));
-    FlinkJob first = submit(cluster, "first", cluster.work().file("never"), List.of());
+    FlinkJob first = submit("first", cluster.work().file("never"), List.of());
     first.awaitCheckpoints(2, LIMIT);
     Path savepoints = cluster.work().folder("savepoints");
     String stopped =
@@ -49,7 +103,7 @@ class FlinkDistributionIT {
             LIMIT, "stop", List.of("--savepointPath", savepoints.toString(), first.id()));
     assertEquals("FINISHED", first.awaitEnd(LIMIT));
     String savepoint = group(stopped, "Savepoint completed\\. Path: (\\S+)");
-    FlinkJob second = submit(cluster, "second", cluster.work().root(), List.of("-s", savepoint));
+    FlinkJob second = submit("second", cluster.work().root(), List.of("-s", savepoint));
     assertEquals("FINISHED", second.awaitEnd(LIMIT));
     SplitModel model = ModelFile.model(cluster.work().file("second"));
     assertEquals(List.of(), model.rowsAmiss(LENGTHS), "each row is in the model once");
@@ -57,8 +111,7 @@ class FlinkDistributionIT {
     return null;
   }
 
-  private static FlinkJob submit(FlinkCluster cluster, String name, Path gate, List<String> options)
-      throws Exception {
+  private static FlinkJob submit(String name, Path gate, List<String> options) throws Exception {
     List<Path> jars = FlinkJars.ofJob();
     List<String> all = new ArrayList<>(List.of("-d", "-p", Integer.toString(LENGTHS.length)));
     all.add("-Dexecution.checkpointing.interval=200ms");

@@ -1,7 +1,6 @@
 //! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
 #![warn(missing_docs)]
 
-mod rules;
 mod run;
 mod simulate;
 mod size;
@@ -9,8 +8,8 @@ mod timeline;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser, Subcommand};
+use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
-use rules::{duration, BadRule, Rule};
 use simulate::Family;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,7 +27,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Run a program as N ranks on this machine, with their tracker.
-    #[command(after_long_help = format!("{}\n\n{}", rules::GRAMMAR, run::status::STATUSES))]
+    #[command(after_long_help = format!("{}\n\n{}", GRAMMAR, run::status::STATUSES))]
     Run(Box<RunArguments>),
     /// Draw what each rank did when, from an event log, as an SVG picture.
     Timeline {

@@ -3,9 +3,6 @@
 #[path = "../../../fuzz/kept.rs"]
 mod kept;
 #[allow(dead_code)]
-#[path = "../src/rules.rs"]
-mod rules;
-#[allow(dead_code)]
 #[path = "../src/timeline/mod.rs"]
 mod timeline;
 
@@ -13,9 +10,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use rejoin_agent::event_log::{Fact, Record, What};
 use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
 use rejoin_agent::protocol::profile::Stretch;
-use rules::Rule;
 
 fn key() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["rank", "incarnation", "version", "seqno", "at", "do", "else", ""])
@@ -25,6 +22,7 @@ fn value() -> impl Strategy<Value = String> {
     let words = [
         "any",
         "boot",
+        "bytes",
         "entry",
         "sent",
         "completed",
@@ -37,6 +35,7 @@ fn value() -> impl Strategy<Value = String> {
         "delay",
         "tracker",
         "throw",
+        "notify",
         "",
     ];
     let numbers = prop_oneof![

@@ -94,7 +94,7 @@ mod tests {
     fn a_job_is_told_from_its_beginning_to_the_one_end_that_it_has() {
         let folder = tempfile::tempdir().unwrap();
         let inner = folder.path().join("made");
-        let rule = "rank=1;at=joined;do=kill";
+        let rule = "rank=1,at=join";
         let mut log = EventLog::begin(&inner, "train", rule, JOB, 3).unwrap();
         let path = inner.join(format!("{}.jsonl", "07".repeat(16)));
         let What::Launcher(Fact::Began { world, command, rules, .. }) = last(&path) else { panic!("it begins") };

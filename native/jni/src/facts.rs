@@ -1,8 +1,9 @@
 //! Facts as flat texts: `kind, key, value, key, value, …`, for the JVM and for fault rules.
 
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
-use rejoin_agent::protocol::ids::{Attempt, Phase, Rank, Version};
+use rejoin_agent::protocol::fault::text::{Aftermath, Rule};
+use rejoin_agent::protocol::fault::FaultRule;
+use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
 use serde_json::{json, Value};
@@ -85,56 +86,17 @@ pub(crate) fn rules(text: &str) -> impl Iterator<Item = &str> {
     text.split('|').map(str::trim).filter(|rule| !rule.is_empty())
 }
 
-/// Fault rules: `rank=1;incarnation=0;at=version:5:20000;do=kill`, joined by `|`.
-pub(crate) fn faults(text: &str) -> Result<Vec<FaultRule>, Error> {
-    rules(text).enumerate().map(|(index, rule)| fault(index as u32, rule)).collect()
+/// Fault rules, joined by `|`.
+pub(crate) fn faults(text: &str, world: u32) -> Result<Vec<FaultRule>, Error> {
+    rules(text).enumerate().map(|(id, rule)| fault(id as u32, rule, world)).collect()
 }
 
-fn fault(index: u32, text: &str) -> Result<FaultRule, Error> {
-    let (mut id, mut rank, mut incarnation, mut moment, mut action) = (index, None, None, None, None);
-    for part in text.split(';') {
-        let (key, value) =
-            part.split_once('=').ok_or_else(|| bad(format!("fault rule {text:?}: {part:?} has no =")))?;
-        match key.trim() {
-            "id" => id = number("id", value)?,
-            "rank" => rank = Some(Rank(number("rank", value)?)),
-            "incarnation" => incarnation = Some(number("incarnation", value)?),
-            "at" => moment = Some(at(value)?),
-            "do" => action = Some(act(value)?),
-            other => return Err(bad(format!("fault rule {text:?}: {other:?} is unknown"))),
-        }
-    }
-    match (rank, moment, action) {
-        (Some(rank), Some(moment), Some(action)) => Ok(FaultRule { id, rank, incarnation, moment, action }),
-        _ => Err(bad(format!("fault rule {text:?} needs rank, at and do"))),
-    }
-}
-
-fn at(text: &str) -> Result<Moment, Error> {
-    let bytes = |text: &str| text.parse().map_err(|_| bad(format!("{text:?} is not a number of bytes")));
-    match text.split(':').collect::<Vec<_>>()[..] {
-        ["joined"] => Ok(Moment::Joined),
-        ["restored"] => Ok(Moment::Restored),
-        ["replaying"] => Ok(Moment::Replaying),
-        ["finishing"] => Ok(Moment::Finishing),
-        ["boot", count] => Ok(Moment::Bytes { phase: Phase::Boot, bytes: bytes(count)? }),
-        ["version", version, count] => {
-            Ok(Moment::Bytes { phase: Phase::Version(Version(number("version", version)?)), bytes: bytes(count)? })
-        }
-        _ => Err(bad(format!(
-            "moment {text:?} is unknown; expected joined, boot:BYTES, version:V:BYTES, restored, replaying or finishing"
-        ))),
-    }
-}
-
-fn act(text: &str) -> Result<Action, Error> {
-    match text.split(':').collect::<Vec<_>>()[..] {
-        ["kill"] => Ok(Action::Kill),
-        ["stop"] => Ok(Action::Stop),
-        ["throw"] => Ok(Action::Throw),
-        ["notify"] => Ok(Action::Notify),
-        ["cut", peer] => Ok(Action::CutLink { peer: Rank(number("peer", peer)?) }),
-        _ => Err(bad(format!("action {text:?} is unknown; expected kill, stop, throw, notify or cut:PEER"))),
+fn fault(id: u32, text: &str, world: u32) -> Result<FaultRule, Error> {
+    let unusable = |cause: &dyn std::fmt::Display| bad(format!("fault rule {text:?}: {cause}"));
+    let rule = text.parse::<Rule>().and_then(|rule| rule.numbered(id, world)).map_err(|cause| unusable(&cause))?;
+    match rule.aftermath {
+        Aftermath::Nothing => Ok(rule.fault),
+        _ => Err(unusable(&"only `rejoin run` can wake a process or end a tracker; expected do=stop, kill or another")),
     }
 }
 
@@ -165,25 +127,16 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_rule_is_read_as_it_is_written_in_the_documentation() {
-        let rules = faults(
-            "rank=1;incarnation=0;at=version:5:20000;do=kill | rank=2;at=joined;do=cut:0 | rank=0;at=boot:7;do=notify",
-        )
-        .unwrap();
-        assert_eq!(rules.len(), 3);
-        assert_eq!(rules[2].action, Action::Notify);
-        assert_eq!(rules[0].rank, Rank(1));
-        assert_eq!(rules[0].incarnation, Some(0));
-        assert_eq!(rules[0].moment, Moment::Bytes { phase: Phase::Version(Version(5)), bytes: 20000 });
-        assert_eq!(rules[1].action, Action::CutLink { peer: Rank(0) });
-        assert_eq!(rules[1].incarnation, None);
+    fn fault_rules_are_numbered_as_they_are_written() {
+        let rules = faults("rank=1,version=5,at=bytes:20000 | rank=2,incarnation=any,at=join,do=cut:0", 3).unwrap();
+        assert_eq!(rules.iter().map(|rule| (rule.id, rule.rank.0)).collect::<Vec<_>>(), [(0, 1), (1, 2)]);
+        assert_eq!(faults(" ", 3).unwrap(), []);
     }
 
     #[test]
-    fn a_fault_rule_that_cannot_be_read_is_an_error_and_not_a_rule_that_never_fires() {
-        for text in ["rank=1", "rank=1;at=soon;do=kill", "rank=1;at=joined;do=sing", "rank=x;at=joined;do=kill", "junk"]
-        {
-            assert_eq!(faults(text).unwrap_err().code, Code::BadArgument, "{text}");
+    fn a_fault_rule_that_can_never_fire_here_is_an_error() {
+        for text in ["junk", "rank=3,at=join", "rank=1,at=join,do=stop:2s", "rank=1,at=join,do=tracker"] {
+            assert_eq!(faults(text, 3).unwrap_err().code, Code::BadArgument, "{text}");
         }
     }
 

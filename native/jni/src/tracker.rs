@@ -76,6 +76,7 @@ fn start(settings: &mut Settings) -> Result<JobStart, Error> {
 
 fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<TrackerServerConfig, Error> {
     let millis = "milliseconds";
+    let world = settings.take("world", "the number of ranks")?;
     let config = TrackerServerConfig {
         job: job(&settings.take::<String>("job", "32 hexadecimal digits")?)?,
         secret,
@@ -83,7 +84,7 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
         listen: settings.take::<IpAddr>("host", "the IP address to listen at")?,
         ports: ports(&settings.or("ports", "0 or FIRST-LAST", "0".to_string())?)?,
         rules: TrackerConfig {
-            world: settings.take("world", "the number of ranks")?,
+            world,
             epoch: settings.or("epoch", "the tracker's life, from 1", 1)?,
             timing: Timing {
                 heartbeat_millis: settings.or("heartbeat.millis", millis, 200)?,
@@ -94,7 +95,7 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
             deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
             deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
             start: start(settings)?,
-            faults: facts::faults(faults)?,
+            faults: facts::faults(faults, world)?,
             wants_result: true,
         },
     };

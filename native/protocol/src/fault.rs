@@ -1,6 +1,8 @@
 //! Faults on demand, for tests and the demo. A rule reaches an agent only from its tracker, over
 //! the authenticated link.
 
+pub mod text;
+
 use crate::ids::{Incarnation, Phase, Rank, Version};
 use serde::{Deserialize, Serialize};
 

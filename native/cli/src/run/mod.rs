@@ -9,7 +9,7 @@ mod restarts;
 pub mod status;
 mod tracker;
 
-use crate::rules::Rule;
+use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::TrackerNotice;
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -21,32 +21,20 @@ public final class Faults {
     Faults faults = new Faults();
     for (String rule : text.split("\\|")) {
       if (!rule.trim().isEmpty()) {
-        faults.rules.add(rule.trim());
+        faults.and(rule);
       }
     }
     return faults;
   }
 
   /**
-   * One more.
-   *
-   * @param rank which rank meets it
-   * @param incarnation which of its incarnations; negative for any
-   * @param at joined, boot:bytes, version:v:bytes, restored, replaying or finishing
-   * @param action kill, stop, throw, cut:peer, or tell (the moment is reported, and nothing else is
-   *     done)
+   * One more, as {@code rejoin run --help} says how to write it: {@code
+   * rank=1,version=5,seqno=2,do=kill}, {@code rank=1,incarnation=any,at=join,do=cut:0}. What only
+   * {@code rejoin run} can do (wake a process, end a tracker) is refused when the tracker opens; so
+   * is a rule that can't be read.
    */
-  public Faults and(int rank, int incarnation, String at, String action) {
-    rules.add(
-        "id="
-            + rules.size()
-            + ";rank="
-            + rank
-            + (incarnation < 0 ? "" : ";incarnation=" + incarnation)
-            + ";at="
-            + at
-            + ";do="
-            + action);
+  public Faults and(String rule) {
+    rules.add(rule.trim());
     return this;
   }
 

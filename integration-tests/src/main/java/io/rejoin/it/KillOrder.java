@@ -74,8 +74,8 @@ public record KillOrder(int rank, int round, long bytes, int incarnation) {
   }
 
   private String rule(int version, long sent) {
-    String moment = "version:" + version + ":" + sent;
-    return "rank=" + rank + ";incarnation=" + incarnation + ";at=" + moment + ";do=kill";
+    String moment = "version=" + version + ",at=bytes:" + sent;
+    return "rank=" + rank + ",incarnation=" + incarnation + "," + moment;
   }
 
   @Override

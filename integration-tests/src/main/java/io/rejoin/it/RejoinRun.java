@@ -69,9 +69,9 @@ public final class RejoinRun {
     return this;
   }
 
-  /** A fault rule without its id, as {@link Faults#parse} reads it. */
+  /** A fault rule, as {@link Faults#parse} reads it. */
   public RejoinRun fault(String rule) {
-    rules.add("id=" + rules.size() + ";" + rule);
+    rules.add(rule);
     return this;
   }
 

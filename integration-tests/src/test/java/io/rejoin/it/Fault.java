@@ -25,32 +25,32 @@ final class Fault {
 
   /** When its task has joined: its data are about to be loaded. */
   Fault joined() {
-    return at("joined");
+    return at("at=join");
   }
 
   /** When its worker has sent so many bytes in boot: 0 before anything, more in the sketch. */
   Fault boot(long bytes) {
-    return at("boot:" + bytes);
+    return at("version=boot,at=bytes:" + bytes);
   }
 
   /** When its worker has sent so many bytes since it entered this version. */
   Fault version(int version, long bytes) {
-    return at("version:" + version + ":" + bytes);
+    return at("version=" + version + ",at=bytes:" + bytes);
   }
 
   /** When it, restarted, has fetched its checkpoint. */
   Fault restored() {
-    return at("restored");
+    return at("at=restored");
   }
 
   /** When it, restarted, has been sent the first replayed byte. */
   Fault replaying() {
-    return at("replaying");
+    return at("at=recovery");
   }
 
   /** When it has reported its end and the job's end is not reached yet. */
   Fault finishing() {
-    return at("finishing");
+    return at("at=finalize");
   }
 
   /** SIGKILL. */
@@ -84,6 +84,6 @@ final class Fault {
   }
 
   private String rule(String action) {
-    return "rank=" + rank + ";incarnation=" + incarnation + ";at=" + moment + ";do=" + action;
+    return "rank=" + rank + ",incarnation=" + incarnation + "," + moment + ",do=" + action;
   }
 }

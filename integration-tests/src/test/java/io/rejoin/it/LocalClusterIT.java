@@ -18,7 +18,7 @@ class LocalClusterIT {
   @Test
   void a_killed_executor_is_survived(@TempDir Path temporary) throws Exception {
     String calm = model(temporary, "");
-    assertEquals(calm, model(temporary, "id=0;" + Fault.of(1).version(5, 10_000).kill()));
+    assertEquals(calm, model(temporary, Fault.of(1).version(5, 10_000).kill()));
   }
 
   private static String model(Path temporary, String faults) throws Exception {

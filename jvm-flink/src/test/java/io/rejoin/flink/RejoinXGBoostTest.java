@@ -243,7 +243,7 @@ class RejoinXGBoostTest {
             "rejoin.checkpoint.rounds",
             "1",
             "rejoin.faults",
-            "id=0;rank=1;incarnation=0;at=version:3:0;do=throw",
+            "rank=1,version=3,at=bytes:0,do=throw",
             "restart-strategy.type",
             "fixed-delay",
             "restart-strategy.fixed-delay.attempts",

@@ -182,14 +182,14 @@ class SurvivalTest {
     byte[] undisturbed = bytes(new RejoinEstimator<>(sampled(6)).fit(rows));
     Faults three = Faults.none();
     for (int incarnation = 0; incarnation < 3; incarnation++) {
-      three.and(1, incarnation, "version:3:0", "throw");
+      three.and("rank=1,incarnation=" + incarnation + ",version=3,at=bytes:0,do=throw");
     }
     assertArrayEquals(
         undisturbed, bytes(new RejoinEstimator<>(sampled(6)).setFaultsForTests(three).fit(rows)));
 
     Faults four = Faults.none();
     for (int incarnation = 0; incarnation < 4; incarnation++) {
-      four.and(1, incarnation, "version:3:0", "throw");
+      four.and("rank=1,incarnation=" + incarnation + ",version=3,at=bytes:0,do=throw");
     }
     RejoinException failure =
         assertThrows(
@@ -211,7 +211,7 @@ class SurvivalTest {
 
     assertArrayEquals(expected, bytes(new RejoinEstimator<>(stock).fit(rows)));
     for (int rank = 0; rank < 2; rank++) {
-      Faults fault = Faults.none().and(rank, 0, "version:4:0", "throw");
+      Faults fault = Faults.parse("rank=" + rank + ",version=4,at=bytes:0,do=throw");
       assertArrayEquals(
           expected, bytes(new RejoinEstimator<>(stock).setFaultsForTests(fault).fit(rows)));
     }

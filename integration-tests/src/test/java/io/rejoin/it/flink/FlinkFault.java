@@ -1,6 +1,5 @@
 package io.rejoin.it.flink;
 
-import io.rejoin.Faults;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -55,10 +54,7 @@ record FlinkFault(
         new FlinkFault(
             "a TaskManager is killed at a random byte of a version: " + bytes,
             List.of(0, 1, 0),
-            run ->
-                run.setting(
-                    "rejoin.faults",
-                    Faults.none().and(1, 0, "version:" + STRUCK + ":" + bytes, "kill").toString())),
+            run -> run.setting("rejoin.faults", "rank=1,version=" + STRUCK + ",at=bytes:" + bytes)),
         new FlinkFault(
             "a TaskManager is killed between the trainer's snapshot and its acknowledgement",
             List.of(0, 1, 0),

@@ -20,7 +20,7 @@ class FlinkKillIT {
   @Test
   @DisplayName("a TaskManager is killed while XGBoost trains")
   void xgboost() throws Exception {
-    Faults faults = Faults.none().and(1, 0, "version:9:0", "kill");
+    Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
     XgboostRun run = new XgboostRun("xgboost-killed").faults(faults);
     assertArrayEquals(XgboostRun.undisturbed(false), run.model());
     assertEquals(List.of(0, 1, 0), run.attempts());

@@ -24,7 +24,7 @@ class FlinkXgboostIT {
   @Test
   @DisplayName("a TaskManager is killed in the middle of training")
   void training() throws Exception {
-    Faults faults = Faults.none().and(1, 0, "version:9:0", "kill");
+    Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
     check("xgboost-training", List.of(0, 1, 0), faults);
   }
 
@@ -32,14 +32,15 @@ class FlinkXgboostIT {
   @DisplayName("the TaskManager of rank 0 is killed, and the one that it comes back in, too")
   void rank_zero() throws Exception {
     Faults faults =
-        Faults.none().and(0, 0, "version:5:0", "kill").and(0, 1, "version:11:0", "kill");
+        Faults.parse("rank=0,version=5,at=bytes:0")
+            .and("rank=0,incarnation=1,version=11,at=bytes:0");
     check("xgboost-zero", List.of(2, 0, 0), faults);
   }
 
   @Test
   @DisplayName("a TaskManager is killed before the first round, and another one at the end")
   void boot_and_end() throws Exception {
-    Faults faults = Faults.none().and(2, 0, "boot:0", "kill").and(1, 0, "finishing", "kill");
+    Faults faults = Faults.parse("rank=2,version=boot,at=bytes:0").and("rank=1,at=finalize");
     check("xgboost-ends", List.of(0, 1, 1), faults);
   }
 
@@ -60,7 +61,7 @@ class FlinkXgboostIT {
   @Test
   @DisplayName("in batch, behind an exchange whose data die with a TaskManager")
   void batch() throws Exception {
-    Faults faults = Faults.none().and(1, 0, "version:9:0", "kill");
+    Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
     XgboostRun run = new XgboostRun("xgboost-batch").batch().faults(faults);
     assertArrayEquals(XgboostRun.undisturbed(true), run.model());
   }

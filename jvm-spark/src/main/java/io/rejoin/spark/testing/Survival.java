@@ -111,7 +111,8 @@ public final class Survival<M extends Model<M>> {
   private Faults faults(int apart, boolean local) {
     Faults faults = Faults.none();
     for (int[] kill : kills) {
-      faults.and(kill[0], 0, "version:" + kill[1] / apart + ":0", local ? "throw" : "kill");
+      String moment = "rank=" + kill[0] + ",version=" + kill[1] / apart + ",at=bytes:0";
+      faults.and(moment + ",do=" + (local ? "throw" : "kill"));
     }
     return faults;
   }

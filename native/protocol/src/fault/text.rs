@@ -1,10 +1,13 @@
-//! Kill rules as they stand on the command line: `rank=3,version=1,seqno=2,at=sent:65536,do=kill`.
+//! Fault rules as people write them, on every way in: `rank=3,version=1,seqno=2,at=sent:65536,do=kill`.
 
-use rejoin_agent::protocol::fault::{Action, FaultRule, Moment};
-use rejoin_agent::protocol::ids::{Phase, Rank, Version};
-use std::fmt;
-use std::str::FromStr;
-use std::time::Duration;
+use super::{Action, FaultRule, Moment};
+use crate::ids::{Phase, Rank, Version};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+use core::time::Duration;
 
 /// How to write a rule; stands in `--help`.
 pub const GRAMMAR: &str = "\
@@ -15,6 +18,8 @@ A rule is a list of key=value, separated by commas; it strikes once in each proc
   version=V|boot    which phase: the V-th version, or the time before the first checkpoint
   seqno=S           which collective of that phase, from 0
   at=WHERE          (default entry)
+     bytes:K        at least K bytes of XGBoost's own sockets have left the rank in this phase; 0:
+                    the rank has entered the phase, whatever it sends by
      entry          the collective (version, seqno) is called; nothing of it was sent
      sent:K         at least K bytes of that collective have left the rank
      completed      the rank has the whole result; the caller hasn't got it
@@ -28,24 +33,25 @@ A rule is a list of key=value, separated by commas; it strikes once in each proc
      finalize       the rank has reported its end
   do=WHAT           (default kill)
      kill           SIGKILL
-     stop:T         SIGSTOP, and SIGCONT after T (2s, 150ms)
+     stop[:T]       SIGSTOP, and SIGCONT after T (2s, 150ms); without T nobody wakes it
      cut:P          the link to rank P is reset
      delay:T        the rank's thread does nothing for T
      throw          the rank's calls end with an error
-     tracker[:T]    the tracker is ended without a word, and comes back after T (default 0ms)";
+     tracker[:T]    the tracker is ended without a word, and comes back after T (default 0ms)
+     notify         nothing, but that it is reported";
 
-/// A rule and what the launcher itself has to do when it fires.
+/// A rule and what its maker has to do when it fires.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// As it was written.
     pub text: String,
-    /// What agents watch for; its id is the rule's place on the command line.
+    /// What agents watch for; its id is the rule's place among all.
     pub fault: FaultRule,
-    /// What is left to the launcher.
+    /// What is left to the rule's maker.
     pub aftermath: Aftermath,
 }
 
-/// What the launcher does when a process reports that a rule fires.
+/// What the rule's maker does when a process reports that it fires: `rejoin run` does, others refuse such rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aftermath {
     /// Nothing.
@@ -66,7 +72,7 @@ impl fmt::Display for BadRule {
     }
 }
 
-impl std::error::Error for BadRule {}
+impl core::error::Error for BadRule {}
 
 impl BadRule {
     /// With this text.
@@ -153,8 +159,8 @@ fn number<T: FromStr>(key: &str, value: &str) -> Result<T, BadRule> {
 
 fn moment(place: &str, phase: Option<Phase>, seqno: Option<u32>) -> Result<Moment, BadRule> {
     let (name, detail) = place.split_once(':').map_or((place, None), |(name, detail)| (name, Some(detail)));
-    if detail.is_some() && name != "sent" {
-        return bad(format!("at={place}: only sent takes a number, as in at=sent:65536"));
+    if detail.is_some() && name != "sent" && name != "bytes" {
+        return bad(format!("at={place}: only sent and bytes take a number, as in at=sent:65536"));
     }
     let collective = || match (phase, seqno) {
         (Some(phase), Some(seqno)) => Ok((phase, seqno)),
@@ -173,6 +179,10 @@ fn moment(place: &str, phase: Option<Phase>, seqno: Option<u32>) -> Result<Momen
             let bytes = number("at=sent", bytes)?;
             collective().map(|(phase, seqno)| Moment::Sent { phase, seqno, bytes })
         }
+        "bytes" => match (phase, seqno, detail) {
+            (Some(phase), None, Some(bytes)) => Ok(Moment::Bytes { phase, bytes: number("at=bytes", bytes)? }),
+            _ => bad("at=bytes needs the bytes and the phase, and no seqno, as in version=2,at=bytes:0"),
+        },
         "completed" => collective().map(|(phase, seqno)| Moment::Completed { phase, seqno }),
         "replayed" => collective().map(|(phase, seqno)| Moment::Replayed { phase, seqno }),
         "again" => collective().map(|(phase, seqno)| Moment::Again { phase, seqno }),
@@ -187,8 +197,8 @@ fn moment(place: &str, phase: Option<Phase>, seqno: Option<u32>) -> Result<Momen
         "serving" => alone(Moment::Serving),
         "finalize" => alone(Moment::Finishing),
         other => bad(format!(
-            "at={other} is unknown; expected entry, sent:K, completed, replayed, again, checkpoint, join, load, \
-             restored, recovery, serving or finalize"
+            "at={other} is unknown; expected bytes:K, entry, sent:K, completed, replayed, again, checkpoint, join, \
+             load, restored, recovery, serving or finalize"
         )),
     }
 }
@@ -199,6 +209,8 @@ fn action(what: &str) -> Result<(Action, Aftermath), BadRule> {
     match (name, detail) {
         ("kill", None) => Ok((Action::Kill, none)),
         ("throw", None) => Ok((Action::Throw, none)),
+        ("stop", None) => Ok((Action::Stop, none)),
+        ("notify", None) => Ok((Action::Notify, none)),
         ("stop", Some(time)) => Ok((Action::Stop, Aftermath::Wake(duration("do=stop", time)?))),
         ("cut", Some(peer)) => Ok((Action::CutLink { peer: Rank(number("do=cut", peer)?) }, none)),
         ("delay", Some(time)) => {
@@ -209,8 +221,8 @@ fn action(what: &str) -> Result<(Action, Aftermath), BadRule> {
         ("tracker", None) => Ok((Action::Notify, Aftermath::Tracker(Duration::ZERO))),
         ("tracker", Some(time)) => Ok((Action::Notify, Aftermath::Tracker(duration("do=tracker", time)?))),
         _ => bad(format!(
-            "do={what} is unknown; expected kill, stop:T, cut:P, delay:T, throw or tracker[:T], where T is a time as \
-             2s or 150ms and P a rank"
+            "do={what} is unknown; expected kill, stop[:T], cut:P, delay:T, throw, tracker[:T] or notify, where T is a \
+             time as 2s or 150ms and P a rank"
         )),
     }
 }
@@ -266,10 +278,14 @@ mod tests {
         assert_eq!(aftermath("stop:2s"), Aftermath::Wake(Duration::from_secs(2)));
         assert_eq!(aftermath("tracker"), Aftermath::Tracker(Duration::ZERO));
         assert_eq!(aftermath("tracker:150ms"), Aftermath::Tracker(Duration::from_millis(150)));
-        for deed in ["kill", "cut:1", "delay:5ms", "throw"] {
+        for deed in ["kill", "stop", "cut:1", "delay:5ms", "throw", "notify"] {
             assert_eq!(aftermath(deed), Aftermath::Nothing);
         }
-        for word in ["entry", "sent", "again", "checkpoint", "finalize", "tracker", "stop", "incarnation"] {
+        let entered = Moment::Bytes { phase: Phase::Version(Version(4)), bytes: 0 };
+        assert_eq!(rule("rank=1,version=4,at=bytes:0").fault.moment, entered);
+        for word in
+            ["bytes", "notify", "entry", "sent", "again", "checkpoint", "finalize", "tracker", "stop", "incarnation"]
+        {
             assert!(GRAMMAR.contains(word), "{word} stands in the help");
         }
     }
@@ -292,8 +308,10 @@ mod tests {
             ("rank=1,at=checkpoint", "needs the version"),
             ("rank=1,version=1,seqno=0,at=sent", "needs the bytes"),
             ("rank=1,at=lunch", "at=lunch is unknown"),
-            ("rank=1,at=join:3", "only sent takes a number"),
-            ("rank=1,at=join,do=stop", "do=stop is unknown"),
+            ("rank=1,at=join:3", "only sent and bytes take a number"),
+            ("rank=1,at=bytes:3", "needs the bytes and the phase"),
+            ("rank=1,version=1,at=bytes", "needs the bytes and the phase"),
+            ("rank=1,at=join,do=stop:", "do=stop is"),
             ("rank=1,at=join,do=stop:2", "with its unit"),
             ("rank=1,at=join,do=stop:-1s", "with its unit"),
             ("rank=1,when=now", "key \"when\" is unknown"),

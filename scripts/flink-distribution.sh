@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 version=$(sed -n "s/^ext.flink23Version = '\(.*\)'/\1/p" build.gradle)
 target=build/flink-$version
 [ -x "$target/bin/flink" ] && exit 0
+echo "fetching Flink $version from PyPI, once (340 MB)"
 fresh=$target.new
 rm -rf "$fresh" "$target"
 mkdir -p "$fresh"

@@ -22,14 +22,15 @@ import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
 /**
- * {@code make demo-flink}: online logistic regression on a real Flink cluster of separate
- * processes, fed from files; undisturbed, and with a TaskManager killed in the middle. It ends with
- * status 0 only if both models are the same, byte for byte, and each row is in them once.
+ * {@code make demo-flink}: online logistic regression on a Flink distribution as it is unpacked,
+ * fed from files; undisturbed, and with a TaskManager killed in the middle. It ends with status 0
+ * only if both models are the same, byte for byte, and each row is in them once.
  *
  * <p>Settings are system properties: {@code version} (the one at which the TaskManager is killed)
  * and {@code rank} (whose TaskManager that is).
  */
 public final class FlinkDemo {
+  private static final Path HOME = Path.of("build/flink-2.3.0");
   private static final int RANKS = 3;
   private static final int FILES = 6;
   private static final int TIMES = 3;
@@ -39,7 +40,7 @@ public final class FlinkDemo {
   private static final int RANK = Integer.getInteger("rank", 1);
   private static final Duration LIMIT = Duration.ofSeconds(120);
   private static final Pattern SENTENCE =
-      Pattern.compile("(INFO|WARN|ERROR) +(?:job|i\\.r\\.job|io\\.rejoin\\.job): job \\w+: (.*)");
+      Pattern.compile("(INFO|WARN|ERROR) +io\\.rejoin\\.job +\\[] - job \\w+: (.*)");
 
   private final Terminal terminal = Terminal.standard();
   private final FlinkCluster cluster;
@@ -76,7 +77,8 @@ public final class FlinkDemo {
     System.setProperty("rejoin.it.log", work.file("client.log").toString());
     System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     int status;
-    try (FlinkCluster cluster = FlinkCluster.named("demo-flink").taskManagers(RANKS + 1).start()) {
+    try (FlinkCluster cluster =
+        FlinkCluster.named("demo-flink").distribution(HOME).taskManagers(RANKS + 1).start()) {
       status = new FlinkDemo(cluster).run();
     }
     System.exit(status);
@@ -95,8 +97,11 @@ public final class FlinkDemo {
             RANKS,
             BATCH));
     terminal.title(
-        "1. A real cluster: a JobManager and TaskManagers, each in a process of its own");
-    terminal.line(cluster.jobManager().name() + " is process " + cluster.jobManager().pid());
+        "1. A whole Flink distribution: a JobManager and TaskManagers, each in its own process");
+    terminal.line(
+        String.format(
+            "%s is process %d, web pages at http://127.0.0.1:%d",
+            cluster.jobManager().name(), cluster.jobManager().pid(), cluster.rest().port()));
     cluster
         .taskManagers()
         .forEach(each -> terminal.line(each.name() + " is process " + each.pid() + ", one slot"));

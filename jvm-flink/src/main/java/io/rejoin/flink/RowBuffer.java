@@ -33,6 +33,8 @@ final class RowBuffer<T> {
   // Nothing is dropped before it is known what this rank starts from.
   private boolean loaded;
   private boolean ended;
+  // When the input has ended: the split of which all rows in the model must have come. Null: none.
+  private String whole;
   private boolean finished;
   private boolean closed;
 
@@ -102,10 +104,16 @@ final class RowBuffer<T> {
     }
   }
 
-  /** No row follows. */
+  /** No row follows; what this rank hasn't read again may come to another one. */
   synchronized void end() {
     ended = true;
     notifyAll();
+  }
+
+  /** No row follows, and those of this split come to no other rank. */
+  synchronized void endOf(String split) {
+    whole = split;
+    end();
   }
 
   /** All rows of all ranks are in the model. */
@@ -163,6 +171,8 @@ final class RowBuffer<T> {
    * has ended, or this is full of rows that wait for another rank.
    *
    * @return what this rank puts into the next version
+   * @throws RejoinException MISMATCH when the input has ended before all rows came that are in the
+   *     model
    * @throws InterruptedException also when this is closed
    */
   synchronized List<Share> await(int size, long lingerMillis) throws InterruptedException {
@@ -176,6 +186,7 @@ final class RowBuffer<T> {
     }
     awaited = false;
     refuseClosed();
+    refuseFewer();
     return shares(size);
   }
 
@@ -278,6 +289,19 @@ final class RowBuffer<T> {
       throw SplitRows.others(share.toString(), "some have other bytes, or another order, here");
     }
     part.copyTo(into, share.first, last);
+  }
+
+  /** Else what was another reader's might be trained on twice, as rows of this one. */
+  private void refuseFewer() {
+    if (!ended || whole == null) {
+      return;
+    }
+    long trained = newest.positions().consumed(whole);
+    long read = kept.next(whole).next();
+    if (read < trained) {
+      throw SplitRows.others(
+          "rows 0 to " + (trained - 1) + " of " + whole, "the input has ended after " + read);
+    }
   }
 
   private void refuseClosed() throws InterruptedException {

@@ -118,7 +118,11 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   @Override
   public void endInput() throws Exception {
     bring();
-    rows.end();
+    if (intake.isBySplit()) {
+      rows.end();
+    } else {
+      rows.endOf(split);
+    }
     awaitEnd();
   }
 

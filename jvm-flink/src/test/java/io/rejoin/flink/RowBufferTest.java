@@ -95,6 +95,27 @@ class RowBufferTest {
   }
 
   @Test
+  void an_input_that_ends_before_the_rows_that_are_in_the_model_is_refused() throws Exception {
+    RowBuffer<String> first = buffer(START, "s", "abcdefg");
+    train(first, 3);
+    RowBuffer<String> nothing = new RowBuffer<>(100, () -> {});
+    nothing.load(first.newest());
+    nothing.endOf("s");
+    RejoinException error = assertThrows(RejoinException.class, () -> nothing.await(3, 0));
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+    assertTrue(error.text().contains("rows 0 to 2 of s"), error.text());
+    assertTrue(error.text().contains("ended after 0"), error.text());
+    RowBuffer<String> enough = buffer(first.newest(), "s", "abc");
+    enough.endOf("s");
+    assertEquals("", train(enough, 3));
+    // Rows with numbers are known wherever they come.
+    RowBuffer<String> elsewhere = new RowBuffer<>(100, () -> {});
+    elsewhere.load(first.newest());
+    elsewhere.end();
+    assertEquals("", train(elsewhere, 3));
+  }
+
+  @Test
   void a_rank_goes_back_by_one_version_with_the_rows_that_it_has_kept() throws Exception {
     RowBuffer<String> buffer = buffer(START, "s", "abcdefgh");
     train(buffer, 3);

@@ -10,11 +10,18 @@ import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 public final class FixedSplitsEnumerator implements SplitEnumerator<FixedSplit, List<FixedSplit>> {
   private final SplitEnumeratorContext<FixedSplit> context;
   private final List<FixedSplit> unassigned;
+  private final boolean moves;
 
   /** With these, which nobody has yet. */
   public FixedSplitsEnumerator(
       SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
+    this(context, unassigned, false);
+  }
+
+  FixedSplitsEnumerator(
+      SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned, boolean moves) {
     this.context = context;
+    this.moves = moves;
     this.unassigned = new ArrayList<>(unassigned);
   }
 
@@ -35,7 +42,12 @@ public final class FixedSplitsEnumerator implements SplitEnumerator<FixedSplit, 
 
   @Override
   public void addSplitsBack(List<FixedSplit> splits, int reader) {
-    unassigned.addAll(splits);
+    if (moves) {
+      int other = (reader + 1) % context.currentParallelism();
+      splits.forEach(split -> context.assignSplit(split, other));
+    } else {
+      unassigned.addAll(splits);
+    }
   }
 
   @Override

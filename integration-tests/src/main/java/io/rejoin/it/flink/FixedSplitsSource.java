@@ -28,6 +28,7 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
   boolean unbounded;
   private final long[] lengths;
   private String orderMarks;
+  private boolean moves;
 
   /**
    * With a split for each length.
@@ -90,6 +91,15 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
     return this;
   }
 
+  /**
+   * Breaks the rule that a split has one owner: the splits of a reader that is gone go to the next
+   * one, as if readers asked for work.
+   */
+  FixedSplitsSource movesSplits() {
+    moves = true;
+    return this;
+  }
+
   /** Whether rows come in another order, because this reader has been there before. */
   boolean isOutOfOrder(int reader) {
     return orderMarks != null && !Path.of(orderMarks, "reader-" + reader).toFile().mkdir();
@@ -107,13 +117,13 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
     for (int i = 0; i < lengths.length; i++) {
       all.add(new FixedSplit(i, 0, lengths[i]));
     }
-    return new FixedSplitsEnumerator(context, all);
+    return new FixedSplitsEnumerator(context, all, moves);
   }
 
   @Override
   public SplitEnumerator<FixedSplit, List<FixedSplit>> restoreEnumerator(
       SplitEnumeratorContext<FixedSplit> context, List<FixedSplit> unassigned) {
-    return new FixedSplitsEnumerator(context, unassigned);
+    return new FixedSplitsEnumerator(context, unassigned, moves);
   }
 
   @Override

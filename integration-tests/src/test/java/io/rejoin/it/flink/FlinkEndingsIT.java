@@ -84,10 +84,30 @@ class FlinkEndingsIT {
   void a_source_that_breaks_its_rule() throws Exception {
     FlinkCluster cluster = Clusters.shared();
     FlinkRun run = new FlinkRun(cluster, "another order", new long[] {2000, 2000, 2000});
-    String why = run.withBadSource().faults("1:25:BEFORE:KILL").trainInVain();
+    endsWithMismatch(run.withBadSource().faults("1:25:BEFORE:KILL"), "another-order");
+  }
+
+  @Test
+  @DisplayName("a source that gives a dead reader's splits to another one ends the job: MISMATCH")
+  void a_source_that_breaks_the_rule_of_owners() throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), "another owner").withSplitsThatMove();
+    // From a checkpoint a reader would have its splits.
+    run.withoutCheckpoints()
+        .faults("0:" + FlinkRun.HALF_WAY + ":DOWNSTREAM:TELL")
+        .halfWay(
+            () -> {
+              // All rows until the gate are in the model, and no rank has given any since.
+              run.awaitFired();
+              run.processOf(1).signal("KILL");
+            });
+    endsWithMismatch(run, "another-owner");
+  }
+
+  private static void endsWithMismatch(FlinkRun run, String folder) throws Exception {
+    String why = run.trainInVain();
     assertTrue(why.contains("MISMATCH"), why);
     assertEquals(List.of(0, 1, 0), run.job().attempts(TrainingJob.TRAINER), "no further attempt");
-    Path model = cluster.work().file("another-order/model");
+    Path model = run.cluster().work().file(folder + "/model");
     assertFalse(Files.exists(model), "a model came out");
   }
 }

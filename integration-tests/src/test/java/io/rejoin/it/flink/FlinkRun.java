@@ -90,6 +90,18 @@ final class FlinkRun {
     return this;
   }
 
+  /** With a source that breaks the rule that a split has one owner. */
+  FlinkRun withSplitsThatMove() {
+    training.source().movesSplits();
+    return this;
+  }
+
+  /** Flink makes no checkpoints. */
+  FlinkRun withoutCheckpoints() {
+    settings.remove("execution.checkpointing.interval");
+    return this;
+  }
+
   /** With one of Flink's settings, or Rejoin's. */
   FlinkRun setting(String key, String value) {
     settings.put(key, value);
@@ -167,13 +179,17 @@ final class FlinkRun {
     job.awaitCheckpoints(job.checkpoints().completed() + count, LIMIT);
   }
 
-  /** Waits until the JobManager that it began with logs this of it. */
+  /** Waits until the JobManager logs this of it. */
   void awaitCoordinator(String pattern) throws Exception {
     Pattern wanted = Pattern.compile(pattern);
     Waiting.untilTrue(
-        "the JobManager logs `" + pattern + "`",
-        LIMIT,
-        () -> wanted.matcher(coordinator.logged().substring(loggedBefore)).find());
+        "the JobManager logs `" + pattern + "`", LIMIT, () -> wanted.matcher(logged()).find());
+  }
+
+  /** What the newest JobManager has logged since this run was made. */
+  private String logged() throws IOException {
+    FlinkProcess newest = cluster.jobManager();
+    return newest.logged().substring(newest == coordinator ? loggedBefore : 0);
   }
 
   /** Trains to the end, and gives the model, which has to have each row once. */
@@ -256,10 +272,9 @@ final class FlinkRun {
     assertEquals(last.digest(), lines.get(lines.size() - 1).digest(), "the last model");
   }
 
-  /** How many gangs this run has had. */
+  /** How many gangs this run has had in the newest JobManager. */
   int gangs() throws IOException {
-    String logged = coordinator.logged().substring(loggedBefore);
-    return (int) Pattern.compile("gang \\d+ begins").matcher(logged).results().count();
+    return (int) Pattern.compile("gang \\d+ begins").matcher(logged()).results().count();
   }
 
   private String failures() {

@@ -39,6 +39,7 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
   private final boolean replaces;
   private final List<FlinkProcess> taskManagers = new CopyOnWriteArrayList<>();
   private final Thread hook = new Thread(this::close, "cluster-shutdown");
+  private FlinkProcess zooKeeper;
   private FlinkProcess jobManager;
   private FlinkRest rest;
   private int started;
@@ -68,6 +69,7 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     private int slots = 1;
     private boolean inLib;
     private boolean replaces;
+    private boolean isHighlyAvailable;
     private Path distribution;
     private boolean measured;
 
@@ -96,6 +98,12 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     /** A TaskManager that dies is replaced at once. */
     public Builder replacing() {
       replaces = true;
+      return this;
+    }
+
+    /** Another JobManager goes on with the jobs of one that died; ZooKeeper knows of them. */
+    public Builder highlyAvailable() {
+      isHighlyAvailable = true;
       return this;
     }
 
@@ -136,6 +144,9 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
       FlinkCluster cluster = new FlinkCluster(work, installation, this);
       Runtime.getRuntime().addShutdownHook(cluster.hook);
       try {
+        if (isHighlyAvailable) {
+          cluster.startZooKeeper();
+        }
         cluster.startJobManager();
         for (int i = 0; i < taskManagers; i++) {
           cluster.startTaskManager();
@@ -185,6 +196,16 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     // What REST says of a job is up to 3 s old by default: a subtask that runs would have no place.
     all.put("web.refresh-interval", "1");
     return all;
+  }
+
+  private void startZooKeeper() throws Exception {
+    zooKeeper = ZooKeeperServer.start(work);
+    String port = zooKeeper.awaitLogged(ZooKeeperServer.LISTENING, START).group(1);
+    settings.put("high-availability.type", "zookeeper");
+    settings.put("high-availability.zookeeper.quorum", "127.0.0.1:" + port);
+    settings.put("high-availability.storageDir", work.folder("ha").toUri().toString());
+    // A JobManager that is killed leads for so long: by default for a minute.
+    settings.put("high-availability.zookeeper.client.session-timeout", "10000");
   }
 
   private List<String> arguments(Map<String, String> more) {
@@ -342,6 +363,9 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     taskManagers.forEach(FlinkProcess::close);
     if (jobManager != null) {
       jobManager.close();
+    }
+    if (zooKeeper != null) {
+      zooKeeper.close();
     }
   }
 

@@ -8,7 +8,7 @@ import java.time.Duration;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/** A JobManager or TaskManager, in a process of its own. */
+/** A JobManager, a TaskManager or a ZooKeeper server, in a process of its own. */
 public final class FlinkProcess implements AutoCloseable {
   private final String name;
   private final Process process;

@@ -2,7 +2,7 @@
 
 use super::arguments::Form;
 use super::library::{self, Found, Table};
-use crate::loaded::{libraries, protect, Library};
+use crate::loaded::{libraries, pin_own, protect, Library};
 use parking_lot::RwLock;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -43,6 +43,10 @@ pub(crate) fn swap(word: &str, ours: [usize; 4]) -> Result<(), String> {
             Found::Known(table) => tables.push(table),
             Found::Hooked => {}
         }
+    }
+    if !tables.is_empty() {
+        // Not before: where all belongs to another copy of this code, nothing ever calls into this one.
+        pin_own(ours[0])?;
     }
     let mut opened: Vec<(&Library, usize)> = Vec::new();
     for table in &tables {

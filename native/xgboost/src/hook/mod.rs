@@ -27,9 +27,7 @@ pub use dispatch::{Collectives, Served, ServedRank};
 /// What was unexpected; then no library was changed by this call.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub fn install() -> Result<(), String> {
-    let functions = calls::functions();
-    crate::loaded::pin_own(functions[0])?;
-    entries::swap("xgboost", functions)
+    entries::swap("xgboost", calls::functions())
 }
 
 /// On this architecture it isn't known how C++ methods are called.

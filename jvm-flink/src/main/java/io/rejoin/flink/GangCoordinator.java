@@ -184,11 +184,12 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     if (newest.version > 0) {
       how.startFrom(newest.version, newest.digest);
     }
-    tracker = openTracker(job, secret, how);
+    tracker = PassingThread.call("rejoin-open", () -> openTracker(job, secret, how));
+    String address = PassingThread.call("rejoin-address", tracker::address);
     GangRows rows = gathering.rows();
     int number = gathering.begun();
     nobodyIsAbsent();
-    GangTask task = new GangTask(job, secret, tracker.address(), settings);
+    GangTask task = new GangTask(job, secret, address, settings);
     join = Answer.join(number, task, newest.version, rows);
     LOG.info(
         "{}: gang {} begins with version {}, as job {} of Rejoin, tracker at {}",
@@ -196,7 +197,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
         number,
         newest.version,
         job.brief(),
-        tracker.address());
+        address);
     String events = settings.text(CommonSettings.EVENTS);
     if (!events.isEmpty()) {
       LOG.info("{}: the events of gang {} go to {}/{}.jsonl", name, number, events, job);
@@ -304,7 +305,13 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     if (result != null || tracker == null) {
       return;
     }
-    tracker.taskGone(subtask, 0, attempt, why);
+    Tracker present = tracker;
+    PassingThread.call(
+        "rejoin-gone",
+        () -> {
+          present.taskGone(subtask, 0, attempt, why);
+          return null;
+        });
     if (nobodyIsLeft) {
       endGang("nobody is left who holds its state");
     }

@@ -14,7 +14,7 @@ import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 
-/** One training with XGBoost on the shared cluster: what it is like first, then {@link #model}. */
+/** One training with XGBoost on a cluster: what it is like first, then {@link #model}. */
 final class XgboostRun {
   static final Duration LIMIT = Duration.ofSeconds(120);
   static final long[] LENGTHS = {3000, 2900, 2700};
@@ -37,10 +37,15 @@ final class XgboostRun {
     void run(XgboostRun run) throws Exception;
   }
 
-  /** In a folder of this name. */
+  /** On the shared cluster, in a folder of this name. */
   XgboostRun(String name) throws Exception {
+    this(Clusters.shared(), name);
+  }
+
+  /** On this cluster. */
+  XgboostRun(FlinkCluster cluster, String name) {
+    this.cluster = cluster;
     this.name = name;
-    cluster = Clusters.shared();
     folder = cluster.work().folder(name);
     training = new XgboostJob(LENGTHS, folder, ROUNDS);
   }

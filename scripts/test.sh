@@ -84,6 +84,9 @@ if [ "$long" = long ]; then
   product spark35-xgb320 $some
   product spark41-xgb311 $some
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
+  suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
+  JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
+  suite flink20 kill flink.FlinkKillIT
 else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \

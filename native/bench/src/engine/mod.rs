@@ -45,6 +45,9 @@ const CHECKPOINTS: &[usize] = &[MEGABYTE, 100 * MEGABYTE];
 /// from then to the end of the next collective at the slowest rank.
 const RECOVERIES: &[(usize, bool, f64)] = &[(0, false, 60.0), (100 * MEGABYTE, false, 150.0), (0, true, 2060.0)];
 
+/// Ranks that take so many tiny versions.
+const VERSIONS: (usize, u32) = (2, 20_000);
+
 /// Ranks for checkpoints and recoveries.
 const WORLD: usize = 8;
 
@@ -91,6 +94,10 @@ pub fn run(measures: &Measures) -> Result<(), String> {
             table.add(absolute(name, times, bar));
         }
     }
+    let (ranks, count) = VERSIONS;
+    if format!("versions,n={ranks}").contains(&measures.only) {
+        versions(ranks, count, measures.repetitions)?.into_iter().for_each(|row| table.add(row));
+    }
     table.finish(&measures.out.join("engine.csv"))
 }
 
@@ -112,6 +119,39 @@ fn checkpoint(name: String, bytes: usize, repetitions: usize) -> Result<Row, Str
         peer: Some(("memcpy".into(), millis(copies), ratios)),
         bar: Some(1.0),
     })
+}
+
+/// A version at the slowest rank; what the launcher, with the tracker in it, computes for it; and how
+/// often the other threads of a rank's process wake meanwhile.
+fn versions(world: usize, count: u32, repetitions: usize) -> Result<[Row; 3], String> {
+    let (mut times, mut launcher, mut wakes) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repetitions {
+        let before = children_seconds()?;
+        let reported = told(world, Task::Versions { count }, &[])?;
+        let ranks: f64 = reported.of("processor").flatten().sum();
+        let versions = f64::from(count);
+        times.push(reported.latest("versions")? / 1e3 / versions);
+        launcher.push(((children_seconds()? - before) * 1e6 - ranks / 1e3) / versions);
+        wakes.push(reported.latest("wakes")? / versions);
+    }
+    let row = |what: &str, unit, values: Vec<f64>| {
+        let name = format!("versions,n={world}{what}");
+        Row { name, unit, ours: sorted(values.into_iter()), peer: None, bar: None }
+    };
+    Ok([
+        row("", "us", times),
+        row(" processor of the launcher", "us", launcher),
+        row(" wakes of a rank's other threads", "per version", wakes),
+    ])
+}
+
+/// The processor time of all children that have ended, with theirs.
+fn children_seconds() -> Result<f64, String> {
+    let stat = std::fs::read_to_string("/proc/self/stat").map_err(|error| error.to_string())?;
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    // The 16th and 17th field; the second one, in brackets, is the last that was cut off.
+    let ticks: Vec<f64> = fields.skip(13).take(2).filter_map(|ticks| ticks.parse().ok()).collect();
+    Ok(ticks.iter().sum::<f64>() / rustix::param::clock_ticks_per_second() as f64)
 }
 
 /// What the ranks wrote down: for each rank and name its numbers (nanoseconds), in their order.

@@ -31,6 +31,8 @@ pub enum Task {
     Checkpoint { bytes: usize, repetitions: usize },
     /// One rank kills itself, or freezes, between two collectives and comes back.
     Recovery { bytes: usize, frozen: bool },
+    /// Takes so many checkpoints of 8 bytes, each after a sum of one number.
+    Versions { count: u32 },
 }
 
 /// The rank that dies, and in front of which collective.
@@ -78,6 +80,7 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
             recovery(&mut ranks, *bytes, signal, &mut told)?;
             ranks.finish(&[])?;
         }
+        Task::Versions { count } => versions(ranks, *count, &mut told)?,
     }
     Ok(())
 }
@@ -123,6 +126,38 @@ fn recovery(
         ranks.checkpoint(&model)?;
     }
     Ok(())
+}
+
+fn versions(
+    mut ranks: Communicator,
+    count: u32,
+    told: &mut File,
+) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let (wakes, start) = (others_wakes()?, Instant::now());
+    for version in 0..count {
+        ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
+        ranks.checkpoint(&u64::from(version).to_le_bytes())?;
+    }
+    writeln!(told, "versions,{}\nwakes,{}", start.elapsed().as_nanos(), others_wakes()? - wakes)?;
+    ranks.finish(&[])?;
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    writeln!(told, "processor,{}", i128::from(used.tv_sec) * 1_000_000_000 + i128::from(used.tv_nsec))?;
+    Ok(())
+}
+
+/// How often this process' threads have slept and were woken, without the one that calls.
+fn others_wakes() -> std::io::Result<u64> {
+    let own = getpid().to_string();
+    let mut wakes = 0;
+    for thread in std::fs::read_dir("/proc/self/task")? {
+        let thread = thread?;
+        if thread.file_name().to_str() != Some(&own) {
+            let status = std::fs::read_to_string(thread.path().join("status"))?;
+            let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            wakes += count.and_then(|count| count.trim().parse::<u64>().ok()).unwrap_or_default();
+        }
+    }
+    Ok(wakes)
 }
 
 /// The communicator as the drivers see it.

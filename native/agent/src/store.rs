@@ -6,7 +6,7 @@ use crate::reservation;
 use bytes::{Bytes, BytesMut};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Version};
+use rejoin_protocol::ids::{Checkpoint, CheckpointName, Lineage, Rank, Version};
 use std::collections::BTreeMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::Arc;
@@ -198,15 +198,19 @@ impl CheckpointStore {
     /// Drops a version's checkpoints, whichever ranks own them. Readers that have bytes keep them; durable ones stay.
     pub(crate) fn forget(&self, lineage: Lineage, version: Version) {
         let mut dropped = Vec::new();
-        self.held.lock().retain(|name, (_, held)| {
-            let stays = (name.0, name.1) != (lineage, version);
-            if let (false, Model::Made(bytes)) = (stays, &mut *held) {
-                dropped.push(std::mem::take(bytes));
-            }
-            stays
-        });
+        let mut held = self.held.lock();
+        // Many versions may be held for a moment, of which not all are looked at.
+        let of_version = (lineage, version, None)..=(lineage, version, Some(Rank(u32::MAX)));
+        let names: Vec<CheckpointName> = held.range(of_version).map(|(name, _)| *name).collect();
+        for name in names {
+            dropped.extend(held.remove(&name));
+        }
+        drop(held);
         // What is still read is freed by its last reader.
-        let buffers = dropped.into_iter().filter_map(|bytes| bytes.try_into_mut().ok());
+        let buffers = dropped.into_iter().filter_map(|(_, model)| match model {
+            Model::Made(bytes) => bytes.try_into_mut().ok(),
+            Model::Lazy(_) => None,
+        });
         if let Some(largest) = buffers.max_by_key(BytesMut::capacity) {
             *self.spare.lock() = largest;
         }

@@ -282,8 +282,7 @@ impl Agent {
     }
 
     fn entered(&self, member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
-        self.shared.progress(member, checkpoint.version, checkpoint.round);
-        self.shared.command(Command::Entered { member, checkpoint, local });
+        self.shared.entered(member, checkpoint, local);
     }
 
     /// Whether the driver asks for rank 0's result. Known when a member has its start; `false` before.

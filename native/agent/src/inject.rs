@@ -23,6 +23,11 @@ impl Rules {
         self.rules = rules.to_vec();
     }
 
+    /// Whether none is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// The rule whose moment this is; it is used up.
     pub(crate) fn due(&mut self, rank: Rank, incarnation: Incarnation, moment: Moment) -> Option<FaultRule> {
         let found = self.rules.iter().position(|rule| rule.moment == moment && rule.is_for(rank, incarnation))?;

@@ -12,6 +12,7 @@ use rejoin_agent::transport::Secret;
 use rejoin_agent::{checkpoint, Joined, Taken};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 use world::{together, World, LIMIT, LOCALHOST};
 
 #[test]
@@ -319,4 +320,50 @@ fn strangers_at_an_agents_port_are_told_of_once_and_the_job_goes_on() {
     world.event("the break is reported", |event| matches!(event, Event::LinkBroken { .. }));
     let reported = world.seen.lock().iter().filter(|event| matches!(event, Event::StrangerRefused { .. })).count();
     assert_eq!(reported, 1);
+}
+
+#[test]
+fn of_thousands_of_versions_few_are_reported_and_a_rank_comes_back_in_the_newest_one() {
+    let world = World::new(2);
+    let mut processes: Vec<_> = (0..2).map(|i| world.process(&i.to_string())).collect();
+    let model = |version: u32| version.to_le_bytes();
+    // So long that there are some heartbeats, and both know that no rank is missing.
+    let newest = together(2, |rank| {
+        let process = &processes[rank as usize];
+        let (member, lineage, ..) = process.join(rank, 0);
+        process.enter(member, lineage, 0, b"");
+        let (began, mut version) = (Instant::now(), 0);
+        while version < 5_000 || began.elapsed() < Duration::from_millis(500) {
+            version += 1;
+            process.enter(member, lineage, version, &model(version));
+        }
+        (member, lineage, version)
+    });
+    drop(processes.pop());
+    world.event("rank 1 is lost", |event| matches!(event, Event::RankLost { rank: Rank(1), .. }));
+
+    let (zero, lineage, last) = newest[0];
+    let replacement = world.process("2");
+    let (one, _, version, bytes) = replacement.join(1, 1);
+    assert_eq!((version, bytes.as_deref()), (Version(last), Some(&model(last)[..])));
+    replacement.enter(one, lineage, last, &model(last));
+    let ends = [(&processes[0], zero, Some(Bytes::from_static(b"result"))), (&replacement, one, None)];
+    together(2, |rank| {
+        let (process, member, result) = &ends[rank as usize];
+        process.enter(*member, lineage, last + 1, &model(last + 1));
+        process.agent.finish(*member, last + 1, 7, result.clone(), LIMIT).unwrap();
+    });
+
+    world.event("the job has ended", |event| matches!(event, Event::JobEnded { .. }));
+    let seen = world.seen.lock();
+    let of_zero = seen.iter().filter_map(|event| match event {
+        Event::VersionEntered { rank: Rank(0), version, .. } => Some(version.0),
+        Event::RankFinished { rank: Rank(0), .. } => Some(u32::MAX),
+        _ => None,
+    });
+    let of_zero: Vec<u32> = of_zero.collect();
+    assert_eq!(of_zero[..100], (0..100).collect::<Vec<u32>>(), "the first ones are all reported");
+    assert_eq!(of_zero[of_zero.len() - 3..], [last, last + 1, u32::MAX], "and those at a death and at the end");
+    assert!(of_zero.is_sorted_by(|one, next| one < next), "{of_zero:?}");
+    assert!(of_zero.len() < last as usize / 2, "{} of {last} versions were reported", of_zero.len());
 }

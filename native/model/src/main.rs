@@ -9,7 +9,7 @@ use std::process::ExitCode;
 const USAGE: &str = "usage: rejoin-model JOB [--world N] [--crashes N] [--victims PROCESS,...] [--zombies N] [--cuts N]
                     [--tracker-deaths N] [--ends] [--rendezvous] [--defect NAME]
                     [--start durable|handed-over] [--threads N] [--reduced]
-  JOB     one-collective, two-collectives, two-versions, boot-and-one, root-ahead, both-lanes
+  JOB     one-collective, two-collectives, two-versions, five-versions, boot-and-one, root-ahead, both-lanes
   --ends        processes end when they have the end; the tracker may die after it has said it
   --rendezvous  faults may strike before all have joined
   --victims     processes that may die, by number: 0 is rank 0, from the number of ranks on restarts; else any
@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Some("two-collectives") => Some(Setup::two_collectives()),
         Some("one-collective") => Some(Setup::one_collective()),
         Some("two-versions") => Some(Setup::two_versions()),
+        Some("five-versions") => Some(Setup::five_versions()),
         Some("boot-and-one") => Some(Setup::boot_and_one()),
         Some("root-ahead") => Some(Setup::root_ahead()),
         Some("both-lanes") => Some(Setup::both_lanes()),

@@ -72,6 +72,12 @@ impl Setup {
         Setup { versions: vec![vec![None], vec![None]], ..Setup::two_collectives() }
     }
 
+    /// Three ranks and five allreduces with checkpoints between them: of the last two versions a rank
+    /// is in the tracker hears later.
+    pub fn five_versions() -> Self {
+        Setup { versions: vec![vec![None]; 5], ..Setup::two_collectives() }
+    }
+
     /// Three ranks, a broadcast from rank 0, a checkpoint, and an allreduce: a rank that needs nothing of
     /// the others enters version 1 alone.
     pub fn root_ahead() -> Self {

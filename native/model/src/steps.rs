@@ -100,8 +100,9 @@ pub(crate) fn step(
     if view.is_some_and(|before| process.host().view().is_none_or(|now| !follows(&before, now))) {
         effects.push(FromProcess::Violated("Monotony"));
     }
-    // The present version, the one before, and while a rank is behind one more.
-    if only(&process).versions_kept() > kept.max(3) {
+    // The present version, the one before, and one more until what is settled is known. While a rank is
+    // behind it depends on how soon the tracker hears of the others.
+    if process.is_settled() && only(&process).versions_kept() > kept.max(3) {
         effects.push(FromProcess::Violated("Bounded"));
     }
     Some((process, effects))

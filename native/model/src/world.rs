@@ -206,7 +206,7 @@ impl JobModel {
         let number = state.processes.len() as u32;
         let tries = state.processes.iter().filter(|model_process| model_process.rank == rank).count() as u32;
         let id = Try { rank: Rank(rank), attempt: Attempt { stage: 0, task: tries } };
-        let process = Process::new(number, "host", 30_000, NOW).runs(id);
+        let process = Process::new(number, "host", 30_000, self.job.one_by_one, NOW).runs(id);
         let model_process = ModelProcess {
             state: Some(self.processes.keep(process)),
             rank,

@@ -49,3 +49,19 @@ fn a_rank_that_replays_its_lanes_from_different_versions_is_found() {
 fn frames_of_either_lane_of_incarnations_that_the_view_has_not_are_found() {
     breaks(Setup { zombies: 1, ..Setup::both_lanes() }.defect(Defect::NoFencing), &["Fencing"]);
 }
+
+#[test]
+fn a_view_that_is_answered_before_versions_are_handed_in_is_found() {
+    let setup = Setup { world: 2, ..Setup::five_versions() };
+    breaks(setup.crashes(1).defect(Defect::VersionsOvertaken), &["NoLostWork"]);
+}
+
+#[test]
+fn versions_that_are_handed_in_late_while_a_rank_is_behind_are_found() {
+    breaks(two_ranks().crashes(1).defect(Defect::VersionsLate), &["NoLostWork"]);
+}
+
+#[test]
+fn a_last_version_that_is_never_reported_is_found() {
+    breaks(two_ranks().defect(Defect::LastUnreported), &["NoLostWork"]);
+}

@@ -60,6 +60,13 @@ fn two_ranks_with_a_checkpoint_survive_a_death_from_the_rendezvous_on() {
 }
 
 #[test]
+fn ranks_whose_last_versions_are_reported_late_survive_a_death_anywhere_and_one_of_the_tracker() {
+    let setup = two_ranks(Setup::five_versions());
+    holds(setup.clone().crashes(1), 150_000);
+    holds(Setup { tracker_deaths: 1, ..setup }, 250_000);
+}
+
+#[test]
 fn boot_results_survive_a_death_and_a_broken_link() {
     holds(Setup { cuts: 1, ..two_ranks(Setup::boot_and_one()) }.crashes(1), 300_000);
 }

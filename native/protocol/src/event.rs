@@ -124,7 +124,8 @@ pub enum Event {
         /** Since its plan. */
         millis: u64,
     },
-    /// A rank entered a version.
+    /// A rank entered a version. Of many in quick succession the newest is told of
+    /// ([`crate::host::Host::reports_at_once`]).
     VersionEntered {
         /** The rank that it is about. */
         rank: Rank,

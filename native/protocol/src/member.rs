@@ -64,6 +64,8 @@ pub struct Running {
     pub round: u32,
     /// Whether it has entered a version.
     pub entered: bool,
+    /// The tracker hasn't been sent yet which version it has entered.
+    pub is_unreported: bool,
     /// The oldest version of which its channels have the logs, as far as reported.
     pub oldest: Version,
     /// Which results of collectives it holds, as reported when the newest view came.
@@ -136,7 +138,16 @@ impl Running {
     pub fn new(start: Start) -> Self {
         let round = start.checkpoint.map_or(0, |checkpoint| checkpoint.round);
         let version = start.version;
-        Running { start, version, round, entered: false, oldest: version, results: Vec::new(), observed: Vec::new() }
+        Running {
+            start,
+            version,
+            round,
+            entered: false,
+            is_unreported: false,
+            oldest: version,
+            results: Vec::new(),
+            observed: Vec::new(),
+        }
     }
 
     /// Where it is.

@@ -1,6 +1,7 @@
 //! The documents say what the code says: codes of errors, numbers of the wire.
 
 use rejoin_protocol::error::Code;
+use rejoin_protocol::host::ONE_BY_ONE;
 use rejoin_protocol::message::{COUNT_LIMIT, LINEAGES_LIMIT, LOCAL_LIMIT, NAME_LIMIT, RESULT_PART_LIMIT, TEXT_LIMIT};
 use rejoin_protocol::wire::{Kind, HEADER_BYTES, PAYLOAD_LIMIT, WIRE_VERSION};
 
@@ -41,6 +42,7 @@ fn the_protocols_numbers_are_those_of_the_code() {
         format!("`ResultPart` at most **{RESULT_PART_LIMIT}**"),
         format!("a version, lineage, incarnation or attempt above **{COUNT_LIMIT}**"),
         format!("of more than **{LINEAGES_LIMIT}** lineages"),
+        format!("one of the first **{ONE_BY_ONE}** of its incarnation"),
         format!("names of more than **{NAME_LIMIT}** bytes, terms of more than **{TEXT_LIMIT}**"),
     ] {
         assert!(text.contains(&said), "docs/protocol.md doesn't say `{said}`");

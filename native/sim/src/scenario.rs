@@ -1,8 +1,9 @@
 //! What a seed stands for: the job, the cluster, and what goes wrong. Each family draws another
 //! kind of job, or of trouble.
 
-use crate::ranks::{Job, Plane, Program, Topology};
+use crate::ranks::{Job, Plane, Program, Topology, FEWEST_ONE_BY_ONE};
 use fastrand::Rng;
+use rejoin_protocol::host::ONE_BY_ONE;
 use rejoin_protocol::ids::{Lineage, Rank, Version};
 use rejoin_protocol::start::JobStart;
 
@@ -128,14 +129,17 @@ pub const NO_LIMIT: u32 = 1000;
 impl Scenario {
     /// What this seed stands for.
     pub fn of(family: Family, seed: u64) -> Self {
-        match family {
+        let mut this = match family {
             Family::Mixed => Scenario::mixed(seed),
             Family::Liar => Scenario::mixed(seed).lying(&mut Rng::with_seed(seed ^ 0x11a9)),
             Family::Cascade => Scenario::cascade(seed),
             Family::Tracker => Scenario::tracker(seed),
             Family::Job => Scenario::collectives(seed),
             Family::Hook => Scenario::hook(seed),
-        }
+        };
+        // In every other run all versions are reported one by one, for there are few.
+        this.job.one_by_one = if seed.is_multiple_of(2) { ONE_BY_ONE } else { FEWEST_ONE_BY_ONE };
+        this
     }
 
     /// A job in which nothing goes wrong unless it is added, in processes of their own.

@@ -113,3 +113,18 @@ fn a_rank_that_replays_its_lanes_from_different_versions_is_found() {
 fn ranks_that_disagree_on_the_way_are_found() {
     by(Defect::OwnMind, Family::Hook, 200);
 }
+
+#[test]
+fn a_view_that_is_answered_before_versions_are_handed_in_is_found() {
+    assert_eq!(found(Defect::VersionsOvertaken, Family::Job, 5_000), "NoLostWork");
+}
+
+#[test]
+fn versions_that_are_handed_in_late_while_a_rank_is_missing_are_found() {
+    assert_eq!(found(Defect::VersionsLate, Family::Job, 500), "NoLostWork");
+}
+
+#[test]
+fn a_last_version_that_is_never_reported_is_found() {
+    assert_eq!(found(Defect::LastUnreported, Family::Job, 100), "NoLostWork");
+}

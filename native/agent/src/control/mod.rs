@@ -36,7 +36,7 @@ use crossbeam::channel::Receiver;
 use mio::{Events, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::host::{Host, HostConfig, HostInput};
+use rejoin_protocol::host::{Host, HostConfig, HostInput, ONE_BY_ONE};
 use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank};
 use rejoin_transport::{Entrance, Keys, Link};
 use results_fetch::{Question, ResultsFetch};
@@ -162,6 +162,7 @@ impl Control {
                 pid: std::process::id(),
                 tracker_millis: config.tracker_millis,
                 own_copies,
+                one_by_one: ONE_BY_ONE,
             },
             Millis(0),
         );
@@ -273,6 +274,8 @@ impl Control {
         while let Some(output) = self.host.poll() {
             self.carry_out(output);
         }
+        // Fault rules fire where a version is entered, not some versions later.
+        self.shared.hears_versions(self.host.reports_at_once() || !self.rules.is_empty());
     }
 
     fn keep_time(&mut self) {
@@ -307,8 +310,11 @@ impl Control {
         })));
     }
 
+    /// Those that are there now: tasks that give more meanwhile keep no heartbeat waiting.
     fn take_commands(&mut self) {
-        while let Ok(command) = self.commands.try_recv() {
+        self.shared.commands_are_taken();
+        for _ in 0..self.commands.len() {
+            let Ok(command) = self.commands.try_recv() else { return };
             self.obey(command);
             if self.over.is_some() {
                 return;

@@ -119,7 +119,16 @@ struct Known {
     /// Fault rules that planes have said to strike.
     struck: BTreeSet<u32>,
     progress: BTreeMap<Rank, (Version, u32)>,
+    /// The control thread wants to be woken for each version that is entered.
+    hears_versions: bool,
+    /// What checkpoints take that it wasn't woken for: older ones are dropped when it is.
+    unheard_bytes: u64,
 }
+
+/// Most of what may be held of checkpoints that the control thread wasn't woken for.
+const UNHEARD_BYTES: u64 = 1 << 20;
+/// What a checkpoint counts for besides its bytes.
+const CHECKPOINT_OVERHEAD: u64 = 4 << 10;
 
 pub(crate) struct Shared {
     pub(crate) store: CheckpointStore,
@@ -144,6 +153,8 @@ impl Shared {
             failures: BTreeMap::new(),
             struck: BTreeSet::new(),
             progress: BTreeMap::new(),
+            hears_versions: true,
+            unheard_bytes: 0,
         };
         let waker = Arc::new(waker);
         let store = CheckpointStore::default();
@@ -161,6 +172,39 @@ impl Shared {
         let _ = self.sender.send(command);
         drop(known);
         let _ = self.waker.wake();
+    }
+
+    /// A version was entered. The control thread isn't woken for it where it doesn't have to be: it
+    /// hears of it when it wakes next, before anything else.
+    pub(crate) fn entered(&self, member: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
+        let mut known = self.known.lock();
+        known.progress.insert(member.rank, (checkpoint.version, checkpoint.round));
+        if known.over.is_some() {
+            return;
+        }
+        let _ = self.sender.send(Command::Entered { member, checkpoint, local });
+        let bytes = checkpoint.length.saturating_add(CHECKPOINT_OVERHEAD);
+        known.unheard_bytes = known.unheard_bytes.saturating_add(bytes);
+        let wakes = known.hears_versions || known.unheard_bytes > UNHEARD_BYTES;
+        drop(known);
+        if wakes {
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// The control thread is about to take all that is queued.
+    pub(crate) fn commands_are_taken(&self) {
+        self.known.lock().unheard_bytes = 0;
+    }
+
+    /// Whether the control thread wants to be woken for each version, from now on.
+    pub(crate) fn hears_versions(&self, hears: bool) {
+        let mut known = self.known.lock();
+        let has_unheard = std::mem::replace(&mut known.hears_versions, hears) != hears && known.unheard_bytes > 0;
+        drop(known);
+        if hears && has_unheard {
+            let _ = self.waker.wake();
+        }
     }
 
     pub(crate) fn end(&self, error: Error) {

@@ -72,6 +72,8 @@ impl Control {
                 Ok(Received::Established) => {
                     self.tracker.established = true;
                     self.shared.tracker_is("connected".into());
+                    // What a task said before counts in what the tracker is sent first, too.
+                    self.take_commands();
                     self.handle(Some(HostInput::TrackerUp));
                 }
                 Ok(Received::Refused(error)) => return self.tracker_down(format!("refused: {error}")),

@@ -50,7 +50,15 @@ pub struct HostConfig {
     /// How many other processes hold each own model of this one's ranks, as far as there are as
     /// many; the same at all ranks of a job ([`OWN_COPIES`] if nothing is chosen).
     pub own_copies: u32,
+    /// So many versions of each incarnation, from its first one on, are reported as they are entered
+    /// ([`ONE_BY_ONE`] if nothing is chosen). At least 3: whether a rank was in version 1, and in
+    /// version 2, decides what happens should all die.
+    pub one_by_one: u32,
 }
+
+/// As many versions of an incarnation are reported one by one as short trainings have, so that
+/// their event logs show each. Of longer ones each heartbeat shows where they are.
+pub const ONE_BY_ONE: u32 = 100;
 
 /// One thing that happened to the agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,7 +109,7 @@ pub enum HostInput {
         reason: String,
     },
     /// A task took this checkpoint (its bytes are in the store already) and entered the version that it begins.
-    /// Version 0 (no bytes, length 0) is entered in the same way.
+    /// Version 0 (no bytes, length 0) is entered in the same way. May be late where [`Host::reports_at_once`] says so.
     Entered {
         /** The member that has. */
         member: MemberId,
@@ -442,9 +450,11 @@ impl Host {
         &self.members
     }
 
-    /// What is lost with a connection is sent again when the next one stands.
+    /// What is lost with a connection is sent again when the next one stands. The newest versions that
+    /// are still to be reported go first: nothing is said of a rank before where it is.
     fn send(&mut self, message: AgentMessage) {
         if self.tracker.up {
+            self.report_versions();
             self.outputs.push_back(HostOutput::Send(message));
         }
     }

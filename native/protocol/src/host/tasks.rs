@@ -3,7 +3,7 @@
 use super::{Host, HostOutput, Local, Offer};
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Checkpoint, MemberId, Millis, Position, Rank, Version};
-use crate::member::{Fetching, Member, Stage};
+use crate::member::{Fetching, Member, Running, Stage};
 use crate::message::AgentMessage;
 use crate::report::Report;
 use alloc::format;
@@ -57,7 +57,6 @@ impl Host {
         let Some(member) = self.member(id) else { return };
         let Stage::Running(running) = &mut member.stage else { return };
         let taken = running.enter(checkpoint);
-        let lineage = running.start.lineage;
         let named = match taken {
             Ok(named) => named,
             Err(error) => return self.broken(id, error),
@@ -74,12 +73,50 @@ impl Host {
             }
         }
         if let Some(bytes) = local {
-            self.keep_local(Local { member: id, at, bytes: bytes.clone() });
-            self.send(AgentMessage::Local { member: id, at, bytes });
+            let local = Local { member: id, at, bytes };
+            self.keep_local(local.clone());
+            self.send_local(local);
         }
-        let (version, round) = (named.version, named.round);
-        self.report(id, Report::VersionEntered { lineage, version, round });
+        if let Some(running) = self.member(id).and_then(Member::running_mut) {
+            running.is_unreported = true;
+        }
+        if self.reports_at_once() {
+            self.report_versions();
+        }
         self.forget_old();
+    }
+
+    /// Whether a version that is entered now is reported now: recovery may wait for it, or a rank here
+    /// has entered few. Otherwise the newest one goes ahead of the next message, which is a heartbeat
+    /// if nothing else is, and `HostInput::Entered` may be handed in late: together with, and ahead
+    /// of, the next input. Thousands of versions a second would wake this process and the tracker as
+    /// often.
+    pub fn reports_at_once(&self) -> bool {
+        let entered = |running: &Running| running.version.0.saturating_sub(running.start.version.0);
+        let mut running = self.members.iter().filter_map(Member::running);
+        self.holding || running.any(|running| entered(running) < self.config.one_by_one)
+    }
+
+    /// Reports the versions that ranks have entered since they were reported. Without a tracker they stay due.
+    pub(super) fn report_versions(&mut self) {
+        if !self.tracker.up {
+            return;
+        }
+        for member in &mut self.members {
+            let Some(id) = member.id() else { continue };
+            let Some(running) = member.running_mut().filter(|running| running.is_unreported) else { continue };
+            running.is_unreported = false;
+            let (Position { lineage, version }, round) = (running.position(), running.round);
+            let report = Report::VersionEntered { lineage, version, round };
+            self.outputs.push_back(HostOutput::Send(AgentMessage::Report { member: id, report }));
+        }
+    }
+
+    /// Ahead of the version that it is of: the tracker has a rank's own state as of each version that it knows of.
+    pub(super) fn send_local(&mut self, Local { member, at, bytes }: Local) {
+        if self.tracker.up {
+            self.outputs.push_back(HostOutput::Send(AgentMessage::Local { member, at, bytes }));
+        }
     }
 
     /// Sent again when the tracker may have missed it, even after the task has ended. The newest
@@ -131,10 +168,10 @@ impl Host {
 
     pub(super) fn leave(&mut self, id: MemberId, failure: Option<Error>) {
         let Some(index) = self.find(id) else { return };
-        let member = self.members.remove(index);
-        if member.stage != Stage::Over {
+        if self.members[index].stage != Stage::Over {
             self.report(id, Report::Left { failure });
         }
+        self.members.remove(index);
         self.gone_from_answer(id);
         self.close_if_done();
     }

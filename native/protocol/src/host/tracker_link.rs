@@ -1,6 +1,6 @@
 //! The connection to the tracker: registering, heartbeats, and how long is waited without it.
 
-use super::{Host, HostOutput, Local};
+use super::{Host, HostOutput};
 use crate::collective::ObservedInput;
 use crate::error::{Code, Error};
 use crate::ids::{Millis, Rank};
@@ -42,10 +42,12 @@ impl Host {
             view: self.view.clone().map(Box::new),
             ended: self.ended.clone().map(Box::new),
         };
-        self.send(AgentMessage::Register(registration));
-        for Local { member, at, bytes } in self.locals.clone() {
-            self.send(AgentMessage::Local { member, at, bytes });
+        // First of all: an agent that isn't registered has nothing to report.
+        self.outputs.push_back(HostOutput::Send(AgentMessage::Register(registration)));
+        for local in self.locals.clone() {
+            self.send_local(local);
         }
+        self.report_versions();
         for member in self.members.clone() {
             self.resend(member);
         }

@@ -2,7 +2,7 @@
 #![allow(dead_code, missing_docs)]
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, OWN_COPIES};
+use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, ONE_BY_ONE, OWN_COPIES};
 use rejoin_protocol::ids::{
     AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Rank, Version,
 };
@@ -113,6 +113,7 @@ impl Desk {
             pid: 11,
             tracker_millis: 5000,
             own_copies,
+            one_by_one: ONE_BY_ONE,
         };
         let mut desk = Desk { host: Host::new(config, Millis(0)), now: 0 };
         assert_eq!(desk.drain(), [HostOutput::ConnectTracker]);

@@ -9,6 +9,7 @@ pub mod monotony;
 pub mod no_lost_work;
 pub mod progress;
 pub mod replay;
+pub(crate) mod reports;
 
 pub(crate) use monotony::Monotony;
 

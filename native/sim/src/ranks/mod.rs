@@ -16,6 +16,7 @@ mod peers;
 mod process;
 mod process_io;
 mod program;
+mod reporting;
 mod sim_rank;
 mod streams;
 mod task;
@@ -51,14 +52,21 @@ pub struct Job {
     pub locals: bool,
     /// Ranks that are started again don't repeat themselves in the version that they start with.
     pub lies: bool,
+    /// So many versions of each incarnation are reported one by one
+    /// ([`HostConfig::one_by_one`](rejoin_protocol::host::HostConfig::one_by_one)).
+    pub one_by_one: u32,
     /// A defect of the driver.
     pub defect: Option<Defect>,
 }
 
+/// The fewest versions that may be reported one by one.
+pub const FEWEST_ONE_BY_ONE: u32 = 3;
+
 impl Job {
     /// Ranks that repeat themselves, with nothing of their own.
     pub fn new(program: Program, plane: Plane, defect: Option<Defect>) -> Self {
-        Job { program, plane, in_place: true, locals: false, lies: false, defect }
+        let one_by_one = FEWEST_ONE_BY_ONE;
+        Job { program, plane, in_place: true, locals: false, lies: false, one_by_one, defect }
     }
 }
 
@@ -100,11 +108,17 @@ pub enum Defect {
     LanesApart,
     /// A rank is hooked if its own process can be, whatever the job has agreed on.
     OwnMind,
+    /// A process answers a view before it has handed in which versions its ranks have entered.
+    VersionsOvertaken,
+    /// Versions are handed in late although a rank is missing or behind.
+    VersionsLate,
+    /// The last version that a rank enters is never reported.
+    LastUnreported,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 17] = [
+    pub const ALL: [Defect; 20] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -122,5 +136,8 @@ impl Defect {
         Defect::OneLaneDrained,
         Defect::LanesApart,
         Defect::OwnMind,
+        Defect::VersionsOvertaken,
+        Defect::VersionsLate,
+        Defect::LastUnreported,
     ];
 }

@@ -6,6 +6,7 @@ use super::process_io::{Input, Output, Try};
 use super::sim_rank::{Came, SimRank};
 use super::task::Task;
 use super::{Defect, Job, Plane};
+use crate::invariants::reports::Reported;
 use crate::invariants::{fencing, replay};
 use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::{Code, Error};
@@ -20,11 +21,11 @@ use std::collections::{BTreeMap, VecDeque};
 #[derive(Clone, Debug)]
 pub struct Process {
     number: u32,
-    host: Host,
-    tasks: Vec<Task>,
+    pub(super) host: Host,
+    pub(super) tasks: Vec<Task>,
     /// Checkpoints whose bytes are here.
     store: BTreeMap<(Lineage, Version), Checkpoint>,
-    closed: bool,
+    pub(super) closed: bool,
     /// Inputs for the host, in their order.
     commands: VecDeque<HostInput>,
     /// Its ranks share memory with those of its host; whether it can open no other segment.
@@ -33,6 +34,10 @@ pub struct Process {
     is_hookless: bool,
     /// How often a rank has joined here.
     joins: u32,
+    /// It has a connection to the tracker.
+    pub(super) is_connected: bool,
+    /// No rank is missing or behind, by what the tracker has sent.
+    pub(super) is_settled: bool,
 }
 
 /// A process' number as its agent's.
@@ -42,7 +47,7 @@ fn agent(process: u32) -> AgentId {
 
 impl Process {
     /// A process on this host that is about to connect to the tracker.
-    pub fn new(number: u32, host: &str, tracker_millis: u64, now: Millis) -> Self {
+    pub fn new(number: u32, host: &str, tracker_millis: u64, one_by_one: u32, now: Millis) -> Self {
         let config = HostConfig {
             agent: agent(number),
             executor: number.to_string(),
@@ -51,6 +56,7 @@ impl Process {
             pid: number,
             tracker_millis,
             own_copies: OWN_COPIES,
+            one_by_one,
         };
         let mut host = Host::new(config, now);
         let connect = host.poll();
@@ -65,6 +71,8 @@ impl Process {
             is_blind: None,
             is_hookless: false,
             joins: 0,
+            is_connected: false,
+            is_settled: false,
         }
     }
 
@@ -141,11 +149,18 @@ impl Process {
     pub fn handle(&mut self, input: Input, now: Millis, job: &Job) -> Vec<Output> {
         let mut out = Vec::new();
         match input {
-            Input::TrackerUp => self.commands.push_back(HostInput::TrackerUp),
+            Input::TrackerUp => {
+                self.is_connected = true;
+                self.commands.push_back(HostInput::TrackerUp);
+            }
             Input::TrackerDown => {
+                self.is_connected = false;
                 self.commands.push_back(HostInput::TrackerDown { reason: "connection reset".into() });
             }
-            Input::Tracker(message) => self.commands.push_back(HostInput::Tracker(message)),
+            Input::Tracker(message) => {
+                self.settles(&message);
+                self.queue(HostInput::Tracker(message), job);
+            }
             Input::Join(id) => self.join(id, job),
             Input::Wake => {
                 self.commands.push_back(HostInput::Wake);
@@ -175,6 +190,7 @@ impl Process {
         self.run_commands(now, job, &mut out);
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
+        self.rests(&mut out);
         out
     }
 
@@ -197,6 +213,7 @@ impl Process {
         }
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
+        self.rests(&mut out);
         Some(out)
     }
 
@@ -207,6 +224,7 @@ impl Process {
         self.run_commands(now, job, &mut out);
         self.advance(job, &mut out);
         self.run_commands(now, job, &mut out);
+        self.rests(&mut out);
         out
     }
 
@@ -215,7 +233,7 @@ impl Process {
     }
 
     /// The task of an incarnation that was started.
-    fn living(&mut self, member: MemberId) -> Option<&mut Task> {
+    pub(super) fn living(&mut self, member: MemberId) -> Option<&mut Task> {
         self.tasks.iter_mut().find(|task| task.end().is_some_and(|end| end.member() == member))
     }
 
@@ -262,8 +280,20 @@ impl Process {
         self.commands.push_back(HostInput::Report { member: MemberId { rank: id.rank, incarnation }, report });
     }
 
+    /// Behind the versions that ranks have entered by now.
+    fn queue(&mut self, command: HostInput, job: &Job) {
+        match job.defect {
+            Some(Defect::VersionsOvertaken) => self.commands.push_front(command),
+            _ => self.commands.push_back(command),
+        }
+    }
+
+    /// That a version was entered stays queued until there is something else, where the host allows it, as in an agent.
     fn run_commands(&mut self, now: Millis, job: &Job, out: &mut Vec<Output>) {
-        while let Some(command) = self.commands.pop_front() {
+        let is_late = |command: &HostInput| matches!(command, HostInput::Entered { .. });
+        let reports_at_once = |host: &Host| host.reports_at_once() && job.defect != Some(Defect::VersionsLate);
+        while reports_at_once(&self.host) || !self.commands.iter().all(is_late) {
+            let Some(command) = self.commands.pop_front() else { return };
             self.host.handle(command, now);
             while let Some(output) = self.host.poll() {
                 self.carry_out(output, job, out);
@@ -274,7 +304,7 @@ impl Process {
     fn carry_out(&mut self, output: HostOutput, job: &Job, out: &mut Vec<Output>) {
         match output {
             HostOutput::ConnectTracker => out.push(Output::Connect),
-            HostOutput::Send(message) => out.push(Output::ToTracker(message)),
+            HostOutput::Send(message) => self.sends(message, job, out),
             HostOutput::JoinAccepted { rank, attempt, incarnation } => {
                 for task in self.tasks.iter_mut().filter(|task| task.id.rank == rank) {
                     if task.id.attempt == attempt {
@@ -305,7 +335,7 @@ impl Process {
                 let sim_rank = self.living(member).and_then(|task| task.sim_rank.as_mut());
                 let (oldest, results, observed) =
                     sim_rank.map(|sim_rank| sim_rank.hold(generation, job.defect)).unwrap_or_default();
-                self.commands.push_back(HostInput::Holding { member, oldest, results, observed });
+                self.queue(HostInput::Holding { member, oldest, results, observed }, job);
             }
             HostOutput::Plan { member, plan } => {
                 if let Some(task) = self.living(member) {
@@ -361,6 +391,7 @@ impl Process {
         let sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, job);
         if let Some(task) = self.find(id) {
             task.sim_rank = Some(sim_rank);
+            task.reported = Reported::default();
             task.wishes.clear();
         }
         out.push(Output::Started(id, start));
@@ -380,6 +411,9 @@ impl Process {
         let lineage = sim_rank.lineage;
         task.wishes_grow();
         let member = own.member();
+        if let Came::Entered(checkpoint) = &came {
+            task.reported.enters(checkpoint.version);
+        }
         match came {
             Came::Nothing => {}
             Came::Broken(error) => self.report(id, Report::Broken(error)),

@@ -4,6 +4,7 @@ use super::collectives::Collectives;
 use super::frame::End;
 use super::process_io::Try;
 use super::sim_rank::SimRank;
+use crate::invariants::reports::Reported;
 use rejoin_protocol::collective::{Fetch, SegmentAddress};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
@@ -18,6 +19,7 @@ pub struct Task {
     /// A checkpoint that is to be fetched, and the agents that hold it.
     pub(super) wanted: Option<(Checkpoint, Vec<u32>)>,
     pub(super) wishes: Vec<Fetch>,
+    pub(super) reported: Reported,
     pub(super) told: Option<Result<u128, Code>>,
     pub(super) freed: Option<Code>,
     /// The memory that it shares.
@@ -32,6 +34,7 @@ impl Task {
             sim_rank: None,
             wanted: None,
             wishes: Vec::new(),
+            reported: Reported::default(),
             told: None,
             freed: None,
             segment: None,
@@ -90,6 +93,11 @@ impl Task {
         let channels = self.sim_rank.as_ref().and_then(|sim_rank| sim_rank.streams.as_ref()).map(|_| Lane::Channels);
         let collectives = self.collectives().map(|_| Lane::Collectives);
         channels.into_iter().chain(collectives)
+    }
+
+    /// Which versions its rank has entered, and which of them its process has sent to the tracker.
+    pub(super) fn reported(&self) -> Option<Reported> {
+        self.sim_rank.as_ref().map(|_| self.reported)
     }
 
     fn collectives(&self) -> Option<&Collectives> {

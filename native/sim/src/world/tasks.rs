@@ -32,7 +32,7 @@ impl World {
         // Most of those that share are on one host: one that isn't makes all go over links.
         let place = self.scenario.places.as_mut().map(|rng| (u32::from(rng.u32(0..20) == 0), rng.u32(0..20) == 0));
         let host = format!("host{}", place.map_or(id % 2, |(host, _)| host));
-        let mut process = Process::new(id, &host, 30_000, Millis(self.now));
+        let mut process = Process::new(id, &host, 30_000, self.scenario.job.one_by_one, Millis(self.now));
         if let Some((_, is_blind)) = place {
             process = process.sharing(is_blind);
         }

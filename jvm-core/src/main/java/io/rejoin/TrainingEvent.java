@@ -39,7 +39,12 @@ public final class TrainingEvent {
      * rounds_again, millis.
      */
     CAUGHT_UP,
-    /** A rank entered a version: rank, incarnation, lineage, version, round. */
+    /**
+     * A rank entered a version: rank, incarnation, lineage, version, round. Reported for each of the
+     * first 100 versions of an incarnation, and for all while a rank is missing or behind. Otherwise
+     * for the newest with each heartbeat at the latest, and for the last one before the rank's end:
+     * versions between may be left out.
+     */
     VERSION_ENTERED,
     /** A link between living ranks broke: rank, peer, reason. */
     LINK_BROKEN,

@@ -40,10 +40,10 @@ public final class TrainingEvent {
      */
     CAUGHT_UP,
     /**
-     * A rank entered a version: rank, incarnation, lineage, version, round. Reported for each of the
-     * first 100 versions of an incarnation, and for all while a rank is missing or behind. Otherwise
-     * for the newest with each heartbeat at the latest, and for the last one before the rank's end:
-     * versions between may be left out.
+     * A rank entered a version: rank, incarnation, lineage, version, round. Reported for each of
+     * the first 100 versions of an incarnation, and for all while a rank is missing or behind.
+     * Otherwise for the newest with each heartbeat at the latest, and for the last one before the
+     * rank's end: versions between may be left out.
      */
     VERSION_ENTERED,
     /** A link between living ranks broke: rank, peer, reason. */

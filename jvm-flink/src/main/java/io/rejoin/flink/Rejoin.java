@@ -106,7 +106,8 @@ public final class Rejoin {
     TypeSerializer<T> serializer =
         type.createSerializer(environment.getConfig().getSerializerConfig());
     TrainOperatorFactory<R, T, M> factory =
-        new TrainOperatorFactory<>(environment.clean(trainer), intake, serializer, values);
+        new TrainOperatorFactory<>(
+            environment.clean(trainer), intake, serializer, values, above.isBounded());
     SingleOutputStreamOperator<TrainedModel> models =
         records
             .transform(

@@ -6,6 +6,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * The rows between a rank's input and its model. Flink's thread adds rows, through {@link Inbox},
@@ -16,6 +18,9 @@ import java.util.concurrent.TimeUnit;
  * rank that comes back with it goes back by one.
  */
 final class RowBuffer<T> {
+  private static final Logger LOG = LoggerFactory.getLogger(RowBuffer.class);
+  private static final long TELL_NANOS = TimeUnit.SECONDS.toNanos(10);
+
   private final int limit;
   private final Runnable look;
   private final KeptRows<T> kept = new KeptRows<>();
@@ -33,8 +38,10 @@ final class RowBuffer<T> {
   // Nothing is dropped before it is known what this rank starts from.
   private boolean loaded;
   private boolean ended;
-  // When the input has ended: the split of which all rows in the model must have come. Null: none.
-  private String whole;
+  // The split of which no row may come to another rank. Null: there is none.
+  private String own;
+  // Whether nothing is given before all rows of it that are in the model have come again.
+  private boolean catchesUp;
   private boolean finished;
   private boolean closed;
 
@@ -104,16 +111,21 @@ final class RowBuffer<T> {
     }
   }
 
-  /** No row follows; what this rank hasn't read again may come to another one. */
+  /**
+   * No row of this split may come to another rank: when all that are in the model haven't come here
+   * again, others have taken them for rows of their own.
+   *
+   * @param catchesUp to give nothing before they have; else it is seen when the input ends
+   */
+  synchronized void owns(String split, boolean catchesUp) {
+    this.own = split;
+    this.catchesUp = catchesUp;
+  }
+
+  /** No row follows. */
   synchronized void end() {
     ended = true;
     notifyAll();
-  }
-
-  /** No row follows, and those of this split come to no other rank. */
-  synchronized void endOf(String split) {
-    whole = split;
-    end();
   }
 
   /** All rows of all ranks are in the model. */
@@ -176,6 +188,7 @@ final class RowBuffer<T> {
    * @throws InterruptedException also when this is closed
    */
   synchronized List<Share> await(int size, long lingerMillis) throws InterruptedException {
+    awaitOwn();
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(lingerMillis);
     while (arrivals.size() - blocked < size && !ended && !full) {
       long left = lingerMillis == 0 ? Long.MAX_VALUE : deadline - System.nanoTime();
@@ -188,6 +201,22 @@ final class RowBuffer<T> {
     refuseClosed();
     refuseFewer();
     return shares(size);
+  }
+
+  private void awaitOwn() throws InterruptedException {
+    long told = System.nanoTime();
+    while (catchesUp && !ended && ownRead() < ownTrained()) {
+      await(TELL_NANOS);
+      if (System.nanoTime() - told >= TELL_NANOS) {
+        told = System.nanoTime();
+        LOG.warn(
+            "{} has read {} rows again, and {} are in the model; no rank goes on before",
+            own,
+            ownRead(),
+            ownTrained());
+      }
+    }
+    catchesUp = false;
   }
 
   /** Waits until rows come, something ends, or the time is over. */
@@ -293,15 +322,19 @@ final class RowBuffer<T> {
 
   /** Else what was another reader's might be trained on twice, as rows of this one. */
   private void refuseFewer() {
-    if (!ended || whole == null) {
-      return;
-    }
-    long trained = newest.positions().consumed(whole);
-    long read = kept.next(whole).next();
-    if (read < trained) {
+    if (ended && own != null && ownRead() < ownTrained()) {
       throw SplitRows.others(
-          "rows 0 to " + (trained - 1) + " of " + whole, "the input has ended after " + read);
+          "rows 0 to " + (ownTrained() - 1) + " of " + own,
+          "the input has ended after " + ownRead());
     }
+  }
+
+  private long ownTrained() {
+    return newest.positions().consumed(own);
+  }
+
+  private long ownRead() {
+    return kept.next(own).next();
   }
 
   private void refuseClosed() throws InterruptedException {

@@ -28,6 +28,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private final transient Intake<R, T> intake;
   private final transient TypeSerializer<T> serializer;
   private final transient SettingValues settings;
+  private final transient boolean isBounded;
   private final transient RowBuffer<T> rows;
   private final transient Inbox<T> inbox;
   private final transient RowHash<T> hash;
@@ -36,14 +37,17 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private transient ListState<byte[]> read;
   private transient String split;
   private transient boolean copies;
+  private transient boolean isRestored;
 
   TrainOperator(
       StreamOperatorParameters<TrainedModel> parameters,
       TrainerFunction<T, M> function,
       Intake<R, T> intake,
       TypeSerializer<T> serializer,
-      SettingValues settings) {
+      SettingValues settings,
+      boolean isBounded) {
     super(parameters);
+    this.isBounded = isBounded;
     this.function = function;
     this.intake = intake;
     this.serializer = serializer;
@@ -64,6 +68,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   public void initializeState(StateInitializationContext context) throws Exception {
     OperatorStateStore store = context.getOperatorStateStore();
     state = store.getListState(entries("rejoin"));
+    isRestored = context.isRestored();
     try {
       for (byte[] bytes : state.get()) {
         RankState<T> restored = RankState.read(bytes, serializer, getUserCodeClassloader());
@@ -95,6 +100,10 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     super.open();
     Subtask<TrainOperator<R, T, M>> subtask = new Subtask<>(this);
     split = "subtask " + subtask.rank();
+    if (!intake.isBySplit()) {
+      // From Flink's first checkpoint on a source gives splits back to their readers.
+      rows.owns(split, !isBounded && !isRestored);
+    }
     copies = getExecutionConfig().isObjectReuseEnabled();
     opened(subtask);
     begin(new RankThread<>(function, rows, settings, subtask));
@@ -118,11 +127,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   @Override
   public void endInput() throws Exception {
     bring();
-    if (intake.isBySplit()) {
-      rows.end();
-    } else {
-      rows.endOf(split);
-    }
+    rows.end();
     awaitEnd();
   }
 

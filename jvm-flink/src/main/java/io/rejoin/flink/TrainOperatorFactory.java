@@ -12,13 +12,16 @@ final class TrainOperatorFactory<R, T, M> extends RankOperatorFactory<R, Trained
   private final TrainerFunction<T, M> function;
   private final Intake<R, T> intake;
   private final TypeSerializer<T> serializer;
+  private final boolean isBounded;
 
   TrainOperatorFactory(
       TrainerFunction<T, M> function,
       Intake<R, T> intake,
       TypeSerializer<T> serializer,
-      SettingValues settings) {
+      SettingValues settings,
+      boolean isBounded) {
     super(settings, false);
+    this.isBounded = isBounded;
     this.function = function;
     this.intake = intake;
     this.serializer = serializer;
@@ -26,7 +29,8 @@ final class TrainOperatorFactory<R, T, M> extends RankOperatorFactory<R, Trained
 
   @Override
   RankOperator<R, TrainedModel> operator(StreamOperatorParameters<TrainedModel> parameters) {
-    return new TrainOperator<>(parameters, function, intake, serializer.duplicate(), settings());
+    return new TrainOperator<>(
+        parameters, function, intake, serializer.duplicate(), settings(), isBounded);
   }
 
   @Override

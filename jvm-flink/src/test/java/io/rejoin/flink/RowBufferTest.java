@@ -99,20 +99,43 @@ class RowBufferTest {
     RowBuffer<String> first = buffer(START, "s", "abcdefg");
     train(first, 3);
     RowBuffer<String> nothing = new RowBuffer<>(100, () -> {});
+    nothing.owns("s", false);
     nothing.load(first.newest());
-    nothing.endOf("s");
+    nothing.end();
     RejoinException error = assertThrows(RejoinException.class, () -> nothing.await(3, 0));
     assertEquals(RejoinException.Code.MISMATCH, error.code());
     assertTrue(error.text().contains("rows 0 to 2 of s"), error.text());
     assertTrue(error.text().contains("ended after 0"), error.text());
     RowBuffer<String> enough = buffer(first.newest(), "s", "abc");
-    enough.endOf("s");
+    enough.owns("s", false);
+    enough.end();
     assertEquals("", train(enough, 3));
     // Rows with numbers are known wherever they come.
     RowBuffer<String> elsewhere = new RowBuffer<>(100, () -> {});
     elsewhere.load(first.newest());
     elsewhere.end();
     assertEquals("", train(elsewhere, 3));
+  }
+
+  @Test
+  @Timeout(60)
+  void a_rank_whose_input_has_no_end_gives_nothing_before_what_is_in_the_model_has_come_again()
+      throws Exception {
+    RowBuffer<String> first = buffer(START, "s", "abcdefg");
+    train(first, 3);
+    BlockingQueue<String> looks = new LinkedBlockingQueue<>();
+    RowBuffer<String> again = new RowBuffer<>(100, () -> looks.add("look"));
+    again.owns("s", true);
+    again.load(first.newest());
+    CompletableFuture<List<Share>> given = new CompletableFuture<>();
+    new Thread(() -> await(given, again, 0)).start();
+    assertEquals("look", looks.take(), "it waits");
+    add(again, "s", "ab");
+    assertFalse(given.isDone());
+    add(again, "s", "c");
+    assertEquals(List.of(), given.get(20, TimeUnit.SECONDS));
+    add(again, "s", "de");
+    assertEquals("de", train(again, 2));
   }
 
   @Test
@@ -339,16 +362,17 @@ class RowBufferTest {
     free.load(START);
     number(free, "s", 3, "de");
     CompletableFuture<List<Share>> waits = new CompletableFuture<>();
-    new Thread(() -> await(waits, free)).start();
+    new Thread(() -> await(waits, free, 2)).start();
     number(free, "t", 0, "1");
     assertFalse(waits.isDone());
     number(free, "t", 1, "2");
     assertEquals(2, waits.get(20, TimeUnit.SECONDS).get(1).numbers);
   }
 
-  private static void await(CompletableFuture<List<Share>> shares, RowBuffer<String> buffer) {
+  private static void await(
+      CompletableFuture<List<Share>> shares, RowBuffer<String> buffer, int size) {
     try {
-      shares.complete(buffer.await(2, 0));
+      shares.complete(buffer.await(size, 0));
     } catch (InterruptedException | RuntimeException e) {
       shares.completeExceptionally(e);
     }
@@ -365,7 +389,7 @@ class RowBufferTest {
     inbox.add("s", Inbox.NEXT, "a", 1);
     assertEquals(0, buffer.waiting());
     CompletableFuture<List<Share>> batch = new CompletableFuture<>();
-    new Thread(() -> await(batch, buffer)).start();
+    new Thread(() -> await(batch, buffer, 2)).start();
     assertEquals("look", looks.take());
     inbox.bring();
     inbox.add("s", Inbox.NEXT, "b", 2);

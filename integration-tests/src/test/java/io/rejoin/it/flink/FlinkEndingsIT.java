@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Files;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.stream.Collectors;
@@ -84,15 +83,34 @@ class FlinkEndingsIT {
   void a_source_that_breaks_its_rule() throws Exception {
     FlinkCluster cluster = Clusters.shared();
     FlinkRun run = new FlinkRun(cluster, "another order", new long[] {2000, 2000, 2000});
-    endsWithMismatch(run.withBadSource().faults("1:25:BEFORE:KILL"), "another-order");
+    endsAsMismatch(run, endsInVain(run.withBadSource().faults("1:25:BEFORE:KILL")));
   }
 
   @Test
   @DisplayName("a source that gives a dead reader's splits to another one ends the job: MISMATCH")
   void a_source_that_breaks_the_rule_of_owners() throws Exception {
-    FlinkRun run = new FlinkRun(Clusters.shared(), "another owner").withSplitsThatMove();
+    FlinkRun run = new FlinkRun(Clusters.shared(), "another owner");
+    endsAsMismatch(run, endsAsSplitsMove(run));
+  }
+
+  private static void endsAsMismatch(FlinkRun run, String why) throws Exception {
+    assertTrue(why.contains("MISMATCH"), why);
+    assertEquals(List.of(0, 1, 0), run.job().attempts(TrainingJob.TRAINER), "no further attempt");
+  }
+
+  @Test
+  @DisplayName("the same without an end of its rows, where a batch is waited for: TIMED_OUT")
+  void a_source_without_end_that_breaks_the_rule_of_owners() throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), "another owner, no end").withoutEnd();
+    run.setting("rejoin.call.timeout", "4 s").setting("restart-strategy.fixed-delay.attempts", "2");
+    String why = endsAsSplitsMove(run);
+    assertTrue(why.contains("TIMED_OUT"), why);
+  }
+
+  private static String endsAsSplitsMove(FlinkRun run) throws Exception {
     // From a checkpoint a reader would have its splits.
-    run.withoutCheckpoints()
+    run.withSplitsThatMove()
+        .withoutCheckpoints()
         .faults("0:" + FlinkRun.HALF_WAY + ":DOWNSTREAM:TELL")
         .halfWay(
             () -> {
@@ -100,14 +118,12 @@ class FlinkEndingsIT {
               run.awaitFired();
               run.processOf(1).signal("KILL");
             });
-    endsWithMismatch(run, "another-owner");
+    return endsInVain(run);
   }
 
-  private static void endsWithMismatch(FlinkRun run, String folder) throws Exception {
+  private static String endsInVain(FlinkRun run) throws Exception {
     String why = run.trainInVain();
-    assertTrue(why.contains("MISMATCH"), why);
-    assertEquals(List.of(0, 1, 0), run.job().attempts(TrainingJob.TRAINER), "no further attempt");
-    Path model = run.cluster().work().file(folder + "/model");
-    assertFalse(Files.exists(model), "a model came out");
+    assertFalse(Files.exists(run.model()), "a model came out");
+    return why;
   }
 }

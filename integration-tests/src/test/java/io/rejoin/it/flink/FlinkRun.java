@@ -96,6 +96,17 @@ final class FlinkRun {
     return this;
   }
 
+  /** The source waits for more when all its rows are read. */
+  FlinkRun withoutEnd() {
+    training.source().unbounded();
+    return this;
+  }
+
+  /** Where the last model goes. */
+  Path model() {
+    return folder.resolve("model");
+  }
+
   /** Flink makes no checkpoints. */
   FlinkRun withoutCheckpoints() {
     settings.remove("execution.checkpointing.interval");

@@ -58,14 +58,6 @@ class FlinkXgboostIT {
     assertEquals(List.of(0, 1, 0), run.attempts());
   }
 
-  @Test
-  @DisplayName("in batch, behind an exchange whose data die with a TaskManager")
-  void batch() throws Exception {
-    Faults faults = Faults.parse("rank=1,version=9,at=bytes:0");
-    XgboostRun run = new XgboostRun("xgboost-batch").batch().faults(faults);
-    assertArrayEquals(XgboostRun.undisturbed(true), run.model());
-  }
-
   private static void check(String name, List<Integer> attempts, Faults faults) throws Exception {
     XgboostRun run = new XgboostRun(name).faults(faults);
     assertArrayEquals(XgboostRun.undisturbed(false), run.model());

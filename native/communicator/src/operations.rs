@@ -15,11 +15,10 @@ use rejoin_agent::logs::ResultCache;
 use rejoin_collectives::{Element, Order, Reducer, Reduction};
 use rejoin_protocol::collective::{BootKey, Call, Operation, Site};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{MemberId, Rank, Version};
 use rejoin_transport::shm::Segment;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use twox_hash::XxHash3_64;
 
 /// One rank's collectives under a trainer that counts its versions itself. One thread at a time.
@@ -63,26 +62,6 @@ struct Inner {
     boot: Option<u32>,
     /// Of the results of this phase.
     log_bytes: LogBytes,
-    /// How a restarted rank catches up, until it is reported.
-    catch_up: Option<CatchUp>,
-}
-
-/// What is counted for [`Event::CaughtUp`].
-struct CatchUp {
-    since: Instant,
-    replayed_bytes: u64,
-    rounds: Option<Rounds>,
-}
-
-/// Where a rank that was started again is.
-#[derive(Clone, Copy)]
-struct Rounds {
-    /// The first round that it computed.
-    first: u32,
-    /// The one that it is in.
-    now: u32,
-    /// How many collectives its version had before that.
-    calls_before: u32,
 }
 
 impl Operations {
@@ -109,9 +88,7 @@ impl Operations {
         let choices =
             Choices { at_most, rank_profile: RankProfile::new(false), log: CallLog::default(), repeats: true };
         let calls = Calls::new(plane.clone(), local_rank, memory, choices)?;
-        let catch_up = CatchUp { since: Instant::now(), replayed_bytes: 0, rounds: None };
-        let catch_up = (member.incarnation.number > 0).then_some(catch_up);
-        let inner = Inner { calls, boot: Some(0), log_bytes: LogBytes::default(), catch_up };
+        let inner = Inner { calls, boot: Some(0), log_bytes: LogBytes::default() };
         Ok(Operations { trainer: trainer.into(), inner: Mutex::new(inner) })
     }
 
@@ -248,7 +225,7 @@ impl Operations {
     pub fn begin_round(&self, round: u32) {
         let mut inner = self.inner.lock();
         let calls = inner.calls.local_rank.lock().participant.seqno();
-        inner.begins(round, calls);
+        inner.calls.begins(round, calls);
     }
 
     /// This rank makes no more calls. Ranks that wait for one of them are notified. Its results stay
@@ -305,45 +282,12 @@ impl Inner {
         });
         let result = self.calls.run(call, key, shape, reducer, Input::Ready(input))?;
         self.log_bytes.add(&result);
-        match &mut self.catch_up {
-            Some(catch_up) if !self.calls.has_run => catch_up.replayed_bytes += result.len() as u64,
-            Some(_) => self.has_caught_up(),
-            None => {}
-        }
         Ok(result)
     }
 
     fn is_at(&mut self, round: u32) {
         self.calls.round = Some(round);
-        self.begins(round, 0);
-    }
-
-    fn begins(&mut self, now: u32, calls_before: u32) {
-        if let Some(catch_up) = &mut self.catch_up {
-            let first = catch_up.rounds.map_or(now, |rounds| rounds.first);
-            catch_up.rounds = Some(Rounds { first, now, calls_before });
-        }
-    }
-
-    /// No rank had the result of the last call before.
-    fn has_caught_up(&mut self) {
-        let Some(CatchUp { since, replayed_bytes, rounds }) = self.catch_up.take() else { return };
-        let MemberId { rank, incarnation } = self.calls.local_rank.member;
-        let calls = self.calls.local_rank.lock().participant.seqno();
-        // Of its present round nothing was computed before if the call that is over, its first one, is new.
-        let again = |Rounds { first, now, calls_before }: Rounds| {
-            now.saturating_sub(first) + u32::from(calls > calls_before + 1)
-        };
-        if let Some(agent) = self.calls.plane.agent() {
-            agent.report_event(Event::CaughtUp {
-                rank,
-                incarnation,
-                replayed_in: replayed_bytes,
-                regenerated: 0,
-                rounds_again: rounds.map_or(0, again),
-                millis: since.elapsed().as_millis() as u64,
-            });
-        }
+        self.calls.begins(round, 0);
     }
 }
 

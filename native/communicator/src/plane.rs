@@ -106,7 +106,7 @@ impl CollectivePlane {
             return Ok(());
         }
         let _one = self.spilling.lock();
-        let mut others = self.everybody();
+        let mut others = self.local_ranks();
         others.retain(|local_rank| local_rank.member != own.member);
         for local_rank in std::iter::once(own).chain(&others) {
             loop {
@@ -137,7 +137,7 @@ impl CollectivePlane {
         }
         // What is left is too much for the records alone, or it is none of these logs': another one's
         // under this budget, or a result that a rank is about to log, which makes room itself then.
-        if self.budget.excess() > 0 && self.books() > self.budget.memory_limit() {
+        if self.budget.excess() > 0 && self.result_memory() > self.budget.memory_limit() {
             return Err(self.budget.overhead_alone());
         }
         if let (true, Some(on_pressure)) = (self.budget.excess() > 0, &self.on_pressure) {
@@ -147,8 +147,8 @@ impl CollectivePlane {
     }
 
     /// Bytes of memory that the ranks' logs take, without the results that they keep together.
-    fn books(&self) -> u64 {
-        self.everybody().iter().map(|local_rank| local_rank.lock().results.memory()).sum()
+    fn result_memory(&self) -> u64 {
+        self.local_ranks().iter().map(|local_rank| local_rank.lock().results.memory()).sum()
     }
 
     pub(super) fn local_rank(&self, member: MemberId) -> Option<Arc<LocalRank>> {
@@ -201,7 +201,7 @@ impl CollectivePlane {
         .min()
     }
 
-    fn everybody(&self) -> Vec<Arc<LocalRank>> {
+    fn local_ranks(&self) -> Vec<Arc<LocalRank>> {
         self.local_ranks.lock().values().cloned().collect()
     }
 
@@ -349,7 +349,7 @@ impl ResultPlane for CollectivePlane {
 
     fn results(&self, lineage: Lineage, phase: Phase, from: u32, to: u32) -> Vec<Entry<Logged>> {
         let mut best: Vec<Entry<Logged>> = Vec::new();
-        for local_rank in self.everybody().into_iter().filter(|local_rank| local_rank.lineage == lineage) {
+        for local_rank in self.local_ranks().into_iter().filter(|local_rank| local_rank.lineage == lineage) {
             let state = local_rank.lock();
             let log = state.participant.log();
             if log.finished(phase).min(to) > from + best.len() as u32 {
@@ -371,7 +371,7 @@ impl ResultPlane for CollectivePlane {
     }
 
     fn signature(&self, rank: Rank, collective_id: &CollectiveId) -> Option<Signature> {
-        let local_ranks = self.everybody();
+        let local_ranks = self.local_ranks();
         // The newest incarnation is the last one.
         let local_rank = local_ranks.iter().rev().find(|local_rank| local_rank.member.rank == rank)?;
         let state = local_rank.lock();

@@ -240,9 +240,9 @@ fn unless_published<T>(
     machine: &SharedMachine,
     group: &Group,
     peer: usize,
-    told: impl FnOnce() -> Option<T>,
+    reported: impl FnOnce() -> Option<T>,
 ) -> Option<T> {
-    told().filter(|_| machine.awaited(group).contains(&peer))
+    reported().filter(|_| machine.awaited(group).contains(&peer))
 }
 
 #[cfg(test)]

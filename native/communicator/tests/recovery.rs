@@ -55,6 +55,19 @@ fn a_rank_dies_on_entry_to_each_call_of_an_iteration() {
 }
 
 #[test]
+fn a_rank_that_has_caught_up_tells_so_once_with_what_was_replayed_to_it() {
+    // Others may have gone on to the end of the version before, where they need its inputs, and no further.
+    let outcome = Survival::of(4, 1, &[moment(3, 0, entering(1, 9))]).run();
+    let [(3, replayed, 1)] = outcome.caught_up[..] else { panic!("{:?}", outcome.caught_up) };
+    assert!(replayed > 0);
+    let at_the_beginning = Survival::of(4, 1, &[moment(3, 0, entering(1, 0))]).run();
+    let [(3, _, again)] = at_the_beginning.caught_up[..] else { panic!("{:?}", at_the_beginning.caught_up) };
+    // All of version 1 is new, unless another rank's checkpoint wasn't there yet.
+    assert!(again <= 1, "{again}");
+    assert_eq!(Survival::of(4, 1, &[]).run().caught_up, []);
+}
+
+#[test]
 fn a_rank_dies_with_its_result_and_before_anybody_else_may_have_it() {
     survives(&[moment(0, 0, completed(1, 0))]);
     survives(&[moment(3, 0, completed(1, 9))]);

@@ -2,6 +2,7 @@
 //! [`Communicator`](super::Communicator), or a trainer by its [`Operations`](super::Operations).
 //! [`running`] is what happens in each of them.
 
+mod catch_up;
 mod input;
 mod moments;
 mod running;
@@ -15,6 +16,7 @@ use super::peer_links::PeerLinks;
 use super::plane::CollectivePlane;
 use super::rank_profile::RankProfile;
 use super::shape::Shapes;
+use catch_up::CatchUp;
 use mio::Poll;
 use rejoin_collectives::{Element, Reducer};
 use rejoin_protocol::collective::{frame::Expected, sharing, Call, CollectiveId, Operation, Site};
@@ -57,7 +59,9 @@ pub(super) struct Calls {
     /// The first round of the version, where the owner has rounds; for errors.
     pub(super) round: Option<u32>,
     /// Whether the last call had to be run: its result wasn't a recorded one.
-    pub(super) has_run: bool,
+    has_run: bool,
+    /// How a restarted rank catches up, until it is reported.
+    catch_up: Option<CatchUp>,
     /// Bytes that collectives of this phase have sent, for fault rules.
     left: (Phase, u64),
 }
@@ -94,6 +98,7 @@ impl Calls {
             repeats,
             round: None,
             has_run: false,
+            catch_up: CatchUp::of(member),
             left: (Phase::Boot, 0),
         })
     }
@@ -141,6 +146,30 @@ impl Calls {
         }
         self.failed = Some(error.clone());
         error
+    }
+
+    /// The owner begins a round, after so many calls of the version.
+    pub(super) fn begins(&mut self, round: u32, calls_before: u32) {
+        if let Some(catch_up) = &mut self.catch_up {
+            catch_up.begins(round, calls_before);
+        }
+    }
+
+    /// A call has a result. The first one that no rank had before shows that this one has caught up.
+    fn has_result(&mut self, bytes: usize) {
+        match self.catch_up.take() {
+            Some(mut catch_up) if !self.has_run => {
+                catch_up.replayed(bytes as u64);
+                self.catch_up = Some(catch_up);
+            }
+            Some(catch_up) => {
+                let calls = self.local_rank.lock().participant.seqno();
+                if let Some(agent) = self.plane.agent() {
+                    agent.report_event(catch_up.caught_up(self.local_rank.member, calls));
+                }
+            }
+            None => {}
+        }
     }
 
     /// Why a call has failed.

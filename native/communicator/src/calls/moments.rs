@@ -50,7 +50,7 @@ impl Calls {
                 self.peer_links.report(&self.plane);
             }
             Action::Throw => {
-                return Err(Error::new(Code::Io, format!("fault rule {} struck rank {}", rule.id, rule.rank)));
+                return Err(Error::new(Code::Io, format!("fault rule {} fired at rank {}", rule.id, rule.rank)));
             }
             Action::Notify => {}
         }

@@ -81,7 +81,13 @@ impl Calls {
         let result = self.try_run(running, key);
         self.rank_profile.computing();
         self.report_profile();
-        result.map_err(|error| self.fails(error))
+        match result {
+            Ok(result) => {
+                self.has_result(result.len());
+                Ok(result)
+            }
+            Err(error) => Err(self.fails(error)),
+        }
     }
 
     fn try_run(&mut self, mut running: RunningCall<'_, '_>, key: Option<BootKey>) -> Result<Bytes, Error> {

@@ -35,6 +35,7 @@ impl Communicator {
         }
         self.calls.moment(|moment| *moment == Moment::Loading)?;
         self.loaded = true;
+        self.calls.begins(start.0, 0);
         Ok((self.start.version, self.model.clone()))
     }
 
@@ -192,6 +193,7 @@ impl Communicator {
         let (member, version) = (self.member(), taken.checkpoint.version);
         let (agent, calls) = (&self.agent, &mut self.calls);
         let entered = agent.take(member, taken, |entered| calls.enter(version, entered));
+        self.calls.begins(version.0, 0);
         entered.map(|()| version).map_err(|error| self.fails(error))
     }
 

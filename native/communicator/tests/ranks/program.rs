@@ -125,6 +125,8 @@ pub struct Outcome {
     pub models: Vec<Vec<f64>>,
     pub fired: usize,
     pub deaths: u32,
+    /// Who has caught up, after how many bytes from others, with how many versions computed again.
+    pub caught_up: Vec<(u32, u64, u32)>,
 }
 
 impl Survival {
@@ -203,6 +205,10 @@ impl Survival {
         let seen = self.ranks.seen.lock();
         let fired = seen.iter().filter(|event| matches!(event, Event::FaultFired { .. })).count();
         let deaths = seen.iter().filter(|event| matches!(event, Event::RankLost { .. })).count() as u32;
-        Outcome { models, fired, deaths }
+        let caught_up = seen.iter().filter_map(|event| match event {
+            Event::CaughtUp { rank, replayed_in, rounds_again, .. } => Some((rank.0, *replayed_in, *rounds_again)),
+            _ => None,
+        });
+        Outcome { models, fired, deaths, caught_up: caught_up.collect() }
     }
 }

@@ -89,14 +89,28 @@ pub struct Member {
     pub stage: Stage,
     /// The checkpoint that is being fetched for it. A new plan may ask for another one meanwhile; what comes is held.
     pub asked: Option<Checkpoint>,
+    /// What came when the plan for which it was fetched was void: the next one may start it there.
+    pub came: Option<Fetched>,
     /// What it offers to the others.
     pub offer: Offer,
+}
+
+/// A checkpoint that was fetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetched {
+    /// Which one.
+    pub checkpoint: Checkpoint,
+    /// From where, in words.
+    pub source: String,
+    /// How long it took.
+    pub millis: u64,
 }
 
 impl Member {
     /// A task that asks for its rank's slot.
     pub fn joining(rank: Rank, attempt: Attempt, fingerprint: String, offer: Offer, since: Millis) -> Self {
-        Member { rank, attempt, fingerprint, incarnation: None, stage: Stage::Joining { since }, asked: None, offer }
+        let stage = Stage::Joining { since };
+        Member { rank, attempt, fingerprint, incarnation: None, stage, asked: None, came: None, offer }
     }
 
     /// Rank and incarnation, once its join is answered.

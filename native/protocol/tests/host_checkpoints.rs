@@ -40,7 +40,7 @@ fn a_checkpoint_that_is_here_is_started_from_at_once() {
 }
 
 #[test]
-fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_held() {
+fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_held_and_reported_as_brought() {
     let mut desk = Desk::join_accepted();
     desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
@@ -50,6 +50,11 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
     assert_eq!(outputs, [], "the next plan says where it starts");
     let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
     assert!(matches!(&outputs[0], HostOutput::Start { .. }));
+    let HostOutput::Send(AgentMessage::Event(Event::Restored { bytes: 10, source, millis: 4, .. })) = &outputs[1]
+    else {
+        panic!("{outputs:?}")
+    };
+    assert_eq!(source, "agent 2", "it came from there, whichever plan is the reason");
 }
 
 #[test]

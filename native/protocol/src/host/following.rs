@@ -5,7 +5,7 @@ use crate::collective;
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank, Version};
-use crate::member::{Fetching, Member, Running, Stage};
+use crate::member::{Fetched, Fetching, Member, Running, Stage};
 use crate::message::{AgentMessage, Newcomer, Plan, TrackerMessage};
 use crate::report::Report;
 use crate::view::{AgentAddress, SlotState, View};
@@ -187,9 +187,9 @@ impl Host {
         self.plan_holders.clone_from(&plan.holders);
         let collectives = collective::RankPlan::derive(&plan, view, self.config.agent, &self.config.host);
         self.plan = Some(collectives.clone());
-        let told: Vec<HostOutput> =
+        let sent: Vec<HostOutput> =
             self.running().map(|member| HostOutput::Plan { member, plan: collectives.clone() }).collect();
-        self.outputs.extend(told);
+        self.outputs.extend(sent);
         for newcomer in plan.newcomers {
             let fresh = self.member(newcomer.id()).is_some_and(|member| member.stage == Stage::Fresh);
             if fresh {
@@ -216,7 +216,16 @@ impl Host {
             }
             None => {
                 let bytes = newcomer.checkpoint.map_or(0, |global| global.length);
-                self.start(newcomer, lineage, bytes, "the memory of this process".into(), 0);
+                let came = self.member(newcomer.id()).and_then(|member| member.came.take());
+                let (source, millis) = match came {
+                    Some(Fetched { checkpoint, source, millis })
+                        if [newcomer.checkpoint, newcomer.own].contains(&Some(checkpoint)) =>
+                    {
+                        (source, millis)
+                    }
+                    _ => ("the memory of this process".into(), 0),
+                };
+                self.start(newcomer, lineage, bytes, source, millis);
             }
         }
     }

@@ -3,7 +3,7 @@
 use super::{Host, HostOutput, Local, Offer};
 use crate::error::{Code, Error};
 use crate::ids::{Attempt, Checkpoint, MemberId, Millis, Position, Rank, Version};
-use crate::member::{Fetching, Member, Running, Stage};
+use crate::member::{Fetched, Fetching, Member, Running, Stage};
 use crate::message::AgentMessage;
 use crate::report::Report;
 use alloc::format;
@@ -186,8 +186,13 @@ impl Host {
             return self.broken(id, error);
         }
         let stage = self.member(id).map(|member| member.stage.clone());
-        // A view that came meanwhile makes the plan void; a new one follows, and finds the checkpoint here.
-        let Some(Stage::Fetching(Fetching { newcomer, lineage, bytes: known, .. })) = stage else { return };
+        let Some(Stage::Fetching(Fetching { newcomer, lineage, bytes: known, .. })) = stage else {
+            // A view that came meanwhile makes the plan void; a new one follows, and finds the checkpoint here.
+            if let Some(member) = self.member(id) {
+                member.came = Some(Fetched { checkpoint, source, millis });
+            }
+            return;
+        };
         if newcomer.checkpoint != Some(checkpoint) && newcomer.own != Some(checkpoint) {
             return;
         }

@@ -101,14 +101,14 @@ def main():
     options = arguments.parse_args()
     until = time.monotonic() + 60 * options.minutes
     passed = failed = 0
-    struck = 0
+    fired = 0
     while passed + failed == 0 or (time.monotonic() < until and not failed):
         seed = options.seed + passed
-        strikes = rules(random.Random(seed), options.iterations)
+        faults = rules(random.Random(seed), options.iterations)
         command = [f"{options.binaries}/rejoin", "run", "-n", str(RANKS)]
         command += ["--restart", "--restarts", "100000", "--timeout", "600s"]
-        for strike in strikes:
-            command += ["--kill", strike]
+        for fault in faults:
+            command += ["--kill", fault]
         command += ["--", f"{options.binaries}/examples/scenario", str(options.iterations), str(options.floats)]
         began = time.monotonic()
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -118,27 +118,27 @@ def main():
         output, _ = process.communicate()
         over.set()
         watcher.join()
-        told = [f"round of seed {seed}: {len(strikes)} strikes in {time.monotonic() - began:.0f} s"]
+        report = [f"round of seed {seed}: {len(faults)} faults in {time.monotonic() - began:.0f} s"]
         # A rank that was declared lost on a busy machine comes back as another incarnation than its
         # rules are for: those never fire, which `rejoin run` tells by this code when all else went
         # well.
         missed = output.count(" never fired")
-        told.append(f"{missed} of them missed")
-        bad = process.returncode not in (0, UNFIRED) or "WRONG RESULT" in output or 2 * missed > len(strikes)
+        report.append(f"{missed} of them missed")
+        bad = process.returncode not in (0, UNFIRED) or "WRONG RESULT" in output or 2 * missed > len(faults)
         for who, (rss, late_rss), (descriptors, late_descriptors) in grown(samples, process.pid):
             memory = f"{rss >> 10} then {late_rss >> 10} MiB"
-            told.append(f"{who}: {memory}, {descriptors} then {late_descriptors} descriptors")
+            report.append(f"{who}: {memory}, {descriptors} then {late_descriptors} descriptors")
             leaks = late_rss > rss * (1 + SLACK_SHARE) + SLACK_KIB or late_descriptors > descriptors + SLACK_DESCRIPTORS
             bad = bad or leaks
-        print("; ".join(told), flush=True)
-        struck += len(strikes) - missed
+        print("; ".join(report), flush=True)
+        fired += len(faults) - missed
         if bad:
             failed += 1
             print(output[-4000:])
             print(f"exit code {process.returncode}; to run it again: {shlex.join(command)}")
         else:
             passed += 1
-    print(f"soak: {struck} strikes")
+    print(f"soak: {fired} faults")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -89,7 +89,7 @@ class Calls(Launched):
         out, err = self.run_ranks(3, program, "--restart", *options)
         self.assertIn("incarnation 2", out)
         self.digest("\n".join(line.split(" incarnation")[0] for line in out.splitlines()))
-        self.assertEqual(err.count("struck"), 3, err)
+        self.assertEqual(err.count("fired at"), 3, err)
 
     def test_what_cannot_be_is_refused_with_a_code_and_the_communicator_stays_usable(self):
         program = BEGIN + """

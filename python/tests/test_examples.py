@@ -14,7 +14,7 @@ class Examples(Launched):
             out, err = self.run_ranks(4, program, "--restart", *options)
             self.assertEqual(self.digest(out), undisturbed, rules)
             for rule in rules:
-                self.assertIn(f"rule `{rule}` struck", err)
+                self.assertIn(f"rule `{rule}` fired", err)
         return undisturbed
 
     def test_k_means_prints_the_other_languages_digest_whoever_dies(self):

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rule_for_the_second_start_of_a_rank_strikes_it_whichever_life_of_the_tracker_gave_it() {
+    fn a_rule_for_the_second_start_of_a_rank_fires_whichever_life_of_the_tracker_gave_it() {
         let rule =
             FaultRule { id: 0, rank: Rank(1), incarnation: Some(1), moment: Moment::Joined, action: Action::Notify };
         let mut rules = Rules::default();

@@ -138,7 +138,7 @@ pub(crate) fn poll<'l>(env: &mut Env<'l>, _: JClass<'l>, tracker: jlong, millis:
         log.lock().event(event);
     }
     match reported {
-        Some(told) => to_texts(env, &facts::of_notice(told)),
+        Some(notice) => to_texts(env, &facts::of_notice(notice)),
         None => Ok(Texts::null()),
     }
 }

@@ -11,7 +11,7 @@ const USAGE: &str = "usage: rejoin-model JOB [--world N] [--crashes N] [--victim
                     [--start durable|handed-over] [--threads N] [--reduced]
   JOB     one-collective, two-collectives, two-versions, five-versions, boot-and-one, root-ahead, both-lanes
   --ends        processes end when they have the end; the tracker may die after it has said it
-  --rendezvous  faults may strike before all have joined
+  --rendezvous  faults may be injected before all have joined
   --victims     processes that may die, by number: 0 is rank 0, from the number of ranks on restarts; else any
   --defect      a defect of the driver, by its name in rejoin_sim::ranks::Defect
   --start       the job goes on from version 1 of an earlier one

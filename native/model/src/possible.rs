@@ -15,7 +15,7 @@ impl JobModel {
                 ended
                     || model_process.state.is_some_and(|name| {
                         let process = self.processes.of(name);
-                        only(&process).told().is_some() || only(&process).freed().is_none()
+                        only(&process).outcome().is_some() || only(&process).freed().is_none()
                     })
             },
         )
@@ -26,7 +26,7 @@ impl JobModel {
         let Some(over) = state.over else { return false };
         (0..self.setup.world).all(|rank| {
             let mut slots = state.processes.iter().filter(|model_process| model_process.rank == rank);
-            let was_told = |name| only(&self.processes.of(name)).told() == Some(over);
+            let was_told = |name| only(&self.processes.of(name)).outcome() == Some(over);
             slots.any(|model_process| model_process.ended != Ended::No || model_process.state.is_some_and(was_told))
         })
     }
@@ -51,7 +51,7 @@ impl JobModel {
             }
             let Some(process) = self.process(state, number) else { continue };
             let process = only(&process);
-            if self.setup.ends && matches!(process.told(), Some(Ok(_))) {
+            if self.setup.ends && matches!(process.outcome(), Some(Ok(_))) {
                 actions.push(Action::Ends(number));
             }
             if process.is_idle() {

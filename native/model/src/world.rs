@@ -182,9 +182,9 @@ impl JobModel {
         let mut lines = vec![format!("violated {:?}, over {:?}", state.violated, state.over)];
         for (number, model_process) in state.processes.iter().enumerate() {
             let process = model_process.state.map_or("dead".into(), |name| self.processes.of(name).describe());
-            let (told, heard) = (model_process.to_tracker.len(), model_process.to_process.len());
+            let (sent, received) = (model_process.to_tracker.len(), model_process.to_process.len());
             lines.push(format!(
-                "process {number}: {process}; {:?}, {told} to tracker, {heard} to it",
+                "process {number}: {process}; {:?}, {sent} to tracker, {received} to it",
                 model_process.link
             ));
         }

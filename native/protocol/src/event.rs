@@ -119,7 +119,7 @@ pub enum Event {
         replayed_in: u64,
         /** Bytes that it produced again, compared and dropped. */
         regenerated: u64,
-        /** Rounds computed twice. */
+        /** Rounds computed twice; of a rank that has versions only, versions. */
         rounds_again: u32,
         /** Since its plan. */
         millis: u64,

@@ -291,8 +291,8 @@ impl<'a> Held<'a> {
     /// than version 1 is lost by it.
     fn newest(&self, situation: &Situation<'_>, fresh: &[Rank]) -> Option<(Version, Option<Checkpoint>, Vec<AgentId>)> {
         // In a restart of all those that live now start again too.
-        let everybody: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
-        let whom = if fresh.len() < everybody.len() { &everybody[..] } else { fresh };
+        let all: Vec<Rank> = (0..situation.members.len() as u32).map(Rank).collect();
+        let whom = if fresh.len() < all.len() { &all[..] } else { fresh };
         let is_little_lost = !self.versions.is_empty() && situation.highest <= Version(1);
         let beginning = is_little_lost.then_some(Version(0));
         self.versions.iter().rev().copied().chain(beginning).find_map(|version| {

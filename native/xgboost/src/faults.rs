@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_strikes_once_at_its_byte() {
+    fn a_rule_fires_once_at_its_byte() {
         let phase = Phase::Version(Version(2));
         let mut watch = Watch::default();
         watch.replace(vec![rule(7, Some(0), Moment::Bytes { phase, bytes: 1000 })]);

@@ -109,7 +109,7 @@ fn a_throw_frees_the_worker_and_its_next_incarnation_repeats_it() {
 }
 
 #[test]
-fn a_rule_for_the_replay_strikes_a_restarted_rank_only() {
+fn a_rule_for_the_replay_fires_at_a_restarted_rank_only() {
     let mut world = World::new(&[0, 1]);
     let shape = Shape::new(WireVariant::From33);
     let rules =

@@ -43,16 +43,16 @@ mod tests {
         for length in [0, 1, RESULT_PART_LIMIT, 2 * RESULT_PART_LIMIT + 1] {
             let result: Bytes = (0..length).map(|place| (place ^ place >> 9) as u8).collect();
             let mut handing = Handing::new(member, result.clone(), finish.clone());
-            let mut told = Vec::new();
+            let mut handed = Vec::new();
             while let Some(AgentMessage::ResultPart { offset, total, bytes, .. }) = {
                 let next = handing.next();
-                assert!(next.is_some() || told.len() == length, "{} of {length} bytes", told.len());
+                assert!(next.is_some() || handed.len() == length, "{} of {length} bytes", handed.len());
                 next.filter(|next| *next != finish)
             } {
-                assert_eq!((offset, total), (told.len() as u64, length as u64));
-                told.extend(bytes);
+                assert_eq!((offset, total), (handed.len() as u64, length as u64));
+                handed.extend(bytes);
             }
-            assert_eq!(told, result, "of {length} bytes");
+            assert_eq!(handed, result, "of {length} bytes");
             assert_eq!(handing.next(), None);
         }
     }

@@ -196,7 +196,7 @@ impl Control {
             HostOutput::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
             HostOutput::Forget { lineage, version } => self.shared.store.forget(lineage, version),
             HostOutput::Faults(rules) => {
-                let rules: Vec<_> = rules.into_iter().filter(|rule| !self.shared.has_struck(rule.id)).collect();
+                let rules: Vec<_> = rules.into_iter().filter(|rule| !self.shared.has_fired(rule.id)).collect();
                 self.rules.replace(&rules);
                 self.planes.all().for_each(|plane| plane.faults(&rules));
             }
@@ -341,13 +341,13 @@ impl Control {
     /// A moment that fault rules may wait for.
     pub(super) fn moment(&mut self, member: MemberId, moment: Moment) {
         let Some(rule) = self.rules.due(member.rank, member.incarnation, moment) else { return };
-        if !self.shared.strikes(rule.id) {
+        if !self.shared.fires(rule.id) {
             return;
         }
         self.inject(rule.clone());
         match rule.action {
             Action::Throw => {
-                let error = Error::new(Code::Io, format!("fault rule {} struck rank {}", rule.id, member.rank));
+                let error = Error::new(Code::Io, format!("fault rule {} fired at rank {}", rule.id, member.rank));
                 self.free_member(member, error);
             }
             // It is this thread's moment: heartbeats stop too, as in a process that gets no processor.
@@ -358,7 +358,7 @@ impl Control {
 
     fn inject(&mut self, rule: FaultRule) {
         let incarnation = self.members.get(&rule.rank).and_then(|member| member.incarnation).unwrap_or_default();
-        log::warn!("{} fault rule {} strikes: {:?}", self.shared.prefix_of(rule.rank), rule.id, rule.action);
+        log::warn!("{} fault rule {} fires: {:?}", self.shared.prefix_of(rule.rank), rule.id, rule.action);
         let fired = Event::FaultFired { id: rule.id, rank: rule.rank, incarnation };
         inject::tell(&fired);
         self.handle(Some(HostInput::Event(fired)));

@@ -116,8 +116,8 @@ struct Known {
     wants_result: bool,
     over: Option<Error>,
     failures: BTreeMap<MemberId, Error>,
-    /// Fault rules that planes have said to strike.
-    struck: BTreeSet<u32>,
+    /// Fault rules that planes have said to fire.
+    fired: BTreeSet<u32>,
     progress: BTreeMap<Rank, (Version, u32)>,
     /// The control thread wants to be woken for each version that is entered.
     hears_versions: bool,
@@ -151,7 +151,7 @@ impl Shared {
             wants_result: false,
             over: None,
             failures: BTreeMap::new(),
-            struck: BTreeSet::new(),
+            fired: BTreeSet::new(),
             progress: BTreeMap::new(),
             hears_versions: true,
             unheard_bytes: 0,
@@ -224,13 +224,13 @@ impl Shared {
         known.failures.get(&member).cloned().or_else(|| known.over.clone())
     }
 
-    /// Whether a fault rule strikes now: it does once in a process, however often the tracker sends it.
-    pub(crate) fn strikes(&self, rule: u32) -> bool {
-        self.known.lock().struck.insert(rule)
+    /// Whether a fault rule fires now: it does once in a process, however often the tracker sends it.
+    pub(crate) fn fires(&self, rule: u32) -> bool {
+        self.known.lock().fired.insert(rule)
     }
 
-    pub(crate) fn has_struck(&self, rule: u32) -> bool {
-        self.known.lock().struck.contains(&rule)
+    pub(crate) fn has_fired(&self, rule: u32) -> bool {
+        self.known.lock().fired.contains(&rule)
     }
 
     /// Failures of older incarnations than this one.
@@ -334,7 +334,7 @@ impl AgentReports for Reports {
     }
 
     fn inject(&self, rule: FaultRule) -> bool {
-        let is_first = self.0.strikes(rule.id);
+        let is_first = self.0.fires(rule.id);
         if is_first {
             self.0.command(Command::Strike(rule));
         }

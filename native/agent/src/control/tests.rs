@@ -154,7 +154,7 @@ fn what_a_rank_has_called_stays_for_its_peers_when_its_task_has_ended() {
 }
 
 #[test]
-fn a_fault_rule_that_has_struck_does_not_strike_again_when_the_tracker_sends_it_again() {
+fn a_fault_rule_that_has_fired_does_not_strike_again_when_the_tracker_sends_it_again() {
     let (mut control, member, freed) = started();
     let rule =
         |id| FaultRule { id, rank: member.rank, incarnation: None, moment: Moment::Joined, action: Action::Throw };
@@ -162,7 +162,7 @@ fn a_fault_rule_that_has_struck_does_not_strike_again_when_the_tracker_sends_it_
         control.carry_out(HostOutput::Faults(rules));
         control.moment(member, Moment::Joined);
     }
-    assert_eq!(freed.lock().len(), 2, "each of the two rules has struck once");
+    assert_eq!(freed.lock().len(), 2, "each of the two rules has fired once");
 }
 
 #[test]

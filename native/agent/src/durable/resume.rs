@@ -27,7 +27,7 @@ pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option
         match common.world {
             // Where the header doesn't say, there were as many as have files, at least.
             0 => owners.map(|owner| owner.0 + 1).max().unwrap_or(0).max(world),
-            told => told,
+            ranks => ranks,
         }
     };
     let is_whole = |found: &&Found| is_there(&found.checkpoint) && is_whole(&found.checkpoint, took(found), is_there);

@@ -71,7 +71,7 @@ impl TrackerServer {
     /// `BadState` after [`TrackerServer::close`], when all notices were taken.
     pub fn poll(&self, at_most: Duration) -> Result<Option<TrackerNotice>, Error> {
         match self.notices.recv_timeout(at_most) {
-            Ok(told) => Ok(Some(told)),
+            Ok(notice) => Ok(Some(notice)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(Error::new(Code::BadState, "the tracker is closed")),
         }

@@ -85,7 +85,7 @@ impl Desk {
     }
 
     fn is_lost(&self, seen: &mut Vec<AgentId>, number: u64) -> bool {
-        seen.extend(self.notices.try_iter().filter_map(|told| match told {
+        seen.extend(self.notices.try_iter().filter_map(|notice| match notice {
             TrackerNotice::Event(Event::AgentLost { agent, .. }) => Some(agent),
             _ => None,
         }));

@@ -59,7 +59,7 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let reported = told(world, Task::Rendezvous, &[])?;
+                let reported = measured(world, Task::Rendezvous, &[])?;
                 times.push((reported.latest("joined")? - reported.latest("came")?) / 1e6);
             }
             table.add(absolute(name, times, bar));
@@ -88,7 +88,7 @@ pub fn run(measures: &Measures) -> Result<(), String> {
         if name.contains(&measures.only) {
             let mut times = Vec::new();
             for _ in 0..measures.repetitions {
-                let reported = told(WORLD, Task::Recovery { bytes, frozen }, &["--restart", "--restarts", "1"])?;
+                let reported = measured(WORLD, Task::Recovery { bytes, frozen }, &["--restart", "--restarts", "1"])?;
                 times.push((reported.latest("went on")? - reported.latest("died")?) / 1e6);
             }
             table.add(absolute(name, times, bar));
@@ -108,7 +108,7 @@ fn absolute(name: String, times: Vec<f64>, bar: f64) -> Row {
 
 /// The slowest rank counts, beside a memcpy by the same ranks at the same time.
 fn checkpoint(name: String, bytes: usize, repetitions: usize) -> Result<Row, String> {
-    let reported = told(WORLD, Task::Checkpoint { bytes, repetitions }, &[])?;
+    let reported = measured(WORLD, Task::Checkpoint { bytes, repetitions }, &[])?;
     let (ours, copies) = (reported.slowest("checkpoint")?, reported.slowest("memcpy")?);
     let ratios = sorted(ours.iter().zip(&copies).map(|(ours, copy)| ours / copy));
     let millis = |times: Vec<f64>| sorted(times.into_iter().map(|nanos| nanos / 1e6));
@@ -127,7 +127,7 @@ fn versions(world: usize, count: u32, repetitions: usize) -> Result<[Row; 3], St
     let (mut times, mut launcher, mut wakes) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repetitions {
         let before = children_seconds()?;
-        let reported = told(world, Task::Versions { count }, &[])?;
+        let reported = measured(world, Task::Versions { count }, &[])?;
         let ranks: f64 = reported.of("processor").flatten().sum();
         let versions = f64::from(count);
         times.push(reported.latest("versions")? / 1e3 / versions);
@@ -159,7 +159,7 @@ struct RankFigures(BTreeMap<(usize, String), Vec<f64>>);
 
 impl RankFigures {
     fn read(folder: &Path, world: usize) -> Result<RankFigures, String> {
-        let mut told: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
+        let mut figures: BTreeMap<(usize, String), Vec<f64>> = BTreeMap::new();
         for rank in 0..world {
             let path = folder.join(rank.to_string());
             let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -167,10 +167,10 @@ impl RankFigures {
                 let (name, number) =
                     line.split_once(',').ok_or_else(|| format!("expected NAME,NUMBER, saw {line:?}"))?;
                 let number: f64 = number.parse().map_err(|error| format!("{line:?}: {error}"))?;
-                told.entry((rank, name.into())).or_default().push(number);
+                figures.entry((rank, name.into())).or_default().push(number);
             }
         }
-        Ok(RankFigures(told))
+        Ok(RankFigures(figures))
     }
 
     fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Vec<f64>> {
@@ -206,7 +206,7 @@ fn launch<T>(
 }
 
 /// The same, in numbers.
-fn told(world: usize, task: Task, settings: &[&str]) -> Result<RankFigures, String> {
+fn measured(world: usize, task: Task, settings: &[&str]) -> Result<RankFigures, String> {
     launch(world, task, settings, |folder| RankFigures::read(folder, world))
 }
 

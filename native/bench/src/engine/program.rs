@@ -57,30 +57,30 @@ fn work(job: &Job) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let came = now();
     let launched = Launched::from_environment()?;
     let path = job.folder.join(launched.rank.0.to_string());
-    let mut told = OpenOptions::new().create(true).append(true).open(path)?;
+    let mut figures = OpenOptions::new().create(true).append(true).open(path)?;
     let Some(mut ranks) = launched.join("bench", Limits::default())? else { return Ok(()) };
     // What the recovery goes on with it loads itself.
     ranks.load()?;
     match &job.task {
         Task::Allreduce { name, sizes, budget_ms, in_place, warm_up } => {
             for line in allreduce(ranks, name, sizes, *budget_ms, *in_place, *warm_up)? {
-                writeln!(told, "{line}")?;
+                writeln!(figures, "{line}")?;
             }
         }
         Task::Rendezvous => {
-            writeln!(told, "came,{came}\njoined,{}", now())?;
+            writeln!(figures, "came,{came}\njoined,{}", now())?;
             ranks.finish(&[])?;
         }
         Task::Checkpoint { bytes, repetitions } => {
-            checkpoints(&mut ranks, *bytes, *repetitions, &mut told)?;
+            checkpoints(&mut ranks, *bytes, *repetitions, &mut figures)?;
             ranks.finish(&[])?;
         }
         Task::Recovery { bytes, frozen } => {
             let signal = if *frozen { Signal::STOP } else { Signal::KILL };
-            recovery(&mut ranks, *bytes, signal, &mut told)?;
+            recovery(&mut ranks, *bytes, signal, &mut figures)?;
             ranks.finish(&[])?;
         }
-        Task::Versions { count } => versions(ranks, *count, &mut told)?,
+        Task::Versions { count } => versions(ranks, *count, &mut figures)?,
     }
     Ok(())
 }
@@ -89,18 +89,18 @@ fn checkpoints(
     ranks: &mut Communicator,
     bytes: usize,
     repetitions: usize,
-    told: &mut File,
+    figures: &mut File,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let model = vec![1; bytes];
     for _ in 0..repetitions + 2 {
         ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
         let start = Instant::now();
         ranks.checkpoint(&model)?;
-        writeln!(told, "checkpoint,{}", start.elapsed().as_nanos())?;
+        writeln!(figures, "checkpoint,{}", start.elapsed().as_nanos())?;
         ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
         let start = Instant::now();
         std::hint::black_box(model.clone());
-        writeln!(told, "memcpy,{}", start.elapsed().as_nanos())?;
+        writeln!(figures, "memcpy,{}", start.elapsed().as_nanos())?;
     }
     Ok(())
 }
@@ -109,19 +109,19 @@ fn recovery(
     ranks: &mut Communicator,
     bytes: usize,
     signal: Signal,
-    told: &mut File,
+    figures: &mut File,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     // A rank that comes back goes on with the bytes that were loaded: what a program makes of them is its own time.
     let (version, loaded) = ranks.load()?;
     let model = loaded.unwrap_or_else(|| vec![1; bytes].into());
     for round in version.0..DEATH + 2 {
         if round == DEATH && ranks.rank().0 == VICTIM && ranks.incarnation() == 0 {
-            writeln!(told, "died,{}", now())?;
+            writeln!(figures, "died,{}", now())?;
             kill_process(getpid(), signal)?;
         }
         ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
         if round == DEATH {
-            writeln!(told, "went on,{}", now())?;
+            writeln!(figures, "went on,{}", now())?;
         }
         ranks.checkpoint(&model)?;
     }
@@ -131,17 +131,17 @@ fn recovery(
 fn versions(
     mut ranks: Communicator,
     count: u32,
-    told: &mut File,
+    figures: &mut File,
 ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let (wakes, start) = (others_wakes()?, Instant::now());
     for version in 0..count {
         ranks.allreduce(&mut [1.0f32], Reduction::Sum)?;
         ranks.checkpoint(&u64::from(version).to_le_bytes())?;
     }
-    writeln!(told, "versions,{}\nwakes,{}", start.elapsed().as_nanos(), others_wakes()? - wakes)?;
+    writeln!(figures, "versions,{}\nwakes,{}", start.elapsed().as_nanos(), others_wakes()? - wakes)?;
     ranks.finish(&[])?;
     let used = clock_gettime(ClockId::ProcessCPUTime);
-    writeln!(told, "processor,{}", i128::from(used.tv_sec) * 1_000_000_000 + i128::from(used.tv_nsec))?;
+    writeln!(figures, "processor,{}", i128::from(used.tv_sec) * 1_000_000_000 + i128::from(used.tv_nsec))?;
     Ok(())
 }
 

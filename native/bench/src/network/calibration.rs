@@ -24,11 +24,11 @@ pub struct Seen {
 /// When they can't reach each other.
 pub fn measure(one: &Host, other: &Host) -> Result<Seen, String> {
     let (address, host) = (one.address, one.clone());
-    let (told, port) = std::sync::mpsc::channel();
+    let (sender, port) = std::sync::mpsc::channel();
     let server = thread::spawn(move || {
         enter(&host)?;
         let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).map_err(text)?;
-        let _ = told.send(listener.local_addr().map_err(text)?.port());
+        let _ = sender.send(listener.local_addr().map_err(text)?.port());
         let (mut link, _) = listener.accept().map_err(text)?;
         link.set_nodelay(true).map_err(text)?;
         for _ in 0..ROUND_TRIPS {

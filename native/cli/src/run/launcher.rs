@@ -328,7 +328,7 @@ impl Run<'_> {
     fn rule_fired(&mut self, id: u32, rank: u32) {
         self.fired.insert(id);
         let Some(rule) = self.options.rules.get(id as usize) else { return };
-        self.say(&format!("rule `{}` struck rank {rank}", rule.text));
+        self.say(&format!("rule `{}` fired at rank {rank}", rule.text));
         match rule.aftermath {
             Aftermath::Nothing => {}
             Aftermath::Wake(time) => {

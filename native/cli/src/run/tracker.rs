@@ -73,9 +73,9 @@ impl JobTracker {
     fn serve(&mut self) -> Result<(), Error> {
         let server = Arc::new(TrackerServer::start(self.config.clone())?);
         self.address = server.address();
-        let (told, tell) = (server.clone(), self.tell.clone());
+        let (notices, tell) = (server.clone(), self.tell.clone());
         let forwarder = std::thread::spawn(move || {
-            while let Ok(next) = told.poll(Duration::from_secs(60)) {
+            while let Ok(next) = notices.poll(Duration::from_secs(60)) {
                 // That is heard from the process itself, whether there is a tracker or not.
                 let next = next.filter(|next| !matches!(next, TrackerNotice::Event(Event::FaultFired { .. })));
                 if next.is_some_and(|next| tell.send(LauncherEvent::Notice(next)).is_err()) {

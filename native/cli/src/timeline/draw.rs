@@ -286,7 +286,7 @@ fn marks(group: &mut Group, row: &RankRow, y: f64, scale: &Scale) {
                 let bolt = format!("M{} {} l-4.5 10 h4 l-2.5 9 l8 -12 h-4.2 l3 -7 z", x, round(y - 9.0));
                 let bolt =
                     Path::new().set("d", bolt).set("fill", "#f1c40f").set("stroke", "#7d6608").set("stroke-width", 0.8);
-                group.append(bolt.add(Title::new(format!("{}: struck by `{rule}`", time(*at)))));
+                group.append(bolt.add(Title::new(format!("{}: rule `{rule}` fired", time(*at)))));
             }
             Mark::Death(how) => {
                 let (left, right, top, foot) = (x - 4.0, x + 4.0, y + 11.0, y + 19.0);

@@ -47,7 +47,7 @@ fn same_digest_whoever_dies(command: &[&str], kills: &[&[&str]]) -> String {
         arguments.extend(command);
         let ran = run(&arguments).ended(0);
         for rule in *rules {
-            ran.says(&format!("rule `{rule}` struck"));
+            ran.says(&format!("rule `{rule}` fired"));
         }
         assert_eq!(digest(&ran), undisturbed, "{rules:?}");
     }

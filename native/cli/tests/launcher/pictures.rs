@@ -34,7 +34,7 @@ fn a_run_with_a_death_leaves_a_log_of_typed_events_and_a_picture_of_it() {
     finish(&mut rejoin(&["timeline", &log, "--output", &picture])).ended(0);
     let drawn = std::fs::read_to_string(&picture).expect("the picture is there");
     assert!(drawn.starts_with("<svg") && drawn.trim_end().ends_with("</svg>"));
-    for part in ["rank 0", "rank 1", "rank 2", "died once", "struck by `rank=1,version=3,at=checkpoint`", "SIGKILL"] {
+    for part in ["rank 0", "rank 1", "rank 2", "died once", "rule `rank=1,version=3,at=checkpoint` fired", "SIGKILL"] {
         assert!(drawn.contains(part), "{part} is in the picture");
     }
     let printed = finish(&mut rejoin(&["timeline", &log])).ended(0);

@@ -6,7 +6,7 @@ use crate::harness::{example, run, run_with, Ran};
 fn survives(rule: &str) -> Ran {
     let undisturbed = run(&["-n", "3", "--", &example("steps")]).ended(0).common("digest ", 3);
     let ran = run(&["-n", "3", "--restart", "--kill", rule, "--", &example("steps")]).ended(0);
-    ran.says(&format!("rule `{rule}` struck rank"));
+    ran.says(&format!("rule `{rule}` fired at rank"));
     assert_eq!(ran.common("digest ", 3), undisturbed);
     ran
 }
@@ -52,7 +52,7 @@ fn a_helper_is_killed_as_it_is_asked_for_a_checkpoint_and_another_one_helps() {
             continue;
         }
         let ran = ran.ended(0);
-        ran.says("at=serving` struck rank 0").says("rank 0 died (SIGKILL)");
+        ran.says("at=serving` fired at rank 0").says("rank 0 died (SIGKILL)");
         ran.common("digest ", 3);
         return;
     }

@@ -108,11 +108,13 @@ fn restored(rules: &[&str]) -> Vec<(u64, Vec<String>)> {
     // A rank that only waits for its turn on a busy machine isn't taken for dead: deaths are counted here.
     let ran = run_with("40s", &arguments).ended(0);
     for rule in rules {
-        ran.says(&format!("rule `{rule}` struck"));
+        ran.says(&format!("rule `{rule}` fired"));
     }
     assert!(!ran.out.contains("WRONG"), "{}", ran.out);
     digest(&ran);
     let text = events(log.path());
+    // Shown where the test fails: who was asked, and why a holder brought nothing, stands in no digest.
+    println!("{text}");
     let after = |line: &str, word: &str| line.split_once(word).map(|(_, rest)| rest.to_string());
     let number = |text: &str| text.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok());
     let found = text.lines().filter_map(|line| after(line, "\"Restored\":")).map(|line| {

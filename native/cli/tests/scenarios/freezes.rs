@@ -91,7 +91,7 @@ fn rules_that_strike_while_the_tracker_is_away_are_told_and_a_process_that_they_
         let ran = run_with("5s", &arguments).ended(0);
         digest(&ran);
         for rule in &rules {
-            assert_eq!(ran.err.matches(&format!("rule `{rule}` struck rank")).count(), 1, "{}", ran.err);
+            assert_eq!(ran.err.matches(&format!("rule `{rule}` fired at rank")).count(), 1, "{}", ran.err);
         }
         let events = std::fs::read_to_string(&log).expect("the log is there");
         let place = |what: &str| events.find(what).unwrap_or_else(|| panic!("{what} is missing in {events}"));

@@ -53,7 +53,7 @@ fn survive_one_way(world: u32, way: &[&str], arguments: &[&str], rules: &[String
     }
     let ran = ran.ended(0);
     for rule in rules {
-        ran.says(&format!("rule `{rule}` struck"));
+        ran.says(&format!("rule `{rule}` fired"));
     }
     assert!(!ran.err.contains("WRONG RESULT") && !ran.out.contains("WRONG RESULT"));
     digest(&ran);

@@ -105,10 +105,10 @@ impl HostLoad {
         let mut passing = Vec::new();
         for host in (0..self.lines.len()).filter(|&host| host != chosen.last) {
             let there = |rank: &usize| hosts[*rank] == host;
-            let everybody = 0..hosts.len();
-            if let Some(first) = everybody.clone().filter(there).min_by_key(|&rank| (self.passed[rank], rank)) {
+            let all = 0..hosts.len();
+            if let Some(first) = all.clone().filter(there).min_by_key(|&rank| (self.passed[rank], rank)) {
                 self.passed[first] += count;
-                passing.push((first, everybody.filter(|rank| there(rank) && *rank != first).collect()));
+                passing.push((first, all.filter(|rank| there(rank) && *rank != first).collect()));
             }
         }
         FoldPath { elements, stations, passing }

@@ -11,9 +11,9 @@ use core::time::Duration;
 
 /// How to write a rule; stands in `--help`.
 pub const GRAMMAR: &str = "\
-A rule is a list of key=value, separated by commas; it strikes once in each process that it fits.
+A rule is a list of key=value, separated by commas; it fires once in each process that it fits.
 
-  rank=R            who is struck (must be given)
+  rank=R            which rank (must be given)
   incarnation=I     which start of that rank, from 0; or `any` (default 0)
   version=V|boot    which phase: the V-th version, or the time before the first checkpoint
   seqno=S           which collective of that phase, from 0
@@ -145,7 +145,7 @@ impl FromStr for Rule {
                 }
             }
         }
-        let Some(rank) = rank else { return bad("rank is missing; say who is struck, as in rank=3") };
+        let Some(rank) = rank else { return bad("rank is missing; say which one, as in rank=3") };
         let moment = moment(place, phase, seqno)?;
         let (action, aftermath) = action(what)?;
         let fault = FaultRule { id: 0, rank, incarnation, moment, action };
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn any_incarnation_can_be_struck() {
+    fn a_rule_can_be_of_any_incarnation() {
         assert_eq!(rule("rank=1,incarnation=any,at=join").fault.incarnation, None);
         assert_eq!(rule("rank=1,incarnation=2,at=join").fault.incarnation, Some(2));
     }

@@ -106,7 +106,7 @@ pub(super) struct Sharing {
 struct Closed {
     generation: Generation,
     since: Millis,
-    told: Option<Millis>,
+    reported: Option<Millis>,
 }
 
 /// All segments of a generation.
@@ -245,10 +245,10 @@ impl Sharing {
         if let Some(peer) = segments.iter().position(|segment| !opens(segment)) {
             let closed = match self.closed.take() {
                 Some(closed) if closed.generation == generation => closed,
-                _ => Closed { generation, since: now, told: None },
+                _ => Closed { generation, since: now, reported: None },
             };
-            let is_due = now >= closed.told.unwrap_or(closed.since).plus(OPENING_MILLIS);
-            self.closed = Some(Closed { told: if is_due { Some(now) } else { closed.told }, ..closed });
+            let is_due = now >= closed.reported.unwrap_or(closed.since).plus(OPENING_MILLIS);
+            self.closed = Some(Closed { reported: if is_due { Some(now) } else { closed.reported }, ..closed });
             return Some(Looked::Closed(Rank(peer as u32), is_due));
         }
         if nonces[rank.0 as usize] != self.own.nonce {

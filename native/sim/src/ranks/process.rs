@@ -365,7 +365,7 @@ impl Process {
             HostOutput::Over { rank, attempt, outcome } => {
                 let id = Try { rank, attempt };
                 if let Some(task) = self.find(id) {
-                    task.told = Some(outcome.clone().map_err(|error| error.code));
+                    task.outcome = Some(outcome.clone().map_err(|error| error.code));
                 }
                 out.push(Output::Over(id, outcome));
             }

@@ -70,7 +70,7 @@ impl Process {
     /// All that there was to do is done.
     pub(super) fn rests(&self, out: &mut Vec<Output>) {
         let is_open = self.is_connected && !self.closed;
-        let there = self.tasks.iter().filter(|task| is_open && task.told.is_none());
+        let there = self.tasks.iter().filter(|task| is_open && task.outcome.is_none());
         let found = there.filter_map(|task| task.reported()?.rests(task.id.rank, self.is_settled).err());
         out.extend(found.map(Output::Violated));
     }

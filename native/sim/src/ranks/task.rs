@@ -20,7 +20,7 @@ pub struct Task {
     pub(super) wanted: Option<(Checkpoint, Vec<u32>)>,
     pub(super) wishes: Vec<Fetch>,
     pub(super) reported: Reported,
-    pub(super) told: Option<Result<u128, Code>>,
+    pub(super) outcome: Option<Result<u128, Code>>,
     pub(super) freed: Option<Code>,
     /// The memory that it shares.
     pub(super) segment: Option<SegmentAddress>,
@@ -35,15 +35,15 @@ impl Task {
             wanted: None,
             wishes: Vec::new(),
             reported: Reported::default(),
-            told: None,
+            outcome: None,
             freed: None,
             segment: None,
         }
     }
 
     /// What it was given as the job's end.
-    pub fn told(&self) -> Option<Result<u128, Code>> {
-        self.told
+    pub fn outcome(&self) -> Option<Result<u128, Code>> {
+        self.outcome
     }
 
     /// Its calls were ended with this; the framework tries again.

@@ -14,7 +14,7 @@ impl World {
         self.outcome.is_some()
             && self.processes.values().filter(|there| there.alive).all(|there| {
                 let mut tasks = there.process.tasks().iter();
-                there.process.is_closed() || tasks.all(|task| task.told().is_some() || task.freed().is_some())
+                there.process.is_closed() || tasks.all(|task| task.outcome().is_some() || task.freed().is_some())
             })
             && (self.framework.is_quiet() || matches!(self.outcome, Some(Err(_))))
     }
@@ -47,7 +47,7 @@ impl World {
         let digests = |outcome: &Result<JobResult, Error>| outcome.as_ref().ok().map(|result| result.digest);
         if let Some(earlier) = self.outcome.as_ref() {
             let is_same = digests(earlier) == digests(outcome);
-            let is_told = |there: &SimProcess| there.process.tasks().iter().any(|task| task.told().is_some());
+            let is_told = |there: &SimProcess| there.process.tasks().iter().any(|task| task.outcome().is_some());
             if is_same || self.reached_by(epoch).any(is_told) {
                 return progress::same_end(digests(earlier), digests(outcome));
             }

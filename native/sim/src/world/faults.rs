@@ -21,7 +21,7 @@ impl World {
             Fault::Throw => {
                 let started = |there: &super::sim_process::SimProcess| -> Vec<Try> {
                     let tasks =
-                        there.process.tasks().iter().filter(|task| task.end().is_some() && task.told().is_none());
+                        there.process.tasks().iter().filter(|task| task.end().is_some() && task.outcome().is_none());
                     tasks.map(|task| task.id).collect()
                 };
                 if let Some(process) = self.pick() {

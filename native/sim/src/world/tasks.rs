@@ -64,7 +64,7 @@ impl World {
     fn free_executor(&mut self, slots: u32) -> Option<u32> {
         let runs = |there: &SimProcess| {
             let tasks = there.process.tasks().iter();
-            tasks.filter(|task| task.freed().is_none() && !matches!(task.told(), Some(Ok(_)))).count()
+            tasks.filter(|task| task.freed().is_none() && !matches!(task.outcome(), Some(Ok(_)))).count()
         };
         let over = self.processes.iter().find(|(_, there)| there.alive && !there.frozen && there.process.is_closed());
         if let Some(over) = over.map(|(id, _)| *id) {

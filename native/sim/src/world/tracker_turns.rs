@@ -31,7 +31,7 @@ impl World {
             wants_result: true,
         };
         let tracker = Tracker::new(config, Millis(self.now)).expect("this configuration is right");
-        let reported = trackers.lives.values().next_back().map_or(&trackers.told, |life| &life.monotony);
+        let reported = trackers.lives.values().next_back().map_or(&trackers.reported, |life| &life.monotony);
         let life = TrackerLife {
             tracker,
             wake: 0,
@@ -237,7 +237,7 @@ impl World {
 /// The highest version that an agent has heard of when it registers.
 fn furthest(message: &AgentMessage) -> Option<Version> {
     let AgentMessage::Register(registration) = message else { return None };
-    let versions = registration.status.ranks.iter().filter_map(|told| match told.state {
+    let versions = registration.status.ranks.iter().filter_map(|reported| match reported.state {
         RankState::At(at) | RankState::Finished { at, .. } => Some(at.version),
         RankState::Fresh => None,
     });

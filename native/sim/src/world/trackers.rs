@@ -44,7 +44,7 @@ pub(super) struct Trackers {
     pub(super) links: BTreeMap<u64, TrackerLink>,
     pub(super) epochs: u32,
     /// What the last life that ended had reported.
-    pub(super) told: Monotony,
+    pub(super) reported: Monotony,
 }
 
 impl Trackers {
@@ -76,7 +76,7 @@ impl Trackers {
     /// Ends a life; false when there was none.
     pub(super) fn remove(&mut self, epoch: u32) -> bool {
         let Some(life) = self.lives.remove(&epoch) else { return false };
-        self.told = life.monotony;
+        self.reported = life.monotony;
         true
     }
 

@@ -129,7 +129,7 @@ impl Engine {
     }
 
     fn inject(&mut self, rank: Rank, rule: FaultRule) {
-        // The agent says so in the log; a rule that has struck before does nothing.
+        // The agent says so in the log; a rule that has fired before does nothing.
         if self.shared.agent().is_some_and(|agent| !agent.inject(rule.clone())) {
             return;
         }
@@ -195,7 +195,7 @@ impl Engine {
     /// The job can't go on. The rank ends at once; the tracker ends the others.
     pub(super) fn break_job(&mut self, rank: Rank, error: Error) {
         let Some(member) = self.bridged_rank(rank).map(|bridged_rank| bridged_rank.id()) else { return };
-        // The agent says so in the log; a rule that has struck before does nothing.
+        // The agent says so in the log; a rule that has fired before does nothing.
         if let Some(agent) = self.shared.agent() {
             agent.report(member, Report::Broken(error.clone()));
         }

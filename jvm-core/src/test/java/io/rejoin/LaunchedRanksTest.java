@@ -35,7 +35,7 @@ class LaunchedRanksTest {
       int status = process.waitFor();
       String said = Files.readString(out);
       assertEquals(0, status, said);
-      kills.forEach(rule -> assertTrue(said.contains("rule `" + rule + "` struck"), said));
+      kills.forEach(rule -> assertTrue(said.contains("rule `" + rule + "` fired"), said));
       return said;
     } finally {
       Files.delete(out);

@@ -27,6 +27,8 @@ final class Answer implements Serializable {
     JOIN,
     /** Nothing is left to train; here is a part of the result. */
     OVER,
+    /** Flink is about to stop the job with a savepoint: nobody's input may wait. */
+    STOPPING,
     /** Flink stops the job with a savepoint: end the task without a last model. */
     STOPPED,
     /** End the task with this error. */
@@ -101,6 +103,10 @@ final class Answer implements Serializable {
 
   static Answer stopped() {
     return new Answer(Kind.STOPPED, "", null, 0, null, 0, null, 0, null);
+  }
+
+  static Answer stopping() {
+    return new Answer(Kind.STOPPING, "", null, 0, null, 0, null, 0, null);
   }
 
   static Answer join(int gang, GangTask task, int version, GangRows rows) {

@@ -27,7 +27,7 @@ final class FlinkSettings {
                   + " `0`: until it has all, or the input has ended. While one rank waits, all do,"
                   + " and so does Flink's checkpoint if their inputs are full. With a time, the"
                   + " clock decides which rows are in which batch: each is trained on once, and two"
-                  + " runs differ")
+                  + " runs differ; the first batch of a restarted rank doesn't wait")
           .withDefault("0", "`0` if all inputs are bounded, else `100ms`");
 
   static final Setting BUFFER_BATCHES =

@@ -34,7 +34,7 @@ import org.slf4j.LoggerFactory;
 final class GangCoordinator implements OperatorCoordinator, CoordinationRequestHandler {
   private static final Logger LOG = LoggerFactory.getLogger(GangCoordinator.class);
   private static final long POLL_MILLIS = 200;
-  private static final long TELL_MILLIS = 10_000;
+  private static final long REPORT_MILLIS = 10_000;
 
   private final String name;
   private final Context context;
@@ -46,7 +46,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
   private Answer join;
   private byte[] result;
   private long waitingSince;
-  private long told;
+  private long reported;
 
   /**
    * A coordinator.
@@ -82,7 +82,12 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     if (request instanceof Offer) {
       return CompletableFuture.completedFuture(answer((Offer) request).wrapped());
     }
-    if (request instanceof Stopped) {
+    if (request instanceof Full) {
+      return CompletableFuture.completedFuture(full().wrapped());
+    }
+    if (request instanceof Stopping) {
+      stopping((Stopping) request);
+    } else if (request instanceof Stopped) {
       stopped((Stopped) request);
     } else {
       started((Started) request);
@@ -92,6 +97,15 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
 
   private synchronized void started(Started rank) {
     gathering.started(rank);
+  }
+
+  private synchronized Answer full() {
+    return gathering.isStopping() ? Answer.stopping() : Answer.await("");
+  }
+
+  private synchronized void stopping(Stopping rank) {
+    LOG.info("{}: rank {} has come to a savepoint that stops the job", name, rank.rank);
+    gathering.stopping(rank);
   }
 
   private synchronized void stopped(Stopped rank) {
@@ -151,8 +165,8 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
             + waited
             + " ms; each needs a slot of a TaskManager (free slots: Flink's web page, or its log)";
     long limit = settings.number(CommonSettings.MEMBERS_TIMEOUT);
-    if (waited >= told + Math.min(TELL_MILLIS, limit / 2)) {
-      told = waited;
+    if (waited >= reported + Math.min(REPORT_MILLIS, limit / 2)) {
+      reported = waited;
       LOG.warn("{}: {}", name, whom);
     }
     if (waited > limit) {
@@ -167,7 +181,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
 
   private void nobodyIsAbsent() {
     waitingSince = 0;
-    told = 0;
+    reported = 0;
   }
 
   /** All ranks have said what they have. */

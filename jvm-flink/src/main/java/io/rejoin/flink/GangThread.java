@@ -17,7 +17,7 @@ abstract class GangThread {
   private static final Logger LOG = LoggerFactory.getLogger(GangThread.class);
   private static final long FIRST_PAUSE_MILLIS = 10;
   private static final long LONGEST_PAUSE_MILLIS = 200;
-  private static final long TELL_SECONDS = 10;
+  private static final long REPORT_SECONDS = 10;
   private static final long CLOSE_MILLIS = 10_000;
 
   private final Subtask<?> subtask;
@@ -156,15 +156,15 @@ abstract class GangThread {
   /** Asks the coordinator until there is a gang, or all is over. */
   private Answer ask(Offer offer) throws IOException, InterruptedException {
     long pause = FIRST_PAUSE_MILLIS;
-    long told = System.nanoTime();
+    long reported = System.nanoTime();
     while (true) {
       Answer answer = subtask.ask(offer);
       switch (answer.kind) {
         case FAIL:
           throw new RejoinException(answer.code, answer.text);
         case WAIT:
-          if (System.nanoTime() - told > TimeUnit.SECONDS.toNanos(TELL_SECONDS)) {
-            told = System.nanoTime();
+          if (System.nanoTime() - reported > TimeUnit.SECONDS.toNanos(REPORT_SECONDS)) {
+            reported = System.nanoTime();
             LOG.warn("{} waits: {}", this, answer.text);
           }
           Thread.sleep(pause);

@@ -24,6 +24,8 @@ final class Gathering {
   private final TreeMap<Integer, Integer> present = new TreeMap<>();
   // Of the gang's ranks, where each had all its rows when the gang began.
   private final TreeMap<Integer, RowFingerprint> rows = new TreeMap<>();
+  // Of ranks that have come to a savepoint that stops the job: their attempts.
+  private final TreeMap<Integer, Integer> stopping = new TreeMap<>();
   private int gang;
   private boolean running;
   private boolean stopped;
@@ -131,6 +133,7 @@ final class Gathering {
   boolean failed(int rank, int attempt) {
     attempts.merge(rank, attempt + 1, Math::max);
     present.computeIfPresent(rank, (r, other) -> other <= attempt ? null : other);
+    stopping.computeIfPresent(rank, (r, other) -> other <= attempt ? null : other);
     offers.computeIfPresent(rank, (r, offer) -> offer.attempt <= attempt ? null : offer);
     boolean wasLast = holders.remove(rank) && holders.isEmpty();
     if (running && wasLast) {
@@ -138,6 +141,18 @@ final class Gathering {
       return true;
     }
     return false;
+  }
+
+  /** A rank has come to a savepoint that stops the job; the attempt fails where that does. */
+  void stopping(Stopping rank) {
+    if (rank.attempt >= attempts.getOrDefault(rank.rank, 0)) {
+      stopping.put(rank.rank, rank.attempt);
+    }
+  }
+
+  /** Whether Flink is about to stop the job with a savepoint. */
+  boolean isStopping() {
+    return stopped || !stopping.isEmpty();
   }
 
   /** Flink has stopped a rank's task with a savepoint, and so stops all. */
@@ -151,6 +166,7 @@ final class Gathering {
   /** All attempts are over, and the next ones begin from a checkpoint of Flink's. */
   void reset() {
     present.clear();
+    stopping.clear();
     end();
     stopped = false;
   }

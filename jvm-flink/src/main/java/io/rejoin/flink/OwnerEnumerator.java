@@ -105,7 +105,7 @@ final class OwnerEnumerator<S extends SourceSplit, E>
         context.assignSplit(owners.given(split, reader), reader);
       }
     } catch (RejoinException e) {
-      throw Repeating.told(
+      throw Repeating.refused(
           new RejoinException(e.code(), "source \"" + name + "\": " + e.text(), e));
     }
   }

@@ -25,6 +25,7 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
   RankOperator(StreamOperatorParameters<M> parameters) {
     // One class file for Flink 1.20 and 2.x: only 2.x has a constructor with parameters.
     setup(parameters.getContainingTask(), parameters.getStreamConfig(), parameters.getOutput());
+    processingTimeService = parameters.getProcessingTimeService();
     this.mailbox =
         getContainingTask().getMailboxExecutorFactory().createExecutor(config.getChainIndex());
   }
@@ -52,7 +53,7 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
           if (failure != null) {
             boolean ours = failure instanceof RejoinException;
             ExceptionUtils.rethrowException(
-                ours ? Repeating.told((RejoinException) failure) : failure);
+                ours ? Repeating.refused((RejoinException) failure) : failure);
           }
         },
         "training is over");

@@ -7,7 +7,9 @@ import java.util.List;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.TypeSerializerSnapshot;
 import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataOutputSerializer;
+import org.apache.flink.core.memory.DataOutputView;
 
 /** What one rank has in Flink's checkpoints: its newest state, and the rows that it keeps. */
 final class RankState<T> {
@@ -82,8 +84,7 @@ final class RankState<T> {
     return new RejoinException(RejoinException.Code.BAD_ARGUMENT, why);
   }
 
-  byte[] bytes(TypeSerializer<T> serializer) throws IOException {
-    DataOutputSerializer out = new DataOutputSerializer(1024);
+  void write(TypeSerializer<T> serializer, DataOutputView out) throws IOException {
     out.writeInt(FORMAT);
     out.writeInt(world);
     out.writeBoolean(bySplit);
@@ -95,13 +96,11 @@ final class RankState<T> {
     for (SplitRows<T> split : kept) {
       split.write(serializer, out);
     }
-    return out.getCopyOfBuffer();
   }
 
   /** Rows of an older serializer are read by that one. */
-  static <T> RankState<T> read(byte[] bytes, TypeSerializer<T> serializer, ClassLoader loader)
+  static <T> RankState<T> read(DataInputView in, TypeSerializer<T> serializer, ClassLoader loader)
       throws IOException {
-    DataInputDeserializer in = new DataInputDeserializer(bytes);
     Formats.check("a rank", in.readInt(), FORMAT);
     int world = in.readInt();
     boolean bySplit = in.readBoolean();

@@ -125,8 +125,11 @@ final class RankThread<T, M> extends GangThread {
     metrics.started(live.incarnation(), state);
     LOG.info("{}: begins at version {} of gang {}", this, state.version(), gang.gang);
     M model = function.read(state.model());
+    // The others have waited for a rank that comes back, so its first batch waits for no rows.
+    long wait = live.incarnation() > 0 ? Math.min(batchWait, 1) : batchWait;
     while (true) {
-      List<Share> mine = rows.await(batchRows, batchWait);
+      List<Share> mine = rows.await(batchRows, wait);
+      wait = batchWait;
       boolean ended = rows.hasEnded();
       Contribution own = new Contribution(mine, ended, Communicator.digest(state.bytes()));
       long before = System.nanoTime();

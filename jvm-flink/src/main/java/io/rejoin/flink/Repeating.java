@@ -8,7 +8,7 @@ final class Repeating {
   private Repeating() {}
 
   /** The failure as a task has to throw it. */
-  static RuntimeException told(RejoinException failure) {
+  static RuntimeException refused(RejoinException failure) {
     return failure.code().willRepeat() ? new SuppressRestartsException(failure) : failure;
   }
 }

@@ -19,7 +19,7 @@ import org.slf4j.LoggerFactory;
  */
 final class RowBuffer<T> {
   private static final Logger LOG = LoggerFactory.getLogger(RowBuffer.class);
-  private static final long TELL_NANOS = TimeUnit.SECONDS.toNanos(10);
+  private static final long REPORT_NANOS = TimeUnit.SECONDS.toNanos(10);
 
   private final int limit;
   private final Runnable look;
@@ -27,8 +27,10 @@ final class RowBuffer<T> {
   private final Arrivals<T> arrivals = new Arrivals<>();
   // How many of those wait for rows of another rank.
   private int blocked;
-  // Set with the last row that has room, and until half of the room is there again.
+  // Set with the last row that has room, and until a quarter of the room is there again.
   private boolean full;
+  // Whether rows have to come that an earlier incarnation had; others may come before them.
+  private boolean recalls;
   // Whether the trainer's thread waits for rows.
   private volatile boolean awaited;
   private VersionState newest;
@@ -148,7 +150,7 @@ final class RowBuffer<T> {
 
   /** Whether no row should be added before some are trained on; {@code look} says when it ends. */
   synchronized boolean isFull() {
-    return full;
+    return full && !recalls;
   }
 
   /** Whether the trainer's thread waits for rows. */
@@ -204,11 +206,11 @@ final class RowBuffer<T> {
   }
 
   private void awaitOwn() throws InterruptedException {
-    long told = System.nanoTime();
+    long reported = System.nanoTime();
     while (catchesUp && !ended && ownRead() < ownTrained()) {
-      await(TELL_NANOS);
-      if (System.nanoTime() - told >= TELL_NANOS) {
-        told = System.nanoTime();
+      await(REPORT_NANOS);
+      if (System.nanoTime() - reported >= REPORT_NANOS) {
+        reported = System.nanoTime();
         LOG.warn(
             "{} has read {} rows again, and {} are in the model; no rank goes on before",
             own,
@@ -238,7 +240,7 @@ final class RowBuffer<T> {
 
   /**
    * The rows of these shares, by split and number. An earlier incarnation may have made the shares:
-   * this waits until the rows have come again.
+   * this waits until the rows have come again, and there is room for them.
    *
    * @throws RejoinException MISMATCH when they are other rows than the shares were made of
    */
@@ -249,6 +251,7 @@ final class RowBuffer<T> {
         rows(share, rows);
       }
     }
+    recalls = false;
     awaited = false;
     refuseClosed();
     return rows;
@@ -281,8 +284,9 @@ final class RowBuffer<T> {
     makeRoom();
   }
 
+  // Not for each row, since that costs; not for much more, since Flink's checkpoints wait for it.
   private void makeRoom() {
-    if (full && arrivals.size() <= limit / 2) {
+    if (full && arrivals.size() <= limit - limit / 4) {
       full = false;
       look.run();
     }
@@ -308,6 +312,7 @@ final class RowBuffer<T> {
       if (ended || part != null && kept.isClosed(part)) {
         throw SplitRows.others(share.toString(), "the last of them doesn't come");
       }
+      recalls = true;
       await(Long.MAX_VALUE);
       part = kept.with(share.split, share.first);
     }

@@ -94,7 +94,7 @@ final class SplitCounts<S extends SourceSplit> {
   }
 
   private RuntimeException refused(String what) {
-    return Repeating.told(
+    return Repeating.refused(
         new RejoinException(
             RejoinException.Code.BAD_ARGUMENT,
             "the reader of source \""

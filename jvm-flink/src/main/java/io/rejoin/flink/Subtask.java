@@ -4,18 +4,24 @@ import io.rejoin.GangTask;
 import java.io.IOException;
 import java.util.Map;
 import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Consumer;
 import org.apache.flink.api.common.TaskInfo;
 import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.metrics.MetricGroup;
 import org.apache.flink.runtime.execution.Environment;
 import org.apache.flink.runtime.operators.coordination.CoordinationRequest;
+import org.apache.flink.runtime.operators.coordination.CoordinationResponse;
 import org.apache.flink.util.SerializedValue;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /** The subtask that a rank lives in, as the rank's thread sees it. */
 final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, GangTask.Place {
+  private static final Logger LOG = LoggerFactory.getLogger(Subtask.class);
   private static final long ANSWER_SECONDS = 60;
 
   private final O operator;
@@ -111,14 +117,36 @@ final class Subtask<O extends RankOperator<?, ?>> implements TrainerContext, Gan
   /** The coordinator's answer. */
   Answer ask(CoordinationRequest request) throws IOException, InterruptedException {
     try {
-      return Answer.unwrapped(
-          environment
-              .getOperatorCoordinatorEventGateway()
-              .sendRequestToCoordinator(operator.getOperatorID(), new SerializedValue<>(request))
-              .get(ANSWER_SECONDS, TimeUnit.SECONDS),
-          operator.getUserCodeClassloader());
+      return unwrapped(send(request).get(ANSWER_SECONDS, TimeUnit.SECONDS));
     } catch (ExecutionException | TimeoutException | ClassNotFoundException e) {
       throw new IOException("the JobManager gave no answer to rank " + rank(), e);
     }
+  }
+
+  /** The same without waiting for it: {@code then} gets it on another thread, or null: none. */
+  void ask(CoordinationRequest request, Consumer<Answer> then) throws IOException {
+    send(request)
+        .whenComplete(
+            (response, failure) -> {
+              Answer answer = null;
+              try {
+                answer = failure == null ? unwrapped(response) : null;
+              } catch (IOException | ClassNotFoundException e) {
+                LOG.warn("rank {} can't read what the JobManager has answered", rank(), e);
+              }
+              then.accept(answer);
+            });
+  }
+
+  private CompletableFuture<CoordinationResponse> send(CoordinationRequest request)
+      throws IOException {
+    return environment
+        .getOperatorCoordinatorEventGateway()
+        .sendRequestToCoordinator(operator.getOperatorID(), new SerializedValue<>(request));
+  }
+
+  private Answer unwrapped(CoordinationResponse response)
+      throws IOException, ClassNotFoundException {
+    return Answer.unwrapped(response, operator.getUserCodeClassloader());
   }
 }

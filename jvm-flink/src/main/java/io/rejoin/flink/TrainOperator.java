@@ -2,22 +2,29 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
+import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.RejectedExecutionException;
 import org.apache.flink.api.common.state.ListState;
 import org.apache.flink.api.common.state.ListStateDescriptor;
-import org.apache.flink.api.common.state.OperatorStateStore;
 import org.apache.flink.api.common.typeutils.TypeSerializer;
 import org.apache.flink.api.common.typeutils.base.array.BytePrimitiveArraySerializer;
+import org.apache.flink.core.memory.DataInputView;
+import org.apache.flink.runtime.checkpoint.CheckpointOptions;
+import org.apache.flink.runtime.checkpoint.SavepointType;
+import org.apache.flink.runtime.checkpoint.SnapshotType;
+import org.apache.flink.runtime.state.CheckpointStreamFactory;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
+import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 
 /**
  * Flink's side of a rank: brings rows to the trainer's thread ({@link RankThread}), its models
  * downstream, and what both have into Flink's checkpoints. Flink's thread never waits for another
- * rank but where its input waits, and a checkpoint passes there.
+ * rank but where its input waits for room ({@link Room}), and where it has ended, which lets
+ * checkpoints pass.
  */
 final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private static final long serialVersionUID = 1L;
@@ -33,8 +40,9 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private final transient Inbox<T> inbox;
   private final transient RowHash<T> hash;
 
-  private transient ListState<byte[]> state;
   private transient ListState<byte[]> read;
+  private transient Subtask<TrainOperator<R, T, M>> subtask;
+  private transient Room room;
   private transient String split;
   private transient boolean copies;
   private transient boolean isRestored;
@@ -66,29 +74,30 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
 
   @Override
   public void initializeState(StateInitializationContext context) throws Exception {
-    OperatorStateStore store = context.getOperatorStateStore();
-    state = store.getListState(entries("rejoin"));
     isRestored = context.isRestored();
     try {
-      for (byte[] bytes : state.get()) {
-        RankState<T> restored = RankState.read(bytes, serializer, getUserCodeClassloader());
-        restored.refuseOther(world(), intake.isBySplit(), getOperatorName());
-        rows.restore(restored.newest(), restored.kept());
-      }
+      RawState.read(context, this::restore);
       if (intake.isBySplit()) {
         // Rows may come back to another rank than they were kept at, so each gets all of these.
-        read = store.getUnionListState(entries("rejoin-read"));
+        read =
+            context
+                .getOperatorStateStore()
+                .getUnionListState(
+                    new ListStateDescriptor<>(
+                        "rejoin-read", BytePrimitiveArraySerializer.INSTANCE));
         for (byte[] bytes : read.get()) {
           rows.restoreRead(RankState.readPositions(bytes));
         }
       }
     } catch (RejoinException e) {
-      throw Repeating.told(e);
+      throw Repeating.refused(e);
     }
   }
 
-  private static ListStateDescriptor<byte[]> entries(String name) {
-    return new ListStateDescriptor<>(name, BytePrimitiveArraySerializer.INSTANCE);
+  private void restore(DataInputView in) throws IOException {
+    RankState<T> restored = RankState.read(in, serializer, getUserCodeClassloader());
+    restored.refuseOther(world(), intake.isBySplit(), getOperatorName());
+    rows.restore(restored.newest(), restored.kept());
   }
 
   private int world() {
@@ -98,7 +107,8 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   @Override
   public void open() throws Exception {
     super.open();
-    Subtask<TrainOperator<R, T, M>> subtask = new Subtask<>(this);
+    subtask = new Subtask<>(this);
+    room = new Room(subtask, rows, mailbox(), getProcessingTimeService());
     split = "subtask " + subtask.rank();
     if (!intake.isBySplit()) {
       // From Flink's first checkpoint on a source gives splits back to their readers.
@@ -117,10 +127,10 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     try {
       intake.add(inbox, record.getValue(), kept, content, split);
     } catch (RejoinException e) {
-      throw Repeating.told(e);
+      throw Repeating.refused(e);
     }
-    while (inbox.size() == 0 && rows.isFull()) {
-      mailbox().yield();
+    if (inbox.size() == 0) {
+      room.await();
     }
   }
 
@@ -132,10 +142,23 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   }
 
   @Override
+  public OperatorSnapshotFutures snapshotState(
+      long checkpoint, long time, CheckpointOptions options, CheckpointStreamFactory storage)
+      throws Exception {
+    SnapshotType type = options.getCheckpointType();
+    if (type.isSavepoint() && ((SavepointType) type).isSynchronous()) {
+      // No row follows on this savepoint, and the ranks that wait for one have to come to it.
+      subtask.ask(new Stopping(subtask.rank(), subtask.attempt()));
+    }
+    return super.snapshotState(checkpoint, time, options, storage);
+  }
+
+  @Override
   public void snapshotState(StateSnapshotContext context) throws Exception {
     bring();
     boolean bySplit = intake.isBySplit();
-    state.update(List.of(RankState.of(world(), bySplit, rows).bytes(serializer)));
+    List<RankState<T>> state = List.of(RankState.of(world(), bySplit, rows));
+    RawState.write(context, state, (one, out) -> one.write(serializer, out));
     if (bySplit) {
       read.update(List.of(RankState.bytes(rows.read())));
     }
@@ -145,7 +168,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     try {
       inbox.bring();
     } catch (RejoinException e) {
-      throw Repeating.told(e);
+      throw Repeating.refused(e);
     }
   }
 

@@ -2,8 +2,6 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
-import org.apache.flink.api.common.state.ListState;
-import org.apache.flink.api.common.state.ListStateDescriptor;
 import org.apache.flink.runtime.state.StateInitializationContext;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
@@ -21,7 +19,6 @@ final class XgboostOperator extends RankOperator<Row, XgboostModel> {
   private final transient boolean inOrder;
   private final transient SettingValues settings;
 
-  private transient ListState<RowBlock> state;
   private transient RankRows rows;
   private transient Subtask<XgboostOperator> subtask;
 
@@ -38,18 +35,12 @@ final class XgboostOperator extends RankOperator<Row, XgboostModel> {
 
   @Override
   public void initializeState(StateInitializationContext context) throws Exception {
-    state =
-        context
-            .getOperatorStateStore()
-            .getListState(new ListStateDescriptor<>("rejoin-rows", RowBlock.Serializer.INSTANCE));
     rows =
         new RankRows(spec.columns, getRuntimeContext().getTaskInfo().getNumberOfParallelSubtasks());
     try {
-      for (RowBlock block : state.get()) {
-        rows.restore(block, getOperatorName());
-      }
+      RawState.read(context, in -> rows.restore(RowBlock.read(in), getOperatorName()));
     } catch (RejoinException e) {
-      throw Repeating.told(e);
+      throw Repeating.refused(e);
     }
   }
 
@@ -66,7 +57,7 @@ final class XgboostOperator extends RankOperator<Row, XgboostModel> {
       RowNumbers.requireInsert(record.getValue());
       rows.add(record.getValue());
     } catch (RejoinException e) {
-      throw Repeating.told(e);
+      throw Repeating.refused(e);
     }
   }
 
@@ -78,6 +69,6 @@ final class XgboostOperator extends RankOperator<Row, XgboostModel> {
 
   @Override
   public void snapshotState(StateSnapshotContext context) throws Exception {
-    state.update(rows.blocks());
+    RawState.write(context, rows.blocks(), RowBlock::write);
   }
 }

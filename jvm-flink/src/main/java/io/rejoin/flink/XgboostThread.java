@@ -90,17 +90,17 @@ final class XgboostThread extends GangThread {
   /** Tells the coordinator when the rank holds the gang's state. */
   private final class Beginning {
     private final Answer gang;
-    private boolean told;
+    private boolean reported;
 
     Beginning(Answer gang) {
       this.gang = gang;
     }
 
     void at(int round) {
-      if (told) {
+      if (reported) {
         return;
       }
-      told = true;
+      reported = true;
       LOG.info("{}: begins at round {} of gang {}", XgboostThread.this, round, gang.gang);
       try {
         subtask.ask(new Started(subtask.rank(), subtask.attempt(), gang.gang));
@@ -108,7 +108,7 @@ final class XgboostThread extends GangThread {
         throw new UncheckedIOException(e);
       } catch (InterruptedException e) {
         Thread.currentThread().interrupt();
-        throw new IllegalStateException("interrupted while the JobManager was told", e);
+        throw new IllegalStateException("interrupted while the JobManager was reported", e);
       }
     }
   }

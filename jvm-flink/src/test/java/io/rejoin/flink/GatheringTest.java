@@ -107,6 +107,25 @@ class GatheringTest {
   }
 
   @Test
+  void a_stop_is_under_way_from_the_first_rank_that_says_so_until_its_attempt_fails() {
+    Gathering gathering = gang();
+    assertFalse(gathering.isStopping());
+    gathering.stopping(new Stopping(0, 0));
+    gathering.stopping(new Stopping(1, 0));
+    gathering.failed(0, 0);
+    gathering.stopping(new Stopping(0, 0));
+    assertTrue(gathering.isStopping());
+    gathering.failed(1, 0);
+    assertFalse(gathering.isStopping());
+    gathering.stopping(new Stopping(0, 1));
+    assertTrue(gathering.isStopping());
+    gathering.reset();
+    assertFalse(gathering.isStopping());
+    gathering.stopped(new Stopped(0, 1));
+    assertTrue(gathering.isStopping());
+  }
+
+  @Test
   void two_states_of_the_newest_version_are_refused() {
     Gathering gathering = new Gathering(2);
     gathering.asked(new Offer(0, 0, 5, "one", 0, ""));

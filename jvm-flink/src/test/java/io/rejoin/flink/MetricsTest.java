@@ -8,9 +8,7 @@ import io.rejoin.Reduction;
 import java.nio.ByteBuffer;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.util.HashMap;
 import java.util.List;
-import java.util.Map;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
@@ -67,16 +65,11 @@ class MetricsTest {
   @Test
   @Timeout(120)
   void a_recovery_is_in_the_metrics_and_in_the_event_log(@TempDir Path events) throws Exception {
-    Map<String, String> settings = new HashMap<>(SeenMetrics.settings());
-    settings.put("rejoin.batch.rows", Integer.toString(BATCH));
-    settings.put("rejoin.tracker.host", "127.0.0.1");
-    settings.put("rejoin.events", events.toString());
-    settings.put("restart-strategy.type", "fixed-delay");
-    settings.put("restart-strategy.fixed-delay.attempts", "1");
-    settings.put("restart-strategy.fixed-delay.delay", "10ms");
-    settings.put("execution.runtime-mode", "STREAMING");
+    Configuration settings = LocalJob.settings(BATCH, 1);
+    SeenMetrics.settings().forEach(settings::setString);
+    settings.setString("rejoin.events", events.toString());
     StreamExecutionEnvironment env =
-        StreamExecutionEnvironment.createLocalEnvironment(RANKS, Configuration.fromMap(settings));
+        StreamExecutionEnvironment.createLocalEnvironment(RANKS, settings);
     Rejoin.train(
             Rejoin.source(
                 env,

@@ -78,15 +78,9 @@ class ModelsDownstreamTest {
   }
 
   private static Configuration settings() {
-    Map<String, String> settings = new HashMap<>();
-    settings.put("rejoin.batch.rows", "100");
-    settings.put("rejoin.emit.versions", "1");
-    settings.put("rejoin.tracker.host", "127.0.0.1");
-    settings.put("restart-strategy.type", "fixed-delay");
-    settings.put("restart-strategy.fixed-delay.attempts", "2");
-    settings.put("restart-strategy.fixed-delay.delay", "10ms");
-    settings.put("execution.runtime-mode", "STREAMING");
-    return Configuration.fromMap(settings);
+    Configuration settings = LocalJob.settings(100, 2);
+    settings.setString("rejoin.emit.versions", "1");
+    return settings;
   }
 
   /** All models that came, with the attempt in which they did. */

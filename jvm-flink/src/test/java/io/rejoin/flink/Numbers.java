@@ -33,6 +33,11 @@ class Numbers extends NumberSequenceSource {
     this.splits = splits;
   }
 
+  /** Whether two runs can differ in whose a split is. */
+  boolean hasOwnersByTime() {
+    return false;
+  }
+
   List<NumberSequenceSplit> all() {
     return splitNumberRange(1, last, splits);
   }
@@ -99,12 +104,158 @@ class Numbers extends NumberSequenceSource {
     }
   }
 
+  /** One that says with its last split, to all readers, that no more follow. */
+  static final class Foretold extends Numbers {
+    private static final long serialVersionUID = 1L;
+
+    Foretold(long last, int splits) {
+      super(last, splits);
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> createEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context) {
+      return new Foretelling(context, all());
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> restoreEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      return new Foretelling(context, left);
+    }
+  }
+
+  private static final class Foretelling extends Listed {
+    Foretelling(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      super(context, left);
+    }
+
+    @Override
+    public void addReader(int reader) {
+      // After a restore nobody has to ask to hear it.
+      endFor(reader);
+    }
+
+    @Override
+    public void handleSplitRequest(int reader, String host) {
+      if (!left.isEmpty()) {
+        context.assignSplit(left.remove(0), reader);
+      }
+      // Also to those that haven't asked yet.
+      List.copyOf(context.registeredReaders().keySet()).forEach(this::endFor);
+    }
+
+    private void endFor(int reader) {
+      if (left.isEmpty()) {
+        context.signalNoMoreSplits(reader);
+      }
+    }
+  }
+
+  /** One that has splits of its own for each reader, and gives them two at a time. */
+  static final class Allotted extends Numbers {
+    private static final long serialVersionUID = 1L;
+
+    Allotted(long last, int splits) {
+      super(last, splits);
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> createEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context) {
+      return new Allotting(context, all());
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> restoreEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      return new Allotting(context, left);
+    }
+  }
+
+  private static final class Allotting extends Listed {
+    Allotting(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      super(context, left);
+    }
+
+    @Override
+    public void handleSplitRequest(int reader, String host) {
+      int given = 0;
+      for (NumberSequenceSplit split : List.copyOf(left)) {
+        if (given < 2 && split.splitId().hashCode() % context.currentParallelism() == reader) {
+          left.remove(split);
+          context.assignSplit(split, reader);
+          given++;
+        }
+      }
+      if (given == 0) {
+        context.signalNoMoreSplits(reader);
+      }
+    }
+  }
+
+  /** One that has splits for its first reader alone, and tells the others so when they come. */
+  static final class Lone extends Numbers {
+    private static final long serialVersionUID = 1L;
+
+    Lone(long last, int splits) {
+      super(last, splits);
+    }
+
+    @Override
+    boolean hasOwnersByTime() {
+      return true;
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> createEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context) {
+      return new Favouring(context, all());
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> restoreEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      return new Favouring(context, left);
+    }
+  }
+
+  private static final class Favouring extends Listed {
+    Favouring(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      super(context, left);
+    }
+
+    @Override
+    public void addReader(int reader) {
+      if (reader > 0) {
+        context.signalNoMoreSplits(reader);
+      }
+    }
+
+    @Override
+    public void handleSplitRequest(int reader, String host) {
+      if (reader == 0 && !left.isEmpty()) {
+        context.assignSplit(left.remove(0), reader);
+      } else {
+        context.signalNoMoreSplits(reader);
+      }
+    }
+  }
+
   /** One that finds its splits one by one while readers ask already. */
   static final class Found extends Numbers {
     private static final long serialVersionUID = 1L;
 
     Found(long last, int splits) {
       super(last, splits);
+    }
+
+    @Override
+    boolean hasOwnersByTime() {
+      return true;
     }
 
     @Override

@@ -12,6 +12,8 @@ import java.util.Random;
 import java.util.TreeMap;
 import java.util.stream.LongStream;
 import org.apache.flink.api.common.typeutils.base.StringSerializer;
+import org.apache.flink.core.memory.DataInputDeserializer;
+import org.apache.flink.core.memory.DataOutputSerializer;
 import org.junit.jupiter.api.Test;
 
 /**
@@ -44,8 +46,10 @@ class RescaleTest {
     private final TreeMap<String, Integer> next = new TreeMap<>();
 
     Snapshot snapshot(int world) throws Exception {
-      byte[] state = RankState.of(world, true, rows).bytes(StringSerializer.INSTANCE);
-      return new Snapshot(state, RankState.bytes(rows.read()), new TreeMap<>(next));
+      DataOutputSerializer state = new DataOutputSerializer(64);
+      RankState.of(world, true, rows).write(StringSerializer.INSTANCE, state);
+      return new Snapshot(
+          state.getCopyOfBuffer(), RankState.bytes(rows.read()), new TreeMap<>(next));
     }
   }
 
@@ -150,7 +154,9 @@ class RescaleTest {
         Rank holder = ranks.get(i * world / Math.max(world, snapshots.size()));
         RankState<String> state =
             RankState.read(
-                snapshots.get(i).state, StringSerializer.INSTANCE, getClass().getClassLoader());
+                new DataInputDeserializer(snapshots.get(i).state),
+                StringSerializer.INSTANCE,
+                getClass().getClassLoader());
         state.refuseOther(world, true, "train");
         holder.rows.restore(state.newest(), state.kept());
         boolean isNewer = newest == null || state.newest().version() > newest.version();

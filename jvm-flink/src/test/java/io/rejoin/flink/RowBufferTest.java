@@ -369,6 +369,17 @@ class RowBufferTest {
     assertEquals(2, waits.get(20, TimeUnit.SECONDS).get(1).numbers);
   }
 
+  @Test
+  @Timeout(60)
+  void rows_whose_turn_has_come_fill_a_batch_that_waits_without_end() throws Exception {
+    List<Share> before = numbered(START, 0, "abc").await(3, 0);
+    RowBuffer<String> buffer = numbered(START, 3, "defg");
+    assertEquals(4, buffer.waiting());
+    buffer.complete(next(START, before));
+    List<Share> shares = buffer.await(4, 0);
+    assertEquals(List.of("d", "e", "f", "g"), buffer.rows(shares));
+  }
+
   private static void await(
       CompletableFuture<List<Share>> shares, RowBuffer<String> buffer, int size) {
     try {
@@ -402,11 +413,30 @@ class RowBufferTest {
   }
 
   @Test
-  void there_is_room_again_when_half_of_it_is_free() throws Exception {
+  @Timeout(60)
+  void rows_that_an_earlier_incarnation_gave_have_room_behind_those_of_another_split()
+      throws Exception {
+    List<Share> shares = buffer(START, "s", "ab").await(2, 0);
+    BlockingQueue<String> looks = new LinkedBlockingQueue<>();
+    RowBuffer<String> again = new RowBuffer<>(4, () -> looks.add("look"));
+    again.load(START);
+    add(again, "t", "1234");
+    assertTrue(again.isFull());
+    CompletableFuture<List<String>> rows = new CompletableFuture<>();
+    new Thread(() -> complete(rows, again, shares)).start();
+    assertEquals("look", looks.take());
+    assertFalse(again.isFull());
+    add(again, "s", "ab");
+    assertEquals(List.of("a", "b"), rows.get(20, TimeUnit.SECONDS));
+    assertTrue(again.isFull());
+  }
+
+  @Test
+  void there_is_room_again_when_a_quarter_of_it_is_free() throws Exception {
     List<String> looks = new ArrayList<>();
-    RowBuffer<String> buffer = new RowBuffer<>(4, () -> looks.add("look"));
+    RowBuffer<String> buffer = new RowBuffer<>(8, () -> looks.add("look"));
     buffer.load(START);
-    add(buffer, "s", "abcd");
+    add(buffer, "s", "abcdefgh");
     assertTrue(buffer.isFull());
     train(buffer, 1);
     assertTrue(buffer.isFull());

@@ -160,17 +160,11 @@ class TrainTest {
   @Timeout(120)
   void when_all_subtasks_are_restarted_they_go_on_from_the_newest_model_of_the_checkpoint()
       throws Exception {
-    Configuration settings = new Configuration();
-    settings.setString("rejoin.batch.rows", "100");
+    Configuration settings = LocalJob.settings(100, 2);
     // No input is ever full: a checkpoint would wait there until the trainer takes rows.
     settings.setString("rejoin.buffer.batches", "1000");
     settings.setString("rejoin.allow-region-restart", "true");
-    settings.setString("rejoin.tracker.host", "127.0.0.1");
-    settings.setString("restart-strategy.type", "fixed-delay");
-    settings.setString("restart-strategy.fixed-delay.attempts", "2");
-    settings.setString("restart-strategy.fixed-delay.delay", "10ms");
     settings.setString("execution.checkpointing.interval", "100ms");
-    settings.setString("execution.runtime-mode", "STREAMING");
     StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(3, settings);
     CloseableIterator<TrainedModel> models =
         Rejoin.train(

@@ -25,13 +25,33 @@ import org.apache.flink.types.Row;
 final class NumberedSource<T, S extends SourceSplit, E>
     implements Source<Row, NumberedSplit<S>, OwnersState<S, E>> {
   private static final long serialVersionUID = 1L;
+  // By its name: it is in a jar that a job need not have.
+  private static final String HYBRID = "org.apache.flink.connector.base.source.hybrid.HybridSource";
 
   private final Source<T, S, E> source;
   private final String name;
 
+  /**
+   * Of a source, with the name that its user gives it.
+   *
+   * @throws RejoinException BAD_ARGUMENT for one of several sources, one after the other: it gives
+   *     splits to readers that have got all of an earlier source, so that none is ever known to
+   *     have got its last
+   */
   NumberedSource(Source<T, S, E> source, String name) {
     this.source = source;
     this.name = name;
+    for (Class<?> type = source.getClass(); type != null; type = type.getSuperclass()) {
+      if (type.getName().equals(HYBRID)) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "source \""
+                + name
+                + "\" is a HybridSource, whose readers go from one source to the next together;"
+                + " Rejoin.source reads one source. Train on a DataStream of it, whose rule of"
+                + " owners is yours (docs/flink.md, Sources)");
+      }
+    }
   }
 
   /** What a source's rows are. */
@@ -69,7 +89,7 @@ final class NumberedSource<T, S extends SourceSplit, E>
     NumberingReader<T, S> reader = new NumberingReader<>(name, context);
     SourceReader<T, S> inner = source.createReader(reader.sourceContext());
     if (inner instanceof ExternallyInducedSourceReader) {
-      throw Repeating.told(
+      throw Repeating.refused(
           new RejoinException(
               RejoinException.Code.BAD_ARGUMENT,
               "source \""

@@ -3,10 +3,10 @@ package io.rejoin.flink;
 import io.rejoin.RejoinException;
 import java.io.IOException;
 import java.util.List;
-import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import org.apache.flink.api.connector.source.ReaderInfo;
 import org.apache.flink.api.connector.source.SourceEvent;
 import org.apache.flink.api.connector.source.SourceSplit;
 import org.apache.flink.api.connector.source.SplitEnumerator;
@@ -14,29 +14,35 @@ import org.apache.flink.api.connector.source.SplitEnumeratorContext;
 
 /**
  * Gives a source's splits to their owners. When a reader asks, it draws all splits that the source
- * has, by asking on, and gives the reader the next one of its own. What the source gives without
- * being asked goes where it says. What comes back from a reader that is gone waits for that reader,
- * and the source never hears of it.
+ * has, by asking on in the names of all readers, as a source may have splits for one of them alone;
+ * and it gives the reader the next one of its own. What the source gives without being asked goes
+ * where it says. What comes back from a reader that is gone waits for that reader, and the source
+ * never hears of it.
  */
 final class OwnerEnumerator<S extends SourceSplit, E>
     implements SplitEnumerator<NumberedSplit<S>, OwnersState<S, E>> {
   private static final int MOST_SPLITS = 1_000_000;
+  private static final int NOBODY = -1;
 
   private final String name;
   private final SplitEnumeratorContext<NumberedSplit<S>> context;
   private final Owners<S> owners;
-  // How often each reader has asked and got no answer yet, with its host.
-  private final TreeMap<Integer, Asking> asking = new TreeMap<>();
-  // In whose names the source was asked and has given no answer yet, also if they are gone since.
+  // How often each reader has asked and got no answer yet.
+  private final TreeMap<Integer, Integer> asking = new TreeMap<>();
+  // In whose names the source was asked and has given no answer yet.
   private final TreeSet<Integer> open = new TreeSet<>();
+  // To whom the source has said that none follow, and who haven't heard it.
+  private final TreeSet<Integer> toNotify = new TreeSet<>();
   private SplitEnumerator<S, E> source;
-  private boolean isDrawing;
-  private boolean hasGiven;
+  private boolean hasBeenAsked;
+  private int drawing = NOBODY;
 
   OwnerEnumerator(String name, SplitEnumeratorContext<NumberedSplit<S>> context, Owners<S> owners) {
     this.name = name;
     this.context = context;
     this.owners = owners;
+    // After a restore: those that were drawn are still to be dealt.
+    hasBeenAsked = !owners.drawn().isEmpty();
   }
 
   /** What the source's own enumerator is made with. */
@@ -57,48 +63,66 @@ final class OwnerEnumerator<S extends SourceSplit, E>
 
   @Override
   public void addReader(int reader) {
-    asking.remove(reader);
+    forget(reader);
+    owners.begin(reader);
     for (NumberedSplit<S> split : owners.unasked(reader)) {
       context.assignSplit(split, reader);
     }
     source.addReader(reader);
+    if (hasBeenAsked) {
+      draw();
+    }
+  }
+
+  private void forget(int reader) {
+    asking.remove(reader);
+    open.remove(reader);
+    toNotify.remove(reader);
   }
 
   @Override
   public void handleSplitRequest(int reader, String host) {
-    asking.computeIfAbsent(reader, r -> new Asking(host)).times++;
-    if (!owners.isComplete()) {
-      draw(reader, host);
+    hasBeenAsked = true;
+    asking.merge(reader, 1, Integer::sum);
+    // The source may not have listened to what was asked in the reader's name before.
+    open.remove(reader);
+    draw();
+  }
+
+  /** Asks in each reader's name until the source has no more for it, or has none just now. */
+  private void draw() {
+    Optional<ReaderInfo> next = nextToAskFor();
+    while (next.isPresent()) {
+      drawing = next.get().getSubtaskId();
+      open.add(drawing);
+      try {
+        source.handleSplitRequest(drawing, next.get().getLocation());
+      } finally {
+        drawing = NOBODY;
+      }
+      next = nextToAskFor();
+    }
+    if (owners.isComplete() || !open.isEmpty()) {
+      owners.deal();
     }
     answer();
   }
 
-  /** Asks until the source has no more, or has none just now. */
-  private void draw(int reader, String host) {
-    isDrawing = true;
-    try {
-      do {
-        hasGiven = false;
-        open.add(reader);
-        source.handleSplitRequest(reader, host);
-      } while (hasGiven && !owners.isComplete());
-    } finally {
-      isDrawing = false;
-    }
-    owners.deal();
+  private Optional<ReaderInfo> nextToAskFor() {
+    return new TreeMap<>(context.registeredReaders())
+        .values().stream()
+            .filter(one -> !open.contains(one.getSubtaskId()))
+            .filter(one -> !owners.isLast(one.getSubtaskId()))
+            .findFirst();
   }
 
   /** The source gives splits to a reader. */
   private void given(int reader, List<S> splits) {
     try {
-      if (open.remove(reader)) {
-        hasGiven = true;
+      if (open.remove(reader) || reader == drawing) {
         splits.forEach(owners::drawn);
         checkSize();
-        if (!isDrawing) {
-          // The source is at work; there may be more when it has done.
-          context.runInCoordinatorThread(this::drawAgain);
-        }
+        drawLater();
         return;
       }
       for (S split : splits) {
@@ -121,49 +145,49 @@ final class OwnerEnumerator<S extends SourceSplit, E>
     }
   }
 
-  private void drawAgain() {
-    owners.deal();
-    for (Map.Entry<Integer, Asking> one : new TreeMap<>(asking).entrySet()) {
-      if (!owners.isComplete() && !open.contains(one.getKey())) {
-        draw(one.getKey(), one.getValue().host);
-      }
+  /** The source is at work by itself; there may be more when it has done. */
+  private void drawLater() {
+    if (drawing == NOBODY) {
+      context.runInCoordinatorThread(this::draw);
     }
-    answer();
   }
 
-  /** The source says that a reader gets no more splits. */
+  /**
+   * The source says that a reader gets no more splits: with its last one, as soon as the reader
+   * comes, or to all at once. Where readers ask, those that are drawn can be any reader's, so it
+   * hears this when all are dealt and it has got its own.
+   */
   private void noMore(int reader) {
-    if (!open.remove(reader)) {
+    open.remove(reader);
+    if (hasBeenAsked || owners.hasNext(reader)) {
+      owners.last(reader);
+      toNotify.add(reader);
+      drawLater();
+    } else {
+      owners.end(reader);
       context.signalNoMoreSplits(reader);
-      return;
-    }
-    owners.complete();
-    if (!isDrawing) {
-      context.runInCoordinatorThread(this::drawAgain);
     }
   }
 
   private void answer() {
-    for (Map.Entry<Integer, Asking> one : asking.entrySet()) {
-      int reader = one.getKey();
-      while (one.getValue().times > 0 && context.registeredReaders().containsKey(reader)) {
-        Optional<NumberedSplit<S>> next = owners.next(reader);
-        if (next.isEmpty() && !owners.isComplete()) {
-          break;
-        }
-        one.getValue().times--;
-        if (next.isPresent()) {
-          context.assignSplit(next.get(), reader);
-        } else {
-          context.signalNoMoreSplits(reader);
-        }
+    for (int reader : context.registeredReaders().keySet()) {
+      int requests = asking.getOrDefault(reader, 0);
+      for (; requests > 0 && owners.hasNext(reader); requests--) {
+        context.assignSplit(owners.next(reader).orElseThrow(), reader);
       }
+      boolean isWaiting = requests > 0 || toNotify.contains(reader);
+      if (isWaiting && owners.isComplete() && !owners.hasNext(reader)) {
+        context.signalNoMoreSplits(reader);
+        requests = 0;
+        toNotify.remove(reader);
+      }
+      asking.put(reader, requests);
     }
   }
 
   @Override
   public void addSplitsBack(List<NumberedSplit<S>> splits, int reader) {
-    asking.remove(reader);
+    forget(reader);
     owners.back(splits, reader);
   }
 
@@ -174,8 +198,6 @@ final class OwnerEnumerator<S extends SourceSplit, E>
 
   @Override
   public OwnersState<S, E> snapshotState(long checkpoint) throws Exception {
-    // What the source has given is no longer in its own state.
-    owners.deal();
     return OwnersState.of(source.snapshotState(checkpoint), owners);
   }
 
@@ -192,14 +214,5 @@ final class OwnerEnumerator<S extends SourceSplit, E>
   @Override
   public void close() throws IOException {
     source.close();
-  }
-
-  private static final class Asking {
-    private final String host;
-    private int times;
-
-    Asking(String host) {
-      this.host = host;
-    }
   }
 }

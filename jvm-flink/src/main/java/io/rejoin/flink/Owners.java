@@ -18,28 +18,39 @@ final class Owners<S extends SourceSplit> {
   // All splits that the source has given, so that none is given twice.
   private final TreeSet<String> known;
   private final List<TreeMap<String, NumberedSplit<S>>> waiting = new ArrayList<>();
-  private final TreeMap<String, NumberedSplit<S>> dealt = new TreeMap<>();
-  private boolean complete;
+  private final TreeMap<String, NumberedSplit<S>> drawn = new TreeMap<>();
+  // Of which readers the source has said that it has no others for them.
+  private final TreeSet<Integer> last = new TreeSet<>();
+  // Which of them have heard it before any reader asked, so that they may have ended.
+  private final TreeSet<Integer> ended = new TreeSet<>();
 
   Owners(int readers) {
-    this(readers, List.of(), List.of(), false);
+    this(readers, List.of(), List.of(), List.of(), false);
   }
 
   /**
    * Goes on from a snapshot of as many readers or of others.
    *
    * @param known ids of all splits that the source has given
+   * @param drawn those of them that belong to no reader yet
    * @param waiting what each of the former readers had coming
    * @param complete whether the source has given all
    */
   Owners(
-      int readers, Iterable<String> known, List<List<NumberedSplit<S>>> waiting, boolean complete) {
+      int readers,
+      Iterable<String> known,
+      List<NumberedSplit<S>> drawn,
+      List<List<NumberedSplit<S>>> waiting,
+      boolean complete) {
     this.readers = readers;
     this.known = new TreeSet<>();
     known.forEach(this.known::add);
-    this.complete = complete;
+    drawn.forEach(split -> this.drawn.put(split.splitId(), split));
     for (int reader = 0; reader < readers; reader++) {
       this.waiting.add(new TreeMap<>());
+      if (complete) {
+        last(reader);
+      }
     }
     TreeMap<String, NumberedSplit<S>> all = new TreeMap<>();
     for (int reader = 0; reader < waiting.size(); reader++) {
@@ -68,7 +79,7 @@ final class Owners<S extends SourceSplit> {
    */
   void drawn(S split) {
     checkNew(split, "a reader that asked");
-    dealt.put(split.splitId(), new NumberedSplit<>(split, 0, true));
+    drawn.put(split.splitId(), new NumberedSplit<>(split, 0, true));
   }
 
   /**
@@ -76,22 +87,51 @@ final class Owners<S extends SourceSplit> {
    * may come at any time, by their ids alone.
    */
   void deal() {
-    if (complete) {
-      dealInTurn(dealt);
+    if (isComplete()) {
+      dealInTurn(drawn);
     } else {
-      dealt.forEach(
-          (id, split) -> waiting.get(Math.floorMod(id.hashCode(), readers)).put(id, split));
+      List<Integer> all = notEnded();
+      drawn.forEach(
+          (id, split) ->
+              waiting.get(all.get(Math.floorMod(id.hashCode(), all.size()))).put(id, split));
     }
-    dealt.clear();
+    drawn.clear();
   }
 
-  /** The source has no other splits for readers that ask. */
-  void complete() {
-    complete = true;
+  private List<Integer> notEnded() {
+    List<Integer> all = new ArrayList<>();
+    for (int reader = 0; reader < readers; reader++) {
+      if (!ended.contains(reader)) {
+        all.add(reader);
+      }
+    }
+    return all;
   }
 
+  /** A reader begins, maybe once more. */
+  void begin(int reader) {
+    ended.remove(reader);
+  }
+
+  /** The source has no other splits for this reader if it asks. */
+  void last(int reader) {
+    last.add(reader);
+  }
+
+  /** The same, and the reader hears it: it isn't dealt any. */
+  void end(int reader) {
+    last.add(reader);
+    ended.add(reader);
+  }
+
+  /** Whether the source has no other splits for this reader. */
+  boolean isLast(int reader) {
+    return last.contains(reader);
+  }
+
+  /** Whether the source has no other splits for any reader. */
   boolean isComplete() {
-    return complete;
+    return last.size() == readers;
   }
 
   /** A reader is gone that had these, which were never in a snapshot with it. */
@@ -101,10 +141,18 @@ final class Owners<S extends SourceSplit> {
 
   /** What a reader that asks gets. */
   Optional<NumberedSplit<S>> next(int reader) {
-    Optional<NumberedSplit<S>> next =
-        waiting.get(reader).values().stream().filter(split -> split.isAskedFor).findFirst();
+    Optional<NumberedSplit<S>> next = firstAskedFor(reader);
     next.ifPresent(split -> waiting.get(reader).remove(split.splitId()));
     return next;
+  }
+
+  /** Whether a reader that asks gets one. */
+  boolean hasNext(int reader) {
+    return firstAskedFor(reader).isPresent();
+  }
+
+  private Optional<NumberedSplit<S>> firstAskedFor(int reader) {
+    return waiting.get(reader).values().stream().filter(split -> split.isAskedFor).findFirst();
   }
 
   /** What a reader gets without asking, when it comes back. */
@@ -120,6 +168,11 @@ final class Owners<S extends SourceSplit> {
     return new ArrayList<>(known);
   }
 
+  /** Those that were drawn and belong to no reader yet; they are in no state of the source. */
+  List<NumberedSplit<S>> drawn() {
+    return new ArrayList<>(drawn.values());
+  }
+
   /** What each reader has coming. */
   List<List<NumberedSplit<S>>> waiting() {
     List<List<NumberedSplit<S>>> all = new ArrayList<>();
@@ -128,9 +181,10 @@ final class Owners<S extends SourceSplit> {
   }
 
   private void dealInTurn(TreeMap<String, NumberedSplit<S>> splits) {
+    List<Integer> all = notEnded();
     int index = 0;
     for (NumberedSplit<S> split : splits.values()) {
-      waiting.get(index++ % readers).put(split.splitId(), split);
+      waiting.get(all.get(index++ % all.size())).put(split.splitId(), split);
     }
   }
 

@@ -12,23 +12,30 @@ import org.apache.flink.core.memory.DataOutputSerializer;
 final class OwnersState<S extends SourceSplit, E> {
   final E source;
   final List<String> known;
+  final List<NumberedSplit<S>> drawn;
   final List<List<NumberedSplit<S>>> waiting;
   final boolean complete;
 
   private OwnersState(
-      E source, List<String> known, List<List<NumberedSplit<S>>> waiting, boolean complete) {
+      E source,
+      List<String> known,
+      List<NumberedSplit<S>> drawn,
+      List<List<NumberedSplit<S>>> waiting,
+      boolean complete) {
     this.source = source;
     this.known = known;
+    this.drawn = drawn;
     this.waiting = waiting;
     this.complete = complete;
   }
 
   static <S extends SourceSplit, E> OwnersState<S, E> of(E source, Owners<S> owners) {
-    return new OwnersState<>(source, owners.known(), owners.waiting(), owners.isComplete());
+    return new OwnersState<>(
+        source, owners.known(), owners.drawn(), owners.waiting(), owners.isComplete());
   }
 
   Owners<S> owners(int readers) {
-    return new Owners<>(readers, known, waiting, complete);
+    return new Owners<>(readers, known, drawn, waiting, complete);
   }
 
   /** Writes the source's own bytes, with the version of their format, beside the rest. */
@@ -58,12 +65,10 @@ final class OwnersState<S extends SourceSplit, E> {
       for (String id : state.known) {
         out.writeUTF(id);
       }
+      write(out, state.drawn);
       out.writeInt(state.waiting.size());
       for (List<NumberedSplit<S>> all : state.waiting) {
-        out.writeInt(all.size());
-        for (NumberedSplit<S> split : all) {
-          write(out, splits.getVersion(), splits.serialize(split));
-        }
+        write(out, all);
       }
       return out.getCopyOfBuffer();
     }
@@ -78,15 +83,27 @@ final class OwnersState<S extends SourceSplit, E> {
       for (int left = in.readInt(); left > 0; left--) {
         known.add(in.readUTF());
       }
+      List<NumberedSplit<S>> drawn = readSplits(in);
       List<List<NumberedSplit<S>>> waiting = new ArrayList<>();
       for (int readers = in.readInt(); readers > 0; readers--) {
-        List<NumberedSplit<S>> all = new ArrayList<>();
-        for (int left = in.readInt(); left > 0; left--) {
-          all.add(splits.deserialize(in.readInt(), readBytes(in)));
-        }
-        waiting.add(all);
+        waiting.add(readSplits(in));
       }
-      return new OwnersState<>(inner, known, waiting, complete);
+      return new OwnersState<>(inner, known, drawn, waiting, complete);
+    }
+
+    private void write(DataOutputSerializer out, List<NumberedSplit<S>> all) throws IOException {
+      out.writeInt(all.size());
+      for (NumberedSplit<S> split : all) {
+        write(out, splits.getVersion(), splits.serialize(split));
+      }
+    }
+
+    private List<NumberedSplit<S>> readSplits(DataInputDeserializer in) throws IOException {
+      List<NumberedSplit<S>> all = new ArrayList<>();
+      for (int left = in.readInt(); left > 0; left--) {
+        all.add(splits.deserialize(in.readInt(), readBytes(in)));
+      }
+      return all;
     }
 
     private static void write(DataOutputSerializer out, int version, byte[] bytes)

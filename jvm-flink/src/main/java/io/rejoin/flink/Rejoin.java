@@ -75,19 +75,18 @@ public final class Rejoin {
    *     on Flink's {@code SourceReaderBase}, or reads one split at a time
    * @param watermarks of the source's rows
    * @param name of the source's operator
+   * @throws io.rejoin.RejoinException BAD_ARGUMENT for a {@code HybridSource}
    */
   public static <T> SplitStream<T> source(
       StreamExecutionEnvironment environment,
       Source<T, ?, ?> source,
       WatermarkStrategy<T> watermarks,
       String name) {
+    NumberedSource<T, ?, ?> numbered = new NumberedSource<>(source, name);
     TypeInformation<T> type = NumberedSource.typeOf(source);
     return new SplitStream<>(
         environment.fromSource(
-            new NumberedSource<>(source, name),
-            new NumberedWatermarks<>(watermarks),
-            name,
-            NumberedRow.type(type)),
+            numbered, new NumberedWatermarks<>(watermarks), name, NumberedRow.type(type)),
         type);
   }
 

@@ -22,10 +22,15 @@ import org.apache.flink.api.connector.source.Source;
 import org.apache.flink.api.connector.source.SourceOutput;
 import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
+import org.apache.flink.api.connector.source.SplitEnumerator;
+import org.apache.flink.api.connector.source.SplitEnumeratorContext;
+import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource.NumberSequenceSplit;
 import org.apache.flink.api.connector.source.lib.util.IteratorSourceReader;
+import org.apache.flink.connector.base.source.hybrid.HybridSource;
 import org.apache.flink.core.io.InputStatus;
 import org.apache.flink.runtime.execution.SuppressRestartsException;
+import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Row;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -43,6 +48,9 @@ class NumberedSourceTest {
     return List.of(
         new Numbers(LAST, SPLITS),
         new Numbers.Pushed(LAST, SPLITS, false),
+        new Numbers.Foretold(LAST, SPLITS),
+        new Numbers.Allotted(LAST, SPLITS),
+        new Numbers.Lone(LAST, SPLITS),
         new Numbers.Found(LAST, SPLITS));
   }
 
@@ -55,6 +63,11 @@ class NumberedSourceTest {
     SourceWorld<?, ?> world = SourceWorld.of(numbered(source), WORLD);
     world.run(random, TO_THE_END);
     assertTrue(world.hasEnded());
+    int rows = 0;
+    for (int reader = 0; reader < WORLD; reader++) {
+      rows += world.rows(reader).size();
+    }
+    assertEquals(LAST, rows);
     return world;
   }
 
@@ -96,24 +109,28 @@ class NumberedSourceTest {
       throws Exception {
     SourceWorld<?, ?> first = run(source, new Random(0));
     for (long seed = 1; seed < SEEDS; seed++) {
-      SourceWorld<?, ?> other = run(source, new Random(seed));
-      for (int reader = 0; reader < WORLD; reader++) {
-        if (source instanceof Numbers.Found) {
-          // When it finds a split is the clock's doing; who gets it isn't.
-          assertEquals(splits(first, reader), splits(other, reader), "seed " + seed);
-        } else {
-          assertEquals(first.rows(reader), other.rows(reader), "seed " + seed);
-        }
-      }
+      assertRowsAreAsIn(first, run(source, new Random(seed)), source, "seed " + seed);
     }
   }
 
-  private static List<String> splits(SourceWorld<?, ?> world, int reader) {
-    return world.rows(reader).stream()
-        .map(NumberedRow::split)
-        .distinct()
-        .sorted()
-        .collect(Collectors.toList());
+  private static void assertRowsAreAsIn(
+      SourceWorld<?, ?> first, SourceWorld<?, ?> other, Numbers source, String seed) {
+    assertAreAllRows(other.byNumber().values());
+    if (source.hasOwnersByTime()) {
+      List<String> owned = new ArrayList<>();
+      for (int reader = 0; reader < WORLD; reader++) {
+        owned.addAll(splits(other.rows(reader)));
+      }
+      assertEquals(SPLITS, owned.size(), () -> "one owner each, not " + owned + ", " + seed);
+      return;
+    }
+    for (int reader = 0; reader < WORLD; reader++) {
+      assertEquals(first.rows(reader), inOrder(other, reader), seed);
+    }
+  }
+
+  private static List<String> splits(List<Row> rows) {
+    return rows.stream().map(NumberedRow::split).distinct().sorted().collect(Collectors.toList());
   }
 
   @ParameterizedTest
@@ -133,14 +150,68 @@ class NumberedSourceTest {
       }
       world.run(random, TO_THE_END);
       assertTrue(world.hasEnded(), "seed " + seed);
-      assertAreAllRows(world.byNumber().values());
-      for (int reader = 0; reader < WORLD; reader++) {
-        if (source instanceof Numbers.Found) {
-          assertEquals(splits(undisturbed, reader), splits(world, reader), "seed " + seed);
-        } else {
-          assertEquals(undisturbed.rows(reader), inOrder(world, reader), "seed " + seed);
-        }
+      assertRowsAreAsIn(undisturbed, world, source, "seed " + seed);
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("sources")
+  void a_restore_at_the_same_parallelism_leaves_each_reader_its_own_splits(Numbers source)
+      throws Exception {
+    SourceWorld<?, ?> undisturbed = run(source, new Random(0));
+    for (long seed = 0; seed < SEEDS; seed++) {
+      Random random = new Random(seed);
+      List<List<Row>> rows = new ArrayList<>();
+      SourceWorld<?, ?> world = SourceWorld.of(numbered(source), WORLD);
+      for (int restores = 0; restores < 4; restores++) {
+        world.run(random, random.nextInt(LAST));
+        SourceWorld.Snapshot snapshot = world.snapshot();
+        addAll(rows, world);
+        world = SourceWorld.restored(numbered(source), WORLD, snapshot);
       }
+      world.run(random, TO_THE_END);
+      assertTrue(world.hasEnded(), "seed " + seed);
+      addAll(rows, world);
+      if (source.hasOwnersByTime()) {
+        List<String> owned = new ArrayList<>();
+        rows.forEach(of -> owned.addAll(splits(of)));
+        assertEquals(SPLITS, owned.size(), "one owner each, not " + owned + ", seed " + seed);
+        continue;
+      }
+      for (int reader = 0; reader < WORLD; reader++) {
+        assertEquals(undisturbed.rows(reader), rows.get(reader), "seed " + seed);
+      }
+    }
+  }
+
+  private static void addAll(List<List<Row>> rows, SourceWorld<?, ?> world) {
+    for (int reader = 0; reader < WORLD; reader++) {
+      if (rows.size() == reader) {
+        rows.add(new ArrayList<>());
+      }
+      rows.get(reader).addAll(world.rows(reader));
+    }
+  }
+
+  @ParameterizedTest
+  @MethodSource("sources")
+  void a_reader_ends_while_others_are_in_the_middle_of_their_splits(Numbers source)
+      throws Exception {
+    // As ranks train in lock step, others may not get to the end of theirs before.
+    for (long seed = 0; seed < SEEDS; seed++) {
+      Random random = new Random(seed);
+      SourceWorld<?, ?> world = SourceWorld.of(numbered(source), WORLD);
+      world.run(random, random.nextInt(LAST));
+      if (random.nextBoolean()) {
+        world = SourceWorld.restored(numbered(source), WORLD, world.snapshot());
+      }
+      world.deliver();
+      for (int rows = 0;
+          rows < LAST + SPLITS && world.poll(0) != InputStatus.END_OF_INPUT;
+          rows++) {
+        world.deliver();
+      }
+      assertEquals(InputStatus.END_OF_INPUT, world.poll(0), "seed " + seed);
     }
   }
 
@@ -182,6 +253,31 @@ class NumberedSourceTest {
     assertEquals(RejoinException.Code.MISMATCH, error.code());
     assertTrue(error.text().contains("source \"numbers\""), error.text());
     assertTrue(error.text().contains("gives split 3 to reader 0"), error.text());
+  }
+
+  @Test
+  void a_split_that_a_source_gives_again_after_a_restore_is_refused() throws Exception {
+    Numbers.Pushed source =
+        new Numbers.Pushed(LAST, SPLITS, false) {
+          private static final long serialVersionUID = 1L;
+
+          @Override
+          public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>>
+              restoreEnumerator(
+                  SplitEnumeratorContext<NumberSequenceSplit> context,
+                  Collection<NumberSequenceSplit> left) {
+            return createEnumerator(context);
+          }
+        };
+    SourceWorld<?, ?> world = SourceWorld.of(numbered(source), WORLD);
+    world.deliver();
+    SourceWorld<?, ?> restored =
+        SourceWorld.restored(numbered(source), WORLD - 1, world.snapshot());
+    RejoinException error =
+        (RejoinException)
+            assertThrows(SuppressRestartsException.class, restored::deliver).getCause();
+    assertEquals(RejoinException.Code.MISMATCH, error.code());
+    assertTrue(error.text().contains("has given a split of this id before"), error.text());
   }
 
   @Test
@@ -233,6 +329,25 @@ class NumberedSourceTest {
     RejoinException error =
         (RejoinException) assertThrows(SuppressRestartsException.class, world::snapshot).getCause();
     assertTrue(error.text().contains("after it has asked for another one"), error.text());
+  }
+
+  @Test
+  void a_source_of_several_sources_is_refused_when_it_is_given() {
+    HybridSource<Long> source =
+        HybridSource.builder(new NumberSequenceSource(1, 9))
+            .addSource(new NumberSequenceSource(10, 19))
+            .build();
+    RejoinException error =
+        assertThrows(
+            RejoinException.class,
+            () ->
+                Rejoin.source(
+                    StreamExecutionEnvironment.getExecutionEnvironment(),
+                    source,
+                    WatermarkStrategy.noWatermarks(),
+                    "both"));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, error.code());
+    assertTrue(error.text().contains("source \"both\" is a HybridSource"), error.text());
   }
 
   @Test

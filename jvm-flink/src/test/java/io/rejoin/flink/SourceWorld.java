@@ -32,8 +32,8 @@ import org.apache.flink.types.Row;
 import org.apache.flink.util.UserCodeClassLoader;
 
 /**
- * A numbered source's enumerator and readers as Flink runs them, in one thread. What readers ask is
- * under way until it is delivered.
+ * A numbered source's enumerator and readers as Flink runs them, in one thread. What readers say is
+ * under way until it is delivered, for each reader in its order.
  */
 final class SourceWorld<S extends SourceSplit, E> {
   /** What Flink's snapshot has of the source. */
@@ -50,7 +50,7 @@ final class SourceWorld<S extends SourceSplit, E> {
   private final SimpleVersionedSerializer<NumberedSplit<S>> splits;
   private final SimpleVersionedSerializer<OwnersState<S, E>> states;
   private final Map<Integer, ReaderInfo> registered = new HashMap<>();
-  private final Queue<Runnable> later = new ArrayDeque<>();
+  private final Queue<Runnable> ofEnumerator = new ArrayDeque<>();
   private final List<One> readers = new ArrayList<>();
   private SplitEnumerator<NumberedSplit<S>, OwnersState<S, E>> enumerator;
 
@@ -112,11 +112,19 @@ final class SourceWorld<S extends SourceSplit, E> {
     return readers.get(reader).rows;
   }
 
-  /** What readers have asked is delivered. */
+  /** What readers have said is delivered. */
   void deliver() {
-    while (!later.isEmpty()) {
-      later.poll().run();
+    while (!underWay().isEmpty()) {
+      underWay().get(0).poll().run();
     }
+  }
+
+  private List<Queue<Runnable>> underWay() {
+    List<Queue<Runnable>> all = new ArrayList<>();
+    readers.forEach(one -> all.add(one.said));
+    all.add(ofEnumerator);
+    all.removeIf(Queue::isEmpty);
+    return all;
   }
 
   /** A reader is polled once. */
@@ -130,8 +138,8 @@ final class SourceWorld<S extends SourceSplit, E> {
       int what = random.nextInt(readers.size() + 1);
       if (what < readers.size()) {
         readers.get(what).poll();
-      } else if (!later.isEmpty()) {
-        later.poll().run();
+      } else if (!underWay().isEmpty()) {
+        underWay().get(random.nextInt(underWay().size())).poll().run();
       }
     }
   }
@@ -179,7 +187,10 @@ final class SourceWorld<S extends SourceSplit, E> {
     private final int world;
     private final List<Row> rows = new ArrayList<>();
     private final List<NumberedSplit<S>> since = new ArrayList<>();
+    // Dies with it.
+    private final Queue<Runnable> said = new ArrayDeque<>();
     private final SourceReader<Row, NumberedSplit<S>> reader;
+    private boolean isLast;
     private boolean hasEnded;
 
     One(int index, int world) throws Exception {
@@ -196,7 +207,7 @@ final class SourceWorld<S extends SourceSplit, E> {
       if (!restored.isEmpty()) {
         reader.addSplits(restored);
       }
-      later.add(
+      said.add(
           () -> {
             registered.put(index, new ReaderInfo(index, "host"));
             enumerator.addReader(index);
@@ -205,12 +216,12 @@ final class SourceWorld<S extends SourceSplit, E> {
     }
 
     InputStatus poll() throws Exception {
-      if (!hasEnded && reader.isAvailable().isDone()) {
-        InputStatus status = reader.pollNext(this);
-        hasEnded = status == InputStatus.END_OF_INPUT;
-        return status;
-      }
-      return InputStatus.NOTHING_AVAILABLE;
+      InputStatus status =
+          !hasEnded && reader.isAvailable().isDone()
+              ? reader.pollNext(this)
+              : InputStatus.NOTHING_AVAILABLE;
+      hasEnded |= status == InputStatus.END_OF_INPUT;
+      return hasEnded ? InputStatus.END_OF_INPUT : status;
     }
 
     @Override
@@ -242,12 +253,7 @@ final class SourceWorld<S extends SourceSplit, E> {
 
     @Override
     public void sendSplitRequest() {
-      later.add(
-          () -> {
-            if (readers.get(index) == this) {
-              enumerator.handleSplitRequest(index, "host");
-            }
-          });
+      said.add(() -> enumerator.handleSplitRequest(index, "host"));
     }
 
     @Override
@@ -302,6 +308,11 @@ final class SourceWorld<S extends SourceSplit, E> {
                 if (!registered.containsKey(reader)) {
                   throw new IllegalArgumentException("reader " + reader + " isn't there");
                 }
+                if (readers.get(reader).isLast) {
+                  // By then its reader may have ended.
+                  throw new IllegalStateException(
+                      "reader " + reader + " was told that no splits follow, and gets " + some);
+                }
                 readers.get(reader).since.addAll(some);
                 readers.get(reader).reader.addSplits(some);
               });
@@ -309,6 +320,7 @@ final class SourceWorld<S extends SourceSplit, E> {
 
     @Override
     public void signalNoMoreSplits(int reader) {
+      readers.get(reader).isLast = true;
       readers.get(reader).reader.notifyNoMoreSplits();
     }
 
@@ -324,7 +336,7 @@ final class SourceWorld<S extends SourceSplit, E> {
 
     @Override
     public <T> void callAsync(Callable<T> callable, BiConsumer<T, Throwable> handler) {
-      later.add(
+      ofEnumerator.add(
           () -> {
             T result;
             try {
@@ -344,7 +356,7 @@ final class SourceWorld<S extends SourceSplit, E> {
 
     @Override
     public void runInCoordinatorThread(Runnable what) {
-      later.add(what);
+      ofEnumerator.add(what);
     }
 
     @Override

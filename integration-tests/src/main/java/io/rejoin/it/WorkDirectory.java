@@ -49,12 +49,13 @@ public final class WorkDirectory {
     return root;
   }
 
-  /** Removes what is large and of no use after the end: everything but the logs. */
+  /** Removes what is large and of no use after the end: everything but logs and event logs. */
   public void shrink() {
     try (Stream<Path> all = Files.walk(root)) {
       for (Path one : all.filter(Files::isRegularFile).collect(Collectors.toList())) {
         String name = one.getFileName().toString();
-        if (!name.endsWith(".log") && !name.equals("stderr") && !name.equals("stdout")) {
+        boolean isLog = name.endsWith(".log") || name.endsWith(".jsonl");
+        if (!isLog && !name.equals("stderr") && !name.equals("stdout")) {
           Files.deleteIfExists(one);
         }
       }

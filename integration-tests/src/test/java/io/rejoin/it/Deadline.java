@@ -6,18 +6,22 @@ import java.lang.management.ThreadInfo;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Arrays;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 
 /**
  * Gives a piece of a test a limit. When it expires, the threads of this process and of all
- * processes of the cluster are written into the cluster's folder, and the test fails with where to
- * look: a hang is a finding, not a lost evening.
+ * processes of the cluster are written into the cluster's folder, and the test fails with the step
+ * that it was in and where to look: a hang is a finding, not a lost evening.
  */
 public final class Deadline {
+  private static final int STEP_FRAMES = 8;
+
   private Deadline() {}
 
   /** Runs it on a thread of its own; what it throws is thrown here. */
@@ -30,13 +34,16 @@ public final class Deadline {
     try {
       return task.get(limit.toNanos(), TimeUnit.NANOSECONDS);
     } catch (TimeoutException expired) {
+      String step = step(thread);
       Path dump = dump(what, cluster);
       thread.interrupt();
       throw new AssertionError(
           what
               + " did not end within "
               + limit.toSeconds()
-              + " s; threads of all processes: "
+              + " s; it was in "
+              + step
+              + "; threads of all processes: "
               + dump,
           expired);
     } catch (ExecutionException failed) {
@@ -48,6 +55,15 @@ public final class Deadline {
       }
       throw failed;
     }
+  }
+
+  /** Which step of a test this thread is in: its frames in our own code, the innermost first. */
+  private static String step(Thread thread) {
+    return Arrays.stream(thread.getStackTrace())
+        .filter(frame -> frame.getClassName().startsWith("io.rejoin."))
+        .limit(STEP_FRAMES)
+        .map(frame -> frame.getClassName().replaceAll(".*\\.", "") + "." + frame.getMethodName())
+        .collect(Collectors.joining(" < "));
   }
 
   private static Path dump(String what, Cluster cluster) throws IOException, InterruptedException {

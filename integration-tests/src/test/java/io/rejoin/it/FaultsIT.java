@@ -19,10 +19,10 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /**
- * The table of faults, on a real cluster: whatever strikes, the model is the one of the undisturbed
- * training.
+ * The table of faults, on a real cluster: whatever fault is injected, the model is the one of the
+ * undisturbed training.
  */
-@DisplayName("whatever strikes, the model is the same, byte for byte")
+@DisplayName("whatever fault is injected, the model is the same, byte for byte")
 class FaultsIT {
   private static final Duration LIMIT = Duration.ofSeconds(150);
   static final long SEED = Long.getLong("rejoin.it.seed", System.nanoTime());

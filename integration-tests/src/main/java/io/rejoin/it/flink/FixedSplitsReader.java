@@ -57,10 +57,20 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
       return InputStatus.NOTHING_AVAILABLE;
     }
     keepPace();
+    fire(split.next(), JobFault.Moment.ROW);
     long number = isOutOfOrder ? split.next() ^ 1 : split.next();
-    output.collect(SplitRow.of(split.index(), number, source.features));
+    // As readers do that are built on Flink's SourceReaderBase: it says which split a row is of.
+    output
+        .createOutputForSplit(split.splitId())
+        .collect(SplitRow.of(split.index(), number, source.features));
     splits.put(split.index(), split.advanced());
     return InputStatus.MORE_AVAILABLE;
+  }
+
+  private void fire(long number, JobFault.Moment moment) {
+    for (JobFault fault : source.faults) {
+      fault.fire(index, number, moment);
+    }
   }
 
   private boolean isPaused(FixedSplit split) {
@@ -114,9 +124,7 @@ final class FixedSplitsReader implements SourceReader<SplitRow, FixedSplit> {
 
   @Override
   public List<FixedSplit> snapshotState(long checkpoint) {
-    for (JobFault fault : source.faults) {
-      fault.fire(index, checkpoint, JobFault.Moment.SNAPSHOT);
-    }
+    fire(checkpoint, JobFault.Moment.SNAPSHOT);
     return List.copyOf(splits.values());
   }
 

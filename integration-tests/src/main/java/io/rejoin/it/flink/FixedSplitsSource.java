@@ -69,7 +69,7 @@ public final class FixedSplitsSource implements Source<SplitRow, FixedSplit, Lis
     return this;
   }
 
-  /** Readers meet those of these faults that come in a snapshot. */
+  /** Readers meet those of these faults that come in a snapshot, or before a row. */
   FixedSplitsSource faults(List<JobFault> more) {
     faults.addAll(more);
     return this;

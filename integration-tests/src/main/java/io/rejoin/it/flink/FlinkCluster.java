@@ -195,6 +195,10 @@ public final class FlinkCluster implements Cluster, AutoCloseable {
     all.put("heartbeat.interval", "500");
     // What REST says of a job is up to 3 s old by default: a subtask that runs would have no place.
     all.put("web.refresh-interval", "1");
+    // Metrics stand still until all that were asked for them have answered; one that dies meanwhile
+    // is waited for so long, by default for 10 minutes.
+    all.put("metrics.fetcher.update-interval", "1000");
+    all.put("web.timeout", Long.toString(FlinkRest.ANSWER.toMillis()));
     return all;
   }
 

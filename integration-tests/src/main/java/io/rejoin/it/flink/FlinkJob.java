@@ -1,6 +1,8 @@
 package io.rejoin.it.flink;
 
 import java.io.IOException;
+import java.net.URLEncoder;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -49,7 +51,8 @@ public final class FlinkJob {
 
   /** Flink's word for its state: RUNNING, FINISHED, FAILED and so on. */
   public String state() throws IOException {
-    return get("").get("state").asText();
+    // Whoever asks for the whole job makes Flink ask TaskManagers for metrics.
+    return get("/status").get("status").asText();
   }
 
   /** Waits until all subtasks run, or have ended well. */
@@ -184,29 +187,64 @@ public final class FlinkJob {
     rest.patch("/jobs/" + id + "?mode=cancel");
   }
 
+  /** Has Flink make a checkpoint now; all subtasks have to run. */
+  public void checkpoint(Duration limit) throws Exception {
+    String request = rest.post("/jobs/" + id + "/checkpoints", "{}").get("request-id").asText();
+    completed("checkpoint", "/checkpoints/" + request, "checkpointId", limit);
+  }
+
   /** Ends it with a savepoint in a new folder below this one, whose address is the result. */
   public String stopWithSavepoint(Path folder, Duration limit) throws Exception {
     String body = "{\"targetDirectory\": \"" + folder.toUri() + "\", \"drain\": false}";
     String request = rest.post("/jobs/" + id + "/stop", body).get("request-id").asText();
+    return completed("savepoint", "/savepoints/" + request, "location", limit);
+  }
+
+  private String completed(String what, String path, String result, Duration limit)
+      throws Exception {
     return Waiting.until(
-        "the savepoint of job " + id + " is completed",
+        "the " + what + " of job " + id + " is completed",
         limit,
         () -> {
-          JsonNode answer = get("/savepoints/" + request);
+          JsonNode answer = get(path);
           if (!answer.at("/status/id").asText().equals("COMPLETED")) {
             return null;
           }
-          if (answer.at("/operation/location").isMissingNode()) {
-            throw new AssertionError("job " + id + " made no savepoint: " + answer);
+          JsonNode found = answer.at("/operation/" + result);
+          if (found.isMissingNode() || found.isNull()) {
+            throw new AssertionError("job " + id + " made no " + what + ": " + answer);
           }
-          return answer.at("/operation/location").asText();
+          return found.asText();
         });
   }
 
+  /**
+   * A metric of Rejoin's at the JobManager, as Flink's web page has it.
+   *
+   * @return -1 where Flink has none of this name yet
+   */
+  public long coordinatorMetric(String operator, String name) throws IOException {
+    String metrics = path(operator) + "/jm-operator-metrics";
+    for (JsonNode metric : get(metrics)) {
+      String id = metric.get("id").asText();
+      if (id.endsWith(".rejoin." + name)) {
+        String encoded = URLEncoder.encode(id, StandardCharsets.UTF_8);
+        for (JsonNode value : get(metrics + "?get=" + encoded)) {
+          return value.get("value").asLong();
+        }
+      }
+    }
+    return -1;
+  }
+
   private JsonNode vertex(String operator) throws IOException {
+    return get(path(operator));
+  }
+
+  private String path(String operator) throws IOException {
     for (JsonNode vertex : get("").get("vertices")) {
       if (vertex.get("name").asText().contains(operator)) {
-        return get("/vertices/" + vertex.get("id").asText());
+        return "/vertices/" + vertex.get("id").asText();
       }
     }
     throw new IllegalArgumentException("job " + id + " has no operator " + operator);

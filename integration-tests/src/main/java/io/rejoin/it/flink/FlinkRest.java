@@ -14,7 +14,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 
 /** Flink's REST interface at one address. */
 public final class FlinkRest {
-  private static final Duration ANSWER = Duration.ofSeconds(30);
+  /** Within this time it answers. */
+  static final Duration ANSWER = Duration.ofSeconds(30);
 
   private final ObjectMapper json = new ObjectMapper();
   private final HttpClient http = HttpClient.newHttpClient();

@@ -37,7 +37,11 @@ public record JobFault(int rank, int number, Moment moment, Action action, Strin
      * operators from the last one to the first, so the trainer has made its own, and nothing was
      * acknowledged.
      */
-    SNAPSHOT
+    SNAPSHOT,
+    /**
+     * When the rank's source is about to give the row of this number; its own, in all its splits.
+     */
+    ROW
   }
 
   /** What. */

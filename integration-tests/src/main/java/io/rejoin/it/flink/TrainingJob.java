@@ -1,6 +1,7 @@
 package io.rejoin.it.flink;
 
 import io.rejoin.flink.Rejoin;
+import io.rejoin.flink.TrainedModel;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -9,6 +10,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.typeinfo.TypeInformation;
+import org.apache.flink.streaming.api.datastream.SingleOutputStreamOperator;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.streaming.api.functions.sink.v2.DiscardingSink;
 
@@ -24,6 +26,7 @@ public final class TrainingJob {
   private final FixedSplitsSource source;
   private final Path folder;
   private List<JobFault> faults = List.of();
+  private boolean isBySplit;
 
   /** On splits of these lengths; its models, and marks of its faults, go into a folder. */
   TrainingJob(long[] lengths, Path folder) {
@@ -39,6 +42,12 @@ public final class TrainingJob {
     return this;
   }
 
+  /** Its rows come by {@code Rejoin.source}. */
+  TrainingJob bySplit() {
+    isBySplit = true;
+    return this;
+  }
+
   /** Its rules. */
   List<JobFault> faults() {
     return faults;
@@ -51,20 +60,24 @@ public final class TrainingJob {
 
   /** Builds it into an environment. */
   void build(StreamExecutionEnvironment environment) {
-    Rejoin.train(
-            environment
-                .fromSource(
-                    source,
-                    WatermarkStrategy.noWatermarks(),
-                    "rows",
-                    TypeInformation.of(SplitRow.class))
-                .uid("rows"),
-            new SplitTrainer(FEATURES, lengths.length, faults))
+    models(environment, new SplitTrainer(FEATURES, lengths.length, faults))
         .uid("trainer")
         .map(new ModelFile(folder, faults))
         .name("models")
         .uid("models")
         .sinkTo(new DiscardingSink<>());
+  }
+
+  private SingleOutputStreamOperator<TrainedModel> models(
+      StreamExecutionEnvironment environment, SplitTrainer trainer) {
+    WatermarkStrategy<SplitRow> none = WatermarkStrategy.noWatermarks();
+    return isBySplit
+        ? Rejoin.train(Rejoin.source(environment, source, none, "rows").uid("rows"), trainer)
+        : Rejoin.train(
+            environment
+                .fromSource(source, none, "rows", TypeInformation.of(SplitRow.class))
+                .uid("rows"),
+            trainer);
   }
 
   /** All readers wait before this row of their splits until there is a file of this name. */

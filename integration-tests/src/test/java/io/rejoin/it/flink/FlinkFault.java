@@ -1,5 +1,9 @@
 package io.rejoin.it.flink;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Random;
@@ -36,7 +40,14 @@ record FlinkFault(
 
   /** The one that every version of Flink must pass. */
   static FlinkFault killed() {
-    return struck("a TaskManager is killed before an allreduce", List.of(0, 1, 0), KILL_1);
+    // Rank 0 is held at a later version: metrics end with their job.
+    return new FlinkFault(
+        "a TaskManager is killed before an allreduce, which metrics and event log tell",
+        List.of(0, 1, 0),
+        run ->
+            run.withEventLog()
+                .faults(KILL_1, "0:" + (STRUCK + 5) + ":BEFORE:HOLD")
+                .later(() -> seeRecovery(run)));
   }
 
   /** The main ones. {@code random} is printed with its seed by the caller. */
@@ -57,16 +68,27 @@ record FlinkFault(
             "a TaskManager is killed between the trainer's snapshot and its acknowledgement",
             List.of(0, 1, 0),
             run -> run.faults("1:3:SNAPSHOT:KILL").halfWay(run::awaitFired)),
-        struck(
+        new FlinkFault(
+            "a TaskManager is killed whose splits its source gives to another one, and"
+                + " Rejoin.source doesn't",
+            List.of(0, 1, 0),
+            run ->
+                // From a checkpoint its reader would have them.
+                run.bySplit()
+                    .withSplitsThatMove()
+                    .withoutCheckpoints()
+                    .faults("1:7:BEFORE:KILL")
+                    .halfWay(run::awaitFired)),
+        injected(
             "the TaskManager of rank 0 is killed",
             List.of(1, 0, 0),
             "0:" + STRUCK + ":BEFORE:KILL"),
-        struck(
+        injected(
             "a TaskManager is killed, and the one that its rank comes back in, too",
             List.of(0, 2, 0),
             KILL_1,
             "1:" + (STRUCK + 1) + ":BEFORE:KILL"),
-        struck(
+        injected(
             "two TaskManagers are killed at once",
             List.of(0, 1, 1),
             KILL_1,
@@ -89,11 +111,11 @@ record FlinkFault(
 
   private static List<FlinkFault> ofTaskManagers() {
     return List.of(
-        struck(
+        injected(
             "a TaskManager is killed after an allreduce",
             List.of(0, 0, 1),
             "2:" + STRUCK + ":AFTER:KILL"),
-        struck(
+        injected(
             "two TaskManagers are killed one after the other",
             List.of(0, 1, 1),
             KILL_1,
@@ -104,13 +126,13 @@ record FlinkFault(
             2,
             true,
             run -> run.faults("0:25:BEFORE:KILL", KILL_1, "2:25:BEFORE:KILL")),
-        struck(
+        injected(
             "a TaskManager is killed whose input has ended", List.of(0, 0, 1), "2:36:BEFORE:KILL"),
-        struck(
+        injected(
             "the trainer throws; its TaskManager stays",
             List.of(0, 1, 0),
             "1:" + STRUCK + ":AFTER:THROW"),
-        struck(
+        injected(
             "an operator behind the trainer throws",
             List.of(1, 0, 0),
             "0:" + STRUCK + ":DOWNSTREAM:THROW"),
@@ -160,7 +182,7 @@ record FlinkFault(
                     .halfWay(() -> letExpire(run))));
   }
 
-  private static FlinkFault struck(String name, List<Integer> attempts, String... faults) {
+  private static FlinkFault injected(String name, List<Integer> attempts, String... faults) {
     return new FlinkFault(name, attempts, run -> run.faults(faults));
   }
 
@@ -170,6 +192,23 @@ record FlinkFault(
     Waiting.untilTrue(frozen + " is stopped", FlinkRun.LIMIT, frozen::isStopped);
     run.awaitCoordinator(logged);
     frozen.signal("CONT");
+  }
+
+  private static void seeRecovery(FlinkRun run) throws Exception {
+    run.awaitFired();
+    Waiting.untilTrue(
+        "the JobManager's metrics have one recovery", FlinkRun.LIMIT, () -> isRecovered(run));
+    long lost = run.job().coordinatorMetric(TrainingJob.TRAINER, "lostMillis");
+    assertTrue(lost > 0, () -> "training was held up for " + lost + " ms");
+    List<String> events = run.events();
+    for (String event : List.of("\"RankLost\":{\"rank\":1,", "\"Restored\":{\"rank\":1,")) {
+      assertEquals(1, events.stream().filter(one -> one.contains(event)).count(), event);
+    }
+    run.release();
+  }
+
+  private static boolean isRecovered(FlinkRun run) throws IOException {
+    return run.job().coordinatorMetric(TrainingJob.TRAINER, "recoveries") == 1;
   }
 
   private static void killAhead(FlinkRun run) throws Exception {

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.DynamicTest;
 import org.junit.jupiter.api.TestFactory;
 
 /** The main part of the table of faults, on one cluster. */
-@DisplayName("whatever strikes a TaskManager, the model is the same, byte for byte")
+@DisplayName("whatever fault meets a TaskManager, the model is the same, byte for byte")
 class FlinkFaultsIT {
   static final long SEED = Long.getLong("rejoin.it.seed", System.nanoTime());
 

@@ -14,20 +14,71 @@ class FlinkRestoreIT {
   @Test
   @DisplayName("a job is stopped with a savepoint, and submitted again from it")
   void again_from_a_savepoint() throws Exception {
-    FlinkCluster cluster = Clusters.shared();
     String undisturbed = FlinkFaultsIT.undisturbed();
     FlinkRun first = new FlinkRun(Clusters.shared(), "before the savepoint");
-    String[] savepoint = {null};
-    first.whileItRuns(
-        () -> {
-          first.job().awaitCheckpoints(1, FlinkRun.LIMIT);
-          savepoint[0] =
-              first.job().stopWithSavepoint(cluster.work().folder("savepoints"), FlinkRun.LIMIT);
-          assertEquals("FINISHED", first.job().awaitEnd(FlinkRun.LIMIT));
-        });
+    String savepoint = stopped(first, () -> first.job().awaitCheckpoints(1, FlinkRun.LIMIT));
     FlinkRun second = new FlinkRun(Clusters.shared(), "from the savepoint");
-    assertEquals(undisturbed, second.setting(FROM, savepoint[0]).train().digest());
+    assertEquals(undisturbed, second.setting(FROM, savepoint).train().digest());
     second.awaitCoordinator("gang 1 begins with version [1-9]");
+  }
+
+  @Test
+  @DisplayName(
+      "a job is stopped with a savepoint while a rank is full of rows: one's input is late")
+  void stopped_while_a_rank_is_full() throws Exception {
+    // A rank takes four rows more than are in the model, and then its input waits. Rank 0 has given
+    // two, so rank 1 waits with its row 5: for rank 0, whose input comes no further.
+    FlinkRun first = rowByRow("stopped while full").heldBefore(0, 2).faults("1:5:ROW:TELL");
+    String savepoint = stopped(first, first::awaitFired);
+    rowByRow("from the savepoint of a full rank").setting(FROM, savepoint).train();
+  }
+
+  private static FlinkRun rowByRow(String name) throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), name, new long[] {60, 50, 40}).halfWay(() -> {});
+    return run.setting("rejoin.batch.rows", "1").setting("rejoin.buffer.batches", "4");
+  }
+
+  /** Where the savepoint is that stops a job after this step. */
+  private static String stopped(FlinkRun run, FlinkRun.Step step) throws Exception {
+    String[] savepoint = {null};
+    run.whileItRuns(
+        () -> {
+          step.run();
+          savepoint[0] =
+              run.job()
+                  .stopWithSavepoint(run.cluster().work().folder("savepoints"), FlinkRun.LIMIT);
+          assertEquals("FINISHED", run.job().awaitEnd(FlinkRun.LIMIT));
+        });
+    return savepoint[0];
+  }
+
+  @Test
+  @DisplayName(
+      "a job by Rejoin.source loses a TaskManager, is stopped with a savepoint, and goes on with"
+          + " fewer ranks: each row is in the model once")
+  void at_another_parallelism() throws Exception {
+    // More splits than ranks; at the gate rank 0 has read twice as many rows as rank 2, so that
+    // rows are in the savepoint that no version has taken.
+    long[] lengths = {1500, 1400, 1300, 1200, 1100};
+    FlinkRun first = bySplit("splits of three ranks", lengths).faults("1:10:BEFORE:KILL");
+    String savepoint =
+        stopped(
+            first,
+            () -> {
+              first.awaitCoordinator("rank 1 works with the others again");
+              first.awaitMoreCheckpoints(1);
+              assertEquals(List.of(0, 1, 0), first.job().attempts(TrainingJob.TRAINER));
+            });
+    FlinkRun second = bySplit("splits of two ranks", lengths).ranks(2);
+    second.setting(FROM, savepoint).train();
+    assertEquals(List.of(0, 0), second.job().attempts(TrainingJob.TRAINER));
+    second.awaitCoordinator("gang 1 begins with version [1-9]");
+  }
+
+  private static FlinkRun bySplit(String name, long[] lengths) throws Exception {
+    FlinkRun run = new FlinkRun(Clusters.shared(), name, lengths).bySplit();
+    // Rows that wait for those of another rank must not hold up a checkpoint.
+    return run.setting("rejoin.buffer.batches", "100");
   }
 
   @Test

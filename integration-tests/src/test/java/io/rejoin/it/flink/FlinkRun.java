@@ -84,6 +84,12 @@ final class FlinkRun {
     return this;
   }
 
+  /** With rows that come by {@code Rejoin.source}. */
+  FlinkRun bySplit() {
+    training.bySplit();
+    return this;
+  }
+
   /** With a source that breaks the rule that a reader gives the same rows in the same order. */
   FlinkRun withBadSource() {
     training.source().breaksItsRule(folder);
@@ -96,6 +102,12 @@ final class FlinkRun {
     return this;
   }
 
+  /** A split's reader waits for ever before this row. */
+  FlinkRun heldBefore(int split, long row) {
+    training.source().gate(split, row, folder.resolve("never").toString());
+    return this;
+  }
+
   /** The source waits for more when all its rows are read. */
   FlinkRun withoutEnd() {
     training.source().unbounded();
@@ -105,6 +117,24 @@ final class FlinkRun {
   /** Where the last model goes. */
   Path model() {
     return folder.resolve("model");
+  }
+
+  /** With an event log, whose lines are {@link #events}. */
+  FlinkRun withEventLog() throws IOException {
+    return setting("rejoin.events", Files.createDirectories(eventLog()).toString());
+  }
+
+  private Path eventLog() {
+    return folder.resolve("events");
+  }
+
+  /** What its only gang's event log has until now. */
+  List<String> events() throws IOException {
+    try (Stream<Path> files = Files.list(eventLog())) {
+      List<Path> all = files.toList();
+      assertEquals(1, all.size(), () -> "event logs: " + all);
+      return Files.readAllLines(all.get(0));
+    }
   }
 
   /** Flink makes no checkpoints. */

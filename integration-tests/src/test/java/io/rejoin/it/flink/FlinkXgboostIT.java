@@ -2,6 +2,7 @@ package io.rejoin.it.flink;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.Faults;
 import io.rejoin.it.JavaProcess;
@@ -56,6 +57,27 @@ class FlinkXgboostIT {
                 });
     assertArrayEquals(XgboostRun.undisturbed(false), run.model());
     assertEquals(List.of(0, 1, 0), run.attempts());
+  }
+
+  @Test
+  @DisplayName("in batch, behind an exchange whose data die with a TaskManager that is killed once")
+  void batch() throws Exception {
+    // The data may be those of all ranks, who begin a new gang then: a rule that kills would kill
+    // in that one, too. So it stops, the test kills who is stopped first, and wakes who comes next.
+    XgboostRun run =
+        new XgboostRun("xgboost-batch")
+            .batch()
+            .faults(Faults.parse("rank=1,version=9,at=bytes:0,do=stop"))
+            .later(FlinkXgboostIT::killOnce);
+    assertArrayEquals(XgboostRun.undisturbed(true), run.model());
+    assertTrue(run.attempts().get(1) > 0, "rank 1 has a second attempt");
+  }
+
+  private static void killOnce(XgboostRun run) throws Exception {
+    FlinkProcess stopped = run.awaitStopped();
+    assertEquals(run.processOf(1), stopped, "the process of rank 1");
+    stopped.signal("KILL");
+    run.wakeUntilTheEnd();
   }
 
   private static void check(String name, List<Integer> attempts, Faults faults) throws Exception {

@@ -29,9 +29,10 @@ final class XgboostRun {
   private boolean isBatch;
   private Faults faults = Faults.none();
   private Step halfWay = run -> {};
+  private Step later = run -> {};
   private FlinkJob job;
 
-  /** What a test does when readers wait half way. */
+  /** What a test does while the job runs. */
   interface Step {
     /** Does it. */
     void run(XgboostRun run) throws Exception;
@@ -84,6 +85,12 @@ final class XgboostRun {
     return this;
   }
 
+  /** With this when readers go on. */
+  XgboostRun later(Step step) {
+    later = step;
+    return this;
+  }
+
   /** The process in which the newest attempt of a rank's task runs. */
   FlinkProcess processOf(int rank) throws IOException {
     return cluster.taskManager(job.taskManagerOf(XgboostJob.TRAINER, rank));
@@ -92,6 +99,34 @@ final class XgboostRun {
   /** Waits until Flink has made a checkpoint from now on. */
   void awaitOneMoreCheckpoint() throws Exception {
     job.awaitCheckpoints(job.checkpoints().completed() + 1, LIMIT);
+  }
+
+  /** Waits until a fault has stopped a TaskManager, which is the result. */
+  FlinkProcess awaitStopped() throws Exception {
+    return Waiting.until("a TaskManager is stopped", LIMIT, this::stopped);
+  }
+
+  /** Wakes every TaskManager that a fault stops, until the job ends. */
+  void wakeUntilTheEnd() throws Exception {
+    Waiting.untilTrue(
+        "job " + job.id() + " ends",
+        LIMIT,
+        () -> {
+          FlinkProcess stopped = stopped();
+          if (stopped != null) {
+            stopped.signal("CONT");
+          }
+          return job.hasEnded();
+        });
+  }
+
+  private FlinkProcess stopped() throws IOException {
+    for (FlinkProcess process : cluster.taskManagers()) {
+      if (process.isStopped()) {
+        return process;
+      }
+    }
+    return null;
   }
 
   /** The number of the newest attempt of each rank. */
@@ -119,6 +154,7 @@ final class XgboostRun {
     job = cluster.submit(environment, name);
     halfWay.run(this);
     Files.createFile(training.gate());
+    later.run(this);
     String end = job.awaitEnd(LIMIT);
     assertEquals("FINISHED", end, () -> name + ": " + failures());
     return Files.readAllBytes(training.model());

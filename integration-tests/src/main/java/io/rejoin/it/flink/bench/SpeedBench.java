@@ -34,13 +34,17 @@ final class SpeedBench {
       pairs =
           Pairs.of(
               FlinkBench.pairs(),
-              () -> new TimedRun(cluster, "ours", world, Training.BATCH).times(ours),
-              () -> new TimedRun(cluster, "theirs", world, Training.BATCH).times(theirs));
+              () -> run(cluster, "ours", world).times(ours),
+              () -> run(cluster, "theirs", world).times(theirs));
     }
     Figures figures = new Figures("flink", peer);
     double rows = (double) FlinkBench.steps() * Training.BATCH * world;
     figures.print(config, "ns", pairs, times -> nanos(times) / rows, bar);
     figures.print(config + ", processors", "ns", pairs, times -> cpuNanos(times) / rows, null);
+  }
+
+  private static TimedRun run(FlinkCluster cluster, String name, int world) {
+    return new TimedRun(cluster, name, world, Training.BATCH, FlinkBench.warmup());
   }
 
   /** The slowest rank's. */

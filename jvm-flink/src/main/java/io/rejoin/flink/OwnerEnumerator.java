@@ -29,8 +29,10 @@ final class OwnerEnumerator<S extends SourceSplit, E>
   private final Owners<S> owners;
   // How often each reader has asked and got no answer yet.
   private final TreeMap<Integer, Integer> asking = new TreeMap<>();
-  // In whose names the source was asked and has given no answer yet.
+  // In whose names the source was asked and has given no answer since.
   private final TreeSet<Integer> open = new TreeSet<>();
+  // How many answers it may still give in each reader's name: it was asked once more often.
+  private final TreeMap<Integer, Integer> unanswered = new TreeMap<>();
   // To whom the source has said that none follow, and who haven't heard it.
   private final TreeSet<Integer> toNotify = new TreeSet<>();
   private SplitEnumerator<S, E> source;
@@ -95,6 +97,7 @@ final class OwnerEnumerator<S extends SourceSplit, E>
     while (next.isPresent()) {
       drawing = next.get().getSubtaskId();
       open.add(drawing);
+      unanswered.merge(drawing, 1, Integer::sum);
       try {
         source.handleSplitRequest(drawing, next.get().getLocation());
       } finally {
@@ -118,8 +121,12 @@ final class OwnerEnumerator<S extends SourceSplit, E>
 
   /** The source gives splits to a reader. */
   private void given(int reader, List<S> splits) {
+    if (splits.isEmpty()) {
+      return;
+    }
     try {
-      if (open.remove(reader) || reader == drawing) {
+      open.remove(reader);
+      if (answers(reader) || reader == drawing) {
         splits.forEach(owners::drawn);
         checkSize();
         drawLater();
@@ -132,6 +139,13 @@ final class OwnerEnumerator<S extends SourceSplit, E>
       throw Repeating.refused(
           new RejoinException(e.code(), "source \"" + name + "\": " + e.text(), e));
     }
+  }
+
+  /** Whether a reader was asked for; so that is one question less. */
+  private boolean answers(int reader) {
+    int questions = unanswered.getOrDefault(reader, 0);
+    unanswered.put(reader, Math.max(0, questions - 1));
+    return questions > 0;
   }
 
   private void checkSize() {
@@ -159,6 +173,7 @@ final class OwnerEnumerator<S extends SourceSplit, E>
    */
   private void noMore(int reader) {
     open.remove(reader);
+    unanswered.remove(reader);
     if (hasBeenAsked || owners.hasNext(reader)) {
       owners.last(reader);
       toNotify.add(reader);

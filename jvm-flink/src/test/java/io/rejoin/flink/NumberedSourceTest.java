@@ -33,10 +33,12 @@ import org.apache.flink.runtime.execution.SuppressRestartsException;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.types.Row;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /** The rule of owners and the numbers of rows, of all kinds of sources, in random orders. */
+@Timeout(value = 120, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class NumberedSourceTest {
   private static final int LAST = 300;
   private static final int SPLITS = 7;
@@ -51,7 +53,8 @@ class NumberedSourceTest {
         new Numbers.Foretold(LAST, SPLITS),
         new Numbers.Allotted(LAST, SPLITS),
         new Numbers.Lone(LAST, SPLITS),
-        new Numbers.Found(LAST, SPLITS));
+        new Numbers.Found(LAST, SPLITS),
+        new Numbers.Hesitant(LAST, SPLITS));
   }
 
   private static NumberedSource<Long, NumberSequenceSplit, Collection<NumberSequenceSplit>>

@@ -13,6 +13,7 @@ import org.apache.flink.api.connector.source.SourceReader;
 import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.api.connector.source.SplitEnumerator;
 import org.apache.flink.api.connector.source.SplitEnumeratorContext;
+import org.apache.flink.api.connector.source.SplitsAssignment;
 import org.apache.flink.api.connector.source.lib.NumberSequenceSource;
 import org.apache.flink.api.connector.source.lib.util.IteratorSourceEnumerator;
 import org.apache.flink.core.io.InputStatus;
@@ -319,6 +320,56 @@ class Numbers extends NumberSequenceSource {
       List<NumberSequenceSplit> all = new ArrayList<>(found);
       all.addAll(left);
       return all;
+    }
+  }
+
+  /** One that says first that it has no splits just now, and finds one then. */
+  static final class Hesitant extends Numbers {
+    private static final long serialVersionUID = 1L;
+
+    Hesitant(long last, int splits) {
+      super(last, splits);
+    }
+
+    @Override
+    boolean hasOwnersByTime() {
+      return true;
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> createEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context) {
+      return new Hesitating(context, all());
+    }
+
+    @Override
+    public SplitEnumerator<NumberSequenceSplit, Collection<NumberSequenceSplit>> restoreEnumerator(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      return new Hesitating(context, left);
+    }
+  }
+
+  private static final class Hesitating extends Listed {
+    Hesitating(
+        SplitEnumeratorContext<NumberSequenceSplit> context, Collection<NumberSequenceSplit> left) {
+      super(context, left);
+    }
+
+    @Override
+    public void handleSplitRequest(int reader, String host) {
+      context.assignSplits(new SplitsAssignment<>(Map.of(reader, List.of())));
+      context.callAsync(() -> reader, (asking, failure) -> give(asking));
+    }
+
+    private void give(int reader) {
+      if (!context.registeredReaders().containsKey(reader)) {
+        return;
+      }
+      if (left.isEmpty()) {
+        context.signalNoMoreSplits(reader);
+      } else {
+        context.assignSplit(left.remove(0), reader);
+      }
     }
   }
 

@@ -22,6 +22,7 @@ import org.apache.flink.configuration.JobManagerOptions;
 import org.apache.flink.configuration.ReadableConfig;
 import org.apache.flink.streaming.api.transformations.PartitionTransformation;
 import org.apache.flink.streaming.api.transformations.SideOutputTransformation;
+import org.apache.flink.streaming.api.transformations.SourceTransformation;
 import org.apache.flink.streaming.api.transformations.UnionTransformation;
 import org.apache.flink.streaming.api.transformations.WithBoundedness;
 import org.apache.flink.streaming.runtime.partitioner.ForwardPartitioner;
@@ -111,6 +112,36 @@ final class JobShape {
     for (Edge edge : connected(trainer)) {
       if (!edge.isForward()) {
         throw refused(edge.toString(), edge.advice() + allow);
+      }
+    }
+  }
+
+  /**
+   * Refuses sources that Flink holds back until others have come as far, where a batch waits for
+   * its rows without a time: each would wait for the other.
+   *
+   * @throws RejoinException BAD_ARGUMENT with the source and the setting, and what to do
+   */
+  void checkAlignment(SettingValues settings) {
+    if (settings.number(FlinkSettings.BATCH_WAIT) > 0) {
+      return;
+    }
+    for (Transformation<?> one : all) {
+      if (one instanceof SourceTransformation
+          && ((SourceTransformation<?, ?, ?>) one)
+              .getWatermarkStrategy()
+              .getAlignmentParameters()
+              .isEnabled()) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "the source \""
+                + one.getName()
+                + "\" has watermark alignment, and "
+                + settings.name(FlinkSettings.BATCH_WAIT)
+                + " is 0: a source that Flink holds back for others would be waited for without"
+                + " end. Set "
+                + settings.name(FlinkSettings.BATCH_WAIT)
+                + " to a time, or take the source without alignment");
       }
     }
   }

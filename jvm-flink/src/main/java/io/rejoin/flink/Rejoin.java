@@ -116,9 +116,12 @@ public final class Rejoin {
             .setParallelism(records.getParallelism());
     JobSlots.place(models, values);
     factory.whenTheGraphIsMade(
-        () ->
-            JobShape.of(environment.getTransformations(), environment.getConfiguration())
-                .check(models.getTransformation(), values));
+        () -> {
+          JobShape whole =
+              JobShape.of(environment.getTransformations(), environment.getConfiguration());
+          whole.check(models.getTransformation(), values);
+          whole.checkAlignment(values);
+        });
     return models;
   }
 }

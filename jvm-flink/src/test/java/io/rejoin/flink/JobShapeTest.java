@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.Communicator;
 import io.rejoin.RejoinException;
+import java.time.Duration;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -107,6 +108,32 @@ class JobShapeTest {
       String text = refusal(environment);
       assertTrue(text.contains(setting[0].replace("scheduler-mode", "jobmanager.scheduler")), text);
     }
+  }
+
+  @Test
+  void aligned_sources_are_refused_where_a_batch_waits_for_all_its_rows() {
+    WatermarkStrategy<Long> aligned =
+        WatermarkStrategy.<Long>noWatermarks().withWatermarkAlignment("all", Duration.ofSeconds(1));
+    StreamExecutionEnvironment plain = environment();
+    Rejoin.train(
+            plain.fromSource(new NumberSequenceSource(1, 10), aligned, "numbers"), new Nothing())
+        .sinkTo(new DiscardingSink<>());
+    String text = refusal(plain);
+    assertTrue(text.contains("\"numbers\" has watermark alignment"), text);
+    assertTrue(text.contains("rejoin.batch.wait is 0"), text);
+
+    StreamExecutionEnvironment bySplit = environment();
+    Rejoin.train(
+            Rejoin.source(bySplit, new NumberSequenceSource(1, 10), aligned, "numbers"),
+            new Nothing())
+        .sinkTo(new DiscardingSink<>());
+    assertTrue(refusal(bySplit).contains("rejoin.batch.wait"));
+
+    StreamExecutionEnvironment timed = environment("rejoin.batch.wait", "1s");
+    Rejoin.train(
+            timed.fromSource(new NumberSequenceSource(1, 10), aligned, "numbers"), new Nothing())
+        .sinkTo(new DiscardingSink<>());
+    assertNotNull(timed.getStreamGraph());
   }
 
   @Test

@@ -72,11 +72,14 @@ abstract class GangThread {
     } catch (Throwable e) {
       failure = e;
     }
-    if (!isCancelled()) {
-      if (failure != null) {
-        LOG.error("{}: training failed", this, failure);
-      }
-      subtask.operator().end(failure);
+    if (isCancelled()) {
+      return;
+    }
+    if (failure == null) {
+      subtask.operator().end();
+    } else {
+      LOG.error("{}: training failed", this, failure);
+      subtask.operator().fail(failure);
     }
   }
 

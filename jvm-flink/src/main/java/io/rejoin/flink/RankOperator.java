@@ -9,7 +9,6 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
-import org.apache.flink.util.ExceptionUtils;
 
 /** Flink's side of a rank, whatever it trains; the rank's own thread is a {@link GangThread}. */
 abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
@@ -45,18 +44,20 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
     mailbox.execute(() -> output.collect(new StreamRecord<>(model)), "a model goes downstream");
   }
 
-  /** Training is over, well if there is no failure; called by the rank's thread. */
-  final void end(Throwable failure) {
-    mailbox.execute(
-        () -> {
-          over = true;
-          if (failure != null) {
-            boolean ours = failure instanceof RejoinException;
-            ExceptionUtils.rethrowException(
-                ours ? Repeating.refused((RejoinException) failure) : failure);
-          }
-        },
-        "training is over");
+  /** Training is over, and all is well; called by the rank's thread. */
+  final void end() {
+    mailbox.execute(() -> over = true, "training is over");
+  }
+
+  /**
+   * Training has failed; called by the rank's thread. Flink's may be where it reads no mail: a sink
+   * that gives it no room.
+   */
+  final void fail(Throwable failure) {
+    boolean ours = failure instanceof RejoinException;
+    getContainingTask()
+        .getEnvironment()
+        .failExternally(ours ? Repeating.refused((RejoinException) failure) : failure);
   }
 
   /**

@@ -2,6 +2,8 @@ package io.rejoin.flink;
 
 import java.io.BufferedInputStream;
 import java.io.IOException;
+import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.typeutils.base.ByteSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataInputViewStreamWrapper;
 import org.apache.flink.core.memory.DataOutputView;
@@ -15,6 +17,11 @@ import org.apache.flink.runtime.state.StateSnapshotContext;
  * What an operator has in Flink's checkpoints as raw state, in entries, which Flink divides among
  * the subtasks. Flink reads a list state byte by byte ({@code CompressibleFSDataInputStream}), each
  * of them a system call where the files are local; raw state is read in pieces.
+ *
+ * <p>Ranks begin again together or not at all, so a checkpoint that was taken when some had ended,
+ * and has nothing of theirs, would be of no use. Flink completes none of those where an operator
+ * has a union list state (FLIP-147, {@code DefaultCheckpointPlan}), and so each has one, though
+ * nothing is in it.
  */
 final class RawState {
   private static final int PIECE_BYTES = 1 << 16;
@@ -31,8 +38,11 @@ final class RawState {
     void write(E entry, DataOutputView out) throws IOException;
   }
 
-  /** Reads the entries that this subtask has got. */
-  static void read(StateInitializationContext context, Reader reader) throws IOException {
+  /** Reads the entries that this subtask has got; called once, also where there can be none. */
+  static void read(StateInitializationContext context, Reader reader) throws Exception {
+    context
+        .getOperatorStateStore()
+        .getUnionListState(new ListStateDescriptor<>("rejoin-whole", ByteSerializer.INSTANCE));
     for (StatePartitionStreamProvider entry : context.getRawOperatorStateInputs()) {
       BufferedInputStream pieces = new BufferedInputStream(entry.getStream(), PIECE_BYTES);
       reader.read(new DataInputViewStreamWrapper(pieces));

@@ -25,10 +25,18 @@ final class Contribution {
   /** The digest of the version's state that it has. */
   final String digest;
 
+  /** Whether it has more to say, so that a split may have its next row here and no share. */
+  final boolean isCut;
+
   Contribution(List<Share> shares, boolean ended, String digest) {
+    this(shares, ended, digest, false);
+  }
+
+  private Contribution(List<Share> shares, boolean ended, String digest, boolean isCut) {
     this.shares = shares;
     this.ended = ended;
     this.digest = digest;
+    this.isCut = isCut;
   }
 
   byte[] bytes() {
@@ -37,6 +45,7 @@ final class Contribution {
       DataOutputStream out = new DataOutputStream(bytes);
       out.writeBoolean(ended);
       out.writeUTF(digest);
+      out.writeBoolean(isCut);
       out.writeInt(shares.size());
       for (Share share : shares) {
         out.writeUTF(share.split);
@@ -55,11 +64,12 @@ final class Contribution {
       DataInputStream in = new DataInputStream(new ByteArrayInputStream(bytes));
       boolean ended = in.readBoolean();
       String digest = in.readUTF();
+      boolean isCut = in.readBoolean();
       Share[] shares = new Share[in.readInt()];
       for (int i = 0; i < shares.length; i++) {
         shares[i] = new Share(in.readUTF(), in.readLong(), in.readLong(), in.readLong());
       }
-      return new Contribution(Arrays.asList(shares), ended, digest);
+      return new Contribution(Arrays.asList(shares), ended, digest, isCut);
     } catch (IOException e) {
       throw new UncheckedIOException(e);
     }
@@ -79,7 +89,7 @@ final class Contribution {
     if (Integer.BYTES + longest > PART_BYTES) {
       if (bytes.length > longest) {
         // How long the longest is was recorded when this rank had less to say.
-        bytes = new Contribution(List.of(), own.ended, own.digest).bytes();
+        bytes = new Contribution(List.of(), own.ended, own.digest, true).bytes();
       }
       all = allgather.apply(part(bytes, Integer.BYTES + longest));
     }

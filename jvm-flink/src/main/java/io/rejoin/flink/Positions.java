@@ -6,6 +6,7 @@ import java.io.DataOutput;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeMap;
 
 /**
@@ -55,9 +56,10 @@ final class Positions {
    * The positions after a version that has taken these rows, which all ranks compute alike.
    *
    * @param shares of each rank, in rank order
+   * @param areAll whether these are all; else some other splits have rows, too
    * @throws RejoinException MISMATCH when two ranks have rows of one split, or rows are missing
    */
-  Positions plus(List<List<Share>> shares) {
+  Positions plus(List<List<Share>> shares, boolean areAll) {
     TreeMap<String, Position> next = new TreeMap<>(splits);
     TreeMap<String, Integer> holders = new TreeMap<>();
     for (int rank = 0; rank < shares.size(); rank++) {
@@ -86,9 +88,16 @@ final class Positions {
         next.put(share.split, new Position(consumed + share.numbers, fingerprint));
       }
     }
+    if (areAll) {
+      refuseGaps(shares, holders.keySet());
+    }
+    return new Positions(next);
+  }
+
+  private void refuseGaps(List<List<Share>> shares, Set<String> held) {
     for (int rank = 0; rank < shares.size(); rank++) {
       for (Share share : shares.get(rank)) {
-        if (!holders.containsKey(share.split)) {
+        if (!held.contains(share.split)) {
           throw mismatch(
               "rank "
                   + rank
@@ -102,7 +111,6 @@ final class Positions {
         }
       }
     }
-    return new Positions(next);
   }
 
   private static RejoinException mismatch(String what) {

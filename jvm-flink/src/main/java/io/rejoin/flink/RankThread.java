@@ -142,9 +142,9 @@ final class RankThread<T, M> extends GangThread {
       }
       List<T> batch = rows.rows(all.get(subtask.rank()).shares);
       model = function.onBatch(batch, live, model);
-      state =
-          VersionState.of(
-              state.version() + 1, state.positions().plus(shares(all)), function.write(model));
+      boolean areAll = all.stream().noneMatch(one -> one.isCut);
+      Positions positions = state.positions().plus(shares(all), areAll);
+      state = VersionState.of(state.version() + 1, positions, function.write(model));
       live.checkpoint(state.bytes());
       rows.complete(state);
       if (metrics.complete(state)) {

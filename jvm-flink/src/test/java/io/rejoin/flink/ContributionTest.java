@@ -37,6 +37,7 @@ class ContributionTest {
     assertEquals(recorded, said.get(1).length, "as long as all others give theirs");
     assertEquals(List.of(1, 0), shares(all));
     assertEquals("1", all.get(1).digest);
+    assertEquals(List.of(false, true), List.of(all.get(0).isCut, all.get(1).isCut));
   }
 
   /** The first collective gives what rank 1 said then; the second takes what it says now. */

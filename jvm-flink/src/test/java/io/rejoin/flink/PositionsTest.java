@@ -14,7 +14,8 @@ class PositionsTest {
   }
 
   private static void refused(String expected, Positions from, List<Share> one, List<Share> two) {
-    RejoinException error = assertThrows(RejoinException.class, () -> from.plus(List.of(one, two)));
+    RejoinException error =
+        assertThrows(RejoinException.class, () -> from.plus(List.of(one, two), true));
     assertEquals(RejoinException.Code.MISMATCH, error.code());
     assertTrue(error.text().contains(expected), error.text());
   }
@@ -22,8 +23,8 @@ class PositionsTest {
   @Test
   void a_version_adds_the_rows_of_all_ranks() {
     Positions one =
-        Positions.NONE.plus(List.of(List.of(share("a", 0, 3)), List.of(share("b", 0, 2))));
-    Positions two = one.plus(List.of(List.of(share("a", 3, 4)), List.of()));
+        Positions.NONE.plus(List.of(List.of(share("a", 0, 3)), List.of(share("b", 0, 2))), true);
+    Positions two = one.plus(List.of(List.of(share("a", 3, 4)), List.of()), true);
     assertEquals(7, two.consumed("a"));
     assertEquals(49, two.fingerprint("a"));
     assertEquals(2, two.consumed("b"));
@@ -46,15 +47,21 @@ class PositionsTest {
   }
 
   @Test
+  void rows_that_a_rank_may_have_which_could_not_say_so_are_waited_for() {
+    List<List<Share>> some = List.of(List.of(share("a", 3, 0)), List.of());
+    assertEquals(0, Positions.NONE.plus(some, false).consumed("a"));
+  }
+
+  @Test
   void rows_that_another_rank_still_has_are_waited_for() {
     Positions next =
-        Positions.NONE.plus(List.of(List.of(share("a", 3, 0)), List.of(share("a", 0, 1))));
+        Positions.NONE.plus(List.of(List.of(share("a", 3, 0)), List.of(share("a", 0, 1))), true);
     assertEquals(1, next.consumed("a"));
   }
 
   @Test
   void rows_that_are_in_the_model_already_are_refused() {
-    Positions from = Positions.NONE.plus(List.of(List.of(share("a", 0, 3))));
+    Positions from = Positions.NONE.plus(List.of(List.of(share("a", 0, 3))), true);
     refused("expected them from row 3 on", from, List.of(share("a", 2, 2)), List.of());
   }
 }

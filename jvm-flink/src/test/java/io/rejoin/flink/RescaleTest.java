@@ -123,7 +123,7 @@ class RescaleTest {
         batch.addAll(rows);
       }
       VersionState before = ranks.get(0).rows.newest();
-      Positions positions = before.positions().plus(shares);
+      Positions positions = before.positions().plus(shares, true);
       VersionState next = VersionState.of(before.version() + 1, positions, new byte[0]);
       ranks.forEach(rank -> rank.rows.complete(next));
       trained.add(batch);

@@ -40,7 +40,7 @@ class RowBufferTest {
   }
 
   private static VersionState next(VersionState state, List<Share> shares) {
-    Positions positions = state.positions().plus(List.of(shares));
+    Positions positions = state.positions().plus(List.of(shares), true);
     return VersionState.of(state.version() + 1, positions, new byte[0]);
   }
 
@@ -219,7 +219,7 @@ class RowBufferTest {
       List<Share> first = old.await(3, 1);
       List<Share> second = other.await(3, 1);
       trained.add(String.join("", old.rows(first)) + String.join("", other.rows(second)));
-      Positions positions = state.positions().plus(List.of(first, second));
+      Positions positions = state.positions().plus(List.of(first, second), true);
       state = VersionState.of(state.version() + 1, positions, new byte[0]);
       old.complete(state);
       other.complete(state);

@@ -77,6 +77,15 @@ final class KeptRows<T> {
     return parts.get(parts.size() - 1) != part;
   }
 
+  /**
+   * Gives back the memory of a part without rows, to which the next one is hardly going to come.
+   */
+  void shrink(SplitRows<T> part) {
+    if (part != last) {
+      part.shrink();
+    }
+  }
+
   /** All parts, by split and number. */
   List<SplitRows<T>> parts() {
     List<SplitRows<T>> all = new ArrayList<>();

@@ -40,6 +40,8 @@ final class RowBuffer<T> {
   // Nothing is dropped before it is known what this rank starts from.
   private boolean loaded;
   private boolean ended;
+  // Whether that was the end of an input that has none.
+  private boolean cutOff;
   // The split of which no row may come to another rank. Null: there is none.
   private String own;
   // Whether nothing is given before all rows of it that are in the model have come again.
@@ -104,9 +106,9 @@ final class RowBuffer<T> {
     if (finished && !isTrained && row != null) {
       throw SplitRows.others(consumed(part) + " rows of " + part.name(), "another one has come");
     }
-    if (closed || isTrained) {
-      part.dropUntil(part.next(), newest == null ? Positions.NONE : newest.positions());
-    } else if (row != null) {
+    if (isTrained) {
+      part.dropUntil(part.next(), newest.positions());
+    } else if (row != null && !closed) {
       arrivals.add(part);
       blocked += loaded && isBlocked(part) ? 1 : 0;
       full |= arrivals.size() >= limit;
@@ -130,12 +132,21 @@ final class RowBuffer<T> {
     notifyAll();
   }
 
+  /** No row follows, though the input has no end: Flink stops the job, with {@code --drain}. */
+  synchronized void cutOff() {
+    cutOff = true;
+    end();
+  }
+
   /** All rows of all ranks are in the model. */
   synchronized void finish() {
     finished = true;
   }
 
-  /** Nobody trains any more: who waits is sent away, and rows that come are dropped. */
+  /**
+   * Nobody trains any more: who waits is sent away. What isn't in the model stays here, for
+   * snapshots that Flink takes before it hears why.
+   */
   synchronized void close() {
     closed = true;
     arrivals.clear();
@@ -264,6 +275,7 @@ final class RowBuffer<T> {
     for (SplitRows<T> part : kept.parts()) {
       long from = now.consumed(part.name());
       part.dropUntil(from, now);
+      kept.shrink(part);
       int rows = part.count(from, state.positions().consumed(part.name()));
       if (rows > 0) {
         taken.put(part, rows);
@@ -309,7 +321,10 @@ final class RowBuffer<T> {
     SplitRows<T> part = kept.with(share.split, share.first);
     while (part == null || part.next() < last) {
       refuseClosed();
-      if (ended || part != null && kept.isClosed(part)) {
+      if (ended) {
+        throw fewer(share.toString(), part == null ? share.first : part.next());
+      }
+      if (part != null && kept.isClosed(part)) {
         throw SplitRows.others(share.toString(), "the last of them doesn't come");
       }
       recalls = true;
@@ -328,10 +343,22 @@ final class RowBuffer<T> {
   /** Else what was another reader's might be trained on twice, as rows of this one. */
   private void refuseFewer() {
     if (ended && own != null && ownRead() < ownTrained()) {
-      throw SplitRows.others(
-          "rows 0 to " + (ownTrained() - 1) + " of " + own,
-          "the input has ended after " + ownRead());
+      throw fewer("rows 0 to " + (ownTrained() - 1) + " of " + own, ownRead());
     }
+  }
+
+  /** The input has ended before these rows have come again. */
+  private RejoinException fewer(String rows, long after) {
+    if (!cutOff) {
+      return SplitRows.others(rows, "the input has ended after " + after);
+    }
+    return new RejoinException(
+        RejoinException.Code.IO,
+        rows
+            + " are in the model and were being read again, and Flink ended the input after "
+            + after
+            + ". Stop a job with --drain when all ranks work together, or without --drain at any"
+            + " time (docs/flink.md, Checkpoints and savepoints)");
   }
 
   private long ownTrained() {

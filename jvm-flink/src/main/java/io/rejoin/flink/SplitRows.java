@@ -97,6 +97,15 @@ final class SplitRows<T> {
     sums = newSums;
   }
 
+  /** Gives back the memory for rows, when there are none. */
+  void shrink() {
+    if (size() == 0 && values.length > 0) {
+      moveTo(new Object[0], new long[0], new long[0]);
+      head = 0;
+      tail = 0;
+    }
+  }
+
   /** The next number has no row. */
   void skip() {
     next++;

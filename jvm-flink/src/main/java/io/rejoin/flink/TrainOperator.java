@@ -137,7 +137,11 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   @Override
   public void endInput() throws Exception {
     bring();
-    rows.end();
+    if (isBounded) {
+      rows.end();
+    } else {
+      rows.cutOff();
+    }
     awaitEnd();
   }
 

@@ -256,6 +256,74 @@ class RowBufferTest {
     assertEquals(0, buffer.waiting());
   }
 
+  @Test
+  void rows_that_come_before_flink_hears_of_a_failure_are_kept_for_its_checkpoint()
+      throws Exception {
+    RowBuffer<String> failed = buffer(START, "s", "abc");
+    train(failed, 1);
+    failed.close();
+    add(failed, "s", "d");
+    RowBuffer<String> again = restored(failed);
+    again.owns("s", false);
+    again.load(failed.newest());
+    again.end();
+    assertEquals("bcd", train(again, 10));
+  }
+
+  @Test
+  void splits_that_were_read_take_no_memory_for_rows() throws Exception {
+    RowBuffer<String> buffer = new RowBuffer<>(10_000, () -> {});
+    buffer.load(START);
+    String rows = "abcdefgh".repeat(100);
+    long before = usedHeap();
+    for (int split = 0; split < 2_000; split++) {
+      Inbox<String> inbox = new Inbox<>(buffer, rows.length());
+      for (int row = 0; row < rows.length(); row++) {
+        inbox.add("s" + split, row, "a row", 7);
+      }
+      List<Share> shares = buffer.await(rows.length(), 0);
+      buffer.complete(next(buffer.newest(), shares));
+    }
+    long grown = usedHeap() - before;
+    // With the arrays in which they were it would be 40 MB.
+    assertTrue(grown < 8_000_000, () -> grown + " bytes more");
+    assertEquals("ab", train(afterwards(buffer), 2));
+  }
+
+  /** Rows of the first split and of one that was long read. */
+  private static RowBuffer<String> afterwards(RowBuffer<String> buffer) {
+    number(buffer, "s3", 800, "a");
+    number(buffer, "s7", 800, "b");
+    return buffer;
+  }
+
+  private static long usedHeap() {
+    System.gc();
+    Runtime runtime = Runtime.getRuntime();
+    return runtime.totalMemory() - runtime.freeMemory();
+  }
+
+  @Test
+  void an_endless_input_that_is_cut_off_while_rows_come_again_may_be_tried_again()
+      throws Exception {
+    RowBuffer<String> first = buffer(START, "s", "abcdefg");
+    List<Share> shares = first.await(5, 1);
+    train(first, 3);
+    RowBuffer<String> again = buffer(null, "s", "ab");
+    again.owns("s", false);
+    again.load(first.newest());
+    again.cutOff();
+    RejoinException error = assertThrows(RejoinException.class, () -> again.await(3, 0));
+    assertEquals(RejoinException.Code.IO, error.code());
+    assertTrue(error.text().contains("rows 0 to 2 of s"), error.text());
+    assertTrue(error.text().contains("--drain"), error.text());
+    RowBuffer<String> replaying = buffer(START, "s", "abc");
+    replaying.cutOff();
+    assertEquals(
+        RejoinException.Code.IO,
+        assertThrows(RejoinException.class, () -> replaying.rows(shares)).code());
+  }
+
   /** Rows of a split from a number on; a dot is one that was filtered out. */
   private static void number(RowBuffer<String> buffer, String split, long first, String rows) {
     long number = first;

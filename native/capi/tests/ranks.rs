@@ -551,10 +551,10 @@ fn the_version_is_read_while_another_thread_waits_in_a_collective() {
             zero.check(zero.finish(b""));
         });
         is_called.recv().expect("it is in its collective");
-        let (told, version) = std::sync::mpsc::channel();
+        let (reported, version) = std::sync::mpsc::channel();
         scope.spawn(move || {
             // SAFETY: it is open until the other rank has made its call.
-            told.send(unsafe { rejoin_version(handle as *mut RejoinCommunicator) }).expect("the test waits for it");
+            reported.send(unsafe { rejoin_version(handle as *mut RejoinCommunicator) }).expect("the test waits for it");
         });
         let version = version.recv_timeout(std::time::Duration::from_secs(15));
         one.check(one.allreduce(&mut [1.0], F64, SUM, c""));

@@ -229,8 +229,8 @@ fn run(world: u32, together: usize, shares_memory: bool, deaths: &[Died]) -> Ran
     });
     assert_eq!(models, vec![model(world); world as usize], "{what}");
     ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
-    while let Ok(Some(told)) = ranks.tracker.poll(Duration::ZERO) {
-        if let TrackerNotice::Event(event) = told {
+    while let Ok(Some(reported)) = ranks.tracker.poll(Duration::ZERO) {
+        if let TrackerNotice::Event(event) = reported {
             ranks.seen.lock().push(event);
         }
     }

@@ -162,10 +162,10 @@ impl World {
                 let nobody = some.iter().all(|rank| *rank == dying);
                 some.into_iter().chain(nobody.then_some((dying + 1) % world)).for_each(|rank| self.finish(rank));
             }
-            let (outcome, told) = self.dies(death, seqno);
-            let is_heard = death.forgets.is_some_and(|forgets| told.is_some_and(|told| forgets <= told));
+            let (outcome, reported) = self.dies(death, seqno);
+            let is_heard = death.forgets.is_some_and(|forgets| reported.is_some_and(|reported| forgets <= reported));
             match outcome {
-                Ok(()) if is_heard => panic!("{death:?} at {seqno} was not found; it was heard until {told:?}"),
+                Ok(()) if is_heard => panic!("{death:?} at {seqno} was not found; it was heard until {reported:?}"),
                 Err(error) if !is_heard => panic!("{death:?} at {seqno} was accused: {error}"),
                 Err(error) => return Err(error),
                 // Its own input to the call that none has finished is what all use.
@@ -173,7 +173,7 @@ impl World {
             }
             if !self.ring && self.ranks.len() > 2 {
                 let first = seqno == 0 && matches!(death.when, When::Before);
-                assert_eq!(told.is_none(), first, "all that live have heard it");
+                assert_eq!(reported.is_none(), first, "all that live have heard it");
             }
         }
         self.run(seqno);

@@ -72,7 +72,8 @@ fn memory_is_shared_when_every_rank_has_a_segment_and_all_are_on_one_host() {
     assert_eq!(derived(["a", "a", "b"], all.clone(), 3), None, "another host");
     assert_eq!(derived(["a", "a", "a"], table([segment(0), None, segment(2)]), 3), None, "a rank that shares nothing");
     assert_eq!(derived(["a", "a", "a"], all[..2].to_vec(), 3), None, "a rank that isn't there");
-    let other = all.iter().map(|told| RankStatus { incarnation: Incarnation::nth(1), ..told.clone() }).collect();
+    let other =
+        all.iter().map(|reported| RankStatus { incarnation: Incarnation::nth(1), ..reported.clone() }).collect();
     assert_eq!(derived(["a", "a", "a"], other, 3), None, "segments of other incarnations than the view's");
     assert_eq!(derived(["a", "a", "a"], all, 1 << 16), None, "a generation that has no number on segments");
 }
@@ -132,7 +133,7 @@ fn returned() -> (Desk, Vec<rejoin_protocol::tracker::TrackerOutput>) {
 
 fn segments(outputs: &[rejoin_protocol::tracker::TrackerOutput]) -> Vec<Option<u64>> {
     let plan = support::plan(outputs, 1).expect("a plan");
-    plan.table.iter().map(|told| told.segment.map(|segment| segment.nonce)).collect()
+    plan.table.iter().map(|reported| reported.segment.map(|segment| segment.nonce)).collect()
 }
 
 #[test]
@@ -177,8 +178,8 @@ fn an_agent_tells_the_segment_of_each_rank_from_its_first_standing_on() {
     let attempt = host_support::attempt(0);
     let offer = Offer { segment: segment(5), ..Offer::default() };
     desk.input(HostInput::Join { rank: Rank(1), attempt, fingerprint: "terms".into(), offer });
-    desk.told(TrackerMessage::JoinAccepted { rank: Rank(1), attempt, incarnation: Incarnation::nth(0) });
-    let outputs = desk.told(TrackerMessage::View(host_support::view(1, &[Some(0), Some(0)], false)));
+    desk.received(TrackerMessage::JoinAccepted { rank: Rank(1), attempt, incarnation: Incarnation::nth(0) });
+    let outputs = desk.received(TrackerMessage::View(host_support::view(1, &[Some(0), Some(0)], false)));
     let status = host_support::status(&outputs).expect("a status report");
     assert_eq!(status.ranks[0].segment, segment(5));
 }

@@ -13,7 +13,7 @@ use rejoin_protocol::report::Report;
 #[test]
 fn a_checkpoint_that_is_not_here_is_fetched_from_the_nearest_first() {
     let mut desk = Desk::join_accepted();
-    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2, 3, 4])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2, 3, 4])));
     let holders = outputs.iter().find_map(|output| match output {
         HostOutput::Fetch { holders, checkpoint: wanted, .. } if *wanted == checkpoint(5) => Some(holders),
         _ => None,
@@ -33,22 +33,22 @@ fn a_checkpoint_that_is_here_is_started_from_at_once() {
     let mut desk = Desk::trained_to(4);
     desk.input(HostInput::Report { member: member(0), report: Report::Left { failure: None } });
     desk.join(0, 1);
-    desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
-    desk.told(TrackerMessage::View(view(2, &[Some(1), Some(0), Some(0)], true)));
-    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 1, 4)], &[1, 2])));
+    desk.received(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) });
+    desk.received(TrackerMessage::View(view(2, &[Some(1), Some(0), Some(0)], true)));
+    let outputs = desk.received(TrackerMessage::Plan(plan(2, vec![newcomer(0, 1, 4)], &[1, 2])));
     assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.version == Version(4)));
 }
 
 #[test]
 fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_held_and_reported_as_brought() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
-    let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    let outputs = desk.received(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     assert_eq!(status(&outputs).unwrap().ranks[0].state, RankState::Fresh);
     let (source, millis) = ("agent 2".to_string(), 4);
     let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     assert_eq!(outputs, [], "the next plan says where it starts");
-    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 5)], &[3])));
     assert!(matches!(&outputs[0], HostOutput::Start { .. }));
     let HostOutput::Send(AgentMessage::Event(Event::Restored { bytes: 10, source, millis: 4, .. })) = &outputs[1]
     else {
@@ -60,7 +60,7 @@ fn a_view_makes_a_plan_void_whose_checkpoint_is_not_here_yet_but_what_comes_is_h
 #[test]
 fn a_fetch_that_fails_is_tried_again_and_then_the_task_is_given_back() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     for _ in 0..4 {
         assert_eq!(desk.input(failed(false)), []);
         assert!(fetches_again(&mut desk));
@@ -92,7 +92,7 @@ fn fetches_again(desk: &mut Desk) -> bool {
 #[test]
 fn a_fetch_of_which_more_comes_each_time_is_never_given_up() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     for is_further in [true, false, false, false, true, true, false, false, true, false, false, false] {
         assert_eq!(desk.input(failed(is_further)), []);
         assert!(fetches_again(&mut desk));
@@ -105,7 +105,7 @@ fn the_bytes_of_a_lazy_checkpoint_are_told_as_they_were_fetched() {
     let mut desk = Desk::join_accepted();
     let lazy = Checkpoint { length: UNMADE, digest: 0, ..checkpoint(5) };
     let newcomer = Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
     let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 77, source, millis });
     assert!(
@@ -126,13 +126,13 @@ fn the_newest_two_checkpoints_are_kept() {
 #[test]
 fn nothing_is_forgotten_from_a_loss_until_all_have_caught_up() {
     let mut desk = Desk::trained_to(3);
-    desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
+    desk.received(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
     desk.hold(0, 2);
     assert_eq!(forgotten(&desk.enter(4)), []);
     assert_eq!(forgotten(&desk.enter(5)), []);
     let other = Generation { epoch: 1, number: 1 };
-    assert_eq!(desk.told(TrackerMessage::Settled { generation: other }), [], "of an older view");
-    let outputs = desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
+    assert_eq!(desk.received(TrackerMessage::Settled { generation: other }), [], "of an older view");
+    let outputs = desk.received(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
     assert!(outputs.contains(&HostOutput::Release { member: member(0) }));
     assert_eq!(forgotten(&outputs), [2, 3]);
 }
@@ -167,10 +167,14 @@ fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
     let mut desk = Desk::connected();
     for rank in 0..2 {
         desk.join(rank, 0);
-        desk.told(TrackerMessage::JoinAccepted { rank: Rank(rank), attempt: attempt(0), incarnation: incarnation(0) });
+        desk.received(TrackerMessage::JoinAccepted {
+            rank: Rank(rank),
+            attempt: attempt(0),
+            incarnation: incarnation(0),
+        });
     }
-    desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[])));
+    desk.received(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[])));
     let mut enter = |rank: u32, checkpoint: Checkpoint| {
         let (rank, incarnation, local) = (Rank(rank), incarnation(0), None);
         desk.input(HostInput::Entered { member: MemberId { rank, incarnation }, checkpoint, local })
@@ -191,10 +195,10 @@ fn two_ranks_of_one_process_that_take_different_checkpoints_are_both_named() {
 fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
     let mut desk = Desk::connected();
     desk.join(0, 0);
-    desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
-    desk.told(TrackerMessage::View(view(1, &[Some(0)], false)));
+    desk.received(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+    desk.received(TrackerMessage::View(view(1, &[Some(0)], false)));
     let plan = Plan { lineage: Lineage(2), ..plan(1, vec![newcomer(0, 0, 5)], &[2]) };
-    desk.told(TrackerMessage::Plan(plan));
+    desk.received(TrackerMessage::Plan(plan));
     let (source, millis) = ("agent 2".to_string(), 4);
     desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     let again = Checkpoint { lineage: Lineage(2), ..checkpoint(5) };
@@ -207,7 +211,7 @@ fn a_version_at_which_a_lineage_begins_keeps_its_older_name() {
 #[test]
 fn a_start_that_comes_back_changed_is_a_mismatch() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let (source, millis) = ("agent 2".to_string(), 4);
     desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     let changed = Checkpoint { digest: 1, ..checkpoint(5) };
@@ -222,13 +226,13 @@ fn a_start_that_comes_back_changed_is_a_mismatch() {
 fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
     let mut desk = Desk::trained_to(4);
     let error = Error::new(Code::RolledBack, "back");
-    let outputs = desk.told(TrackerMessage::Fenced { member: member(0), error });
+    let outputs = desk.received(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(freed(&outputs), Some((Some(0), Code::RolledBack)));
     desk.join(0, 0);
-    desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(1) });
-    desk.told(TrackerMessage::View(view(2, &[Some(1), Some(1), Some(1)], false)));
+    desk.received(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(1) });
+    desk.received(TrackerMessage::View(view(2, &[Some(1), Some(1), Some(1)], false)));
     let back = Plan { lineage: Lineage(1), ..plan(2, vec![newcomer(0, 1, 3)], &[1]) };
-    let outputs = desk.told(TrackerMessage::Plan(back));
+    let outputs = desk.received(TrackerMessage::Plan(back));
     assert_eq!(forgotten(&outputs), [4]);
     assert!(outputs
         .iter()
@@ -239,7 +243,7 @@ fn checkpoints_of_a_broken_off_branch_go_with_the_plan_of_the_new_lineage() {
 fn what_can_be_read_from_a_durable_store_is_told_also_when_it_was_forgotten_here() {
     let mut desk = Desk::trained_to(4);
     desk.input(HostInput::Durable(checkpoint(1)));
-    desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    desk.received(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
     let held: Vec<u32> = status(&outputs).unwrap().held.iter().map(|held| held.version.0).collect();
     assert!(held.contains(&1) && held.contains(&4), "{held:?}");
@@ -250,7 +254,7 @@ fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() 
     let mut desk = Desk::join_accepted();
     let lazy = Checkpoint { length: rejoin_protocol::ids::UNMADE, digest: 0, ..checkpoint(5) };
     let newcomer = rejoin_protocol::message::Newcomer { checkpoint: Some(lazy), ..newcomer(0, 0, 5) };
-    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[1, 2])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(1, vec![newcomer], &[1, 2])));
     assert!(outputs
         .iter()
         .any(|output| matches!(output, HostOutput::Fetch { holders, .. } if holders[0].agent.0 == 1)));
@@ -259,9 +263,9 @@ fn a_lazy_checkpoint_of_this_process_is_made_before_a_rank_of_it_starts_there() 
 #[test]
 fn a_rank_whose_checkpoint_comes_after_everybody_has_caught_up_is_told_so() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     let generation = desk.host.view().map(|view| view.generation).unwrap();
-    desk.told(TrackerMessage::Settled { generation });
+    desk.received(TrackerMessage::Settled { generation });
     let (source, millis) = ("agent 2".to_string(), 4);
     let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis });
     assert!(outputs.contains(&HostOutput::Release { member: member(0) }), "{outputs:?}");
@@ -273,7 +277,7 @@ fn what_a_program_hands_over_is_reported_apart_until_a_rank_has_taken_it_and_is_
     desk.input(HostInput::HandedOver(checkpoint(4)));
     desk.input(HostInput::HandedOver(checkpoint(9)));
     let reports = |desk: &mut Desk, number| {
-        let outputs = desk.told(TrackerMessage::View(view(number, &[Some(0), Some(0), Some(0)], true)));
+        let outputs = desk.received(TrackerMessage::View(view(number, &[Some(0), Some(0), Some(0)], true)));
         let status = match status(&outputs) {
             Some(status) => status.clone(),
             None => status(&desk.hold(0, 4)).expect("a status").clone(),
@@ -282,11 +286,11 @@ fn what_a_program_hands_over_is_reported_apart_until_a_rank_has_taken_it_and_is_
         (versions(&status.held), versions(&status.handed_over))
     };
     assert_eq!(reports(&mut desk, 2), (vec![], vec![4, 9]));
-    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 4)], &[1])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(2, vec![newcomer(0, 0, 4)], &[1])));
     assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.checkpoint == Some(checkpoint(4))));
     desk.enter(4);
     assert_eq!(reports(&mut desk, 3), (vec![4], vec![9]), "it is the rank's own now");
-    desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 3 } });
+    desk.received(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 3 } });
     for version in 5..=11 {
         desk.enter(version);
     }

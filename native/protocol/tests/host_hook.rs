@@ -24,8 +24,8 @@ fn what_a_rank_can_is_told_with_its_join_on_every_connection_and_with_its_status
     desk.input(HostInput::TrackerDown { reason: "reset".into() });
     let outputs = desk.input(HostInput::TrackerUp);
     assert!(can(&outputs), "{outputs:?}");
-    desk.told(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
-    let outputs = desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
+    desk.received(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
+    let outputs = desk.received(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
     assert_eq!(status(&outputs).expect("a status report").ranks[0].hook, Hook::Possible);
 }
 
@@ -34,10 +34,10 @@ fn a_rank_hears_what_was_agreed_with_its_start_and_its_agent_tells_it_to_a_track
     for agreed in [Some(true), Some(false), None] {
         let mut desk = Desk::connected();
         joins(&mut desk, Hook::Possible);
-        desk.told(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
-        desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
+        desk.received(TrackerMessage::JoinAccepted { rank: Rank(0), attempt: attempt(0), incarnation: incarnation(0) });
+        desk.received(TrackerMessage::View(view(1, &[Some(0), Some(0)], false)));
         let first = plan(1, vec![newcomer(0, 0, 0), newcomer(1, 0, 0)], &[]);
-        let outputs = desk.told(TrackerMessage::Plan(Plan { hooked: agreed, ..first }));
+        let outputs = desk.received(TrackerMessage::Plan(Plan { hooked: agreed, ..first }));
         let HostOutput::Start { start, .. } = &outputs[0] else { panic!("{outputs:?}") };
         assert_eq!(start.hooked, agreed == Some(true));
         desk.input(HostInput::TrackerDown { reason: "reset".into() });

@@ -14,18 +14,18 @@ fn a_slot_drops_what_older_incarnations_had_here() {
     let mut desk = Desk::trained_to(2);
     desk.join(0, 1);
     let join_accepted = TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
-    let outputs = desk.told(join_accepted.clone());
+    let outputs = desk.received(join_accepted.clone());
     assert_eq!(freed(&outputs), Some((Some(0), Code::Fenced)));
     let last = HostOutput::JoinAccepted { rank: ZERO, attempt: attempt(1), incarnation: incarnation(1) };
     assert_eq!(outputs.last(), Some(&last));
-    assert_eq!(desk.told(join_accepted), [], "sent again");
+    assert_eq!(desk.received(join_accepted), [], "sent again");
 }
 
 #[test]
 fn a_slot_for_a_task_that_has_gone_is_given_back() {
     let mut desk = Desk::connected();
     let outputs =
-        desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+        desk.received(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
     assert!(matches!(
         outputs[..],
         [HostOutput::Send(AgentMessage::Report {
@@ -40,7 +40,7 @@ fn a_refused_join_ends_with_the_trackers_reason() {
     let mut desk = Desk::connected();
     desk.join(0, 0);
     let error = Error::new(Code::Incompatible, "other terms");
-    let outputs = desk.told(TrackerMessage::JoinRefused { rank: ZERO, attempt: attempt(0), error });
+    let outputs = desk.received(TrackerMessage::JoinRefused { rank: ZERO, attempt: attempt(0), error });
     assert_eq!(freed(&outputs), Some((None, Code::Incompatible)));
 }
 
@@ -53,7 +53,7 @@ fn a_task_joins_once() {
 #[test]
 fn a_view_is_answered_at_once_while_nothing_trains_here() {
     let mut desk = Desk::join_accepted();
-    let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], false)));
+    let outputs = desk.received(TrackerMessage::View(view(2, &[Some(0), Some(0), None], false)));
     let status = status(&outputs).unwrap();
     assert_eq!(status.generation.number, 2);
     assert_eq!(status.ranks[0].state, RankState::Fresh);
@@ -62,7 +62,7 @@ fn a_view_is_answered_at_once_while_nothing_trains_here() {
 #[test]
 fn a_view_is_answered_only_when_the_channels_hold_what_they_have() {
     let mut desk = Desk::trained_to(4);
-    let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
+    let outputs = desk.received(TrackerMessage::View(view(2, &[Some(0), Some(0), None], true)));
     assert!(outputs.contains(&HostOutput::Hold { member: member(0), generation: Generation { epoch: 1, number: 2 } }));
     assert!(status(&outputs).is_none());
     // A checkpoint that the task took before its channels were held counts.
@@ -78,9 +78,9 @@ fn a_view_is_answered_only_when_the_channels_hold_what_they_have() {
 #[test]
 fn an_older_view_is_ignored_and_the_same_one_is_answered_again() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::View(view(3, &[Some(0), None, None], false)));
-    assert_eq!(desk.told(TrackerMessage::View(view(2, &[Some(0), None, None], false))), []);
-    let outputs = desk.told(TrackerMessage::View(view(3, &[Some(0), None, None], false)));
+    desk.received(TrackerMessage::View(view(3, &[Some(0), None, None], false)));
+    assert_eq!(desk.received(TrackerMessage::View(view(2, &[Some(0), None, None], false))), []);
+    let outputs = desk.received(TrackerMessage::View(view(3, &[Some(0), None, None], false)));
     assert!(status(&outputs).is_some());
     assert_eq!(desk.host.view().unwrap().generation.number, 3);
 }
@@ -90,7 +90,7 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
     let mut desk = Desk::trained_to(2);
     let mut slots = view(2, &[Some(0), Some(1), Some(0)], true);
     slots.slots[1].planned = false;
-    let outputs = desk.told(TrackerMessage::View(slots));
+    let outputs = desk.received(TrackerMessage::View(slots));
     let peers = |outputs: &[HostOutput]| -> Vec<(u32, u32)> {
         let links = outputs.iter().find_map(|output| match output {
             HostOutput::Links { peers, .. } => {
@@ -101,7 +101,7 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
         links.expect("links are sent after every view")
     };
     assert_eq!(peers(&outputs), [(2, 0)]);
-    let outputs = desk.told(TrackerMessage::Plan(plan(2, vec![newcomer(1, 1, 2)], &[1])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(2, vec![newcomer(1, 1, 2)], &[1])));
     assert_eq!(peers(&outputs), [(1, 1), (2, 0)]);
 }
 
@@ -109,7 +109,7 @@ fn links_go_to_those_that_are_alive_and_planned_and_no_others() {
 fn a_start_at_the_beginning_comes_with_the_plan_and_before_the_links() {
     let mut desk = Desk::join_accepted();
     let all = (0..3).map(|rank| newcomer(rank, 0, 0)).collect();
-    let outputs = desk.told(TrackerMessage::Plan(plan(1, all, &[])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(1, all, &[])));
     assert!(matches!(&outputs[0], HostOutput::Start { start, .. } if start.version == Version(0)));
     assert!(matches!(outputs.last(), Some(HostOutput::Links { peers, .. }) if peers.len() == 2));
 }
@@ -117,21 +117,21 @@ fn a_start_at_the_beginning_comes_with_the_plan_and_before_the_links() {
 #[test]
 fn a_plan_for_another_generation_is_ignored() {
     let mut desk = Desk::join_accepted();
-    assert_eq!(desk.told(TrackerMessage::Plan(plan(7, vec![newcomer(0, 0, 0)], &[]))), []);
+    assert_eq!(desk.received(TrackerMessage::Plan(plan(7, vec![newcomer(0, 0, 0)], &[]))), []);
 }
 
 #[test]
 fn a_fence_for_an_incarnation_that_is_not_here_changes_nothing() {
     let mut desk = Desk::trained_to(1);
     let error = Error::new(Code::Fenced, "lost");
-    assert_eq!(desk.told(TrackerMessage::Fenced { member: member(4), error }), []);
+    assert_eq!(desk.received(TrackerMessage::Fenced { member: member(4), error }), []);
 }
 
 #[test]
 fn what_a_fenced_incarnation_does_is_nobodys_business() {
     let mut desk = Desk::trained_to(1);
     let error = Error::new(Code::Fenced, "lost");
-    desk.told(TrackerMessage::Fenced { member: member(0), error });
+    desk.received(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(desk.enter(2), []);
     assert_eq!(
         desk.input(HostInput::Report { member: member(0), report: Report::Finished { rounds: 3, digest: 1 } }),

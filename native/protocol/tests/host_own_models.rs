@@ -51,12 +51,12 @@ fn whoever_is_gone_holds_nothing_and_whoever_comes_back_is_given_it_again() {
     desk.input(HostInput::Own(own(5, 0)));
     desk.input(HostInput::Copied { checkpoint: own(5, 0), agent: AgentId(3) });
     // Agent 2 dies before it has the copy: agent 3 is the only other one.
-    let outputs = desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    let outputs = desk.received(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     assert!(is_safe(&outputs), "as many others as there are");
     let mut back = view(3, &[Some(0), Some(1), Some(0)], true);
     back.agents[1].agent = AgentId(9);
     back.slots[1].state = rejoin_protocol::view::SlotState::Alive { agent: AgentId(9) };
-    assert_eq!(copies(&desk.told(TrackerMessage::View(back))), [9]);
+    assert_eq!(copies(&desk.received(TrackerMessage::View(back))), [9]);
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
         let (source, millis) = ("agent 2".to_string(), 4);
         HostInput::Fetched { member: member(0), bytes, source, millis }
     };
-    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
+    let outputs = desk.received(TrackerMessage::Plan(plan(1, vec![newcomer], &[2])));
     assert!(outputs
         .iter()
         .any(|output| matches!(output, HostOutput::Fetch { checkpoint, .. } if *checkpoint == global)));
@@ -92,7 +92,7 @@ fn a_newcomer_fetches_the_common_model_and_then_its_own_and_owes_its_copies_agai
 fn what_others_gave_to_be_kept_is_told_in_the_status() {
     let mut desk = Desk::trained_to(4);
     desk.input(HostInput::Kept(own(4, 2)));
-    desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
+    desk.received(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)));
     let outputs = desk.hold(0, 3);
     assert!(status(&outputs).unwrap().held.contains(&own(4, 2)));
 }
@@ -106,8 +106,8 @@ fn among_six(own_copies: u32, gone: &[usize]) -> Desk {
     let view = View { agents: agents.collect(), ..view(2, &slots, true) };
     let mut desk = Desk::owing(own_copies);
     desk.input(HostInput::TrackerUp);
-    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
-    desk.told(TrackerMessage::View(view));
+    desk.received(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
+    desk.received(TrackerMessage::View(view));
     desk
 }
 

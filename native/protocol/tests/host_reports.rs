@@ -92,7 +92,7 @@ fn an_event_comes_behind_the_version_that_its_rank_is_in() {
 fn while_a_rank_is_missing_or_behind_every_version_is_reported_as_it_is_entered() {
     let mut desk = far();
     desk.enter(FIRST_LATE);
-    assert_eq!(sent(&desk.told(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)))), []);
+    assert_eq!(sent(&desk.received(TrackerMessage::View(view(2, &[Some(0), None, Some(0)], true)))), []);
     assert!(desk.host.reports_at_once());
     let outputs = desk.hold(0, FIRST_LATE);
     assert_eq!(sent(&outputs), [Ok(FIRST_LATE), Err("status")]);
@@ -101,7 +101,7 @@ fn while_a_rank_is_missing_or_behind_every_version_is_reported_as_it_is_entered(
     for version in FIRST_LATE + 1..FIRST_LATE + 5 {
         assert_eq!(sent(&desk.enter(version)), [Ok(version)]);
     }
-    desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
+    desk.received(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 2 } });
     assert!(!desk.host.reports_at_once());
     assert_eq!(sent(&desk.enter(FIRST_LATE + 5)), []);
 }

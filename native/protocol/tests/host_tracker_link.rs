@@ -37,7 +37,7 @@ fn an_agent_to_which_nothing_happens_wakes_for_its_heartbeats_and_for_nothing_el
         let outputs = desk.wake(at.0);
         let [HostOutput::Send(AgentMessage::Heartbeat { sequence, .. })] = outputs[..] else { panic!("{outputs:?}") };
         let answer = TrackerMessage::HeartbeatAck { sequence, lowest: None };
-        assert_eq!(desk.told(answer), [], "an answer asks for nothing");
+        assert_eq!(desk.received(answer), [], "an answer asks for nothing");
         wakes += 1;
     }
     assert_eq!(wakes, 60_000 / TIMING.heartbeat_millis);
@@ -72,7 +72,7 @@ fn after_a_broken_connection_all_that_may_be_lost_is_told_again() {
 #[test]
 fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_time_before() {
     let mut desk = Desk::join_accepted();
-    desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     desk.input(HostInput::TrackerDown { reason: "reset".into() });
     let outputs = desk.input(HostInput::TrackerUp);
     let HostOutput::Send(AgentMessage::Register(registration)) = &outputs[0] else { panic!("{outputs:?}") };
@@ -81,9 +81,9 @@ fn a_rank_that_was_told_to_a_tracker_as_one_that_waits_starts_by_no_plan_of_the_
     let source = "a peer".to_string();
     let outputs = desk.input(HostInput::Fetched { member: member(0), bytes: 10, source, millis: 1 });
     assert!(!starts(&outputs), "its tracker may be another one: {outputs:?}");
-    desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
-    desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
-    let outputs = desk.told(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
+    desk.received(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
+    desk.received(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
+    let outputs = desk.received(TrackerMessage::Plan(plan(1, vec![newcomer(0, 0, 5)], &[2])));
     assert!(starts(&outputs), "and what came meanwhile is there: {outputs:?}");
 }
 
@@ -127,10 +127,10 @@ fn who_finds_another_version_at_the_trackers_address_is_told_at_once_unless_the_
     assert_eq!(outputs, [HostOutput::ConnectTracker], "no rank waits yet");
     desk.join(0, 0);
     let outputs = desk.input(HostInput::TrackerIncompatible { error: error.clone() });
-    let [HostOutput::Free { incarnation: None, error: told, .. }, HostOutput::Close { .. }] = &outputs[..] else {
+    let [HostOutput::Free { incarnation: None, error: reported, .. }, HostOutput::Close { .. }] = &outputs[..] else {
         panic!("{outputs:?}")
     };
-    assert_eq!(*told, error);
+    assert_eq!(*reported, error);
 
     let mut desk = Desk::trained_to(1);
     assert_eq!(desk.input(HostInput::TrackerIncompatible { error }), [HostOutput::ConnectTracker]);
@@ -157,9 +157,9 @@ fn the_end_is_told_to_all_tasks_and_to_those_that_come_later() {
     let mut desk = Desk::trained_to(1);
     desk.input(HostInput::Report { member: member(0), report: Report::Finished { rounds: 1, digest: 5 } });
     desk.join(1, 0);
-    let outputs = desk.told(TrackerMessage::Ended(Ok(5)));
+    let outputs = desk.received(TrackerMessage::Ended(Ok(5)));
     assert_eq!(outputs.iter().filter(|output| matches!(output, HostOutput::Over { outcome: Ok(5), .. })).count(), 2);
-    assert_eq!(desk.told(TrackerMessage::Ended(Ok(5))), [], "once");
+    assert_eq!(desk.received(TrackerMessage::Ended(Ok(5))), [], "once");
     let outputs = desk.join(2, 0);
     assert!(matches!(outputs[..], [HostOutput::Over { rank: Rank(2), outcome: Ok(5), .. }]));
 }
@@ -168,14 +168,14 @@ fn the_end_is_told_to_all_tasks_and_to_those_that_come_later() {
 fn an_error_that_ends_the_job_is_told_to_all_tasks() {
     let mut desk = Desk::trained_to(1);
     let error = Error::new(Code::Mismatch, "other bytes");
-    let outputs = desk.told(TrackerMessage::Ended(Err(error.clone())));
+    let outputs = desk.received(TrackerMessage::Ended(Err(error.clone())));
     assert_eq!(outputs, [HostOutput::Over { rank: ZERO, attempt: attempt(0), outcome: Err(error) }]);
 }
 
 #[test]
 fn after_the_end_the_agent_is_over_when_its_tasks_and_its_tracker_are_gone() {
     let mut desk = Desk::trained_to(1);
-    desk.told(TrackerMessage::Ended(Ok(5)));
+    desk.received(TrackerMessage::Ended(Ok(5)));
     let outputs = desk.input(HostInput::TrackerDown { reason: "closed".into() });
     assert!(!outputs.iter().any(|output| matches!(output, HostOutput::Close { .. })), "a task is still here");
     let outputs = desk.input(HostInput::Report { member: member(0), report: Report::Left { failure: None } });
@@ -187,7 +187,7 @@ fn a_registration_that_is_refused_ends_the_agent_with_the_reason() {
     let mut desk = Desk::new();
     desk.join(0, 0);
     desk.input(HostInput::TrackerUp);
-    let outputs = desk.told(TrackerMessage::Refused(Error::new(Code::Incompatible, "another job")));
+    let outputs = desk.received(TrackerMessage::Refused(Error::new(Code::Incompatible, "another job")));
     assert_eq!(freed(&outputs), Some((None, Code::Incompatible)));
     assert!(matches!(outputs.last(), Some(HostOutput::Close { .. })));
 }
@@ -197,18 +197,18 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
     let mut desk = Desk::trained_to(4);
     let mut newer = view(1, &[Some(0), Some(0), Some(0)], true);
     newer.generation.epoch = 2;
-    desk.told(TrackerMessage::View(newer));
+    desk.received(TrackerMessage::View(newer));
     desk.input(HostInput::TrackerDown { reason: "reset".into() });
     desk.input(HostInput::TrackerUp);
-    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
+    let outputs = desk.received(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     assert!(matches!(&outputs[..], [HostOutput::LeaveTracker { reason }] if reason.contains("life 2 has followed")));
     let error = Error::new(Code::Fenced, "lost");
-    let outputs = desk.told(TrackerMessage::Fenced { member: member(0), error });
+    let outputs = desk.received(TrackerMessage::Fenced { member: member(0), error });
     assert_eq!(outputs, []);
     desk.input(HostInput::TrackerDown { reason: "left".into() });
     desk.input(HostInput::TrackerUp);
     assert!(!desk
-        .told(TrackerMessage::Registered { epoch: 2, timing: TIMING, wants_result: false })
+        .received(TrackerMessage::Registered { epoch: 2, timing: TIMING, wants_result: false })
         .iter()
         .any(|output| matches!(output, HostOutput::LeaveTracker { .. })));
 }
@@ -217,9 +217,9 @@ fn a_life_of_the_tracker_that_another_one_has_followed_is_left_and_not_obeyed() 
 fn a_life_of_the_tracker_that_gave_no_view_yet_counts_as_newer_too() {
     let mut desk = Desk::new();
     desk.input(HostInput::TrackerUp);
-    desk.told(TrackerMessage::Registered { epoch: 2, timing: TIMING, wants_result: false });
+    desk.received(TrackerMessage::Registered { epoch: 2, timing: TIMING, wants_result: false });
     desk.input(HostInput::TrackerDown { reason: "reset".into() });
     desk.input(HostInput::TrackerUp);
-    let outputs = desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
+    let outputs = desk.received(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
     assert!(matches!(&outputs[..], [HostOutput::LeaveTracker { .. }]), "{outputs:?}");
 }

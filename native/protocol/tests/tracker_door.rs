@@ -443,7 +443,7 @@ fn newest(known: Generation, outputs: &[TrackerOutput]) -> Generation {
         TrackerOutput::Send { message: TrackerMessage::View(view), .. } => Some(view.generation),
         _ => None,
     });
-    reported.max().map_or(known, |told| told.max(known))
+    reported.max().map_or(known, |reported| reported.max(known))
 }
 
 fn with_generation(message: &mut AgentMessage, newest: Generation) {

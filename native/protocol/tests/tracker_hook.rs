@@ -33,7 +33,7 @@ fn begun(said: &[Hook]) -> (Desk, Vec<TrackerOutput>) {
     (desk, outputs)
 }
 
-fn told(outputs: &[TrackerOutput]) -> Option<(bool, String)> {
+fn reported(outputs: &[TrackerOutput]) -> Option<(bool, String)> {
     events(outputs).into_iter().find_map(|event| match event {
         Event::HookAgreed { hooked, reason } => Some((*hooked, reason.clone())),
         _ => None,
@@ -54,7 +54,7 @@ fn a_decision_is_for_it_only_when_everybody_can_and_names_the_first_who_can_not(
 fn when_all_can_the_first_plan_says_so_and_every_later_view_does() {
     let (mut desk, outputs) = begun(&[Hook::Possible, Hook::Possible]);
     assert_eq!(plan(&outputs, 1).unwrap().hooked, Some(true));
-    assert_eq!(told(&outputs), Some((true, "all 2 ranks can".into())));
+    assert_eq!(reported(&outputs), Some((true, "all 2 ranks can".into())));
     let outputs = desk.leaves(2, 1, 0, None);
     assert_eq!(views(&outputs, 1)[0].hooked, Some(true));
 }
@@ -63,7 +63,7 @@ fn when_all_can_the_first_plan_says_so_and_every_later_view_does() {
 fn when_one_can_not_nobody_does_and_the_reason_is_told() {
     let (mut desk, outputs) = begun(&[Hook::Possible, impossible()]);
     assert_eq!(plan(&outputs, 1).unwrap().hooked, Some(false));
-    let (hooked, reason) = told(&outputs).unwrap();
+    let (hooked, reason) = reported(&outputs).unwrap();
     assert!(!hooked && reason.contains("rank 1") && reason.contains("no table"), "{reason}");
     desk.leaves(2, 1, 0, None);
     let outputs = desk.joins_with(2, 1, attempt(1), Hook::Possible);
@@ -74,7 +74,7 @@ fn when_one_can_not_nobody_does_and_the_reason_is_told() {
 fn where_nobody_is_asked_nothing_is_told() {
     let (_, outputs) = begun(&[Hook::Unasked, Hook::Unasked]);
     assert_eq!(plan(&outputs, 1).unwrap().hooked, Some(false));
-    assert_eq!(told(&outputs), None);
+    assert_eq!(reported(&outputs), None);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_later_incarnation_that_can_not_is_refused_with_its_reason_and_one_that_can_
     let again = RankStatus { incarnation: rejoin_protocol::ids::Incarnation::nth(1), ..again };
     let outputs = desk.stands(2, vec![again], Vec::new());
     assert_eq!(plan(&outputs, 2).unwrap().hooked, Some(true));
-    assert_eq!(told(&outputs), None, "it was agreed before");
+    assert_eq!(reported(&outputs), None, "it was agreed before");
 }
 
 /// What an agent that knows this of the former life registers with at the next one.
@@ -146,6 +146,6 @@ fn a_tracker_that_died_before_the_first_plan_is_told_by_the_agents_what_their_ra
     desk.stands(1, vec![fresh(0, &Hook::Possible)], Vec::new());
     let outputs = desk.stands(2, vec![fresh(1, &Hook::Possible)], Vec::new());
     assert_eq!(plan(&outputs, 1).unwrap().hooked, Some(true));
-    assert!(told(&outputs).unwrap().0);
+    assert!(reported(&outputs).unwrap().0);
     assert_eq!(plan(&outputs, 1).unwrap().newcomers.iter().map(|n| n.rank).collect::<Vec<_>>(), [Rank(0), Rank(1)]);
 }

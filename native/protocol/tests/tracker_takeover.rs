@@ -176,7 +176,7 @@ fn of_two_tries_of_a_rank_that_ask_during_the_takeover_the_newer_one_is_join_acc
     }
     let outputs = desk.pass_alive(1100, &[1, 2]);
     let join_accepted =
-        |link| sent(&outputs, link).into_iter().any(|told| matches!(told, TrackerMessage::JoinAccepted { .. }));
+        |link| sent(&outputs, link).into_iter().any(|reported| matches!(reported, TrackerMessage::JoinAccepted { .. }));
     assert!(join_accepted(1) && !join_accepted(2));
     assert_eq!(refusal(&outputs, 2), Some(Code::Fenced));
 }

@@ -292,8 +292,8 @@ fn a_length_over_the_limit_ends_the_link() {
     start[..4].copy_from_slice(&(PAYLOAD_LIMIT + 1).to_le_bytes());
     socket_write(&mut initiator, &start);
     let error = until("an error", || acceptor.next_header().err());
-    let LinkError::Incompatible(told) = &error else { panic!("{error:?}") };
-    assert!(told.message.contains("1048577 bytes; at most 1048576"), "{told}");
+    let LinkError::Incompatible(reported) = &error else { panic!("{error:?}") };
+    assert!(reported.message.contains("1048577 bytes; at most 1048576"), "{reported}");
     assert!(matches!(acceptor.take(), Err(LinkError::Closed)));
 }
 

@@ -108,10 +108,10 @@ fn an_acceptor_that_demands_encryption_refuses_a_plain_link_with_the_reason() {
     let strict = Keys { encrypt: true, ..keys() };
     let (initiator, acceptor) = ends(&keys(), &strict, hello(false));
     match outcomes(initiator, acceptor) {
-        (Outcome::Refused(told), Outcome::Failed(LinkError::Incompatible(seen))) => {
-            assert_eq!(told, seen);
-            assert_eq!(told.code, Code::Incompatible);
-            assert!(told.message.contains("agent 77") && told.message.contains("encryption"), "{told}");
+        (Outcome::Refused(reported), Outcome::Failed(LinkError::Incompatible(seen))) => {
+            assert_eq!(reported, seen);
+            assert_eq!(reported.code, Code::Incompatible);
+            assert!(reported.message.contains("agent 77") && reported.message.contains("encryption"), "{reported}");
         }
         other => panic!("{other:?}"),
     }

@@ -166,8 +166,8 @@ fn an_segment_address_to_something_else_is_refused_and_never_waited_for() {
     let reader = rustix::fs::open(&path, OFlags::RDONLY | OFlags::NONBLOCK, Mode::empty()).unwrap();
     let own = Segment::new(4096).unwrap();
     let segment_address = SegmentAddress { descriptor: reader.as_raw_fd(), ..own.segment_address() };
-    let (told, answer) = std::sync::mpsc::channel();
-    thread::spawn(move || told.send(PeerSegment::open(&segment_address).map(drop)));
+    let (reported, answer) = std::sync::mpsc::channel();
+    thread::spawn(move || reported.send(PeerSegment::open(&segment_address).map(drop)));
     let seen = answer.recv_timeout(Duration::from_secs(20)).expect("opening it hangs");
     assert!(seen.unwrap_err().to_string().contains("no such segment here"));
 }

@@ -80,8 +80,8 @@ fn a_cut_link_is_reported_and_a_new_one_goes_on_where_it_ended() {
             }
             _ => None,
         });
-        let is_other_end = |told: &Told| {
-            matches!(told, Told::Report(MemberId { rank: Rank(0), .. }, Report::LinkDown { .. })).then_some(())
+        let is_other_end = |reported: &Told| {
+            matches!(reported, Told::Report(MemberId { rank: Rank(0), .. }, Report::LinkDown { .. })).then_some(())
         };
         world.agent(0).notes.wait("the other end", is_other_end);
         world.link(0, 1);

@@ -108,11 +108,11 @@ fn a_rank_whose_task_was_killed_is_freed_from_a_hooked_call() {
                         return None;
                     }
                     let killed = Error::new(Code::Cancelled, "the task was killed");
-                    let (agent, id, told) = (member.agent.clone(), member.member, killed.clone());
+                    let (agent, id, reported) = (member.agent.clone(), member.member, killed.clone());
                     let killer = std::thread::scope(|scope| {
                         let killer = scope.spawn(|| {
                             about_to_call.wait();
-                            agent.free(id, told);
+                            agent.free(id, reported);
                         });
                         let (ended, values) = sum(&collective, 7.0, 10);
                         assert_eq!((ended, values), (Ended::Error, vec![7.0; 10]));

@@ -224,8 +224,8 @@ fn job(
     });
     assert!(models.iter().all(|model| *model == models[0]), "ranks disagree");
     ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
-    while let Ok(Some(told)) = ranks.tracker.poll(Duration::ZERO) {
-        if let TrackerNotice::Event(event) = told {
+    while let Ok(Some(reported)) = ranks.tracker.poll(Duration::ZERO) {
+        if let TrackerNotice::Event(event) = reported {
             ranks.seen.lock().push(event);
         }
     }

@@ -35,12 +35,12 @@ impl Crowd {
     /// names, now and later.
     fn gather(each: usize, manner: Manner, tracker: SocketAddr, log: &Path) -> Crowd {
         let (going, made) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        let (told, count, log) = (going.clone(), made.clone(), log.to_path_buf());
+        let (keeps_on, count, log) = (going.clone(), made.clone(), log.to_path_buf());
         let thread = std::thread::spawn(move || {
             let mut ports = BTreeMap::from([(tracker.port(), VecDeque::new())]);
             let mut known = BTreeSet::new();
             let (began, mut replaced, mut looked) = (Instant::now(), 0_u64, None::<Instant>);
-            while !told.load(Ordering::Acquire) {
+            while !keeps_on.load(Ordering::Acquire) {
                 if looked.is_none_or(|at| at.elapsed() > Duration::from_millis(20)) {
                     looked = Some(Instant::now());
                     for process in agents(&log).difference(&known.clone()) {

@@ -197,8 +197,8 @@ impl Survival {
             threads.into_iter().map(|thread| thread.join().expect("a rank's thread panicked")).collect()
         });
         self.ranks.event("the end", |event| matches!(event, Event::JobEnded { .. }));
-        while let Ok(Some(told)) = self.ranks.tracker.poll(Duration::ZERO) {
-            if let rejoin_agent::TrackerNotice::Event(event) = told {
+        while let Ok(Some(reported)) = self.ranks.tracker.poll(Duration::ZERO) {
+            if let rejoin_agent::TrackerNotice::Event(event) = reported {
                 self.ranks.seen.lock().push(event);
             }
         }

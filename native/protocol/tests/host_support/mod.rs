@@ -129,14 +129,14 @@ impl Desk {
         self.drain()
     }
 
-    pub fn told(&mut self, message: TrackerMessage) -> Vec<HostOutput> {
+    pub fn received(&mut self, message: TrackerMessage) -> Vec<HostOutput> {
         self.input(HostInput::Tracker(message))
     }
 
     pub fn connected() -> Self {
         let mut desk = Desk::new();
         desk.input(HostInput::TrackerUp);
-        desk.told(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
+        desk.received(TrackerMessage::Registered { epoch: 1, timing: TIMING, wants_result: false });
         desk
     }
 
@@ -153,8 +153,8 @@ impl Desk {
     pub fn join_accepted() -> Self {
         let mut desk = Desk::connected();
         desk.join(0, 0);
-        desk.told(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
-        desk.told(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
+        desk.received(TrackerMessage::JoinAccepted { rank: ZERO, attempt: attempt(0), incarnation: incarnation(0) });
+        desk.received(TrackerMessage::View(view(1, &[Some(0), Some(0), Some(0)], false)));
         desk
     }
 
@@ -162,8 +162,8 @@ impl Desk {
     pub fn trained_to(version: u32) -> Self {
         let mut desk = Desk::join_accepted();
         let all = (0..3).map(|rank| newcomer(rank, 0, 0)).collect();
-        desk.told(TrackerMessage::Plan(plan(1, all, &[])));
-        desk.told(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 1 } });
+        desk.received(TrackerMessage::Plan(plan(1, all, &[])));
+        desk.received(TrackerMessage::Settled { generation: Generation { epoch: 1, number: 1 } });
         for v in 0..=version {
             desk.enter(v);
         }

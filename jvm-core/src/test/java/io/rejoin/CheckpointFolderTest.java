@@ -147,8 +147,9 @@ class CheckpointFolderTest {
             throw new IllegalStateException("the store is on strike");
           };
       ranks.checkpoint(new byte[] {2});
-      String told = await(tracker, TrainingEvent.Kind.DURABLE_FAILED).toString();
-      assertTrue(told.contains("the store is on strike") && told.contains("in memory"), told);
+      String reported = await(tracker, TrainingEvent.Kind.DURABLE_FAILED).toString();
+      assertTrue(
+          reported.contains("the store is on strike") && reported.contains("in memory"), reported);
       assertEquals(1, folder.files.size());
       folder.whenWritten = () -> {};
       ranks.checkpoint(new byte[] {3});

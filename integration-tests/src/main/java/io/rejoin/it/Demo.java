@@ -134,10 +134,10 @@ public final class Demo {
       train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
 
       terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(killOrders));
-      Outcome struck = train(spark, ROUNDS, rules, terminal);
-      modelLine(struck);
+      Outcome disturbed = train(spark, ROUNDS, rules, terminal);
+      modelLine(disturbed);
       table.add("Rejoin", "undisturbed", undisturbed, null);
-      table.add("Rejoin", killed(), struck, undisturbed);
+      table.add("Rejoin", killed(), disturbed, undisturbed);
     } finally {
       spark.stop();
     }
@@ -191,13 +191,13 @@ public final class Demo {
     }
     table.add("stock", "undisturbed", undisturbed, null);
     if (outcomes.size() > 1) {
-      Outcome struck = outcomes.get(1);
-      if (struck.trouble() == null) {
-        modelLine(struck);
+      Outcome disturbed = outcomes.get(1);
+      if (disturbed.trouble() == null) {
+        modelLine(disturbed);
       } else {
-        terminal.line(Tone.BAD, struck.trouble());
+        terminal.line(Tone.BAD, disturbed.trouble());
       }
-      table.add("stock", killed(), struck, undisturbed);
+      table.add("stock", killed(), disturbed, undisturbed);
     }
   }
 

@@ -68,7 +68,7 @@ public final class StockRun {
                 Integer.toString(workers),
                 Integer.toString(rounds),
                 "undisturbed",
-                "struck")
+                "disturbed")
             .memory("1g")
             .property("rejoin.it.data", Randhie.file().getParent().toString())
             .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")

@@ -165,14 +165,14 @@ class BreadthIT {
     sameSummary(expected.summary().get(), seen.summary().get());
 
     // What early stopping remembers of a custom metric lies with each rank, and comes back to it.
-    RejoinRun struck =
+    RejoinRun disturbed =
         new RejoinRun(spark(), Recipe.BINARY, WORKERS, 60)
             .estimator(withSharedMetric())
             .data(rows)
             .setting("spark.rejoin.checkpoint.rounds", "1")
             .fault(Fault.of(0).version(trained - 2, 1_000).throwError());
-    Outcome outcome = within("ours, struck", struck::train);
-    assertEquals(1, struck.fired());
+    Outcome outcome = within("ours, disturbed", disturbed::train);
+    assertEquals(1, disturbed.fired());
     assertEquals(Digest.of(expected), outcome.digest());
   }
 

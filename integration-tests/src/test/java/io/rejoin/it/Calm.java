@@ -41,7 +41,7 @@ record Calm(String digest, int rounds, long bytes) {
                 .mapToLong(event -> event.number("round"))
                 .max()
                 .orElseThrow();
-    Set<Long> told =
+    Set<Long> reported =
         run.events().stream()
             .filter(event -> event.kind() == Kind.FAULT_FIRED)
             .map(event -> event.number("id"))
@@ -50,7 +50,7 @@ record Calm(String digest, int rounds, long bytes) {
     for (int step = 0; step < LADDER.length; step++) {
       for (int rule = step; rule < rules; rule += LADDER.length) {
         boolean trainedAtAll = rule / LADDER.length % rounds < trained;
-        if (trainedAtAll && !told.contains((long) rule)) {
+        if (trainedAtAll && !reported.contains((long) rule)) {
           if (most == 0) {
             throw new AssertionError(what + ": a round sends fewer bytes than " + LADDER[0]);
           }

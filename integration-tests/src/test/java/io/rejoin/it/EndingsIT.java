@@ -146,7 +146,7 @@ class EndingsIT {
     // Without the cluster's worker no other executor is started, and no slot is spare.
     int workers = Sessions.Shape.SINGLE.executors();
     Map<Integer, String> executors = new ConcurrentHashMap<>();
-    AtomicBoolean struck = new AtomicBoolean();
+    AtomicBoolean disturbed = new AtomicBoolean();
     RejoinRun run =
         new RejoinRun(spark, Recipe.BINARY, workers, 2_000)
             .setting("spark.rejoin.members.timeout", "20s");
@@ -156,7 +156,7 @@ class EndingsIT {
             executors.put(event.rank().getAsInt(), event.text("executor"));
           } else if (event.kind() == Kind.VERSION_ENTERED
               && event.number("round") >= 5
-              && struck.compareAndSet(false, true)) {
+              && disturbed.compareAndSet(false, true)) {
             Processes.signal(cluster.workerProcess().pid(), "STOP");
             Processes.executor(
                     cluster.mark(), spark.sparkContext().applicationId(), executors.get(1))
@@ -172,7 +172,7 @@ class EndingsIT {
     } finally {
       Processes.signal(cluster.workerProcess().pid(), "CONT");
     }
-    assertTrue(struck.get(), "no fault has fired: " + error);
+    assertTrue(disturbed.get(), "no fault has fired: " + error);
     assertEquals(Code.MEMBERS_MISSING, error.code(), error.getMessage());
     for (String part : new String[] {"rank 1", "20 s", "spark.rejoin.members.timeout"}) {
       assertTrue(error.text().contains(part), error.text());

@@ -120,12 +120,12 @@ class OneProcessIT {
     CountDownLatch isBack = MeetingObjective.gate("is back");
     // The killed rank waits in a call for rank 0, which goes on when the killed task has ended.
     MeetingObjective meeting = MeetingObjective.meeting("two of ours", 2);
-    RejoinRun struck =
+    RejoinRun disturbed =
         ours(spark, 3, meeting.waiting("killed", 0, 4))
             .setting("spark.rejoin.checkpoint.rounds", "1");
     RejoinRun quiet = ours(spark, 6, meeting.waiting("is back", 0, 5));
     Kill kill = new Kill(spark, killed);
-    struck.listen(
+    disturbed.listen(
         event -> {
           if (event.kind() == Kind.CAUGHT_UP) {
             isBack.countDown();
@@ -138,13 +138,13 @@ class OneProcessIT {
     spark.sparkContext().addSparkListener(kill);
     try {
       CompletableFuture<String> other = beside(() -> digest("the quiet one", quiet));
-      assertEquals(shallow, digest("the struck one", struck), "events: " + struck.events());
+      assertEquals(shallow, digest("the struck one", disturbed), "events: " + disturbed.events());
       assertEquals(deep, other.get(), "events: " + quiet.events());
     } finally {
       spark.sparkContext().removeSparkListener(kill);
     }
     assertTrue(kill.hasKilled(), "the task ended otherwise");
-    assertEquals(1, restarts(struck), "events: " + struck.events());
+    assertEquals(1, restarts(disturbed), "events: " + disturbed.events());
     assertEquals(0, restarts(quiet), "events: " + quiet.events());
   }
 

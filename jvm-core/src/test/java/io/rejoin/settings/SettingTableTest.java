@@ -70,10 +70,10 @@ class SettingTableTest {
     RejoinException taken = new RejoinException(RejoinException.Code.IO, "all ports are taken");
     SettingValues any = CommonSettings.of(Map.of());
     assertEquals(taken, any.portsAreTaken(CommonSettings.AGENT_PORTS, taken));
-    RejoinException told =
+    RejoinException reported =
         CommonSettings.of(Map.of("agent.ports", "40000-40001"))
             .portsAreTaken(CommonSettings.AGENT_PORTS, taken);
-    assertEquals(RejoinException.Code.BAD_ARGUMENT, told.code());
-    assertTrue(told.text().contains("agent.ports is 40000-40001"), told.text());
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, reported.code());
+    assertTrue(reported.text().contains("agent.ports is 40000-40001"), reported.text());
   }
 }

@@ -46,15 +46,15 @@ final class SmallTraining {
    * Trains, and returns in words that every class loader has which way XGBoost's collectives went,
    * why, and the model.
    */
-  static Map<String, String> told(String spill) throws Exception {
+  static Map<String, String> reported(String spill) throws Exception {
     SmallTraining training = new SmallTraining(Path.of(spill));
     byte[] model = training.train(List.of(rounds -> {}, rounds -> {}));
     TrainingEvent agreed = training.agreed();
-    Map<String, String> told = new LinkedHashMap<>();
-    told.put("hooked", agreed.text("hooked"));
-    told.put("reason", agreed.text("reason"));
-    told.put("model", new BigInteger(1, model).toString(16));
-    return told;
+    Map<String, String> reported = new LinkedHashMap<>();
+    reported.put("hooked", agreed.text("hooked"));
+    reported.put("reason", agreed.text("reason"));
+    reported.put("model", new BigInteger(1, model).toString(16));
+    return reported;
   }
 
   /** Which way XGBoost's collectives went. */

@@ -26,10 +26,10 @@ class TrainingLoopTest {
   @Test
   void each_rank_tells_of_the_beginning_and_of_each_round_and_the_model_is_the_same()
       throws Exception {
-    List<List<Integer>> told = List.of(new ArrayList<>(), new ArrayList<>());
-    byte[] model = training().train(List.of(told.get(0)::add, told.get(1)::add));
-    assertEquals(List.of(0, 1, 2, 3, 4, 5), told.get(0));
-    assertEquals(told.get(0), told.get(1));
+    List<List<Integer>> reported = List.of(new ArrayList<>(), new ArrayList<>());
+    byte[] model = training().train(List.of(reported.get(0)::add, reported.get(1)::add));
+    assertEquals(List.of(0, 1, 2, 3, 4, 5), reported.get(0));
+    assertEquals(reported.get(0), reported.get(1));
     assertArrayEquals(training().train(List.of(rounds -> {}, rounds -> {})), model);
   }
 
@@ -38,8 +38,9 @@ class TrainingLoopTest {
   void neither_hadoop_nor_scala_is_needed(@TempDir Path folder) throws Throwable {
     try (DoctoredClassPath path =
         new DoctoredClassPath(folder).without("hadoop").without("scala-library")) {
-      Map<?, ?> told = (Map<?, ?>) path.call(SmallTraining.class.getName(), "told", spill + "");
-      assertFalse(((String) told.get("model")).isEmpty());
+      Map<?, ?> reported =
+          (Map<?, ?>) path.call(SmallTraining.class.getName(), "reported", spill + "");
+      assertFalse(((String) reported.get("model")).isEmpty());
     }
   }
 

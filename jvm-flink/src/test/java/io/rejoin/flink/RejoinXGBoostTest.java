@@ -236,7 +236,8 @@ class RejoinXGBoostTest {
   }
 
   /** A death of rank 1 in the fourth round; rows are those of the rank's attempt. */
-  private static DataStream<Row> struck(RuntimeExecutionMode mode, RankRowsSource.Rows<Row> rows) {
+  private static DataStream<Row> disturbed(
+      RuntimeExecutionMode mode, RankRowsSource.Rows<Row> rows) {
     StreamExecutionEnvironment environment =
         environment(
             mode,
@@ -261,7 +262,7 @@ class RejoinXGBoostTest {
       throws Exception {
     ATTEMPTS.clear();
     DataStream<Row> rows =
-        struck(
+        disturbed(
             mode,
             (rank, attempt) -> {
               ATTEMPTS.merge(rank, attempt, Math::max);
@@ -287,7 +288,7 @@ class RejoinXGBoostTest {
   @Test
   void a_rank_that_comes_back_with_other_rows_ends_the_job() {
     DataStream<Row> rows =
-        struck(
+        disturbed(
             RuntimeExecutionMode.STREAMING,
             (rank, attempt) ->
                 Example.of(rank, ROWS - attempt).stream()

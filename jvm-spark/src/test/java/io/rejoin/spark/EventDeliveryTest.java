@@ -25,16 +25,17 @@ class EventDeliveryTest {
     CountDownLatch stuck = new CountDownLatch(1);
     try {
       Dataset<Row> rows = LocalSpark.rows(session, 600, 1).repartition(2).cache();
-      List<Kind> told = Collections.synchronizedList(new ArrayList<>());
+      List<Kind> reported = Collections.synchronizedList(new ArrayList<>());
       XGBoostClassificationModel calm =
           estimator()
               .setEventListener(
                   event -> {
-                    told.add(event.kind());
+                    reported.add(event.kind());
                     throw new IllegalStateException("the user's listener has a bug");
                   })
               .fit(rows);
-      assertTrue(told.contains(Kind.AGENT_JOINED) && told.contains(Kind.JOB_ENDED), "" + told);
+      assertTrue(
+          reported.contains(Kind.AGENT_JOINED) && reported.contains(Kind.JOB_ENDED), "" + reported);
 
       List<Kind> first = Collections.synchronizedList(new ArrayList<>());
       XGBoostClassificationModel held =

@@ -117,12 +117,12 @@ public final class FlinkDemo {
             + " when version "
             + VERSION
             + " is there");
-    Result struck = train("one kill", true);
-    table(List.of(undisturbed, struck));
+    Result disturbed = train("one kill", true);
+    table(List.of(undisturbed, disturbed));
     boolean agree =
-        undisturbed.digest.equals(struck.digest)
+        undisturbed.digest.equals(disturbed.digest)
             && undisturbed.model.hasEachOnce(count)
-            && struck.model.hasEachOnce(count);
+            && disturbed.model.hasEachOnce(count);
     terminal.print(
         agree
             ? terminal.paint(
@@ -192,17 +192,17 @@ public final class FlinkDemo {
   private void kill(FlinkJob job, Path folder) throws Exception {
     Waiting.untilTrue(
         "version " + VERSION + " is there", LIMIT, () -> LatestModel.version(folder) >= VERSION);
-    FlinkProcess struck = cluster.taskManager(job.taskManagerOf("train DemoTrainer", RANK));
+    FlinkProcess disturbed = cluster.taskManager(job.taskManagerOf("train DemoTrainer", RANK));
     terminal.line(
         Tone.BAD,
         "rank "
             + RANK
             + ": "
-            + struck.name()
+            + disturbed.name()
             + " (process "
-            + struck.pid()
+            + disturbed.pid()
             + ") is killed by SIGKILL");
-    struck.signal("KILL");
+    disturbed.signal("KILL");
   }
 
   /** What the JobManager says of the job, and the versions that have come downstream. */

@@ -37,14 +37,14 @@ class FlinkClusterIT {
           FlinkJob job = cluster.submit(copying(cluster, output, gate), CopyJob.NAME);
           job.awaitRunning(LIMIT);
           job.awaitCheckpoints(2, LIMIT);
-          FlinkProcess struck = cluster.taskManager(job.taskManagerOf(CopyJob.NAME, 1));
-          struck.signal("KILL");
+          FlinkProcess disturbed = cluster.taskManager(job.taskManagerOf(CopyJob.NAME, 1));
+          disturbed.signal("KILL");
           Files.createFile(gate);
           assertEquals("FINISHED", job.awaitEnd(LIMIT), () -> "see " + cluster.work().root());
           assertEquals(List.of(0, 1, 0), job.attempts(CopyJob.NAME));
           assertEquals(1, job.restarts());
           assertTrue(
-              job.failures().get(0).text().contains(struck.name()),
+              job.failures().get(0).text().contains(disturbed.name()),
               "Flink names the dead one: " + job.failures());
           assertEquals(allRows(), linesBelow(output), "each row once");
           return null;

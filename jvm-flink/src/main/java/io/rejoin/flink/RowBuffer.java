@@ -33,6 +33,8 @@ final class RowBuffer<T> {
   private boolean recalls;
   // Whether the trainer's thread waits for rows.
   private volatile boolean awaited;
+  // How many it waits for; with fewer it isn't woken. 0: for certain ones, so it looks at each.
+  private int wanted;
   private VersionState newest;
   // Of the split that the last row was of: how many rows are in the model. Null: look again.
   private SplitRows<T> current;
@@ -91,9 +93,14 @@ final class RowBuffer<T> {
       SplitRows<T> part = number == Inbox.NEXT ? kept.next(split) : kept.next(split, number);
       add(part, inbox.row(i), inbox.hash(i));
     }
-    if (awaited) {
+    if (awaited && (hasWanted() || full)) {
       notifyAll();
     }
+  }
+
+  /** Whether a batch has the rows that it waits for; else only its time or an end is waited for. */
+  private boolean hasWanted() {
+    return wanted == 0 || arrivals.size() - blocked >= wanted;
   }
 
   private void add(SplitRows<T> part, T row, long hash) {
@@ -203,6 +210,7 @@ final class RowBuffer<T> {
   synchronized List<Share> await(int size, long lingerMillis) throws InterruptedException {
     awaitOwn();
     long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(lingerMillis);
+    wanted = size;
     while (arrivals.size() - blocked < size && !ended && !full) {
       long left = lingerMillis == 0 ? Long.MAX_VALUE : deadline - System.nanoTime();
       if (left <= 0) {
@@ -210,6 +218,7 @@ final class RowBuffer<T> {
       }
       await(left);
     }
+    wanted = 0;
     awaited = false;
     refuseClosed();
     refuseFewer();

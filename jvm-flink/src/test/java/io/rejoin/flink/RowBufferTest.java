@@ -448,6 +448,54 @@ class RowBufferTest {
     assertEquals(List.of("d", "e", "f", "g"), buffer.rows(shares));
   }
 
+  @Test
+  void the_trainer_is_not_woken_before_a_batch_has_its_rows() throws Exception {
+    BlockingQueue<String> looks = new LinkedBlockingQueue<>();
+    RowBuffer<String> buffer = new RowBuffer<>(100, () -> looks.add("look"));
+    buffer.load(START);
+    CompletableFuture<List<Share>> batch = new CompletableFuture<>();
+    Thread trainer = new Thread(() -> await(batch, buffer, 3));
+    trainer.start();
+    looks.take();
+    // Whoever is here has the lock that the trainer gives up when it waits, and needs to go on.
+    synchronized (buffer) {
+      add(buffer, "s", "ab");
+      assertEquals(Thread.State.TIMED_WAITING, trainer.getState(), "two rows of three");
+      add(buffer, "s", "c");
+      assertEquals(Thread.State.BLOCKED, trainer.getState(), "all three");
+    }
+    assertEquals(3, batch.get(20, TimeUnit.SECONDS).get(0).numbers);
+  }
+
+  @Test
+  void a_trainer_that_waits_for_more_rows_than_there_is_room_for_is_woken_by_the_last_one()
+      throws Exception {
+    BlockingQueue<String> looks = new LinkedBlockingQueue<>();
+    RowBuffer<String> buffer = new RowBuffer<>(2, () -> looks.add("look"));
+    buffer.load(START);
+    CompletableFuture<List<Share>> batch = new CompletableFuture<>();
+    new Thread(() -> await(batch, buffer, 3)).start();
+    looks.take();
+    add(buffer, "s", "ab");
+    assertEquals(2, batch.get(20, TimeUnit.SECONDS).get(0).numbers);
+  }
+
+  @Test
+  void rows_that_have_to_come_again_wake_the_trainer_though_they_are_fewer_than_a_batch()
+      throws Exception {
+    List<Share> shares = buffer(START, "s", "ab").await(5, 1);
+    BlockingQueue<String> looks = new LinkedBlockingQueue<>();
+    RowBuffer<String> again = new RowBuffer<>(100, () -> looks.add("look"));
+    again.load(START);
+    again.await(5, 1);
+    looks.clear();
+    CompletableFuture<List<String>> rows = new CompletableFuture<>();
+    new Thread(() -> complete(rows, again, shares)).start();
+    looks.take();
+    add(again, "s", "ab");
+    assertEquals(List.of("a", "b"), rows.get(20, TimeUnit.SECONDS));
+  }
+
   private static void await(
       CompletableFuture<List<Share>> shares, RowBuffer<String> buffer, int size) {
     try {

@@ -9,8 +9,6 @@ import org.junit.jupiter.api.Test;
 /** All ranks begin again from what Flink has kept. */
 @DisplayName("who begins from a checkpoint or savepoint gets the model of the undisturbed training")
 class FlinkRestoreIT {
-  private static final String FROM = "execution.state-recovery.path";
-
   @Test
   @DisplayName("a job is stopped with a savepoint, and submitted again from it")
   void again_from_a_savepoint() throws Exception {
@@ -18,7 +16,7 @@ class FlinkRestoreIT {
     FlinkRun first = new FlinkRun(Clusters.shared(), "before the savepoint");
     String savepoint = stopped(first, () -> first.job().awaitCheckpoints(1, FlinkRun.LIMIT));
     FlinkRun second = new FlinkRun(Clusters.shared(), "from the savepoint");
-    assertEquals(undisturbed, second.setting(FROM, savepoint).train().digest());
+    assertEquals(undisturbed, second.from(savepoint).train().digest());
     second.awaitCoordinator("gang 1 begins with version [1-9]");
   }
 
@@ -30,7 +28,7 @@ class FlinkRestoreIT {
     // two, so rank 1 waits with its row 5: for rank 0, whose input comes no further.
     FlinkRun first = rowByRow("stopped while full").heldBefore(0, 2).faults("1:5:ROW:TELL");
     String savepoint = stopped(first, first::awaitFired);
-    rowByRow("from the savepoint of a full rank").setting(FROM, savepoint).train();
+    rowByRow("from the savepoint of a full rank").from(savepoint).train();
   }
 
   private static FlinkRun rowByRow(String name) throws Exception {
@@ -44,10 +42,7 @@ class FlinkRestoreIT {
     run.whileItRuns(
         () -> {
           step.run();
-          savepoint[0] =
-              run.job()
-                  .stopWithSavepoint(run.cluster().work().folder("savepoints"), FlinkRun.LIMIT);
-          assertEquals("FINISHED", run.job().awaitEnd(FlinkRun.LIMIT));
+          savepoint[0] = run.stopWithSavepoint();
         });
     return savepoint[0];
   }
@@ -70,7 +65,7 @@ class FlinkRestoreIT {
               assertEquals(List.of(0, 1, 0), first.job().attempts(TrainingJob.TRAINER));
             });
     FlinkRun second = bySplit("splits of two ranks", lengths).ranks(2);
-    second.setting(FROM, savepoint).train();
+    second.from(savepoint).train();
     assertEquals(List.of(0, 0), second.job().attempts(TrainingJob.TRAINER));
     second.awaitCoordinator("gang 1 begins with version [1-9]");
   }
@@ -95,7 +90,7 @@ class FlinkRestoreIT {
             checkpoint[0] = first.newestCheckpoint();
           });
       FlinkRun second = new FlinkRun(Clusters.shared(), "after the death");
-      assertEquals(undisturbed, second.setting(FROM, checkpoint[0]).train().digest());
+      assertEquals(undisturbed, second.from(checkpoint[0]).train().digest());
       assertEquals(List.of(0, 0, 0), second.job().attempts(TrainingJob.TRAINER));
     }
   }

@@ -149,6 +149,18 @@ final class FlinkRun {
     return this;
   }
 
+  /** It goes on from this savepoint or checkpoint. */
+  FlinkRun from(String address) {
+    return setting("execution.state-recovery.path", address);
+  }
+
+  /** Stops the job with a savepoint, whose address is the result. */
+  String stopWithSavepoint() throws Exception {
+    String savepoint = job.stopWithSavepoint(cluster.work().folder("savepoints"), LIMIT);
+    assertEquals("FINISHED", job.awaitEnd(LIMIT));
+    return savepoint;
+  }
+
   /** The source waits half way for the end of this step instead of for a checkpoint. */
   FlinkRun halfWay(Step step) {
     halfWay = step;

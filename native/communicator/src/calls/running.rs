@@ -197,6 +197,7 @@ impl Calls {
         collective_id: CollectiveId,
     ) -> Result<(), Error> {
         let CollectiveId { phase, seqno, .. } = collective_id;
+        self.check_part(running, collective_id)?;
         if running.run.is_some() {
             self.moment(|moment| *moment == Moment::Again { phase, seqno })?;
         }
@@ -214,6 +215,24 @@ impl Calls {
         };
         running.run = Some(GenerationRun { generation, collective_id, transport, result, parts });
         running.input.prepare()
+    }
+
+    /// How long each rank's part is may be a recorded result: then the part has to be as long as the one that an
+    /// older incarnation had.
+    fn check_part(&self, running: &RunningCall<'_, '_>, collective_id: CollectiveId) -> Result<(), Error> {
+        let (rank, given) = (self.rank(), running.input.length());
+        let Shape::Parts { part_bytes } = &running.shape else { return Ok(()) };
+        match part_bytes.get(rank.0 as usize) {
+            Some(&recorded) if recorded != given => Err(Error::new(
+                Code::Mismatch,
+                format!(
+                    "{collective_id}: rank {rank} called {} with {given} bytes of its own, but an older incarnation \
+                     of it gave {recorded}; all incarnations of a rank have to give equally many",
+                    running.call
+                ),
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Moves bytes until the call is done, which gives its result, or something else has to be done first.

@@ -39,7 +39,7 @@ final class SplitJob {
 
   private final int id = IDS.incrementAndGet();
   private final int world;
-  private final Configuration settings = new Configuration();
+  private final Configuration settings = LocalJob.settings(20, 3);
   private final CountDownLatch version = new CountDownLatch(1);
   private final AtomicBoolean hasFailed = new AtomicBoolean();
   private int slow = -1;
@@ -53,13 +53,7 @@ final class SplitJob {
   SplitJob(int world) {
     this.world = world;
     ALL.put(id, this);
-    set("rejoin.batch.rows", "20");
     set("rejoin.buffer.batches", "40");
-    set("rejoin.tracker.host", "127.0.0.1");
-    set("restart-strategy.type", "fixed-delay");
-    set("restart-strategy.fixed-delay.attempts", "3");
-    set("restart-strategy.fixed-delay.delay", "10ms");
-    set("execution.runtime-mode", "STREAMING");
   }
 
   SplitJob set(String key, String value) {

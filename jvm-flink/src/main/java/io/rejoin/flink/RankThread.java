@@ -20,12 +20,14 @@ final class RankThread<T, M> extends GangThread {
 
   private final TrainerFunction<T, M> function;
   private final RowBuffer<T> rows;
+  private final SettingValues settings;
   private final Subtask<? extends TrainOperator<?, T, M>> subtask;
   private final Emission emission;
   private final RankMetrics metrics;
   private final int batchRows;
   private final long batchWait;
   private final Communicator.Limits limits;
+  private volatile boolean isOpen;
   // Guarded by this: closed from Flink's threads while a call is under way.
   private Communicator ranks;
 
@@ -37,6 +39,7 @@ final class RankThread<T, M> extends GangThread {
     super(subtask, function.getClass().getClassLoader());
     this.function = function;
     this.rows = rows;
+    this.settings = settings;
     this.subtask = subtask;
     this.emission = new Emission(subtask, settings);
     this.metrics = new RankMetrics(subtask.metrics());
@@ -70,8 +73,29 @@ final class RankThread<T, M> extends GangThread {
     }
   }
 
+  /** The function has had the time of a missing rank to open: else its task fails. */
+  void refuseUnopened() {
+    if (!isOpen && !isCancelled()) {
+      subtask
+          .operator()
+          .fail(
+              new RejoinException(
+                  RejoinException.Code.TIMED_OUT,
+                  this
+                      + ": "
+                      + function.getClass().getName()
+                      + ".open has not returned for "
+                      + settings.number(CommonSettings.MEMBERS_TIMEOUT)
+                      + " ms, and all ranks wait for it. See what thread rejoin-rank-"
+                      + subtask.rank()
+                      + " of this TaskManager waits for, or raise "
+                      + settings.name(CommonSettings.MEMBERS_TIMEOUT)));
+    }
+  }
+
   private void train() throws Exception {
     M first = function.open(subtask);
+    isOpen = true;
     End end =
         stay(
             Agent.class,

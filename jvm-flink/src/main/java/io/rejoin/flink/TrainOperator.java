@@ -1,6 +1,7 @@
 package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
+import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.util.List;
@@ -19,6 +20,7 @@ import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.OperatorSnapshotFutures;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
+import org.apache.flink.streaming.runtime.tasks.ProcessingTimeService;
 
 /**
  * Flink's side of a rank: brings rows to the trainer's thread ({@link RankThread}), its models
@@ -116,7 +118,11 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     }
     copies = getExecutionConfig().isObjectReuseEnabled();
     opened(subtask);
-    begin(new RankThread<>(function, rows, settings, subtask));
+    RankThread<T, M> trainer = new RankThread<>(function, rows, settings, subtask);
+    ProcessingTimeService time = getProcessingTimeService();
+    long limit = settings.number(CommonSettings.MEMBERS_TIMEOUT);
+    time.registerTimer(time.getCurrentProcessingTime() + limit, now -> trainer.refuseUnopened());
+    begin(trainer);
   }
 
   @Override

@@ -52,4 +52,37 @@ class FailureTest {
             .isPresent(),
         () -> ExceptionUtils.stringifyException(failure));
   }
+
+  /** Rank 1 isn't open before its task ends. */
+  private static final class Hanging extends Checksum {
+    private static final long serialVersionUID = 1L;
+
+    @Override
+    public long[] open(TrainerContext context) throws Exception {
+      if (context.rank() == 1) {
+        new CountDownLatch(1).await();
+      }
+      return super.open(context);
+    }
+  }
+
+  @Test
+  @Timeout(120)
+  void a_trainer_that_does_not_open_fails_its_task_with_what_to_look_at() {
+    Configuration settings = LocalJob.settings(10, 0);
+    settings.setString("rejoin.members.timeout", "1s");
+    StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(2, settings);
+    Rejoin.train(env.fromSequence(1, 1_000).returns(Types.LONG), new Hanging())
+        .sinkTo(new DiscardingSink<>());
+    Exception failure = assertThrows(Exception.class, env::execute);
+    String all = ExceptionUtils.stringifyException(failure);
+    for (String part :
+        List.of(
+            "TIMED_OUT: rank 1 of 2 (attempt 0)",
+            "Hanging.open has not returned for 1000 ms",
+            "thread rejoin-rank-1",
+            "raise rejoin.members.timeout")) {
+      assertTrue(all.contains(part), () -> part + " isn't in: " + all);
+    }
+  }
 }

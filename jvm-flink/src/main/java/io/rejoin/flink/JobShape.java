@@ -173,7 +173,8 @@ final class JobShape {
     return all.stream().filter(one -> !isVirtual(one)).collect(Collectors.toList());
   }
 
-  private boolean isBatch() {
+  /** Whether stages of it run one after the other. */
+  boolean isBatch() {
     RuntimeExecutionMode mode = configuration.get(ExecutionOptions.RUNTIME_MODE);
     return mode == RuntimeExecutionMode.BATCH
         || mode == RuntimeExecutionMode.AUTOMATIC && isBounded();

@@ -29,9 +29,12 @@ public final class Rejoin {
 
   /**
    * Trains on a stream. There are as many ranks as the stream has parallel subtasks; its edges from
-   * the sources on have to be forward ones.
+   * the sources on have to be forward ones. In BATCH there may be exchanges: then a rank keeps all
+   * of its rows in memory until the last one has come, and trains on them in the order of their
+   * content.
    *
-   * @param rows of which each subtask gets the same in the same order whenever they are read again
+   * @param rows of which each subtask gets the same whenever they are read again, in the same order
+   *     where all edges are forward ones
    * @param settings {@code rejoin.*} (docs/flink.md), before those of the environment
    * @return models of rank 0: every so many versions, or every so often, and the last one when all
    *     inputs have ended
@@ -107,8 +110,9 @@ public final class Rejoin {
     TrainOperatorFactory<R, T, M> factory =
         new TrainOperatorFactory<>(
             environment.clean(trainer), intake, serializer, values, above.isBounded());
+    // Not the stream itself: one by keys would make Flink keep state and sort by key.
     SingleOutputStreamOperator<TrainedModel> models =
-        records
+        new DataStream<>(environment, records.getTransformation())
             .transform(
                 "train " + trainer.getClass().getSimpleName(),
                 TypeInformation.of(TrainedModel.class),
@@ -121,6 +125,10 @@ public final class Rejoin {
               JobShape.of(environment.getTransformations(), environment.getConfiguration());
           whole.check(models.getTransformation(), values);
           whole.checkAlignment(values);
+          JobShape input =
+              JobShape.of(List.of(models.getTransformation()), environment.getConfiguration());
+          // With all subtasks restarted at once rows may come in another order.
+          factory.inOrder(input.isForward() || !whole.isBatch());
         });
     return models;
   }

@@ -41,6 +41,8 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
   private final transient RowBuffer<T> rows;
   private final transient Inbox<T> inbox;
   private final transient RowHash<T> hash;
+  // Null where rows come in an order.
+  private final transient UnorderedRows<T> unordered;
 
   private transient ListState<byte[]> read;
   private transient Subtask<TrainOperator<R, T, M>> subtask;
@@ -55,7 +57,8 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
       Intake<R, T> intake,
       TypeSerializer<T> serializer,
       SettingValues settings,
-      boolean isBounded) {
+      boolean isBounded,
+      boolean inOrder) {
     super(parameters);
     this.isBounded = isBounded;
     this.function = function;
@@ -66,6 +69,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     long batch = settings.number(FlinkSettings.BATCH_ROWS);
     this.inbox = new Inbox<>(rows, (int) Math.min(INBOX_ROWS, batch));
     this.hash = new RowHash<>(serializer);
+    this.unordered = inOrder ? null : new UnorderedRows<>();
   }
 
   /** How many rows wait at a rank before its input does. */
@@ -130,18 +134,39 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
     T row = intake.row(record.getValue());
     T kept = copies && row != null ? serializer.copy(row) : row;
     long content = row == null ? 0 : hash.of(row);
+    if (unordered != null) {
+      unordered.add(kept, content);
+      return;
+    }
     try {
       intake.add(inbox, record.getValue(), kept, content, split);
     } catch (RejoinException e) {
       throw Repeating.refused(e);
     }
+    awaitRoom();
+  }
+
+  /** A row was added; it has to wait for room where it was brought to the buffer. */
+  private void awaitRoom() throws InterruptedException {
     if (inbox.size() == 0) {
       room.await();
     }
   }
 
+  private void addInOrder(T row, long content) throws InterruptedException {
+    try {
+      inbox.add(split, Inbox.NEXT, row, content);
+    } catch (RejoinException e) {
+      throw Repeating.refused(e);
+    }
+    awaitRoom();
+  }
+
   @Override
   public void endInput() throws Exception {
+    if (unordered != null) {
+      unordered.giveTo(this::addInOrder);
+    }
     bring();
     if (isBounded) {
       rows.end();

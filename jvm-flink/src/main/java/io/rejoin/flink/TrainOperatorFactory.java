@@ -13,6 +13,7 @@ final class TrainOperatorFactory<R, T, M> extends RankOperatorFactory<R, Trained
   private final Intake<R, T> intake;
   private final TypeSerializer<T> serializer;
   private final boolean isBounded;
+  private boolean inOrder = true;
 
   TrainOperatorFactory(
       TrainerFunction<T, M> function,
@@ -27,10 +28,15 @@ final class TrainOperatorFactory<R, T, M> extends RankOperatorFactory<R, Trained
     this.serializer = serializer;
   }
 
+  /** Whether rows come in the same order whenever they are read; known when the graph is made. */
+  void inOrder(boolean is) {
+    inOrder = is;
+  }
+
   @Override
   RankOperator<R, TrainedModel> operator(StreamOperatorParameters<TrainedModel> parameters) {
     return new TrainOperator<>(
-        parameters, function, intake, serializer.duplicate(), settings(), isBounded);
+        parameters, function, intake, serializer.duplicate(), settings(), isBounded, inOrder);
   }
 
   @Override

@@ -32,6 +32,7 @@ public final class FlinkBench {
             ? List.of(new SpeedBench("iterate()", iterations(), 1.0))
             : List.of(
                 new SpeedBench("our operator, ranks alone", OurTraining.alone(), 1 / 0.8),
+                new SpeedBench("no recovery", new WithoutRecovery(), 1.05),
                 new SpeedBench("a plain function, ranks alone", new PlainTraining(), null));
     for (SpeedBench speed : speeds) {
       for (int world : WORLDS) {

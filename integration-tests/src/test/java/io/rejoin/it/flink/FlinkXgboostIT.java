@@ -60,6 +60,24 @@ class FlinkXgboostIT {
   }
 
   @Test
+  @DisplayName("Flink makes checkpoints while ranks train, and one of them is held up in a round")
+  void checkpoints_go_on() throws Exception {
+    Faults faults = Faults.parse("rank=1,version=9,at=bytes:0,do=delay:8s");
+    XgboostRun run =
+        new XgboostRun("xgboost-checkpoints")
+            .faults(faults)
+            .later(
+                training -> {
+                  training.awaitFired();
+                  // One may have begun before; the other one has begun and ended meanwhile.
+                  training.awaitOneMoreCheckpoint();
+                  training.awaitOneMoreCheckpoint();
+                });
+    assertArrayEquals(XgboostRun.undisturbed(false), run.model());
+    assertEquals(List.of(0, 0, 0), run.attempts());
+  }
+
+  @Test
   @DisplayName("in batch, behind an exchange whose data die with a TaskManager that is killed once")
   void batch() throws Exception {
     // The data may be those of all ranks, who begin a new gang then: a rule that kills would kill

@@ -26,6 +26,7 @@ final class XgboostRun {
   private final FlinkCluster cluster;
   private final Path folder;
   private final XgboostJob training;
+  private final int loggedBefore;
   private boolean isBatch;
   private Faults faults = Faults.none();
   private Step halfWay = run -> {};
@@ -44,11 +45,12 @@ final class XgboostRun {
   }
 
   /** On this cluster. */
-  XgboostRun(FlinkCluster cluster, String name) {
+  XgboostRun(FlinkCluster cluster, String name) throws IOException {
     this.cluster = cluster;
     this.name = name;
     folder = cluster.work().folder(name);
     training = new XgboostJob(LENGTHS, folder, ROUNDS);
+    loggedBefore = cluster.jobManager().logged().length();
   }
 
   /** The model of the undisturbed training, in streaming or in batch behind an exchange. */
@@ -99,6 +101,14 @@ final class XgboostRun {
   /** Waits until Flink has made a checkpoint from now on. */
   void awaitOneMoreCheckpoint() throws Exception {
     job.awaitCheckpoints(job.checkpoints().completed() + 1, LIMIT);
+  }
+
+  /** Waits until the JobManager has heard that a fault has fired. */
+  void awaitFired() throws Exception {
+    Waiting.untilTrue(
+        "a fault has fired",
+        LIMIT,
+        () -> cluster.jobManager().logged().substring(loggedBefore).contains("FAULT_FIRED"));
   }
 
   /** Waits until a fault has stopped a TaskManager, which is the result. */

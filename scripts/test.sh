@@ -98,7 +98,7 @@ else
   step "examples/flink, built by Maven"
   scripts/flink-example.sh || failed=1
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
-    flink.FlinkXgboostIT flink.FlinkDistributionIT
+    flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT
 fi
 

@@ -3,6 +3,7 @@ package io.rejoin.flink;
 import io.rejoin.RejoinException;
 import java.io.IOException;
 import org.apache.flink.api.common.operators.MailboxExecutor;
+import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
 import org.apache.flink.streaming.api.operators.BoundedOneInput;
 import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
@@ -18,6 +19,8 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
   private final transient MailboxExecutor mailbox;
   // Set by a mail, so that all models before it have gone downstream.
   private transient boolean over;
+  // Set before this rank reports its end, without which none ends.
+  private transient volatile boolean isEnding;
   private transient Subtask<?> subtask;
   private transient GangThread rank;
 
@@ -42,6 +45,11 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
   /** A model goes downstream; called by the rank's thread. */
   final void emit(M model) {
     mailbox.execute(() -> output.collect(new StreamRecord<>(model)), "a model goes downstream");
+  }
+
+  /** All is trained, and ranks may end from now on; called by the rank's thread. */
+  final void ending() {
+    isEnding = true;
   }
 
   /** Training is over, and all is well; called by the rank's thread. */
@@ -70,6 +78,14 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
         getContainingTask().getMailboxExecutorFactory().createExecutor(TaskMailbox.MIN_PRIORITY);
     while (!over) {
       all.yield();
+    }
+  }
+
+  @Override
+  public void snapshotState(StateSnapshotContext context) throws Exception {
+    super.snapshotState(context);
+    if (isEnding) {
+      RawState.refusePartEnded(getOperatorStateBackend());
     }
   }
 

@@ -161,6 +161,7 @@ final class RankThread<T, M> extends GangThread {
       metrics.waited(System.nanoTime() - before);
       checkModels(all, state.version());
       if (all.stream().allMatch(one -> one.ended)) {
+        subtask.operator().ending();
         live.finish(state.bytes());
         return true;
       }

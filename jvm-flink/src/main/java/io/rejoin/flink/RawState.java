@@ -3,6 +3,7 @@ package io.rejoin.flink;
 import java.io.BufferedInputStream;
 import java.io.IOException;
 import org.apache.flink.api.common.state.ListStateDescriptor;
+import org.apache.flink.api.common.state.OperatorStateStore;
 import org.apache.flink.api.common.typeutils.base.ByteSerializer;
 import org.apache.flink.core.memory.DataInputView;
 import org.apache.flink.core.memory.DataInputViewStreamWrapper;
@@ -20,8 +21,9 @@ import org.apache.flink.runtime.state.StateSnapshotContext;
  *
  * <p>Ranks begin again together or not at all, so a checkpoint that was taken when some had ended,
  * and has nothing of theirs, would be of no use. Flink completes none of those where an operator
- * has a union list state (FLIP-147, {@code DefaultCheckpointPlan}), and so each has one, though
- * nothing is in it.
+ * has a union list state in it (FLIP-147, {@code DefaultCheckpointPlan}), and so each has one from
+ * its end on, though nothing is in it. Not before: to Flink a rank whose input goes on has ended in
+ * the savepoint that stops the job, and one whose input had ended before has not.
  */
 final class RawState {
   private static final int PIECE_BYTES = 1 << 16;
@@ -38,15 +40,17 @@ final class RawState {
     void write(E entry, DataOutputView out) throws IOException;
   }
 
-  /** Reads the entries that this subtask has got; called once, also where there can be none. */
-  static void read(StateInitializationContext context, Reader reader) throws Exception {
-    context
-        .getOperatorStateStore()
-        .getUnionListState(new ListStateDescriptor<>("rejoin-whole", ByteSerializer.INSTANCE));
+  /** Reads the entries that this subtask has got. */
+  static void read(StateInitializationContext context, Reader reader) throws IOException {
     for (StatePartitionStreamProvider entry : context.getRawOperatorStateInputs()) {
       BufferedInputStream pieces = new BufferedInputStream(entry.getStream(), PIECE_BYTES);
       reader.read(new DataInputViewStreamWrapper(pieces));
     }
+  }
+
+  /** Has Flink complete no further checkpoint of which some ranks have ended, and others not. */
+  static void refusePartEnded(OperatorStateStore store) throws Exception {
+    store.getUnionListState(new ListStateDescriptor<>("rejoin-whole", ByteSerializer.INSTANCE));
   }
 
   /** Writes entries into a checkpoint. */

@@ -190,6 +190,7 @@ final class TrainOperator<R, T, M> extends RankOperator<R, TrainedModel> {
 
   @Override
   public void snapshotState(StateSnapshotContext context) throws Exception {
+    super.snapshotState(context);
     bring();
     boolean bySplit = intake.isBySplit();
     List<RankState<T>> state = List.of(RankState.of(world(), bySplit, rows));

@@ -69,6 +69,7 @@ final class XgboostOperator extends RankOperator<Row, XgboostModel> {
 
   @Override
   public void snapshotState(StateSnapshotContext context) throws Exception {
+    super.snapshotState(context);
     RawState.write(context, rows.blocks(), RowBlock::write);
   }
 }

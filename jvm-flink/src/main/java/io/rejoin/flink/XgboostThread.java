@@ -76,6 +76,8 @@ final class XgboostThread extends GangThread {
   }
 
   private void train(Answer gang, XgboostAgent agent) {
+    // All have all of their rows, so from here on any may end first.
+    subtask.operator().ending();
     long members = settings.number(CommonSettings.MEMBERS_TIMEOUT);
     result =
         new TrainingLoop(agent, spec.training(subtask.world(), gang.rows, settings))

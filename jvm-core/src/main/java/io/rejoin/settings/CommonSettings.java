@@ -97,7 +97,18 @@ public final class CommonSettings {
           "warn",
           "of the native log on stderr: off, error, warn, info, debug, trace");
 
-  /** All common settings, in the order of the documents' table. */
+  /**
+   * How long a collective waits for the other ranks. Of frameworks whose tasks make collectives by
+   * a {@link io.rejoin.Communicator}; other programs give it to the join.
+   */
+  public static final Setting CALL_TIMEOUT =
+      time(
+          "call.timeout",
+          "10min",
+          "how long a collective waits for the other ranks, restarts of theirs included, before the"
+              + " task fails with `TIMED_OUT`");
+
+  /** All common settings but {@link #CALL_TIMEOUT}, in the order of the documents' table. */
   public static final List<Setting> ALL =
       List.of(
           HEARTBEAT,

@@ -1,5 +1,6 @@
 package io.rejoin.xgboost;
 
+import io.rejoin.RankTask;
 import io.rejoin.RejoinException;
 import java.util.HashMap;
 import java.util.LinkedHashMap;

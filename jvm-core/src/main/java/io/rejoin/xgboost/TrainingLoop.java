@@ -1,6 +1,7 @@
 package io.rejoin.xgboost;
 
 import io.rejoin.CancelSignal;
+import io.rejoin.RankTask;
 import io.rejoin.RejoinException;
 import io.rejoin.Watch;
 import java.util.Optional;
@@ -66,7 +67,7 @@ public final class TrainingLoop {
           throw e;
         }
       }
-      throwIfCancelled(rankTask, cancel);
+      rankTask.throwIfCancelled(cancel);
     }
   }
 
@@ -120,8 +121,7 @@ public final class TrainingLoop {
           "XGBoost failed at " + rankTask + ": " + withoutTrace(thrown),
           thrown);
     }
-    return new RejoinException(
-        RejoinException.Code.IO, "the code of " + rankTask + " threw " + thrown, thrown);
+    return rankTask.ownCodeThrew(thrown);
   }
 
   /**
@@ -132,15 +132,5 @@ public final class TrainingLoop {
     String text = String.valueOf(thrown.getMessage());
     int trace = text.indexOf("\nStack trace:");
     return (trace < 0 ? text : text.substring(0, trace)).trim();
-  }
-
-  private static void throwIfCancelled(RankTask rankTask, CancelSignal cancel) {
-    cancel
-        .cancelled()
-        .ifPresent(
-            reason -> {
-              throw new RejoinException(
-                  RejoinException.Code.CANCELLED, rankTask + " was cancelled: " + reason);
-            });
   }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
+import io.rejoin.RankTask;
 import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;

@@ -52,14 +52,6 @@ final class FlinkSettings {
           "1s",
           "the model goes downstream when so long a time has gone by since it last did");
 
-  static final Setting CALL_TIMEOUT =
-      Setting.of(
-          "call.timeout",
-          SettingType.TIME,
-          "10min",
-          "how long a collective waits for the other ranks, restarts of theirs included, before the"
-              + " task fails with `TIMED_OUT`");
-
   static final Setting ALLOW_REGION_RESTART =
       Setting.of(
           "allow-region-restart",
@@ -123,7 +115,7 @@ final class FlinkSettings {
               BUFFER_BATCHES,
               EMIT_VERSIONS,
               EMIT_INTERVAL,
-              CALL_TIMEOUT,
+              CommonSettings.CALL_TIMEOUT,
               ALLOW_REGION_RESTART,
               SLOT_SHARING_GROUP,
               CHECKPOINT_ROUNDS,

@@ -47,7 +47,7 @@ final class RankThread<T, M> extends GangThread {
     this.batchWait = settings.number(FlinkSettings.BATCH_WAIT);
     long members = settings.number(CommonSettings.MEMBERS_TIMEOUT);
     this.limits =
-        new Communicator.Limits(members, settings.number(FlinkSettings.CALL_TIMEOUT), members);
+        new Communicator.Limits(members, settings.number(CommonSettings.CALL_TIMEOUT), members);
   }
 
   @Override

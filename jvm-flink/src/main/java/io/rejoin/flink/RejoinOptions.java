@@ -28,7 +28,7 @@ public final class RejoinOptions {
   public static final ConfigOption<Duration> EMIT_INTERVAL = time(FlinkSettings.EMIT_INTERVAL);
 
   /** How long a collective waits for the other ranks. */
-  public static final ConfigOption<Duration> CALL_TIMEOUT = time(FlinkSettings.CALL_TIMEOUT);
+  public static final ConfigOption<Duration> CALL_TIMEOUT = time(CommonSettings.CALL_TIMEOUT);
 
   /** Allows graphs and schedulers with which one death restarts all subtasks. */
   public static final ConfigOption<Boolean> ALLOW_REGION_RESTART =

@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.lang.reflect.Field;
@@ -48,7 +49,7 @@ class FlinkSettingsTest {
     configuration.set(RejoinOptions.CALL_TIMEOUT, Duration.ofMinutes(2));
     SettingValues values = FlinkSettings.of(configuration.toMap(), true);
     assertEquals(1500, values.number(FlinkSettings.BATCH_WAIT));
-    assertEquals(120_000, values.number(FlinkSettings.CALL_TIMEOUT));
+    assertEquals(120_000, values.number(CommonSettings.CALL_TIMEOUT));
     assertTrue(values.flag(FlinkSettings.ALLOW_REGION_RESTART));
     assertEquals(3 << 20, values.number(io.rejoin.settings.CommonSettings.LOG_MEMORY));
   }

@@ -6,7 +6,7 @@ import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.xgboost.CheckpointRhythm;
 import io.rejoin.xgboost.Matrices;
-import io.rejoin.xgboost.RankTask;
+import io.rejoin.RankTask;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.TrainingResult;
 import io.rejoin.xgboost.TrainingSpec;

@@ -4,7 +4,6 @@ import io.rejoin.EventDelivery;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
-import io.rejoin.xgboost.TrainingResult;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -24,38 +23,38 @@ final class Gang {
   private final Tracker tracker;
   private final SparkRegistry registry;
   private final EventDelivery listener;
-  private final int deathsRetried;
-  private final String deathsSetting;
+  private final Surroundings surroundings;
   private final String budget;
+  private final String checkpointAdvice;
   private final Thread events;
   private volatile Future<?> stage;
   private volatile TrainingEvent end;
   private volatile boolean sparkIsDone;
 
+  /** {@code budget} and {@code checkpointAdvice} are for the errors of a job that needs more. */
   Gang(
-      SparkContext context,
       Tracker tracker,
       Consumer<TrainingEvent> listener,
-      int deathsRetried,
-      String deathsSetting,
-      String budget) {
-    this.context = context;
+      Surroundings surroundings,
+      String budget,
+      String checkpointAdvice) {
+    this.context = surroundings.context();
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker);
     this.listener = new EventDelivery("rejoin-listener-" + tracker.job().brief(), listener);
-    this.deathsRetried = deathsRetried;
-    this.deathsSetting = deathsSetting;
+    this.surroundings = surroundings;
     this.budget = budget;
+    this.checkpointAdvice = checkpointAdvice;
     this.events = new Thread(this::followEvents, "rejoin-events-" + tracker.job().brief());
     this.events.setDaemon(true);
   }
 
   /**
-   * Trains.
+   * Trains, and returns the bytes of the result.
    *
    * @throws RejoinException the job's error; CANCELLED when the user ended it
    */
-  TrainingResult run(RDD<String> gang) {
+  byte[] run(RDD<String> gang) {
     context.addSparkListener(registry);
     String before = context.getLocalProperty(SparkRegistry.PROPERTY);
     context.setLocalProperty(SparkRegistry.PROPERTY, tracker.job().toString());
@@ -93,7 +92,7 @@ final class Gang {
     } catch (ExecutionException | RuntimeException e) {
       Throwable cause = e instanceof ExecutionException ? e.getCause() : e;
       registry.catchUp();
-      if (registry.mostFailuresOfOneRank() <= deathsRetried) {
+      if (registry.mostFailuresOfOneRank() <= surroundings.deathsRetried()) {
         return cancelled("Spark ended the training job: " + cause.getMessage(), cause);
       }
       RejoinException failure =
@@ -102,7 +101,7 @@ final class Gang {
               "Spark gave up after "
                   + registry.mostFailuresOfOneRank()
                   + " failures of one task ("
-                  + deathsSetting
+                  + surroundings.deathsSetting()
                   + "); the last one was "
                   + registry.lastFailure()
                   + ". In this fit "
@@ -133,7 +132,7 @@ final class Gang {
    * The tracker's report counts: its error says what came first, and a result is one even if Spark
    * failed after it.
    */
-  private TrainingResult result(RejoinException failure) throws InterruptedException {
+  private byte[] result(RejoinException failure) throws InterruptedException {
     TrainingEvent last = end;
     if (last != null && last.kind() == TrainingEvent.Kind.JOB_ENDED) {
       if (failure != null) {
@@ -142,7 +141,7 @@ final class Gang {
             tracker.job().brief(),
             failure.getMessage());
       }
-      return TrainingResult.of(tracker.result());
+      return tracker.result();
     }
     if (last != null && last.kind() == TrainingEvent.Kind.JOB_FAILED) {
       RejoinException reason =
@@ -163,13 +162,12 @@ final class Gang {
   private String advised(String code, String message) {
     if (code.equals(RejoinException.Code.OUT_OF_SPACE.name())) {
       return message
-          + " (spark.rejoin.log.memory and spark.rejoin.log.disk per executor,"
-          + " spark.rejoin.checkpoint.rounds)";
+          + " (spark.rejoin.log.memory and spark.rejoin.log.disk per executor, "
+          + checkpointAdvice
+          + ")";
     }
     if (code.equals(RejoinException.Code.MEMBERS_MISSING.name())) {
-      return message
-          + " (spark.rejoin.members.timeout, or the stock estimator's rabitTrackerTimeout where"
-          + " that is set)";
+      return message + " (" + surroundings.membersSetting() + ")";
     }
     if (code.equals(RejoinException.Code.UNRECOVERABLE.name())) {
       return message + ". In this fit " + budget;

@@ -18,7 +18,6 @@ import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaRDD;
-import org.apache.spark.ml.linalg.VectorUDT;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -57,15 +56,16 @@ final class InputPreparation {
    * Prepares one data set.
    *
    * @param what training or evaluation, for messages
-   * @param prepared what the stock estimator would train on
+   * @param prepared what is trained on
    * @param workers the number of partitions that it must have
-   * @param stock whose features and missing value count
+   * @param vector the column of vectors of which it is to be found out whether any is sparse;
+   *     negative for none
    * @throws RejoinException BAD_ARGUMENT for an input that can't be used; IO when the copies can't
    *     be made
    */
-  PreparedInput prepare(String what, Dataset<?> prepared, int workers, StockEstimator stock) {
+  PreparedInput prepare(String what, Dataset<?> prepared, int workers, int vector) {
     StructType schema = prepared.schema();
-    RowBlocks.Shape shape = new RowBlocks.Shape(schema.size(), vector(schema, stock));
+    RowBlocks.Shape shape = new RowBlocks.Shape(schema.size(), vector);
     RDD<InternalRow> rows = prepared.queryExecution().toRdd();
     int partitions = rows.getNumPartitions();
     if (partitions != workers) {
@@ -88,19 +88,10 @@ final class InputPreparation {
       case "replicate":
         return replicate(what, schema, stored, shape);
       case "checkpoint":
-        return checkpoint(what, schema, stored, shape);
+        return checkpoint(schema, stored, shape);
       default:
         return reread(what, schema, blocks, shape);
     }
-  }
-
-  /** The column of vectors that must not be sparse; negative if there is none, or they may be. */
-  private static int vector(StructType schema, StockEstimator stock) {
-    String column = stock.featuresColumn();
-    if (stock.missingIsSet() || !schema.getFieldIndex(column).isDefined()) {
-      return -1;
-    }
-    return schema.apply(column).dataType() instanceof VectorUDT ? schema.fieldIndex(column) : -1;
   }
 
   private PreparedInput replicate(
@@ -113,15 +104,10 @@ final class InputPreparation {
       stored.persist(StorageLevel.apply(true, false, false, false, copies));
       int fewest = 0;
       try {
-        List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
+        List<PartitionRows> partitions = partitions(blocks, shape);
         fewest = fewestCopies(stored);
         if (fewest >= copies) {
-          return new PreparedInput(
-              blocks,
-              frame(schema, blocks),
-              fingerprints,
-              fewest - 1,
-              () -> stored.unpersist(false));
+          return prepared(schema, blocks, partitions, fewest - 1, () -> stored.unpersist(false));
         }
       } finally {
         // What was refused or interrupted leaves no copies behind.
@@ -168,7 +154,7 @@ final class InputPreparation {
   }
 
   private PreparedInput checkpoint(
-      String what, StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
+      StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
     if (context.getCheckpointDir().isEmpty()) {
       throw bad(
           "spark.rejoin.input is checkpoint, but there is no checkpoint directory; call"
@@ -181,9 +167,7 @@ final class InputPreparation {
     stored.count();
     stored.unpersist(true);
     JavaRDD<byte[]> blocks = stored.mapPartitions(BlockCompression::decompress);
-    List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
-    return new PreparedInput(
-        blocks, frame(schema, blocks), fingerprints, Integer.MAX_VALUE, () -> {});
+    return prepared(schema, blocks, partitions(blocks, shape), Integer.MAX_VALUE, () -> {});
   }
 
   private PreparedInput reread(
@@ -196,9 +180,7 @@ final class InputPreparation {
               + " per worker",
           what);
     }
-    List<RowFingerprint> fingerprints = fingerprints(what, blocks, shape);
-    return new PreparedInput(
-        blocks, frame(schema, blocks), fingerprints, Integer.MAX_VALUE, () -> {});
+    return prepared(schema, blocks, partitions(blocks, shape), Integer.MAX_VALUE, () -> {});
   }
 
   private static boolean shuffles(RDD<?> rdd, Set<Integer> seen) {
@@ -209,8 +191,8 @@ final class InputPreparation {
         .anyMatch(it -> it instanceof ShuffleDependency || shuffles(it.rdd(), seen));
   }
 
-  private List<RowFingerprint> fingerprints(
-      String what, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
+  /** What each partition's rows are, by partition. */
+  private static List<PartitionRows> partitions(JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
     List<PartitionRows> partitions =
         new ArrayList<>(
             blocks
@@ -221,22 +203,23 @@ final class InputPreparation {
                     true)
                 .collect());
     partitions.sort(Comparator.comparingInt(PartitionRows::partition));
-    for (PartitionRows partition : partitions) {
-      if (partition.fingerprint().rows() == 0) {
-        throw bad(
-            "partition %d of the %s input is empty; every worker needs rows: use fewer workers, or"
-                + " repartition the data",
-            partition.partition(), what);
-      }
-      if (partition.sparse()) {
-        throw bad(
-            "the %s input has sparse vectors, but the missing value is not set: whether their zeros"
-                + " are values or missing can't be known. Call setMissing(0) if they are missing,"
-                + " or make the vectors dense",
-            what);
-      }
-    }
-    return partitions.stream().map(PartitionRows::fingerprint).collect(Collectors.toList());
+    return partitions;
+  }
+
+  private PreparedInput prepared(
+      StructType schema,
+      JavaRDD<byte[]> blocks,
+      List<PartitionRows> partitions,
+      int deathsSurvived,
+      Runnable release) {
+    List<RowFingerprint> fingerprints =
+        partitions.stream().map(PartitionRows::fingerprint).collect(Collectors.toList());
+    return new PreparedInput(
+        new StoredRows(blocks, fingerprints),
+        frame(schema, blocks),
+        partitions.stream().anyMatch(PartitionRows::sparse),
+        deathsSurvived,
+        release);
   }
 
   /**

@@ -2,7 +2,8 @@ package io.rejoin.spark;
 
 import io.rejoin.RowFingerprint;
 import java.util.List;
-import org.apache.spark.api.java.JavaRDD;
+import java.util.OptionalInt;
+import java.util.stream.IntStream;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 
@@ -11,38 +12,49 @@ import org.apache.spark.sql.Row;
  * order.
  */
 final class PreparedInput implements AutoCloseable {
-  private final JavaRDD<byte[]> blocks;
+  private final StoredRows stored;
   private final Dataset<Row> rows;
-  private final List<RowFingerprint> fingerprints;
+  private final boolean isSparse;
   private final int deathsSurvived;
   private final Runnable release;
 
   PreparedInput(
-      JavaRDD<byte[]> blocks,
+      StoredRows stored,
       Dataset<Row> rows,
-      List<RowFingerprint> fingerprints,
+      boolean isSparse,
       int deathsSurvived,
       Runnable release) {
-    this.blocks = blocks;
+    this.stored = stored;
     this.rows = rows;
-    this.fingerprints = fingerprints;
+    this.isSparse = isSparse;
     this.deathsSurvived = deathsSurvived;
     this.release = release;
   }
 
-  /** The blocks of rows, read from where they are stored. */
-  JavaRDD<byte[]> blocks() {
-    return blocks;
+  /** The rows as they are stored. */
+  StoredRows stored() {
+    return stored;
   }
 
-  /** The same rows for the stock estimator. */
+  /** The same rows as a data frame. */
   Dataset<Row> rows() {
     return rows;
   }
 
   /** What each partition's rows have to be when they are read again; by partition. */
   List<RowFingerprint> fingerprints() {
-    return fingerprints;
+    return stored.fingerprints();
+  }
+
+  /** The first partition without rows, if there is one. */
+  OptionalInt emptyPartition() {
+    List<RowFingerprint> all = fingerprints();
+    return IntStream.range(0, all.size()).filter(each -> all.get(each).rows() == 0).findFirst();
+  }
+
+  /** Whether the column of vectors that was asked about has a sparse one in any row. */
+  boolean isSparse() {
+    return isSparse;
   }
 
   /**
@@ -54,11 +66,11 @@ final class PreparedInput implements AutoCloseable {
   }
 
   long largestPartitionBytes() {
-    return fingerprints.stream().mapToLong(RowFingerprint::bytes).max().orElse(0);
+    return fingerprints().stream().mapToLong(RowFingerprint::bytes).max().orElse(0);
   }
 
   long bytes() {
-    return fingerprints.stream().mapToLong(RowFingerprint::bytes).sum();
+    return fingerprints().stream().mapToLong(RowFingerprint::bytes).sum();
   }
 
   /** Frees the stored rows; nothing can be read from them any more. */

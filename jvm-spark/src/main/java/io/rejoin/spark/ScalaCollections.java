@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import java.util.ArrayList;
+import java.util.Iterator;
 import java.util.List;
 import scala.collection.immutable.Nil$;
 
@@ -23,6 +24,21 @@ final class ScalaCollections {
   @SuppressWarnings("unchecked")
   static <T> scala.collection.Iterator<T> empty() {
     return (scala.collection.Iterator<T>) (Object) scala.collection.Iterator$.MODULE$.empty();
+  }
+
+  /** The same elements for Java, one by one. */
+  static <T> Iterator<T> iterator(scala.collection.Iterator<T> elements) {
+    return new Iterator<T>() {
+      @Override
+      public boolean hasNext() {
+        return elements.hasNext();
+      }
+
+      @Override
+      public T next() {
+        return elements.next();
+      }
+    };
   }
 
   /** What a Scala iterator still has. */

@@ -43,6 +43,12 @@ final class SparkSettings {
           "24h",
           "how long a fit waits for other fits of the application");
 
+  /**
+   * Of the estimator alone; the agents of other trainings refuse it, so it goes to no agent from
+   * here.
+   */
+  static final Setting HOOK = XgboostSettings.HOOK.toAgent(null);
+
   private static final String NETWORK_CRYPTO = "spark.network.crypto.enabled";
 
   static final SettingTable TABLE =
@@ -63,6 +69,9 @@ final class SparkSettings {
               CommonSettings.LEASE.withMeaning(
                   "how long an executor that has lost its driver trains on and keeps what it holds,"
                       + " before its tasks end with `TRACKER_UNREACHABLE`"),
+              CommonSettings.CALL_TIMEOUT.withMeaning(
+                  "of `RejoinSpark.train`: how long a collective waits for the other ranks,"
+                      + " restarts of theirs included, before the task fails with `TIMED_OUT`"),
               SLOTS_TIMEOUT,
               QUEUE_TIMEOUT,
               CommonSettings.TRACKER_PORTS.withMeaning(
@@ -78,7 +87,7 @@ final class SparkSettings {
                   "disk for byte logs per executor and fit, in Spark's local directory; more ends"
                       + " the fit with `OUT_OF_SPACE`"),
               CommonSettings.ENCRYPT.withDefault("false", "Spark's `" + NETWORK_CRYPTO + "`"),
-              XgboostSettings.HOOK,
+              HOOK,
               CommonSettings.EVENTS.withMeaning(
                   "folder of the driver's machine for event logs, one file `JOB.jsonl` per fit,"
                       + " from which `rejoin timeline` draws what each rank did when"),
@@ -91,6 +100,12 @@ final class SparkSettings {
     return of(
         ScalaCollections.rest(session.conf().getAll().iterator()).stream()
             .collect(Collectors.toMap(Tuple2::_1, Tuple2::_2)));
+  }
+
+  /** The same for XGBoost's agents. */
+  static SettingValues ofXgboost(SparkSession session) {
+    SettingValues values = of(session);
+    return values.with(XgboostSettings.HOOK, values.text(HOOK));
   }
 
   /** What is set in such a configuration. */

@@ -21,6 +21,7 @@ import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary$;
 import org.apache.spark.ml.Estimator;
 import org.apache.spark.ml.Model;
 import org.apache.spark.ml.Predictor;
+import org.apache.spark.ml.linalg.VectorUDT;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.ml.param.Params;
@@ -29,6 +30,7 @@ import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.Tuple2;
 
@@ -138,14 +140,17 @@ final class StockEstimator {
     return parameters;
   }
 
-  /** Whether zeros of sparse rows are known to be missing values. */
-  boolean missingIsSet() {
-    return predictor.isSet(predictor.getParam("missing"));
-  }
-
-  /** The name of the column of feature vectors; empty if features are spread over columns. */
-  String featuresColumn() {
-    return predictor.getFeaturesCol();
+  /**
+   * The column of vectors that must not be sparse, because it isn't known whether their zeros are
+   * missing values; negative if there is none, or they may be.
+   */
+  int vectorThatMustNotBeSparse(StructType schema) {
+    String column = predictor.getFeaturesCol();
+    boolean missingIsSet = predictor.isSet(predictor.getParam("missing"));
+    if (missingIsSet || !schema.getFieldIndex(column).isDefined()) {
+      return -1;
+    }
+    return schema.apply(column).dataType() instanceof VectorUDT ? schema.fieldIndex(column) : -1;
   }
 
   /**

@@ -1,12 +1,8 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
-import io.rejoin.settings.CommonSettings;
-import io.rejoin.settings.SettingValues;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
-import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
-import ml.dmlc.xgboost4j.scala.spark.TrackerConf;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
@@ -21,12 +17,35 @@ final class Surroundings {
 
   private final SparkContext context;
   private final SparkConf conf;
-  private final RuntimeParams runtime;
+  private final int workers;
+  private final String trackerHost;
+  private final String membersSetting;
 
-  Surroundings(SparkContext context, RuntimeParams runtime) {
+  Surroundings(SparkContext context, int workers) {
+    this(context, workers, "", "spark.rejoin.members.timeout");
+  }
+
+  private Surroundings(
+      SparkContext context, int workers, String trackerHost, String membersSetting) {
     this.context = context;
     this.conf = context.getConf();
-    this.runtime = runtime;
+    this.workers = workers;
+    this.trackerHost = trackerHost;
+    this.membersSetting = membersSetting;
+  }
+
+  /** The same with another address of the driver, where agents reach the tracker. */
+  Surroundings trackerHost(String host) {
+    return new Surroundings(context, workers, host, membersSetting);
+  }
+
+  /** The same with another setting that says how long a rank may be missing. */
+  Surroundings membersSetting(String name) {
+    return new Surroundings(context, workers, trackerHost, name);
+  }
+
+  SparkContext context() {
+    return context;
   }
 
   /** A client of Spark Connect has no SparkContext, on which everything here rests. */
@@ -41,16 +60,12 @@ final class Surroundings {
   /**
    * Refuses what can't work.
    *
+   * @param workersName what the number of workers is called where the user sets it
    * @throws RejoinException BAD_ARGUMENT with what to change
    */
-  void check(boolean wantsGpu) {
-    if (workers() < 1) {
-      throw bad("numWorkers is " + workers() + "; expected at least 1");
-    }
-    if (wantsGpu) {
-      throw bad(
-          "training on GPUs is not supported; use the stock estimator, or device cpu and no GPU"
-              + " plugin");
+  void check(String workersName) {
+    if (workers < 1) {
+      throw bad(workersName + " is " + workers + "; expected at least 1");
     }
     if (conf.getBoolean("spark.speculation", false)) {
       throw bad(
@@ -63,7 +78,7 @@ final class Surroundings {
   }
 
   int workers() {
-    return runtime.numWorkers();
+    return workers;
   }
 
   String master() {
@@ -86,7 +101,7 @@ final class Surroundings {
   int mostRanksOfAnExecutor() {
     int cores = context.isLocal() ? 0 : conf.getInt("spark.executor.cores", 0);
     int slots = cores / Math.max(1, conf.getInt("spark.task.cpus", 1));
-    return slots < 1 ? workers() : Math.min(workers(), slots);
+    return slots < 1 ? workers : Math.min(workers, slots);
   }
 
   /** The Spark setting that raises the number of deaths that a rank may have. */
@@ -97,31 +112,21 @@ final class Surroundings {
   }
 
   String deathsAdvice() {
-    return context.isLocal() ? "use local[" + workers() + ",4]" : "raise spark.task.maxFailures";
+    return context.isLocal() ? "use local[" + workers + ",4]" : "raise spark.task.maxFailures";
   }
 
-  /**
-   * Where agents reach the tracker: the stock setting if there is one, else the driver's own
-   * address.
-   */
+  /** The setting that says how long a rank may be missing. */
+  String membersSetting() {
+    return membersSetting;
+  }
+
+  /** Where agents reach the tracker: the driver's own address, unless another one was given. */
   String trackerHost() {
-    TrackerConf stock = runtime.trackerConf();
-    if (stock.hostIp() != null && !stock.hostIp().isEmpty()) {
-      return stock.hostIp();
+    if (!trackerHost.isEmpty()) {
+      return trackerHost;
     }
     String driver = conf.get("spark.driver.host", "");
     return driver.isEmpty() ? SparkEnv.get().blockManager().blockManagerId().host() : driver;
-  }
-
-  /** The settings, but for the tracker's port and timeout where the stock estimator has them. */
-  SettingValues stockFirst(SettingValues settings) {
-    int port = runtime.trackerConf().port();
-    int seconds = runtime.trackerConf().timeout();
-    SettingValues values = settings;
-    if (port > 0) {
-      values = values.with(CommonSettings.TRACKER_PORTS, port + "-" + port);
-    }
-    return seconds > 0 ? values.with(CommonSettings.MEMBERS_TIMEOUT, seconds + "s") : values;
   }
 
   private static RejoinException bad(String message) {

@@ -47,11 +47,26 @@ class InputPreparationTest {
 
   private static PreparedInput prepare(String mode, Dataset<?> rows) {
     StockEstimator stock = stock();
-    return with(mode).prepare("training", stock.preprocess(rows)._1(), 3, stock);
+    return prepare(mode, rows, stock);
+  }
+
+  private static PreparedInput prepare(String mode, Dataset<?> rows, StockEstimator stock) {
+    Dataset<?> prepared = stock.preprocess(rows)._1();
+    int vector = stock.vectorThatMustNotBeSparse(prepared.schema());
+    return with(mode).prepare("training", prepared, 3, vector);
   }
 
   private static String refused(String mode, Dataset<?> rows) {
-    RejoinException failure = assertThrows(RejoinException.class, () -> prepare(mode, rows));
+    session.conf().set("spark.rejoin.input", mode);
+    RejoinException failure;
+    try {
+      failure =
+          assertThrows(
+              RejoinException.class,
+              () -> new RejoinEstimator<>(LocalSpark.classifier(3, 2)).fit(rows));
+    } finally {
+      session.conf().unset("spark.rejoin.input");
+    }
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
     return failure.text();
   }
@@ -116,7 +131,7 @@ class InputPreparationTest {
     classifier.setMissing(0f);
     StockEstimator stock = StockEstimator.of(classifier, ParamMap.empty());
     try (PreparedInput input =
-        with("replicate").prepare("training", stock.preprocess(rows)._1(), 3, stock)) {
+        prepare("replicate", rows, stock)) {
       assertEquals(300, input.rows().count());
     }
   }
@@ -153,7 +168,7 @@ class InputPreparationTest {
 
     session.sparkContext().setCheckpointDir(directory.toString());
     try (PreparedInput input = prepare("checkpoint", rows)) {
-      assertTrue(input.blocks().rdd().dependencies().head().rdd().isCheckpointed());
+      assertTrue(input.stored().blocks().rdd().dependencies().head().rdd().isCheckpointed());
       assertEquals(
           stock().preprocess(rows)._1().toJavaRDD().glom().collect(),
           input.rows().toJavaRDD().glom().collect());

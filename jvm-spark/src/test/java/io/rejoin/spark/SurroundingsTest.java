@@ -33,7 +33,7 @@ class SurroundingsTest {
   private static Surroundings surroundings() {
     SparkContext context = session.sparkContext();
     StockEstimator stock = StockEstimator.of(LocalSpark.classifier(2, 2), ParamMap.empty());
-    return new Surroundings(context, stock.runtime(true));
+    return new Surroundings(context, 2);
   }
 
   @Test
@@ -61,8 +61,12 @@ class SurroundingsTest {
 
   @Test
   void gpus_are_refused_with_what_to_do() {
-    surroundings().check(false);
-    RejoinException failure = assertThrows(RejoinException.class, () -> surroundings().check(true));
+    XGBoostClassifier classifier = LocalSpark.classifier(2, 2);
+    classifier.setDevice("cuda");
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class,
+            () -> new RejoinEstimator<>(classifier).fit(LocalSpark.rows(session, 10, 1)));
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
     assertTrue(failure.text().contains("device cpu"), failure.text());
   }
@@ -74,8 +78,10 @@ class SurroundingsTest {
             Map.of(
                 "spark.rejoin.tracker.ports", "40000-40010",
                 "spark.rejoin.members.timeout", "7min"));
-    assertEquals("127.0.0.1", surroundings().trackerHost());
-    SettingValues kept = surroundings().stockFirst(ours);
+    StockEstimator unset = StockEstimator.of(LocalSpark.classifier(2, 2), ParamMap.empty());
+    StockTracker none = new StockTracker(unset.runtime(true).trackerConf());
+    assertEquals("127.0.0.1", none.host(surroundings()).trackerHost());
+    SettingValues kept = none.over(ours);
     assertEquals("40000-40010", kept.text(CommonSettings.TRACKER_PORTS));
     assertEquals(420_000, kept.number(CommonSettings.MEMBERS_TIMEOUT));
 
@@ -84,9 +90,9 @@ class SurroundingsTest {
     classifier.setRabitTrackerPort(31234);
     classifier.setRabitTrackerTimeout(90);
     StockEstimator stock = StockEstimator.of(classifier, ParamMap.empty());
-    Surroundings theirs = new Surroundings(session.sparkContext(), stock.runtime(true));
-    assertEquals("127.0.0.2", theirs.trackerHost());
-    SettingValues stocks = theirs.stockFirst(ours);
+    StockTracker theirs = new StockTracker(stock.runtime(true).trackerConf());
+    assertEquals("127.0.0.2", theirs.host(surroundings()).trackerHost());
+    SettingValues stocks = theirs.over(ours);
     assertEquals("31234-31234", stocks.text(CommonSettings.TRACKER_PORTS));
     assertEquals(90_000, stocks.number(CommonSettings.MEMBERS_TIMEOUT));
   }

@@ -5,7 +5,7 @@ import io.rejoin.JobId;
 import io.rejoin.NativeLibrary;
 import io.rejoin.Secret;
 import io.rejoin.xgboost.Matrices;
-import io.rejoin.xgboost.RankTask;
+import io.rejoin.RankTask;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.XgboostAgent;
 import java.io.Serializable;

@@ -1,0 +1,122 @@
+package io.rejoin.spark;
+
+import io.rejoin.EventReporter;
+import io.rejoin.Faults;
+import io.rejoin.GangTask;
+import io.rejoin.JobId;
+import io.rejoin.RejoinException;
+import io.rejoin.Secret;
+import io.rejoin.Tracker;
+import io.rejoin.TrainingEvent;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
+import java.util.List;
+import java.util.Locale;
+import java.util.function.Consumer;
+import java.util.stream.Collectors;
+import org.apache.spark.SparkContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.storage.BlockManagerId;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * One training on a gang, whatever it trains: a tracker on the driver, and the gang's tasks on the
+ * stored input.
+ */
+final class GangJob {
+  private static final Logger LOG = LoggerFactory.getLogger(GangJob.class);
+
+  private final Surroundings surroundings;
+  private final SettingValues settings;
+  private final Consumer<TrainingEvent> listener;
+  private final Faults faults;
+
+  /** {@code listener} gets the job's events, and may be null. */
+  GangJob(
+      Surroundings surroundings,
+      SettingValues settings,
+      Consumer<TrainingEvent> listener,
+      Faults faults) {
+    this.surroundings = surroundings;
+    this.settings = settings;
+    this.listener = listener;
+    this.faults = faults;
+  }
+
+  /**
+   * Trains, and returns the bytes of the result.
+   *
+   * @param rows what each rank reads; made of the stored inputs
+   * @throws RejoinException the job's error; CANCELLED when the user ended it
+   */
+  <T> byte[] run(RDD<T> rows, List<PreparedInput> inputs, GangProgram<T> program) {
+    JobId job = JobId.random();
+    String budget = sayWhatCanBeSurvived(job, inputs);
+    Secret secret = Secret.random();
+    try (Tracker tracker = open(job, secret)) {
+      List<StoredRows> stored =
+          inputs.stream().map(PreparedInput::stored).collect(Collectors.toList());
+      GangTask task = new GangTask(job, secret, tracker.address(), settings);
+      GangRdd<T> gang = new GangRdd<>(rows, stored, task, program, hosts());
+      Consumer<TrainingEvent> reporter = new EventReporter(job, settings);
+      return new Gang(
+              tracker,
+              listener == null ? reporter : reporter.andThen(listener),
+              surroundings,
+              budget,
+              program.checkpointAdvice())
+          .run(gang);
+    }
+  }
+
+  private Tracker open(JobId job, Secret secret) {
+    SparkContext context = surroundings.context();
+    Tracker.Settings trackerSettings =
+        new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerHost()))
+            .with(settings)
+            .name(context.appName())
+            .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
+            .faults(faults);
+    try {
+      return Tracker.open(job, secret, trackerSettings);
+    } catch (RejoinException e) {
+      throw settings.portsAreTaken(CommonSettings.TRACKER_PORTS, e);
+    }
+  }
+
+  /** Returns what it logs, for the error of a job that needs more. */
+  private String sayWhatCanBeSurvived(JobId job, List<PreparedInput> inputs) {
+    int workers = surroundings.workers();
+    int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(0);
+    long bytes = inputs.stream().mapToLong(PreparedInput::bytes).sum();
+    int deaths = surroundings.deathsRetried();
+    String budget =
+        String.format(
+            Locale.ROOT,
+            "each rank may die %d times (%s), and of the executors %s may die at the same moment"
+                + " (spark.rejoin.input.replicas)",
+            deaths,
+            surroundings.deathsSetting(),
+            atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce));
+    if (deaths == 0) {
+      LOG.warn(
+          "job {}: no death can be survived, because {} allows no retry; {}",
+          job.brief(),
+          surroundings.master(),
+          surroundings.deathsAdvice());
+    } else {
+      LOG.info("job {}: {} workers, input of {} bytes; {}", job.brief(), workers, bytes, budget);
+    }
+    return budget;
+  }
+
+  /** The hosts of the executors that the session has now. */
+  private static List<String> hosts() {
+    return InputPreparation.blockManagers()
+        .filter(one -> !one.isDriver())
+        .map(BlockManagerId::host)
+        .distinct()
+        .collect(Collectors.toList());
+  }
+}

@@ -1,12 +1,13 @@
 package io.rejoin.it
 
-import io.rejoin.spark.RejoinEstimator
+import io.rejoin.{Communicator, Reduction}
+import io.rejoin.spark.{RejoinEstimator, RejoinSpark}
 import ml.dmlc.xgboost4j.scala.spark.{XGBoostClassificationModel, XGBoostClassifier}
 import org.apache.spark.ml.{Pipeline, PipelineModel}
 import org.apache.spark.ml.evaluation.BinaryClassificationEvaluator
 import org.apache.spark.ml.feature.VectorAssembler
 import org.apache.spark.ml.tuning.{CrossValidator, CrossValidatorModel, ParamGridBuilder}
-import org.apache.spark.sql.DataFrame
+import org.apache.spark.sql.{DataFrame, Row}
 
 /** What a user writes in Scala: one source for 2.12 and 2.13, compiled by the build, run by `ScalaIT`. */
 object FromScala {
@@ -32,6 +33,25 @@ object FromScala {
   def pipeline(estimator: XGBoostClassifier, features: Array[String], train: DataFrame): PipelineModel = {
     val assembler = new VectorAssembler().setInputCols(features).setOutputCol("features")
     new Pipeline().setStages(Array(assembler, new RejoinEstimator(estimator))).fit(train)
+  }
+
+  /** A training of one's own: the mean of a column. */
+  def mean(column: String, train: DataFrame, workers: Int): Double = {
+    val model = RejoinSpark.train(
+      train,
+      workers,
+      (ranks: Communicator, rows: java.lang.Iterable[Row]) => {
+        ranks.load()
+        val sums = Array(0.0, 0.0)
+        rows.forEach { row =>
+          sums(0) += row.getAs[Double](column)
+          sums(1) += 1
+        }
+        ranks.allreduce(sums, Reduction.SUM)
+        Array(sums(0) / sums(1))
+      }
+    )
+    model(0)
   }
 
   /** In a cross validation over the stock estimator's parameters. */

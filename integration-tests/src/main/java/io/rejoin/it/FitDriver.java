@@ -43,7 +43,7 @@ public final class FitDriver {
     spark.stop();
   }
 
-  private static synchronized void report(String fact) {
+  static synchronized void report(String fact) {
     System.out.println(PREFIX + fact);
     System.out.flush();
   }

@@ -10,7 +10,7 @@ import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 
-/** A {@link FitDriver} in a process of its own, and what it reports. */
+/** A {@link FitDriver}, or a driver like it, in a process of its own, and what it reports. */
 final class FitProcess implements AutoCloseable {
   private final JavaProcess driver;
   private final List<String> facts = new ArrayList<>();
@@ -23,9 +23,15 @@ final class FitProcess implements AutoCloseable {
    * @param arguments of {@link FitDriver}
    */
   FitProcess(Map<String, String> settings, String folder, String... arguments) throws IOException {
+    this(new JavaProcess("driver", FitDriver.class, arguments), settings, folder);
+  }
+
+  /** Starts another driver; {@code folder} is for its temporary files. */
+  FitProcess(JavaProcess process, Map<String, String> settings, String folder)
+      throws IOException {
     StandaloneCluster cluster = Sessions.cluster();
     driver =
-        new JavaProcess("driver", FitDriver.class, arguments)
+        process
             .interruptible()
             .memory("1g")
             // What a master in this very process wants, as local-cluster has it.
@@ -37,9 +43,9 @@ final class FitProcess implements AutoCloseable {
             .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
             .property("rejoin.it.log", cluster.work().file("fit-driver.log").toString());
     settings.forEach(driver::property);
-    Process process = driver.startPiped().process();
+    Process started = driver.startPiped().process();
     for (java.io.InputStream stream :
-        new java.io.InputStream[] {process.getInputStream(), process.getErrorStream()}) {
+        new java.io.InputStream[] {started.getInputStream(), started.getErrorStream()}) {
       Thread reader = new Thread(() -> read(stream), "driver-output");
       reader.setDaemon(true);
       reader.start();

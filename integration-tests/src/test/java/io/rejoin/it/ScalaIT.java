@@ -74,6 +74,12 @@ class ScalaIT {
   }
 
   @Test
+  void a_training_of_ones_own_gives_its_model() throws Exception {
+    double mean = (double) scala("mean", "label", rows(), WORKERS);
+    assertEquals(rows().selectExpr("avg(label)").first().getDouble(0), mean, 1e-12);
+  }
+
+  @Test
   void a_pipeline_gives_the_stock_model() throws Exception {
     XGBoostClassifier stock = stock();
     PipelineModel model =

@@ -1,0 +1,125 @@
+package io.rejoin.spark;
+
+import io.rejoin.Faults;
+import io.rejoin.NativeLibrary;
+import io.rejoin.RejoinException;
+import io.rejoin.TrainingEvent;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
+import java.io.Serializable;
+import java.util.Collections;
+import java.util.function.Consumer;
+import org.apache.spark.SparkContext;
+import org.apache.spark.sql.Dataset;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Any training in lock step on the tasks of a plain stage, so that the death of an executor or a
+ * task costs no restart: Spark retries that task alone, it rejoins the running training, and the
+ * model is, byte for byte, the one without the death.
+ *
+ * <pre>{@code
+ * double[] mean = RejoinSpark.train(numbers, 3, (ranks, rows) -> {
+ *   double[] sums = {0, 0};
+ *   for (double x : rows) { sums[0] += x; sums[1]++; }
+ *   ranks.load();                                    // see RankFunction for loops with checkpoints
+ *   ranks.allreduce(sums, Reduction.SUM);
+ *   return new double[] {sums[0] / sums[1]};
+ * });
+ * }</pre>
+ *
+ * <p>Settings are Spark's, {@code spark.rejoin.*}; none is needed. XGBoost needn't be on the class
+ * path.
+ */
+public final class RejoinSpark {
+  private static final Logger LOG = LoggerFactory.getLogger(RejoinSpark.class);
+
+  private RejoinSpark() {}
+
+  /** {@link #train(Dataset, int, RankFunction, Options)} without options. */
+  public static <T, M extends Serializable> M train(
+      Dataset<T> dataset, int workers, RankFunction<T, M> function) {
+    return train(dataset, workers, function, new Options());
+  }
+
+  /**
+   * Trains. The data set is divided among the workers (by {@code coalesce} where it has more
+   * partitions, by {@code repartition} where it has fewer), and what each one gets is stored once,
+   * in copies on several executors, so that a restarted rank reads the same rows in the same order.
+   *
+   * @param workers how many tasks train; all of them run at once, a slot each
+   * @param function what each rank does, and how it goes on after a death
+   * @return the model that all ranks have returned
+   * @throws io.rejoin.RejoinException with the reason when it can't be done: BAD_ARGUMENT and
+   *     INCOMPATIBLE before anything was started; MISMATCH where the ranks' models differ or a rank
+   *     did not repeat itself; UNRECOVERABLE after more deaths than Spark retries
+   */
+  public static <T, M extends Serializable> M train(
+      Dataset<T> dataset, int workers, RankFunction<T, M> function, Options options) {
+    Surroundings.refuseConnect(dataset);
+    SparkContext context = dataset.sparkSession().sparkContext();
+    SettingValues settings = SparkSettings.of(dataset.sparkSession());
+    NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
+    Surroundings surroundings = new Surroundings(context, workers);
+    surroundings.check("the number of workers");
+    refuseUnsendable(function);
+    InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
+    try (GangAdmission.AdmittedGang admittedGang =
+            GangAdmission.of(context).admit(context, workers, settings);
+        PreparedInput input =
+            preparation.prepare("training", divided(dataset, workers), workers, -1)) {
+      LOG.debug("{} admitted", admittedGang);
+      byte[] model =
+          new GangJob(surroundings, settings, options.eventListener, options.faults)
+              .run(
+                  input.rows().as(dataset.encoder()).toJavaRDD().rdd(),
+                  Collections.singletonList(input),
+                  new FunctionProgram<>(function, workers));
+      return ModelBytes.read(model);
+    }
+  }
+
+  /** Before any work: Spark would find it only when the gang starts. */
+  private static void refuseUnsendable(RankFunction<?, ?> function) {
+    try {
+      ModelBytes.write(function);
+    } catch (RejoinException e) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "the function can't be sent to executors, because something that it uses can't be"
+              + " serialized: "
+              + e.getCause(),
+          e);
+    }
+  }
+
+  private static <T> Dataset<T> divided(Dataset<T> dataset, int workers) {
+    int partitions = dataset.rdd().getNumPartitions();
+    if (partitions == workers) {
+      return dataset;
+    }
+    return partitions > workers ? dataset.coalesce(workers) : dataset.repartition(workers);
+  }
+
+  /** What else may be said of a training. */
+  public static final class Options {
+    private Consumer<TrainingEvent> eventListener;
+    private Faults faults = Faults.none();
+
+    /**
+     * A function that gets all events on the driver, in order, on a thread of Rejoin's own. A slow
+     * one holds up nothing, but may get the last events after the training has returned.
+     */
+    public Options eventListener(Consumer<TrainingEvent> listener) {
+      this.eventListener = listener;
+      return this;
+    }
+
+    /** Faults on demand. For tests and demonstrations only: a model must not depend on them. */
+    public Options faultsForTests(Faults injected) {
+      this.faults = injected;
+      return this;
+    }
+  }
+}

@@ -55,6 +55,10 @@ fn number(what: &str, text: &str) -> Result<u32, Error> {
     text.parse().map_err(|_| bad(format!("{what} is {text:?}; expected a number")))
 }
 
+fn flag(what: &str, text: &str) -> Result<bool, Error> {
+    text.parse().map_err(|_| bad(format!("{what} is {text:?}; expected true or false")))
+}
+
 /// The code with this name.
 pub(crate) fn code(name: &str) -> Result<Code, Error> {
     Code::ALL.into_iter().find(|code| code.name() == name).ok_or_else(|| bad(format!("error code {name:?} is unknown")))
@@ -75,6 +79,7 @@ pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
             rank: Rank(number("rank", value("rank")?)?),
             attempt: Attempt { stage: number("stage", value("stage")?)?, task: number("task", value("task")?)? },
             reason: value("reason")?.into(),
+            counts: flag("counts", value("counts")?)?,
         }),
         Some("cancel") => Ok(TrackerInput::Cancel { error: Error::new(code(value("code")?)?, value("message")?) }),
         other => Err(bad(format!("fact {other:?} is unknown; expected executor.gone, task.gone or cancel"))),

@@ -14,7 +14,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::ids::Version;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::IpAddr;
@@ -92,8 +92,11 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
                 lease_millis: settings.or("lease.millis", millis, 60_000)?,
                 members_millis: settings.or("members.millis", millis, 600_000)?,
             },
-            deaths_limit: settings.or("deaths.limit", "a number of deaths", 4)?,
-            deaths_setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
+            deaths: DeathLimit {
+                deaths: settings.or("deaths.limit", "a number of deaths", 4)?,
+                setting: settings.or("deaths.setting", "a setting's name", "the limit of retries".to_string())?,
+                framework_counts: settings.or("deaths.framework.counts", "true or false", false)?,
+            },
             start: start(settings)?,
             faults: facts::faults(faults, world)?,
             wants_result: true,

@@ -5,7 +5,7 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use std::sync::Arc;
 
 /// The moment at which time stands.
@@ -50,8 +50,7 @@ pub(crate) fn new(world: u32, epoch: u32, start: JobStart) -> Tracker {
         world,
         epoch,
         timing: TIMING,
-        deaths_limit: 1000,
-        deaths_setting: "the limit".into(),
+        deaths: DeathLimit::new(1000, "the limit"),
         start,
         faults: Vec::new(),
         wants_result: false,

@@ -14,7 +14,7 @@ use rejoin_protocol::ids::MemberId;
 use rejoin_protocol::ids::*;
 use rejoin_protocol::message::*;
 use rejoin_protocol::report::Report;
-use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::view::{AgentAddress, SlotState, View, ViewSlot};
 use std::collections::BTreeMap;
 use std::sync::mpsc::{channel, RecvTimeoutError};
@@ -431,7 +431,7 @@ fn a_desk(state: usize) -> Desk {
             comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
             desk
         }
-        _ => Desk::with(TrackerConfig { deaths_limit: u32::MAX, wants_result: false, ..config(1) }),
+        _ => Desk::with(TrackerConfig { deaths: DeathLimit::new(u32::MAX, "deaths"), wants_result: false, ..config(1) }),
     }
 }
 
@@ -497,7 +497,7 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
             DoorStep::Hears(link) => desk.input(TrackerInput::BytesCame { link }).to_vec(),
             DoorStep::TaskGone(rank, task) => {
                 let (rank, attempt) = (Rank(rank), attempt(task));
-                desk.input(TrackerInput::TaskGone { rank, attempt, reason: "gone".into() }).to_vec()
+                desk.input(TrackerInput::TaskGone { rank, attempt, reason: "gone".into(), counts: true }).to_vec()
             }
             DoorStep::Passes(millis) => desk.pass(millis),
         };

@@ -166,7 +166,7 @@ fn after_the_end_nothing_that_happens_changes_it() {
     let inputs = [
         TrackerInput::Closed { link: 1, reason: "closed".into() },
         TrackerInput::ExecutorGone { executor: "exec-1".into(), reason: "scaled down".into() },
-        TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(0), reason: "done".into() },
+        TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(0), reason: "done".into(), counts: true },
         TrackerInput::Cancel { error: rejoin_protocol::error::Error::new(Code::Cancelled, "late") },
         TrackerInput::Wake,
     ];

@@ -7,7 +7,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Rank};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::report::Report;
-use rejoin_protocol::tracker::{TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput, TrackerOutput};
 use support::*;
 
 fn io() -> Option<Error> {
@@ -57,10 +57,14 @@ fn a_leave_of_an_older_incarnation_changes_nothing() {
     assert_eq!(desk.leaves(1, 0, 0, io()), []);
 }
 
+fn task_gone(task: u32, counts: bool) -> TrackerInput {
+    TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into(), counts }
+}
+
 #[test]
 fn a_failed_task_is_lost_only_if_its_try_has_the_slot() {
     let mut desk = Desk::trained_to(2, 2);
-    let gone = |task| TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into() };
+    let gone = |task| task_gone(task, true);
     assert_eq!(desk.input(gone(4)), []);
     let outputs = desk.input(gone(0)).to_vec();
     assert!(lost(&outputs)[0].1.contains("exit 1"));
@@ -82,6 +86,45 @@ fn as_many_deaths_of_one_rank_as_the_limit_end_the_job_with_all_deaths_told() {
     for part in ["rank 0 died 3 times", "spark.task.maxFailures", "exec-1 at 1.500 s", "another one"] {
         assert!(error.message.contains(part), "`{part}` is missing in: {error}");
     }
+}
+
+/// A job whose framework says of each death whether it counts; its limit is the first one that does.
+fn counted_by_its_framework() -> Desk {
+    let deaths = DeathLimit { framework_counts: true, ..DeathLimit::new(1, "spark.task.maxFailures") };
+    let mut desk = Desk::with(TrackerConfig { deaths, ..config(2) });
+    desk.train_to(2, 2);
+    desk
+}
+
+#[test]
+fn a_death_that_the_framework_does_not_count_is_forgotten_whenever_it_says_so() {
+    let mut desk = counted_by_its_framework();
+    assert!(failure(&desk.leaves(1, 0, 0, io())).is_none(), "it may not count");
+    desk.input(task_gone(0, false));
+    desk.joins(1, 0, attempt(1));
+    assert!(failure(&desk.leaves(1, 0, 1, io())).is_none());
+    let back = desk.joins(1, 0, attempt(2)).to_vec();
+    assert!(failure(&back).is_none());
+    assert!(failure(desk.input(task_gone(1, false))).is_none(), "it is told after the next attempt has joined");
+    let outputs = desk.input(task_gone(2, false)).to_vec();
+    assert_eq!(lost(&outputs)[0].2, 0, "nobody else had seen this one");
+}
+
+#[test]
+fn where_the_framework_counts_one_death_too_many_ends_the_job_when_it_says_so() {
+    let mut desk = counted_by_its_framework();
+    desk.leaves(1, 0, 0, io());
+    let outputs = desk.input(task_gone(0, true)).to_vec();
+    let error = failure_of(&outputs);
+    assert_eq!(error.code, Code::Unrecoverable);
+    assert!(error.message.contains("rank 0 died 1 times"), "{error}");
+    assert_eq!(desk.input(task_gone(0, true)), [], "the job is over");
+}
+
+#[test]
+fn a_task_that_was_never_a_member_is_no_death() {
+    let mut desk = counted_by_its_framework();
+    assert!(failure(desk.input(task_gone(7, true))).is_none());
 }
 
 #[test]

@@ -4,7 +4,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Generation, Millis};
 use rejoin_protocol::message::{AgentMessage, Registration, StatusReport, Timing};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use std::net::{Ipv4Addr, SocketAddr};
 
 const AGENT: AgentId = AgentId(7);
@@ -17,8 +17,7 @@ fn tracker() -> Tracker {
         world: 2,
         epoch: 1,
         timing,
-        deaths_limit: 4,
-        deaths_setting: "deaths".into(),
+        deaths: DeathLimit::new(4, "deaths"),
         start: JobStart::Fresh,
         faults: Vec::new(),
         wants_result: false,

@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Incarnation, MemberId, Millis, Rank};
 use rejoin_protocol::message::{AgentMessage, RankProgress, RankState, Timing, TrackerMessage};
-use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use support::*;
 
 #[test]
@@ -189,7 +189,7 @@ fn configurations_that_cannot_work_are_refused_with_what_would() {
     };
     let cases = [
         (TrackerConfig { world: 0, ..config(1) }, "at least 1"),
-        (TrackerConfig { deaths_limit: 0, ..config(1) }, "at least 1"),
+        (TrackerConfig { deaths: DeathLimit::new(0, "deaths"), ..config(1) }, "at least 1"),
         (timing(|timing| timing.heartbeat_millis = 0), "at least 1 ms"),
         (timing(|timing| timing.lost_after_millis = 150), "200 ms or more"),
         (timing(|timing| timing.lease_millis = 10), "200 ms or more"),

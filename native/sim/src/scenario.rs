@@ -114,6 +114,8 @@ pub struct Scenario {
     pub delay_millis: u64,
     /// Deaths of one rank that end the job.
     pub deaths_limit: u32,
+    /// What the framework says of each death: whether it counts; `None`: nothing, and each does.
+    pub framework_counts: Option<bool>,
     /// When and what.
     pub faults: Vec<(u64, Fault)>,
     /// For all draws in the run.
@@ -154,6 +156,7 @@ impl Scenario {
             compute_millis: 29,
             delay_millis,
             deaths_limit: NO_LIMIT,
+            framework_counts: None,
             faults: Vec::new(),
             rng,
         }
@@ -182,6 +185,7 @@ impl Scenario {
             executors: Some(executors(&mut rng, world)),
             compute_millis: rng.u64(2..120),
             deaths_limit: if rng.u32(0..12) == 0 { rng.u32(1..=3) } else { NO_LIMIT },
+            framework_counts: framework_counts(seed),
             faults,
             ..Scenario::calm(job, delay_millis, rng)
         }
@@ -298,6 +302,7 @@ impl Scenario {
             start,
             compute_millis: rng.u64(2..60),
             deaths_limit: if rng.u32(0..20) == 0 { rng.u32(1..=3) } else { NO_LIMIT },
+            framework_counts: framework_counts(seed),
             faults,
             ..Scenario::calm(job, delay_millis, rng)
         };
@@ -411,4 +416,9 @@ fn of_executors(rng: &mut Rng) -> Fault {
         96..=98 => Fault::Slow(rng.u64(100..1200)),
         _ => Fault::Cancel,
     }
+}
+
+/// By the seed alone, so that all else stays as it is drawn.
+fn framework_counts(seed: u64) -> Option<bool> {
+    [None, Some(true), Some(false)][(seed % 3) as usize]
 }

@@ -12,7 +12,7 @@ use rejoin_protocol::host::{Offer, OWN_COPIES};
 use rejoin_protocol::ids::{Lineage, MemberId, Version};
 use rejoin_protocol::message::Timing;
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::TrackerConfig;
+use rejoin_protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_transport::PortRange;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -141,14 +141,12 @@ fn joined(wait: &Waiting<Joined>) -> (Incarnation, Option<Bytes>) {
 fn tracker() -> TrackerServer {
     let timing =
         Timing { heartbeat_millis: 50, lost_after_millis: 5_000, lease_millis: 20_000, members_millis: 20_000 };
-    let setting = "test.maxFailures".to_string();
-    let (faults, deaths_limit) = (Vec::new(), 3);
+    let (faults, deaths) = (Vec::new(), DeathLimit::new(3, "test.maxFailures"));
     let rules = TrackerConfig {
         world: 3,
         epoch: 1,
         timing,
-        deaths_limit,
-        deaths_setting: setting,
+        deaths,
         start: JobStart::Fresh,
         faults,
         wants_result: false,

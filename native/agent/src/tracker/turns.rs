@@ -4,7 +4,7 @@ use super::*;
 use crossbeam::channel::unbounded;
 use rejoin_protocol::message::{Registration, StatusReport, Timing, TrackerMessage};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::TrackerConfig;
+use rejoin_protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_transport::{Hello, JobId, PortRange, Secret};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,8 +32,7 @@ impl Desk {
             world: 3,
             epoch: 1,
             timing,
-            deaths_limit: 4,
-            deaths_setting: "test.maxFailures".into(),
+            deaths: DeathLimit::new(4, "test.maxFailures"),
             start: JobStart::Fresh,
             faults: Vec::new(),
             wants_result: false,

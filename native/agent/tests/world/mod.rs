@@ -12,7 +12,7 @@ use rejoin_agent::protocol::ids::{Attempt, Checkpoint, Incarnation, Lane, Lineag
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::report::Report;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{JobId, Link, PortRange, Secret};
 use rejoin_agent::{
     checkpoint, digest, Agent, AgentConfig, AgentReports, DataPlane, Joined, PlaneUsage, Planes, Taken, TrackerNotice,
@@ -151,8 +151,7 @@ impl World {
             world,
             epoch: 1,
             timing,
-            deaths_limit: 4,
-            deaths_setting: "test.maxFailures".into(),
+            deaths: DeathLimit::new(4, "test.maxFailures"),
             start: JobStart::Fresh,
             faults: Vec::new(),
             wants_result: true,

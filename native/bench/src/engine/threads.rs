@@ -3,7 +3,7 @@
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{AgentConfig, TrackerServer, TrackerServerConfig};
 use rejoin_communicator::{Communicator, Limits, Process};
@@ -30,8 +30,7 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
             lease_millis: 30_000,
             members_millis: 60_000,
         },
-        deaths_limit: 1,
-        deaths_setting: "a benchmark's".into(),
+        deaths: DeathLimit::new(1, "a benchmark's"),
         start: JobStart::Fresh,
         faults: Vec::new(),
         wants_result: false,

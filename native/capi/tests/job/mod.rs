@@ -5,7 +5,7 @@ use rejoin::*;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{random_u64, JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::ffi::{c_char, c_void, CStr, CString};
@@ -95,8 +95,7 @@ impl Job {
             world,
             epoch: 1,
             timing,
-            deaths_limit: 20,
-            deaths_setting: "a setting".into(),
+            deaths: DeathLimit::new(20, "a setting"),
             start: JobStart::Fresh,
             faults: Vec::new(),
             wants_result: false,

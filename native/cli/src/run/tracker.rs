@@ -7,7 +7,7 @@ use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::{TrackerConfig, TrackerInput};
+use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{TrackerNotice, TrackerServer, TrackerServerConfig};
 use std::net::{IpAddr, SocketAddr};
@@ -51,8 +51,7 @@ impl JobTracker {
                 members_millis: millis(options.members),
             },
             // The launcher itself counts, since it is the one that starts again.
-            deaths_limit: u32::MAX,
-            deaths_setting: "--restarts".into(),
+            deaths: DeathLimit::new(u32::MAX, "--restarts"),
             start,
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
             wants_result: false,

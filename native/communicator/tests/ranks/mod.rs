@@ -10,7 +10,7 @@ use rejoin_agent::protocol::fault::FaultRule;
 use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::message::Timing;
 use rejoin_agent::protocol::start::JobStart;
-use rejoin_agent::protocol::tracker::TrackerConfig;
+use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::{AgentConfig, TrackerNotice, TrackerServer, TrackerServerConfig};
 use rejoin_communicator::{Communicator, Limits, Process, Settings};
@@ -53,8 +53,7 @@ impl Ranks {
                 lease_millis: 10_000,
                 members_millis: 20_000,
             },
-            deaths_limit: 20,
-            deaths_setting: "test.maxFailures".into(),
+            deaths: DeathLimit::new(20, "test.maxFailures"),
             start: JobStart::Fresh,
             faults,
             wants_result: false,

@@ -1,7 +1,8 @@
 //! The members: joins, losses, fencing, broken links.
 
 use super::door::fingerprint_fits;
-use super::slots::{outdated, Death};
+use super::deaths::Death;
+use super::slots::outdated;
 use super::{RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -162,9 +163,8 @@ impl Tracker {
         self.send(agent, TrackerMessage::Fenced { member, error });
         let shown = reason.clone();
         self.event(Event::RankLost { rank, incarnation, executor, reason: shown, silent_millis, deaths });
-        if counts && deaths >= self.config.deaths_limit {
-            let error = self.too_many_deaths(rank, deaths);
-            self.fail(error);
+        if counts {
+            self.end_after_too_many(rank);
         }
     }
 
@@ -182,7 +182,9 @@ impl Tracker {
         slot.last_seen = reason.to_string();
         if counts {
             let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-            slot.deaths.push(Death { at: now, incarnation, executor, reason: reason.to_string() });
+            let (attempt, is_counted) = (slot.attempt, !self.config.deaths.framework_counts);
+            let reason = reason.to_string();
+            slot.deaths.push(Death { at: now, incarnation, attempt, executor, reason, is_counted });
         }
         if rank == Rank(0) {
             self.forget_result();
@@ -196,31 +198,6 @@ impl Tracker {
     fn silence_of(&self, rank: Rank) -> u64 {
         let agent = self.slot(rank).and_then(|slot| self.agents.get(&slot.agent));
         agent.map_or(0, |agent| self.now.since(agent.last_heard))
-    }
-
-    fn too_many_deaths(&self, rank: Rank, deaths: u32) -> Error {
-        let mut all: Vec<(Millis, String)> = Vec::new();
-        for (index, slot) in self.slots.iter().enumerate() {
-            for Death { at, incarnation, executor, reason } in &slot.deaths {
-                let text = format!(
-                    "rank {index} incarnation {incarnation} on executor {executor} at {}: {reason}",
-                    self.clock(*at)
-                );
-                all.push((*at, text));
-            }
-        }
-        all.sort();
-        let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
-        let setting = &self.config.deaths_setting;
-        Error::new(
-            Code::Unrecoverable,
-            format!(
-                "rank {rank} died {deaths} times, and the framework gives up at {}; raise {setting} to survive more. \
-                 All deaths, by the time since the job began: {}",
-                self.config.deaths_limit,
-                texts.join("; ")
-            ),
-        )
     }
 
     /// The framework started all again: the older tries end, so that they don't keep the slots of the newer ones.
@@ -266,12 +243,6 @@ impl Tracker {
             ),
         };
         self.send(agent, TrackerMessage::Fenced { member, error });
-    }
-
-    pub(super) fn task_gone(&mut self, rank: Rank, attempt: Attempt, reason: &str) {
-        if self.over.is_none() && self.living().any(|(r, slot)| r == rank && slot.attempt == attempt) {
-            self.lose(rank, format!("the framework reports its task ended: {reason}"), true);
-        }
     }
 
     pub(super) fn leave(&mut self, rank: Rank, failure: Option<Error>) {

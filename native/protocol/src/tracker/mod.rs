@@ -2,6 +2,7 @@
 
 mod agent_record;
 mod agents;
+mod deaths;
 mod door;
 mod ending;
 mod former_life;
@@ -28,6 +29,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+pub use deaths::DeathLimit;
 use former_life::{Join, Takeover};
 use incoming_result::IncomingResult;
 use losses::Losses;
@@ -45,10 +47,8 @@ pub struct TrackerConfig {
     pub epoch: u32,
     /// The rhythm.
     pub timing: Timing,
-    /// So many deaths of one rank end the job: the framework gives up after as many failures. At least 1.
-    pub deaths_limit: u32,
-    /// Name of the setting that raises it, as the user of the framework knows it.
-    pub deaths_setting: String,
+    /// How many deaths of one rank end the job.
+    pub deaths: DeathLimit,
     /// How the job begins. What agents know in a later life is newer.
     pub start: JobStart,
     /// Rules for tests and the demo.
@@ -96,6 +96,8 @@ pub enum TrackerInput {
         attempt: Attempt,
         /** What the framework says. */
         reason: String,
+        /** Whether that counts against the number of retries ([`DeathLimit`]). */
+        counts: bool,
     },
     /// The framework says that a rank's task has ended well, and is not started again.
     RankEnded {
@@ -257,7 +259,9 @@ impl Tracker {
             TrackerInput::Closed { link, reason } => self.closed(link, reason),
             TrackerInput::Probed { agent, gone } => self.probed(agent, gone),
             TrackerInput::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
-            TrackerInput::TaskGone { rank, attempt, reason } => self.task_gone(rank, attempt, &reason),
+            TrackerInput::TaskGone { rank, attempt, reason, counts } => {
+                self.task_gone(rank, attempt, &reason, counts);
+            },
             TrackerInput::RankEnded { rank } => self.rank_ended(rank),
             TrackerInput::Cancel { error } => self.fail(error),
             TrackerInput::BytesCame { link } => self.bytes_came(link),
@@ -412,7 +416,7 @@ fn check(config: &TrackerConfig) -> Result<(), Error> {
     if config.world == 0 {
         return bad("a job of 0 ranks was asked for; at least 1 is needed".into());
     }
-    if config.deaths_limit == 0 {
+    if config.deaths.deaths == 0 {
         return bad(
             "a limit of 0 deaths was asked for; at least 1 is needed, which lets the first death end the job".into()
         );

@@ -1,5 +1,6 @@
 //! What the tracker keeps of each rank.
 
+use super::deaths::Death;
 use crate::collective::{Extent, ObservedInput, SegmentAddress};
 use crate::error::{Code, Error};
 use crate::hook::Hook;
@@ -23,15 +24,6 @@ pub(super) enum RankSlotState {
     Planned { at: Version, round: u32, oldest: Version },
     /// Has reported its end.
     Finished { at: Version, oldest: Version, rounds: u32, digest: u128 },
-}
-
-/// One death, for the error's text.
-#[derive(Clone, Debug)]
-pub(super) struct Death {
-    pub(super) at: Millis,
-    pub(super) incarnation: Incarnation,
-    pub(super) executor: String,
-    pub(super) reason: String,
 }
 
 /// One rank's slot.

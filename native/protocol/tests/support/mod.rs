@@ -14,7 +14,7 @@ use rejoin_protocol::message::{
 };
 use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use rejoin_protocol::view::View;
 
 pub const TIMING: Timing =
@@ -25,8 +25,7 @@ pub fn config(world: u32) -> TrackerConfig {
         world,
         epoch: 1,
         timing: TIMING,
-        deaths_limit: 3,
-        deaths_setting: "spark.task.maxFailures".into(),
+        deaths: DeathLimit::new(3, "spark.task.maxFailures"),
         start: JobStart::Fresh,
         faults: Vec::new(),
         wants_result: true,

@@ -84,7 +84,7 @@ impl World {
     /// checkpoint, after processes were killed, or what only one rank had.
     fn may_be_lost(&self, epoch: u32, error: &Error) -> bool {
         if error.message.contains("gives up") {
-            return self.scenario.deaths_limit < NO_LIMIT;
+            return self.scenario.deaths_limit < NO_LIMIT && self.scenario.framework_counts != Some(false);
         }
         // A tracker that comes back waits for agents that knew how far the job was as long as for a
         // silent agent, not longer.

@@ -135,9 +135,8 @@ impl World {
     fn try_again(&mut self, process: u32, id: Try) {
         let rank = id.rank;
         if self.scenario.executors.is_some() {
-            let (attempt, reason) = (id.attempt, "the task failed".into());
             let delay = self.draw(1..50);
-            self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskGone { rank, attempt, reason }));
+            self.task_is_gone(id, delay);
         }
         if self.is_cared_for(rank) {
             return;
@@ -147,6 +146,13 @@ impl World {
         }
         let id = self.framework.next(rank.0);
         self.runs(process, id, 100);
+    }
+
+    /// The framework says that a task has ended, and whether that counts.
+    fn task_is_gone(&mut self, id: Try, delay: u64) {
+        let Try { rank, attempt, .. } = id;
+        let (reason, counts) = ("the task failed".into(), self.scenario.framework_counts.unwrap_or(true));
+        self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskGone { rank, attempt, reason, counts }));
     }
 
     pub(super) fn throw(&mut self, process: u32, id: Try) {
@@ -163,13 +169,17 @@ impl World {
         there.deferred.clear();
         self.memory.is_gone(process);
         let link = there.tracker_link.take();
-        let ranks: Vec<Rank> = there.process.tasks().iter().map(|task| task.id.rank).collect();
+        let ids: Vec<Try> = there.process.tasks().iter().map(|task| task.id).collect();
+        let ranks: Vec<Rank> = ids.iter().map(|id| id.rank).collect();
         self.say(|| format!("process {process} is killed, with ranks {ranks:?}"));
         self.connections_end(process, link);
         let noticed = self.draw(200..1500);
         let executor = process.to_string();
         let reason = "the executor has exited".into();
         self.after(noticed, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));
+        if self.scenario.framework_counts.is_some() {
+            ids.into_iter().for_each(|id| self.task_is_gone(id, noticed));
+        }
         if self.scenario.executors.is_some() {
             let replaced = noticed + self.draw(300..3000);
             self.after(replaced, SimEvent::ExecutorStarts);

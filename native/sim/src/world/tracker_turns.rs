@@ -8,7 +8,7 @@ use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Millis, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::start::JobStart;
-use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 
 impl World {
     /// The next life begins. It knows nothing.
@@ -21,8 +21,10 @@ impl World {
             world: self.scenario.job.program.world,
             epoch,
             timing: TIMING,
-            deaths_limit: self.scenario.deaths_limit,
-            deaths_setting: "the limit".into(),
+            deaths: DeathLimit {
+                framework_counts: self.scenario.framework_counts.is_some(),
+                ..DeathLimit::new(self.scenario.deaths_limit, "the limit")
+            },
             start: match self.scenario.job.defect {
                 Some(Defect::StartUnreported) if epoch > 1 => JobStart::Fresh,
                 _ => self.scenario.start,

@@ -47,8 +47,12 @@ public final class Tracker implements AutoCloseable {
     report("executor.gone", "executor", executor, "reason", reason);
   }
 
-  /** The framework says that a try of a rank's task has failed or was killed. */
-  public void taskGone(int rank, int stage, int task, String reason) {
+  /**
+   * The framework says that a try of a rank's task has failed or was killed.
+   *
+   * @param counts whether that counts against the framework's number of retries
+   */
+  public void taskGone(int rank, int stage, int task, String reason, boolean counts) {
     report(
         "task.gone",
         "rank",
@@ -58,7 +62,9 @@ public final class Tracker implements AutoCloseable {
         "task",
         Integer.toString(task),
         "reason",
-        reason);
+        reason,
+        "counts",
+        Boolean.toString(counts));
   }
 
   /** Ends the job with an error, which reaches every task. */
@@ -130,6 +136,14 @@ public final class Tracker implements AutoCloseable {
      */
     public Settings deaths(int limit, String setting) {
       return set("deaths.limit", Integer.toString(limit)).set("deaths.setting", setting);
+    }
+
+    /**
+     * The framework says of each death whether it counts ({@link Tracker#taskGone}), and a death
+     * ends the job then and not before. Without this each death counts when it is seen.
+     */
+    public Settings frameworkCountsDeaths() {
+      return set("deaths.framework.counts", "true");
     }
 
     /** What the job is called in its event log, if {@link #with} has given it one. */

@@ -323,7 +323,7 @@ final class GangCoordinator implements OperatorCoordinator, CoordinationRequestH
     PassingThread.call(
         "rejoin-gone",
         () -> {
-          present.taskGone(subtask, 0, attempt, why);
+          present.taskGone(subtask, 0, attempt, why, true);
           return null;
         });
     if (nobodyIsLeft) {

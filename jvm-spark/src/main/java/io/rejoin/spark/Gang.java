@@ -5,6 +5,7 @@ import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.function.Consumer;
@@ -195,9 +196,25 @@ final class Gang {
     }
   }
 
+  /** What is to be said of a death after which the rank may not die again. */
+  static Optional<String> lastDeath(TrainingEvent lost, Surroundings surroundings) {
+    int retried = surroundings.deathsRetried();
+    return retried > 0 && lost.number("deaths") == retried
+        ? Optional.of(
+            lost.sentence("rank {rank} has died {deaths} times; the next death that counts ends")
+                + " the job ("
+                + surroundings.deathsSetting()
+                + ")")
+        : Optional.empty();
+  }
+
   private void take(TrainingEvent event) {
     listener.deliver(event);
     switch (event.kind()) {
+      case RANK_LOST:
+        lastDeath(event, surroundings)
+            .ifPresent(warning -> LOG.warn("job {}: {}", tracker.job().brief(), warning));
+        break;
       case KILL_WANTED:
         registry.kill(event);
         break;

@@ -77,6 +77,7 @@ final class GangJob {
             .with(settings)
             .name(context.appName())
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
+            .frameworkCountsDeaths()
             .faults(faults);
     try {
       return Tracker.open(job, secret, trackerSettings);

@@ -129,8 +129,10 @@ final class SparkRegistry extends SparkListener {
             ? ((TaskFailedReason) reason).toErrorString()
             : reason.toString();
     String line = text.split("\n", 2)[0];
-    if (reason instanceof TaskFailedReason
-        && ((TaskFailedReason) reason).countTowardsTaskFailures()) {
+    boolean counts =
+        reason instanceof TaskFailedReason
+            && ((TaskFailedReason) reason).countTowardsTaskFailures();
+    if (counts) {
       lastFailure =
           "rank "
               + task.index()
@@ -146,7 +148,9 @@ final class SparkRegistry extends SparkListener {
       endIfItWillRepeat(task, ((ExceptionFailure) reason).exception());
     }
     report(
-        () -> tracker.taskGone(task.index(), event.stageAttemptId(), task.attemptNumber(), line));
+        () ->
+            tracker.taskGone(
+                task.index(), event.stageAttemptId(), task.attemptNumber(), line, counts));
   }
 
   /**

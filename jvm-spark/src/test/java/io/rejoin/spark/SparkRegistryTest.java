@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.Agent;
 import io.rejoin.AgentSettings;
 import io.rejoin.Communicator;
+import io.rejoin.EventsForTests;
 import io.rejoin.JobId;
-import io.rejoin.KillWanted;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
@@ -135,7 +135,7 @@ class SparkRegistryTest {
                   });
       try {
         await(FIRST_TRY_RUNS);
-        registry.kill(KillWanted.ofTheFirstTry());
+        registry.kill(EventsForTests.killWantedOfTheFirstTry());
         wished.countDown();
         work.get(60, TimeUnit.SECONDS);
       } finally {

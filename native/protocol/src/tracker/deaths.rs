@@ -1,0 +1,94 @@
+//! Deaths of a rank, and how many of them the framework retries.
+
+use super::Tracker;
+use crate::error::{Code, Error};
+use crate::ids::{Attempt, Incarnation, Millis, Rank};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// How many deaths of one rank end the job.
+#[derive(Clone, Debug)]
+pub struct DeathLimit {
+    /// So many do: the framework gives up after as many failures. At least 1.
+    pub deaths: u32,
+    /// Name of the setting that raises it, as the user of the framework knows it.
+    pub setting: String,
+    /// Whether the framework says of each death if it counts ([`super::TrackerInput::TaskGone`]), which may be after
+    /// the tracker has seen it: a death ends the job then and not before. What a cluster manager took away doesn't
+    /// count with Spark. Otherwise each death counts when it is seen.
+    pub framework_counts: bool,
+}
+
+impl DeathLimit {
+    /// Each death counts when it is seen.
+    pub fn new(deaths: u32, setting: impl Into<String>) -> Self {
+        DeathLimit { deaths, setting: setting.into(), framework_counts: false }
+    }
+}
+
+/// One death, for the limit and for the error's text.
+#[derive(Clone, Debug)]
+pub(super) struct Death {
+    pub(super) at: Millis,
+    pub(super) incarnation: Incarnation,
+    pub(super) attempt: Attempt,
+    pub(super) executor: String,
+    pub(super) reason: String,
+    /// Whether it counts for certain.
+    pub(super) is_counted: bool,
+}
+
+impl Tracker {
+    /// The framework says that a task has ended, maybe one that was declared lost before, and whether that counts.
+    pub(super) fn task_gone(&mut self, rank: Rank, attempt: Attempt, reason: &str, counts: bool) {
+        if self.over.is_some() {
+            return;
+        }
+        if self.living().any(|(r, slot)| r == rank && slot.attempt == attempt) {
+            self.lose(rank, format!("the framework reports its task ended: {reason}"), counts);
+        }
+        let Some(slot) = self.slot_mut(rank) else { return };
+        if counts {
+            slot.deaths.iter_mut().filter(|death| death.attempt == attempt).for_each(|death| death.is_counted = true);
+        } else {
+            slot.deaths.retain(|death| death.attempt != attempt);
+        }
+        self.end_after_too_many(rank);
+    }
+
+    /// Ends the job if the framework will not start the rank again.
+    pub(super) fn end_after_too_many(&mut self, rank: Rank) {
+        let counted = self.slot(rank).map_or(0, |slot| slot.deaths.iter().filter(|death| death.is_counted).count());
+        if self.over.is_none() && counted as u32 >= self.config.deaths.deaths {
+            let error = self.too_many_deaths(rank, counted);
+            self.fail(error);
+        }
+    }
+
+    fn too_many_deaths(&self, rank: Rank, counted: usize) -> Error {
+        let mut all: Vec<(Millis, String)> = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            for Death { at, incarnation, executor, reason, .. } in &slot.deaths {
+                let text = format!(
+                    "rank {index} incarnation {incarnation} on executor {executor} at {}: {reason}",
+                    self.clock(*at)
+                );
+                all.push((*at, text));
+            }
+        }
+        all.sort();
+        let texts: Vec<String> = all.into_iter().map(|(_, text)| text).collect();
+        let limit = &self.config.deaths;
+        Error::new(
+            Code::Unrecoverable,
+            format!(
+                "rank {rank} died {counted} times, and the framework gives up at {}; raise {} to survive more. All \
+                 deaths, by the time since the job began: {}",
+                limit.deaths,
+                limit.setting,
+                texts.join("; ")
+            ),
+        )
+    }
+}

@@ -431,7 +431,9 @@ fn a_desk(state: usize) -> Desk {
             comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
             desk
         }
-        _ => Desk::with(TrackerConfig { deaths: DeathLimit::new(u32::MAX, "deaths"), wants_result: false, ..config(1) }),
+        _ => {
+            Desk::with(TrackerConfig { deaths: DeathLimit::new(u32::MAX, "deaths"), wants_result: false, ..config(1) })
+        }
     }
 }
 

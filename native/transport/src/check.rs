@@ -238,7 +238,8 @@ mod tests {
         #[test]
         fn only_memory_that_is_what_its_segment_address_says_is_opened(
             magic in prop_oneof![Just(0), any::<u64>()], nonce: u64, other in prop_oneof![Just(0), any::<u64>()],
-            pages in 0u64..6, reported in prop_oneof![(0u64..6).prop_map(|pages| 4096 * pages), 0u64..20_000, any::<u64>()],
+            pages in 0u64..6,
+            reported in prop_oneof![(0u64..6).prop_map(|pages| 4096 * pages), 0u64..20_000, any::<u64>()],
             units in prop_oneof![Just(24u8), Just(40), any::<u8>()],
         ) {
             for (there, slot) in [(4096 * pages, 4096 * pages), (reported, reported), (reported, 4096 * pages)] {

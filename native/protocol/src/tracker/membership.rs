@@ -1,7 +1,7 @@
 //! The members: joins, losses, fencing, broken links.
 
-use super::door::fingerprint_fits;
 use super::deaths::Death;
+use super::door::fingerprint_fits;
 use super::slots::outdated;
 use super::{RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};

@@ -261,7 +261,7 @@ impl Tracker {
             TrackerInput::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
             TrackerInput::TaskGone { rank, attempt, reason, counts } => {
                 self.task_gone(rank, attempt, &reason, counts);
-            },
+            }
             TrackerInput::RankEnded { rank } => self.rank_ended(rank),
             TrackerInput::Cancel { error } => self.fail(error),
             TrackerInput::BytesCame { link } => self.bytes_came(link),

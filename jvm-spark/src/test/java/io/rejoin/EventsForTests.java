@@ -7,7 +7,16 @@ public final class EventsForTests {
   /** The tracker's wish that the first try of the task of rank 0 be killed. */
   public static TrainingEvent killWantedOfTheFirstTry() {
     return event(
-        "KillWanted", "rank", "0", "stage", "0", "task", "0", "executor", "driver", "reason",
+        "KillWanted",
+        "rank",
+        "0",
+        "stage",
+        "0",
+        "task",
+        "0",
+        "executor",
+        "driver",
+        "reason",
         "silent");
   }
 

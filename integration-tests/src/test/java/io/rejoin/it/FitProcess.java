@@ -27,8 +27,7 @@ final class FitProcess implements AutoCloseable {
   }
 
   /** Starts another driver; {@code folder} is for its temporary files. */
-  FitProcess(JavaProcess process, Map<String, String> settings, String folder)
-      throws IOException {
+  FitProcess(JavaProcess process, Map<String, String> settings, String folder) throws IOException {
     StandaloneCluster cluster = Sessions.cluster();
     driver =
         process

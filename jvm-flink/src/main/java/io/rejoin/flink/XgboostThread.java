@@ -1,9 +1,9 @@
 package io.rejoin.flink;
 
+import io.rejoin.RankTask;
 import io.rejoin.RowFingerprint;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
-import io.rejoin.RankTask;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.TrainingResult;
 import io.rejoin.xgboost.XgboostAgent;

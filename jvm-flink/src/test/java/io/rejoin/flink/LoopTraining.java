@@ -2,11 +2,11 @@ package io.rejoin.flink;
 
 import io.rejoin.AgentSettings;
 import io.rejoin.JobId;
+import io.rejoin.RankTask;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
 import io.rejoin.xgboost.CheckpointRhythm;
 import io.rejoin.xgboost.Matrices;
-import io.rejoin.RankTask;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.TrainingResult;
 import io.rejoin.xgboost.TrainingSpec;

@@ -32,8 +32,7 @@ final class XgboostProgram implements GangProgram<Watches> {
         task,
         XgboostAgent.class,
         XgboostAgent::open,
-        agent ->
-            new TrainingLoop(agent, spec).run(task.rank(gang), () -> open(input), task));
+        agent -> new TrainingLoop(agent, spec).run(task.rank(gang), () -> open(input), task));
   }
 
   @Override

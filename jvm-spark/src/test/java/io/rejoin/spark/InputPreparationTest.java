@@ -130,8 +130,7 @@ class InputPreparationTest {
     XGBoostClassifier classifier = LocalSpark.classifier(3, 2);
     classifier.setMissing(0f);
     StockEstimator stock = StockEstimator.of(classifier, ParamMap.empty());
-    try (PreparedInput input =
-        prepare("replicate", rows, stock)) {
+    try (PreparedInput input = prepare("replicate", rows, stock)) {
       assertEquals(300, input.rows().count());
     }
   }

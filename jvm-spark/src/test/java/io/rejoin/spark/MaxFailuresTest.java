@@ -40,7 +40,8 @@ class MaxFailuresTest {
     Path guide = Path.of("docs", "spark.md");
     String text = Files.readString(Files.exists(guide) ? guide : Path.of("..").resolve(guide));
     int begin = text.indexOf("| workers | hours |");
-    List<String> lines = text.substring(begin, text.indexOf("\n\n", begin)).lines().collect(Collectors.toList());
+    List<String> lines =
+        text.substring(begin, text.indexOf("\n\n", begin)).lines().collect(Collectors.toList());
     double[] rates = {0.01, 0.05, 0.2, 1};
     List<String> expected = new ArrayList<>();
     for (int workers : new int[] {4, 16, 64}) {

@@ -100,8 +100,7 @@ class RejoinSparkTest {
                   .faultsForTests(Faults.parse(fault))
                   .eventListener(events::add));
       assertArrayEquals(undisturbed, model, 0, fault);
-      long deaths =
-          events.stream().filter(e -> e.kind() == TrainingEvent.Kind.RANK_LOST).count();
+      long deaths = events.stream().filter(e -> e.kind() == TrainingEvent.Kind.RANK_LOST).count();
       assertEquals(fault.split("\\|").length, deaths, fault);
     }
   }

@@ -2,6 +2,7 @@ package io.rejoin.flink;
 
 import io.rejoin.RejoinException;
 import java.io.IOException;
+import java.util.concurrent.RejectedExecutionException;
 import org.apache.flink.api.common.operators.MailboxExecutor;
 import org.apache.flink.runtime.state.StateSnapshotContext;
 import org.apache.flink.streaming.api.operators.AbstractStreamOperator;
@@ -10,6 +11,7 @@ import org.apache.flink.streaming.api.operators.OneInputStreamOperator;
 import org.apache.flink.streaming.api.operators.StreamOperatorParameters;
 import org.apache.flink.streaming.runtime.streamrecord.StreamRecord;
 import org.apache.flink.streaming.runtime.tasks.mailbox.TaskMailbox;
+import org.apache.flink.util.function.ThrowingRunnable;
 
 /** Flink's side of a rank, whatever it trains; the rank's own thread is a {@link GangThread}. */
 abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
@@ -44,7 +46,7 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
 
   /** A model goes downstream; called by the rank's thread. */
   final void emit(M model) {
-    mailbox.execute(() -> output.collect(new StreamRecord<>(model)), "a model goes downstream");
+    mail(() -> output.collect(new StreamRecord<>(model)), "a model goes downstream");
   }
 
   /** All is trained, and ranks may end from now on; called by the rank's thread. */
@@ -54,7 +56,19 @@ abstract class RankOperator<T, M> extends AbstractStreamOperator<M>
 
   /** Training is over, and all is well; called by the rank's thread. */
   final void end() {
-    mailbox.execute(() -> over = true, "training is over");
+    mail(() -> over = true, "training is over");
+  }
+
+  /**
+   * For Flink's thread. Once Flink has ended the task with a savepoint it reads no mail; what was
+   * trained by then is in the savepoint, or is trained again from it.
+   */
+  private void mail(ThrowingRunnable<? extends Exception> what, String about) {
+    try {
+      mailbox.execute(what, about);
+    } catch (RejectedExecutionException e) {
+      LOG.debug("{} has ended, and not done is: {}", getOperatorName(), about);
+    }
   }
 
   /**

@@ -108,7 +108,7 @@ final class XgboostRun {
     Waiting.untilTrue(
         "a fault has fired",
         LIMIT,
-        () -> cluster.jobManager().logged().substring(loggedBefore).contains("FAULT_FIRED"));
+        () -> cluster.jobManager().logged().substring(loggedBefore).contains("FaultFired"));
   }
 
   /** Waits until a fault has stopped a TaskManager, which is the result. */

@@ -64,6 +64,7 @@ const K_MEANS_KILLS: &[&[&str]] = &[
 
 const LOGISTIC_KILLS: &[&[&str]] = &[
     &["rank=3,version=0,seqno=0,at=completed"],
-    &["rank=0,version=9,seqno=0", "rank=1,version=9,seqno=0,at=again"],
+    // Until rank 0 is declared lost, rank 1 has time to come to the call that it then begins again.
+    &["rank=0,version=9,seqno=0,do=stop", "rank=1,version=9,seqno=0,at=again"],
     &["rank=2,version=17,at=checkpoint", "rank=1,at=finalize"],
 ];

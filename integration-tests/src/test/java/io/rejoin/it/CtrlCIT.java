@@ -37,7 +37,7 @@ class CtrlCIT {
   void ends_every_process_of_its_application_and_the_next_one_trains(@TempDir Path temporary)
       throws Exception {
     // Its slots are needed by the application that is interrupted.
-    Sessions.of(Sessions.Shape.SINGLE).stop();
+    Sessions.free();
     StandaloneCluster cluster = Sessions.cluster();
     Map<String, String> settings = cluster.configuration();
     settings.put("spark.cores.max", Integer.toString(WORKERS));

@@ -23,6 +23,7 @@ class GangIT {
 
   @Test
   void killed_executors_rejoin_and_the_model_is_the_same() throws Exception {
+    Sessions.free();
     String undisturbed = model("", 0);
     assertEquals(undisturbed, model("rank=1,version=9,seqno=0,do=kill", 1));
     assertEquals(

@@ -120,7 +120,7 @@ class SecretIT {
     while (jobs.hasNext()) {
       RDD<?> rdd = jobs.next().finalStage().rdd();
       if (rdd.getClass().getName().equals("io.rejoin.spark.GangRdd")) {
-        Object secret = field(field(field(rdd, "task"), "task"), "secret");
+        Object secret = field(field(rdd, "gang"), "secret");
         Method bytes = secret.getClass().getDeclaredMethod("bytes");
         bytes.setAccessible(true);
         return (byte[]) bytes.invoke(secret);

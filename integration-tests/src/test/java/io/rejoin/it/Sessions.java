@@ -56,6 +56,13 @@ final class Sessions {
     return cluster;
   }
 
+  /** Ends the session, so that all slots are free for a driver in a process of its own. */
+  static synchronized void free() {
+    if (session != null) {
+      session.stop();
+    }
+  }
+
   /** A session of this shape, with all its executors there. */
   static SparkSession of(Shape wanted) {
     return of(wanted, Map.of());

@@ -1,43 +1,12 @@
 //! Deaths of a rank, and how many of them the framework retries.
 
+use super::slots::Death;
 use super::Tracker;
 use crate::error::{Code, Error};
-use crate::ids::{Attempt, Incarnation, Millis, Rank};
+use crate::ids::{Attempt, Millis, Rank};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-
-/// How many deaths of one rank end the job.
-#[derive(Clone, Debug)]
-pub struct DeathLimit {
-    /// So many do: the framework gives up after as many failures. At least 1.
-    pub deaths: u32,
-    /// Name of the setting that raises it, as the user of the framework knows it.
-    pub setting: String,
-    /// Whether the framework says of each death if it counts ([`super::TrackerInput::TaskGone`]), which may be after
-    /// the tracker has seen it: a death ends the job then and not before. What a cluster manager took away doesn't
-    /// count with Spark. Otherwise each death counts when it is seen.
-    pub framework_counts: bool,
-}
-
-impl DeathLimit {
-    /// Each death counts when it is seen.
-    pub fn new(deaths: u32, setting: impl Into<String>) -> Self {
-        DeathLimit { deaths, setting: setting.into(), framework_counts: false }
-    }
-}
-
-/// One death, for the limit and for the error's text.
-#[derive(Clone, Debug)]
-pub(super) struct Death {
-    pub(super) at: Millis,
-    pub(super) incarnation: Incarnation,
-    pub(super) attempt: Attempt,
-    pub(super) executor: String,
-    pub(super) reason: String,
-    /// Whether it counts for certain.
-    pub(super) is_counted: bool,
-}
 
 impl Tracker {
     /// The framework says that a task has ended, maybe one that was declared lost before, and whether that counts.

@@ -1,8 +1,7 @@
 //! The members: joins, losses, fencing, broken links.
 
-use super::deaths::Death;
 use super::door::fingerprint_fits;
-use super::slots::outdated;
+use super::slots::{outdated, Death};
 use super::{RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;

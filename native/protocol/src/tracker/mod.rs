@@ -29,7 +29,6 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-pub use deaths::DeathLimit;
 use former_life::{Join, Takeover};
 use incoming_result::IncomingResult;
 use losses::Losses;
@@ -55,6 +54,26 @@ pub struct TrackerConfig {
     pub faults: Vec<FaultRule>,
     /// Whether the owner asks for rank 0's result. Otherwise only the model's digest is sent.
     pub wants_result: bool,
+}
+
+/// How many deaths of one rank end the job.
+#[derive(Clone, Debug)]
+pub struct DeathLimit {
+    /// So many do: the framework gives up after as many failures. At least 1.
+    pub deaths: u32,
+    /// Name of the setting that raises it, as the user of the framework knows it.
+    pub setting: String,
+    /// Whether the framework says of each death if it counts ([`TrackerInput::TaskGone`]), which may be after
+    /// the tracker has seen it: a death ends the job then and not before. What a cluster manager took away doesn't
+    /// count with Spark. Otherwise each death counts when it is seen.
+    pub framework_counts: bool,
+}
+
+impl DeathLimit {
+    /// Each death counts when it is seen.
+    pub fn new(deaths: u32, setting: impl Into<String>) -> Self {
+        DeathLimit { deaths, setting: setting.into(), framework_counts: false }
+    }
 }
 
 /// One thing that happened to the tracker. `link` is the driver's number of a connection.

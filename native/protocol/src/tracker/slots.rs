@@ -1,6 +1,5 @@
 //! What the tracker keeps of each rank.
 
-use super::deaths::Death;
 use crate::collective::{Extent, ObservedInput, SegmentAddress};
 use crate::error::{Code, Error};
 use crate::hook::Hook;
@@ -24,6 +23,18 @@ pub(super) enum RankSlotState {
     Planned { at: Version, round: u32, oldest: Version },
     /// Has reported its end.
     Finished { at: Version, oldest: Version, rounds: u32, digest: u128 },
+}
+
+/// One death, for the limit and for the error's text.
+#[derive(Clone, Debug)]
+pub(super) struct Death {
+    pub(super) at: Millis,
+    pub(super) incarnation: Incarnation,
+    pub(super) attempt: Attempt,
+    pub(super) executor: String,
+    pub(super) reason: String,
+    /// Whether it counts for certain.
+    pub(super) is_counted: bool,
 }
 
 /// One rank's slot.

@@ -105,7 +105,7 @@ fn a_death_that_the_framework_does_not_count_is_forgotten_whenever_it_says_so() 
     assert!(failure(&desk.leaves(1, 0, 1, io())).is_none());
     let back = desk.joins(1, 0, attempt(2)).to_vec();
     assert!(failure(&back).is_none());
-    assert!(failure(desk.input(task_gone(1, false))).is_none(), "it is told after the next attempt has joined");
+    assert!(failure(desk.input(task_gone(1, false))).is_none(), "the word comes after the next attempt has joined");
     let outputs = desk.input(task_gone(2, false)).to_vec();
     assert_eq!(lost(&outputs)[0].2, 0, "nobody else had seen this one");
 }

@@ -46,7 +46,7 @@ public final class RankLoop {
       if (runOnce(ranks, program)) {
         return;
       }
-      rankTask.throwIfCancelled(cancel);
+      // Asks the signal itself; a task that has to end leaves no communicator open behind it.
       joined = ranks.joinAgain(cancel);
     }
   }

@@ -4,6 +4,7 @@
 use rejoin_protocol::channel::{PhaseMark, Receipt};
 use rejoin_protocol::collective::frame::{Expected, Verdict};
 use rejoin_protocol::collective::sharing::{self, IDENTITY_BYTES};
+use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::wire::{decode, encode, Header, HEADER_BYTES, PAYLOAD_LIMIT};
 use serde::de::DeserializeOwned;
@@ -14,10 +15,11 @@ use std::fmt::Debug;
 pub type Check = fn(&[u8]);
 
 /// Each decoder's corpus folder, and its check.
-pub const ALL: [(&str, Check); 5] = [
+pub const ALL: [(&str, Check); 6] = [
     ("header", header),
     ("agent_message", message::<AgentMessage>),
     ("tracker_message", message::<TrackerMessage>),
+    ("launcher", launcher),
     ("receipt", receipt),
     ("identity", identity),
 ];
@@ -36,6 +38,12 @@ pub fn message<T: Serialize + DeserializeOwned + PartialEq + Debug>(bytes: &[u8]
     if let Ok(message) = decode::<T>(bytes) {
         assert_eq!(decode::<T>(&encode(&message)).as_ref(), Ok(&message));
     }
+}
+
+/// What a launcher and its tracker say to each other.
+pub fn launcher(bytes: &[u8]) {
+    message::<LauncherMessage>(bytes);
+    message::<LauncherNews>(bytes);
 }
 
 /// What goes over channels beside bytes.

@@ -2,6 +2,7 @@
 
 use rejoin_transport::{JobId, PortRange, Secret};
 use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
 
 /// What an agent needs to know.
 #[derive(Clone, Debug)]
@@ -22,6 +23,8 @@ pub struct AgentConfig {
     pub host: String,
     /// Where the tracker is.
     pub tracker: SocketAddr,
+    /// The join file that says where it is, if it may come back elsewhere.
+    pub join_file: Option<PathBuf>,
     /// How long the tracker may be out of reach at the start, in milliseconds.
     pub tracker_millis: u64,
 }

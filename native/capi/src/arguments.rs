@@ -335,6 +335,7 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
         ports: optional("ports", given.ports)?.map_or(Ok(PortRange::EPHEMERAL), |ports| ports.parse())?,
         host: optional("host", given.host)?.unwrap_or(listen),
         tracker: parse("tracker", &needed("tracker", given.tracker)?, "an address with a port, as 127.0.0.1:4711")?,
+        join_file: None,
         tracker_millis: millis,
     };
     let own_copies = match u32::try_from(given.own_copies) {

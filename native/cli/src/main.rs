@@ -1,17 +1,24 @@
 //! `rejoin`: runs a program as N ranks on this machine, kills them by rule, draws what happened, replays a simulation.
 #![warn(missing_docs)]
 
+mod ranks;
 mod run;
+mod service;
 mod simulate;
 mod size;
 mod timeline;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{CommandFactory, Parser, Subcommand};
+use ranks::{OneRank, Ranks};
+use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::fault::text::{duration, BadRule, Rule, GRAMMAR};
 use rejoin_agent::protocol::host::OWN_COPIES;
+use run::Joining;
+use service::{Listen, Service};
 use simulate::Family;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -29,6 +36,11 @@ enum Command {
     /// Run a program as N ranks on this machine, with their tracker.
     #[command(after_long_help = format!("{}\n\n{}", GRAMMAR, run::status::STATUSES))]
     Run(Box<RunArguments>),
+    /// Serve a job's tracker, for launchers on any hosts (`rejoin run --join`).
+    ///
+    /// Started again with the same name and join file after it was killed, it takes the job over.
+    #[command(after_long_help = run::status::STATUSES)]
+    Tracker(Box<TrackerArguments>),
     /// Draw what each rank did when, from an event log, as an SVG picture.
     Timeline {
         /// A log written by `rejoin run --events`.
@@ -50,12 +62,28 @@ enum Command {
 
 #[derive(clap::Args)]
 struct RunArguments {
-    /// Number of ranks.
+    /// Number of ranks; with --join the ranks that are started here, as 0-3 or 0,2,5-7.
+    #[arg(short = 'n', long = "ranks", required_unless_present = "rank", value_name = "RANKS")]
+    ranks: Option<Ranks>,
+    /// With --join: the one rank that is started here; `auto` reads it from what Slurm, MPI,
+    /// Kubernetes or torchrun has set.
+    #[arg(long, requires = "join", conflicts_with = "ranks", value_name = "RANK")]
+    rank: Option<OneRank>,
+    /// Start ranks of the job whose tracker (`rejoin tracker`) has written this file. Rules, durable
+    /// checkpoints and the limit of silence are the tracker's then.
     #[arg(
-        short = 'n', long = "ranks",
-        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
+        long, value_name = "FILE",
+        conflicts_with_all = ["kills", "durable", "durable_every", "job", "resume", "lost_after"]
     )]
-    ranks: u32,
+    join: Option<PathBuf>,
+    /// With --join: the address that other hosts reach these ranks at [default: the one on the way
+    /// to the tracker].
+    #[arg(long, requires = "join", value_name = "ADDRESS")]
+    address: Option<IpAddr>,
+    /// With --join: the name of this host. Ranks of one name share memory, so containers that can't
+    /// need names of their own [default: the host's name].
+    #[arg(long, requires = "join", value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    host: Option<String>,
     /// Start a rank that died again.
     #[arg(long)]
     restart: bool,
@@ -77,7 +105,8 @@ struct RunArguments {
     /// Silence after which a process is declared lost.
     #[arg(long, value_parser = silence, default_value = "1500ms", value_name = "TIME")]
     lost_after: Duration,
-    /// How long a rank may be missing before the job ends with an error.
+    /// How long a rank may be missing before the job ends with an error; with --join how long the
+    /// tracker is waited for.
     #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
     members: Duration,
     /// Write durable checkpoints to this folder, which is made if it isn't there: what is started
@@ -125,6 +154,41 @@ struct RunArguments {
     command: Vec<OsString>,
 }
 
+#[derive(clap::Args)]
+struct TrackerArguments {
+    /// Name of the job.
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
+    job: String,
+    /// Number of ranks.
+    #[arg(
+        short = 'n', long = "world", value_name = "RANKS",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
+    )]
+    world: u32,
+    /// The join file: address and secret, for this user's launchers on hosts that share the folder.
+    /// It is removed when the job is over.
+    #[arg(long, value_name = "FILE")]
+    join: PathBuf,
+    /// Where it listens, an address that other hosts reach [default: the one on the way to other hosts].
+    #[arg(long, value_name = "ADDRESS[:PORT]")]
+    listen: Option<Listen>,
+    /// Silence after which a process is declared lost.
+    #[arg(long, value_parser = silence, default_value = "1500ms", value_name = "TIME")]
+    lost_after: Duration,
+    /// How long a rank may be missing before the job ends with an error.
+    #[arg(long, value_parser = time, default_value = "60s", value_name = "TIME")]
+    members: Duration,
+    /// Encrypt what ranks send each other; what they say to the tracker always is.
+    #[arg(long)]
+    encrypt: bool,
+    /// Write what happens to this file, a JSON object a line.
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
+    /// Level of Rejoin's own log on standard error: off, error, warn, info, debug or trace.
+    #[arg(long, default_value = "error", value_name = "LEVEL")]
+    log: String,
+}
+
 fn time(text: &str) -> Result<Duration, BadRule> {
     duration("the time", text)
 }
@@ -142,6 +206,7 @@ fn silence(text: &str) -> Result<Duration, BadRule> {
 fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => start(*arguments),
+        Command::Tracker(arguments) => serve(*arguments),
         Command::Timeline { log, output } => match timeline::draw(&log, output.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(text) => complain(&text),
@@ -161,15 +226,57 @@ fn complain(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+fn refuse(text: String) -> ! {
+    Arguments::command().error(clap::error::ErrorKind::ValueValidation, text).exit()
+}
+
+fn ended(status: Result<u8, Error>) -> ExitCode {
+    match status {
+        Ok(status) => ExitCode::from(status),
+        Err(error) => complain(&error.to_string()),
+    }
+}
+
+fn serve(arguments: TrackerArguments) -> ExitCode {
+    let TrackerArguments { job, world, join, listen, lost_after, members, encrypt, events, log } = arguments;
+    ended(service::serve(&Service { name: job, world, join, listen, lost_after, members, encrypt, events, log }))
+}
+
+/// The number of ranks of a run of its own, or the ranks of a job that is joined.
+fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
+    let Some(file) = arguments.join.clone() else {
+        return match &arguments.ranks {
+            Some(Ranks::Count(count)) => (*count, None),
+            _ => refuse("--ranks: expected a number of ranks; which ones are started is said with --join".into()),
+        };
+    };
+    let ranks = match (&arguments.ranks, arguments.rank) {
+        (Some(Ranks::These(these)), _) => these.clone(),
+        (Some(Ranks::Count(count)), _) => refuse(format!(
+            "--ranks {count}: with --join the ranks that are started here are expected, as 0-3; --rank {count} is one"
+        )),
+        (None, Some(one)) => match one.number(|name| std::env::var(name).ok()) {
+            Ok(rank) => [rank].into(),
+            Err(bad) => refuse(bad.to_string()),
+        },
+        (None, None) => refuse("--join: which ranks are started here is expected, as --ranks 0-3".into()),
+    };
+    let host =
+        arguments.host.clone().unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+    // The number of ranks is the tracker's to say.
+    (0, Some(Joining { file, ranks, host, address: arguments.address }))
+}
+
 fn start(arguments: RunArguments) -> ExitCode {
-    let world = arguments.ranks;
+    let (world, joining) = joining(&arguments);
     let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, world));
     let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
         Ok(rules) => rules,
-        Err(bad) => Arguments::command().error(clap::error::ErrorKind::ValueValidation, format!("--kill {bad}")).exit(),
+        Err(bad) => refuse(format!("--kill {bad}")),
     };
     let options = run::Options {
         world,
+        joining,
         restarts: if arguments.restart { arguments.restarts } else { 0 },
         rules,
         events: arguments.events,
@@ -190,8 +297,5 @@ fn start(arguments: RunArguments) -> ExitCode {
         log: arguments.log,
         command: arguments.command,
     };
-    match run::run(&options) {
-        Ok(status) => ExitCode::from(status),
-        Err(error) => complain(&error.to_string()),
-    }
+    ended(run::run(&options))
 }

@@ -18,6 +18,7 @@ use std::fs::File;
 use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU32;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -27,6 +28,14 @@ pub const RANK: &str = "REJOIN_RANK";
 pub const WORLD: &str = "REJOIN_WORLD";
 /// How often the rank's process has been started before.
 pub const ATTEMPT: &str = "REJOIN_ATTEMPT";
+/// Which restart of the rank's launcher, or of all ranks, the attempts are counted in; 0 when it isn't set.
+pub const STAGE: &str = "REJOIN_STAGE";
+/// The address that peers reach this process at; 127.0.0.1 when it isn't set.
+pub const ADDRESS: &str = "REJOIN_ADDRESS";
+/// The name of this host: ranks of one name share memory. `localhost` when it isn't set.
+pub const HOST: &str = "REJOIN_HOST";
+/// The join file that says where the tracker is, if it may come back elsewhere.
+pub const JOIN: &str = "REJOIN_JOIN";
 /// The tracker's address and port.
 pub const TRACKER: &str = "REJOIN_TRACKER";
 /// The job, 32 hexadecimal digits.
@@ -143,6 +152,10 @@ impl Launched {
             ));
         }
         let task: u32 = read(ATTEMPT, &get(ATTEMPT)?, "how often the rank was started before")?;
+        let set = |name: &str| variable(name).filter(|value| !value.is_empty());
+        let stage = set(STAGE).map_or(Ok(0), |stage| read(STAGE, &stage, "a number of restarts"))?;
+        let address = set(ADDRESS).unwrap_or_else(|| "127.0.0.1".into());
+        let listen: IpAddr = read(ADDRESS, &address, "an address, as 10.0.0.7")?;
         let tracker: SocketAddr = read(TRACKER, &get(TRACKER)?, "an address with a port, as 127.0.0.1:4711")?;
         let job = number(JOB, &get(JOB)?)?;
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
@@ -176,17 +189,18 @@ impl Launched {
             job,
             secret,
             encrypt: false,
-            executor: executor(rank, task),
-            listen: IpAddr::from([127, 0, 0, 1]),
+            executor: executor(rank, Attempt { stage, task }),
+            listen,
             ports: PortRange::EPHEMERAL,
-            host: "localhost".into(),
+            host: set(HOST).unwrap_or_else(|| "localhost".into()),
             tracker,
+            join_file: set(JOIN).map(PathBuf::from),
             tracker_millis: TRACKER_MILLIS,
         };
         Ok(Launched {
             rank: Rank(rank),
             world,
-            attempt: Attempt { stage: 0, task },
+            attempt: Attempt { stage, task },
             details,
             calls,
             settings: Settings { durable, logs, own_copies },
@@ -196,8 +210,11 @@ impl Launched {
 }
 
 /// The name under which the tracker knows the process of this start of a rank.
-pub fn executor(rank: u32, attempt: u32) -> String {
-    format!("process {rank}.{attempt}")
+pub fn executor(rank: u32, attempt: Attempt) -> String {
+    match attempt.stage {
+        0 => format!("process {rank}.{}", attempt.task),
+        stage => format!("process {rank}.{stage}.{}", attempt.task),
+    }
 }
 
 fn read<T: FromStr>(name: &str, text: &str, expected: &str) -> Result<T, Error> {

@@ -23,6 +23,7 @@ pub mod fault;
 pub mod hook;
 pub mod host;
 pub mod ids;
+pub mod launcher;
 pub mod member;
 pub mod message;
 pub mod plan;

@@ -25,6 +25,8 @@ pub enum Purpose {
     },
     /// The initiator fetches a checkpoint.
     Fetch,
+    /// A launcher's link to the tracker: what becomes of processes, and of the job. Always encrypted.
+    Launcher,
 }
 
 /// The initiator's word about itself. An acceptor sees it only after the proof that it is fresh and from the job.
@@ -41,6 +43,6 @@ pub struct Hello {
 impl Hello {
     /// Whether a link for this purpose must be encrypted under a policy.
     pub(crate) fn must_encrypt(purpose: Purpose, policy: bool) -> bool {
-        policy || matches!(purpose, Purpose::Tracker)
+        policy || matches!(purpose, Purpose::Tracker | Purpose::Launcher)
     }
 }

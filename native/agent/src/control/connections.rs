@@ -256,7 +256,7 @@ impl Control {
                     }
                 }
             }
-            Purpose::Tracker => link.refuse(Error::new(
+            Purpose::Tracker | Purpose::Launcher => link.refuse(Error::new(
                 Code::BadArgument,
                 "an agent was connected to as if it were the tracker; the tracker's address is wrong",
             )),

@@ -182,7 +182,7 @@ impl Control {
             keys,
             began: now,
             entrance,
-            tracker: TrackerLink::to(config.tracker, now),
+            tracker: TrackerLink::to(config.tracker, config.join_file.clone(), now),
             connections: HashMap::new(),
             next_token: FIRST_LINK,
             unfinished: BTreeSet::new(),

@@ -54,6 +54,7 @@ impl PacedProcess {
             ports: PortRange::EPHEMERAL,
             host: "localhost".into(),
             tracker: tracker.address(),
+            join_file: None,
             tracker_millis: 5_000,
         };
         let (mut control, shared) = Control::new(&config, keys(), idle(), Vec::new(), OWN_COPIES).unwrap();

@@ -76,6 +76,7 @@ fn control_of(tracker: SocketAddr) -> Control {
         ports: PortRange::EPHEMERAL,
         host: "localhost".into(),
         tracker,
+        join_file: None,
         tracker_millis: 60_000,
     };
     Control::new(&config, keys(), idle(), Vec::new(), OWN_COPIES).unwrap().0

@@ -27,6 +27,7 @@ impl Control {
         }
         self.tracker.began = Instant::now();
         self.tracker.established = false;
+        self.tracker.look();
         let hello = Hello { agent: self.agent, purpose: Purpose::Tracker, encrypt: true };
         let made = Link::connect(self.tracker.address, &self.keys, hello).and_then(|mut link| {
             self.poll.registry().register(link.socket(), TRACKER, Interest::READABLE | Interest::WRITABLE)?;

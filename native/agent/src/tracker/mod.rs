@@ -1,5 +1,6 @@
 //! The driver's side: the tracker's state machine on real links.
 
+mod launchers;
 mod owner;
 mod serve;
 
@@ -29,6 +30,7 @@ pub struct TrackerServer {
     thread: Mutex<Option<JoinHandle<()>>>,
     closing: Arc<std::sync::atomic::AtomicBool>,
     abandoned: Arc<std::sync::atomic::AtomicBool>,
+    linked: Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl TrackerServer {
@@ -45,13 +47,23 @@ impl TrackerServer {
         let abandoned = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let (mut server, waker) = Server::new(config, fact_queue, notices_sender, outcome.clone(), closing.clone())?;
         server.abandoned = abandoned.clone();
-        let address = server.address();
+        let (address, linked) = (server.address(), server.linked.clone());
         let thread = std::thread::Builder::new()
             .name("rejoin-tracker".into())
             .spawn(move || server.run())
             .map_err(|cause| Error::new(Code::Io, format!("the tracker's thread can't be started: {cause}")))?;
         let thread = Mutex::new(Some(thread));
-        Ok(TrackerServer { address, facts, waker: Arc::new(waker), notices, outcome, thread, closing, abandoned })
+        Ok(TrackerServer {
+            address,
+            facts,
+            waker: Arc::new(waker),
+            notices,
+            outcome,
+            thread,
+            closing,
+            abandoned,
+            linked,
+        })
     }
 
     /// Where agents reach it.
@@ -89,6 +101,11 @@ impl TrackerServer {
     /// ends then, that is no death.
     pub fn was_sent_back(&self, rank: Rank) -> bool {
         self.outcome.lock().sent_back.contains(&rank)
+    }
+
+    /// How many agents and launchers are linked with it.
+    pub fn links(&self) -> usize {
+        self.linked.load(std::sync::atomic::Ordering::Acquire)
     }
 
     /// Ends the tracker without a word, as if its process had been killed: the job isn't

@@ -4,6 +4,7 @@
 #[path = "turns.rs"]
 mod turns;
 
+use super::launchers::Launchers;
 use super::owner::{Outcome, TrackerNotice, TrackerServerConfig};
 use bytes::Bytes;
 use crossbeam::channel::{Receiver, Sender};
@@ -13,13 +14,14 @@ use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{AgentId, Millis};
+use rejoin_protocol::launcher::LauncherNews;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Tracker, TrackerInput, TrackerOutput};
 use rejoin_protocol::wire::{self, HEADER_BYTES};
 use rejoin_transport::{Arrival, Entrance, Flushed, Hello, Keys, Link, Purpose, Received};
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -48,17 +50,20 @@ struct Probe {
 }
 
 pub(super) struct Server {
-    poll: Poll,
-    job: String,
+    pub(super) poll: Poll,
+    pub(super) job: String,
     entrance: Entrance,
-    rules: Tracker,
+    pub(super) rules: Tracker,
     facts: Receiver<TrackerInput>,
     notices_sender: Sender<TrackerNotice>,
-    outcome: Arc<Mutex<Outcome>>,
+    pub(super) outcome: Arc<Mutex<Outcome>>,
     closing: Arc<AtomicBool>,
+    /// How many agents and launchers are linked.
+    pub(super) linked: Arc<AtomicUsize>,
     /// Whether it ends without a word.
     pub(super) abandoned: Arc<AtomicBool>,
     links: HashMap<Token, AgentLink>,
+    pub(super) launchers: Launchers,
     probes: HashMap<Token, Probe>,
     next_token: usize,
     /// Links of which more can be read than was in their last turn. No event says so.
@@ -96,8 +101,10 @@ impl Server {
             notices_sender,
             outcome,
             closing,
+            linked: Arc::default(),
             abandoned: Arc::new(AtomicBool::new(false)),
             links: HashMap::new(),
+            launchers: Launchers::default(),
             probes: HashMap::new(),
             next_token: FIRST_LINK,
             unfinished: BTreeSet::new(),
@@ -156,6 +163,7 @@ impl Server {
                 WAKER => {}
                 LISTENER => self.accept(),
                 token if self.probes.contains_key(&token) => self.probed(token),
+                token if self.launchers.has(token) => self.serve_launcher(token),
                 token if self.entrance.is_of(token) => {
                     self.entrance.serve(token);
                     self.take_arrivals();
@@ -167,6 +175,7 @@ impl Server {
             self.handle(fact);
         }
         self.deadlines();
+        self.linked.store(self.links.len() + self.launchers.count(), Ordering::Release);
     }
 
     /// Silence is judged before anything is read: reading takes time, in which others may say
@@ -180,7 +189,7 @@ impl Server {
         self.carry_out();
     }
 
-    fn handle(&mut self, input: TrackerInput) {
+    pub(super) fn handle(&mut self, input: TrackerInput) {
         let now = self.now();
         self.rules.handle(input, now);
         self.carry_out();
@@ -206,14 +215,15 @@ impl Server {
                         "[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}",
                         self.job
                     );
-                    let _ = self.notices_sender.send(TrackerNotice::Kill { rank, attempt, executor, reason });
+                    self.announce(TrackerNotice::Kill { rank, attempt, executor, reason });
                 }
                 TrackerOutput::Event(event) => {
                     log::debug!("[job {}] {event:?}", self.job);
-                    let _ = self.notices_sender.send(TrackerNotice::Event(event));
+                    self.announce(TrackerNotice::Event(event));
                 }
                 TrackerOutput::Over(outcome) => {
                     let outcome = outcome.map(|job| Bytes::from(job.result));
+                    self.launchers.tell_all(&LauncherNews::Over(outcome.as_ref().map(drop).map_err(Clone::clone)));
                     self.outcome.lock().result = Some(outcome);
                 }
             }
@@ -221,14 +231,26 @@ impl Server {
     }
 
     /// Known before the rank hears of it: its process may end at once.
-    fn take_note(&self, message: &TrackerMessage) {
+    fn take_note(&mut self, message: &TrackerMessage) {
         match message {
             TrackerMessage::Fenced { member, error } if error.code == Code::RolledBack => {
                 self.outcome.lock().sent_back.insert(member.rank);
+                self.launchers.tell_all(&LauncherNews::SentBack { rank: member.rank });
             }
             TrackerMessage::JoinAccepted { rank, .. } => drop(self.outcome.lock().sent_back.remove(rank)),
             _ => {}
         }
+    }
+
+    /// The owner is told, and every launcher.
+    fn announce(&mut self, notice: TrackerNotice) {
+        self.launchers.tell_all(&match &notice {
+            TrackerNotice::Event(event) => LauncherNews::Event(event.clone()),
+            TrackerNotice::Kill { rank, attempt, reason, .. } => {
+                LauncherNews::Kill { rank: *rank, attempt: *attempt, reason: reason.clone() }
+            }
+        });
+        let _ = self.notices_sender.send(notice);
     }
 
     /// Sends what is queued, and what follows from links that turn out to be over.
@@ -243,12 +265,13 @@ impl Server {
                 }
             }
             if broken.is_empty() {
-                return;
+                break;
             }
             for (token, reason) in broken {
                 self.closed(token, reason);
             }
         }
+        self.flush_launchers();
     }
 
     fn accept(&mut self) {
@@ -278,15 +301,21 @@ impl Server {
     }
 
     fn let_in(&mut self, token: Token, mut link: Link, hello: Hello) {
-        if hello.purpose == Purpose::Tracker {
-            link.admit();
-            self.links.insert(token, AgentLink { link, closing: false });
-            self.serve(token);
-        } else {
-            link.refuse(Error::new(
+        match hello.purpose {
+            Purpose::Tracker => {
+                link.admit();
+                self.links.insert(token, AgentLink { link, closing: false });
+                self.serve(token);
+            }
+            Purpose::Launcher => {
+                link.admit();
+                self.launchers.let_in(token, link);
+                self.serve_launcher(token);
+            }
+            Purpose::Data { .. } | Purpose::Fetch => link.refuse(Error::new(
                 Code::BadArgument,
                 "the tracker was connected to as if it were an agent; the agent's address is wrong",
-            ));
+            )),
         }
     }
 
@@ -324,7 +353,7 @@ impl Server {
         self.strangers += 1;
         if self.strangers == 1 {
             log::warn!("[job {}] turned away {address}: {reason} (further ones are only counted)", self.job);
-            let _ = self.notices_sender.send(TrackerNotice::Event(Event::StrangerRefused { address, reason }));
+            self.announce(TrackerNotice::Event(Event::StrangerRefused { address, reason }));
         }
     }
 
@@ -408,7 +437,10 @@ impl Server {
             self.handle(TrackerInput::Cancel { error });
         }
         let until = Instant::now() + FAREWELL;
-        while Instant::now() < until && self.links.values().any(|agent| agent.link.queued_bytes() > 0) {
+        let is_queued = |server: &Server| {
+            server.links.values().any(|agent| agent.link.queued_bytes() > 0) || server.launchers.is_queued()
+        };
+        while Instant::now() < until && is_queued(&self) {
             self.flush_all();
             std::thread::sleep(Duration::from_millis(1));
         }

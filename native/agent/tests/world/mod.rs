@@ -184,6 +184,7 @@ impl World {
             ports: PortRange::EPHEMERAL,
             host: "localhost".into(),
             tracker,
+            join_file: None,
             tracker_millis,
         };
         let planes = Planes { channels: Some(Arc::new(plane.clone())), ..Planes::default() };

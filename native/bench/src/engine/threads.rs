@@ -47,6 +47,7 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
         ports,
         host: "localhost".into(),
         tracker: tracker.address(),
+        join_file: None,
         tracker_millis: 10_000,
     })?;
     thread::scope(|scope| {

@@ -3,25 +3,26 @@
 use super::child::{describe, sealed, Child, Template};
 use super::durable::{made, unusable, Store};
 use super::injections::InjectionReports;
+use super::joined::JoinedTracker;
 use super::output::Sink;
 use super::restarts::{Decision, Restarts};
 use super::status::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
-use super::tracker::JobTracker;
-use super::{LauncherEvent, Options};
+use super::tracker::{JobTracker, OwnTracker, LEASE};
+use super::{Joining, LauncherEvent, Options};
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::text::Aftermath;
 use rejoin_agent::protocol::host::OWN_COPIES;
-use rejoin_agent::protocol::ids::Rank;
+use rejoin_agent::protocol::ids::{Attempt, Rank};
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::TrackerNotice;
 use rejoin_communicator::launched;
 use rustix::process::Signal;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::process::ExitStatus;
 use std::thread::JoinHandle;
@@ -59,14 +60,15 @@ enum Due {
 struct Run<'a> {
     options: &'a Options,
     template: Template,
-    tracker: JobTracker,
+    tracker: Box<dyn JobTracker>,
     store: Option<Store>,
     /// There is one if there are rules.
     injections: Option<InjectionReports>,
     sender: Sender<LauncherEvent>,
     recorder: Recorder,
     restarts: Restarts,
-    ranks: Vec<State>,
+    /// Those that are started here.
+    ranks: BTreeMap<u32, State>,
     readers: Vec<JoinHandle<()>>,
     timers: Vec<(Instant, Due)>,
     fired: BTreeSet<u32>,
@@ -96,57 +98,50 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let mut recorder = Recorder::new(events).map_err(unusable("--events", events))?;
     let durable = made("--durable", options.durable.as_deref())?;
     let spill = made("--spill", options.spill.as_deref())?;
-    let (job, secret) = (JobId::random()?, Secret::random()?);
-    let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
     let has_rules = !options.rules.is_empty();
     let injections =
         has_rules.then(|| InjectionReports::open(sender.clone())).transpose().map_err(io("listen for fault rules"))?;
     let reported_where =
         injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
-    let store = Store::open(options, job)?;
-    let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
     let sink = Sink::default();
-    for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
-        sink.say(&remark);
-    }
-    let (copies, others) = (options.own_copies, options.world - 1);
+    let Ready { world, tracker, store, secret, stage, place } = match &options.joining {
+        Some(joining) => Ready::joined(options, joining, &sink, &sender)?,
+        None => Ready::own(options, &sink, &sender)?,
+    };
+    let descriptor = sealed(&secret).map_err(io("hand on the job's secret"))?;
+    let (copies, others) = (options.own_copies, world - 1);
     if copies > others && copies != OWN_COPIES {
         sink.say(&format!(
             "--own-copies {copies} is more than the {others} others that each rank has: each of them holds one"
         ));
     }
-    let tracker = JobTracker::start(options, (job, secret), start, sender.clone())?;
-    let template = Template {
-        command: options.command.clone(),
-        world: options.world,
-        environment: vec![
-            (launched::TRACKER, tracker.address().to_string()),
-            (launched::JOB, job.to_string()),
-            (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
-            (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
-            (launched::DURABLE, durable),
-            (launched::DURABLE_EVERY, options.durable_every.to_string()),
-            (launched::DURABLE_IDENTITY, store.as_ref().map(|s| s.identity().to_string()).unwrap_or_default()),
-            (launched::LOG_MEMORY, options.log_memory.to_string()),
-            (launched::LOG_DISK, options.log_disk.to_string()),
-            (launched::SPILL, spill),
-            (launched::OWN_COPIES, options.own_copies.to_string()),
-            (launched::CALLS, u8::from(options.calls).to_string()),
-            (launched::LOG, options.log.clone()),
-            (launched::INJECTED, reported_where.unwrap_or_default()),
-        ],
-        secret: descriptor,
-        sink,
-    };
+    let mut environment = place;
+    environment.extend([
+        (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
+        (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
+        (launched::DURABLE, durable),
+        (launched::DURABLE_EVERY, options.durable_every.to_string()),
+        (launched::DURABLE_IDENTITY, store.as_ref().map(|s| s.identity().to_string()).unwrap_or_default()),
+        (launched::LOG_MEMORY, options.log_memory.to_string()),
+        (launched::LOG_DISK, options.log_disk.to_string()),
+        (launched::SPILL, spill),
+        (launched::OWN_COPIES, options.own_copies.to_string()),
+        (launched::CALLS, u8::from(options.calls).to_string()),
+        (launched::LOG, options.log.clone()),
+        (launched::INJECTED, reported_where.unwrap_or_default()),
+    ]);
+    let template = Template { command: options.command.clone(), world, stage, environment, secret: descriptor, sink };
     recorder.fact(
         None,
         Fact::Began {
-            world: options.world,
+            world,
             command: options.command.iter().map(|part| part.to_string_lossy().into_owned()).collect(),
             rules: options.rules.iter().map(|rule| rule.text.clone()).collect(),
             unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
     );
+    let here: BTreeSet<u32> =
+        options.joining.as_ref().map_or_else(|| (0..world).collect(), |joining| joining.ranks.clone());
     let run = Run {
         options,
         template,
@@ -156,7 +151,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         sender,
         recorder,
         restarts: Restarts::new(options.restarts),
-        ranks: (0..options.world).map(|_| State::Waiting).collect(),
+        ranks: here.into_iter().map(|rank| (rank, State::Waiting)).collect(),
         readers: Vec::new(),
         timers: Vec::new(),
         fired: BTreeSet::new(),
@@ -167,6 +162,52 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         ending: None,
     };
     Ok(run.drive(&receiver))
+}
+
+/// What a run needs of its job, its own or one that it joins.
+struct Ready {
+    world: u32,
+    tracker: Box<dyn JobTracker>,
+    store: Option<Store>,
+    secret: Secret,
+    stage: u32,
+    /// Variables that say where job and process are.
+    place: Vec<(&'static str, String)>,
+}
+
+impl Ready {
+    fn own(options: &Options, sink: &Sink, sender: &Sender<LauncherEvent>) -> Result<Ready, Error> {
+        let (job, secret) = (JobId::random()?, Secret::random()?);
+        let store = Store::open(options, job)?;
+        let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
+        for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
+            sink.say(&remark);
+        }
+        let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
+        let place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
+        Ok(Ready { world: options.world, tracker: Box::new(tracker), store, secret, stage: 0, place })
+    }
+
+    fn joined(
+        options: &Options,
+        joining: &Joining,
+        sink: &Sink,
+        sender: &Sender<LauncherEvent>,
+    ) -> Result<Ready, Error> {
+        let tracker = JoinedTracker::open(joining, options.members, |text| sink.say(text), sender.clone())?;
+        let join = &tracker.join;
+        // Processes may go elsewhere.
+        let file = std::fs::canonicalize(&joining.file).map_err(unusable("--join", Some(&joining.file)))?;
+        let place = vec![
+            (launched::TRACKER, join.tracker.to_string()),
+            (launched::JOB, join.job.to_string()),
+            (launched::JOIN, file.to_string_lossy().into_owned()),
+            (launched::ADDRESS, tracker.address.to_string()),
+            (launched::HOST, joining.host.clone()),
+        ];
+        let (world, secret, stage) = (join.world, join.secret.clone(), tracker.stage);
+        Ok(Ready { world, tracker: Box::new(tracker), store: None, secret, stage, place })
+    }
 }
 
 /// Whether the process, or the machine, has no descriptors left.
@@ -193,7 +234,7 @@ impl Run<'_> {
         if let Some(limit) = self.options.timeout {
             self.after(limit, Due::TimedOut);
         }
-        for rank in 0..self.options.world {
+        for rank in self.ranks.keys().copied().collect::<Vec<u32>>() {
             if self.ending.is_none() {
                 self.start(rank, 0);
             }
@@ -222,8 +263,8 @@ impl Run<'_> {
     }
 
     fn is_over(&self) -> bool {
-        let running = self.ranks.iter().any(|state| matches!(state, State::Running(_)));
-        let waiting = self.ranks.iter().any(|state| matches!(state, State::Waiting));
+        let running = self.ranks.values().any(|state| matches!(state, State::Running(_)));
+        let waiting = self.ranks.values().any(|state| matches!(state, State::Waiting));
         !running && (self.ending.is_some() || !waiting)
     }
 
@@ -240,14 +281,14 @@ impl Run<'_> {
             Ok(child) => {
                 self.starved = None;
                 self.recorder.fact(Some(rank), Fact::Started { attempt, pid: child.pid() });
-                self.ranks[rank as usize] = State::Running(child);
+                self.ranks.insert(rank, State::Running(child));
             }
             Err(cause) if has_run_out(&cause) && self.may_start_later(rank, &cause) => {
-                self.ranks[rank as usize] = State::Waiting;
+                self.ranks.insert(rank, State::Waiting);
                 self.after(SPAWN_AGAIN, Due::Restart { rank, attempt });
             }
             Err(cause) => {
-                self.ranks[rank as usize] = State::Done;
+                self.ranks.insert(rank, State::Done);
                 let program = self.template.command[0].to_string_lossy().into_owned();
                 let mut reason = format!("rank {rank}: {program} can't be run: {cause}");
                 if has_run_out(&cause) {
@@ -274,6 +315,17 @@ impl Run<'_> {
         match launcher_event {
             LauncherEvent::Ended { rank, attempt } => self.reap(rank, attempt),
             LauncherEvent::Signal(signal) => self.signalled(signal),
+            LauncherEvent::TrackerGone { reason } => {
+                let limit = LEASE.as_secs();
+                self.end(Ending::JobFailed(format!("the tracker has been out of reach for {limit} s: {reason}")));
+            }
+            LauncherEvent::TakenOver { host, ranks } => {
+                let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+                self.end(Ending::TakenOver(format!(
+                    "a launcher on {host} that came later starts rank {} now; the ranks here end",
+                    ranks.join(", ")
+                )));
+            }
             LauncherEvent::Notice(TrackerNotice::Event(event)) => {
                 let failed = match &event {
                     Event::JobFailed { error } => Some(error.clone()),
@@ -288,7 +340,9 @@ impl Run<'_> {
                 }
             }
             LauncherEvent::Notice(TrackerNotice::Kill { rank, attempt, reason, .. }) => {
-                if let Some(child) = self.running(rank.0).filter(|child| child.attempt == attempt.task) {
+                let is_here = attempt.stage == self.template.stage;
+                let child = self.running(rank.0).filter(|child| is_here && child.attempt == attempt.task);
+                if let Some(child) = child {
                     child.signal(Signal::KILL);
                     self.say(&format!("rank {rank} is killed: {reason}"));
                 }
@@ -309,7 +363,7 @@ impl Run<'_> {
     }
 
     fn running(&self, rank: u32) -> Option<&Child> {
-        match self.ranks.get(rank as usize) {
+        match self.ranks.get(&rank) {
             Some(State::Running(child)) => Some(child),
             _ => None,
         }
@@ -347,13 +401,11 @@ impl Run<'_> {
     }
 
     fn reap(&mut self, rank: u32, attempt: u32) {
-        let state = std::mem::replace(&mut self.ranks[rank as usize], State::Done);
-        let child = match state {
-            State::Running(child) if child.attempt == attempt => child,
-            other => {
-                self.ranks[rank as usize] = other;
-                return;
-            }
+        let child = match self.ranks.insert(rank, State::Done) {
+            Some(State::Running(child)) if child.attempt == attempt => child,
+            Some(other) => return drop(self.ranks.insert(rank, other)),
+            // No such rank was started here.
+            None => return drop(self.ranks.remove(&rank)),
         };
         let lived = child.began.elapsed();
         let status = match child.reap() {
@@ -371,6 +423,7 @@ impl Run<'_> {
         self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
         if !status.success() {
             // The tracker learns it here first: no rank waits for a time-out.
+            let attempt = Attempt { stage: self.template.stage, task: attempt };
             let executor = launched::executor(rank, attempt);
             self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
@@ -387,6 +440,7 @@ impl Run<'_> {
 
     /// A process has ended while the run goes on.
     fn judge_end(&mut self, rank: u32, status: ExitStatus, how: &str, lived: Duration) {
+        self.tracker.settle();
         if let Some(Err(error)) = self.tracker.outcome() {
             return self.end(Ending::JobFailed(error.to_string()));
         }
@@ -404,7 +458,7 @@ impl Run<'_> {
                 let what = if was_sent_back { "was sent back and has ended" } else { "died" };
                 self.say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));
                 self.recorder.fact(Some(rank), Fact::Restarting { attempt, after_millis });
-                self.ranks[rank as usize] = State::Waiting;
+                self.ranks.insert(rank, State::Waiting);
                 if after.is_zero() {
                     self.start(rank, attempt);
                 } else {
@@ -424,9 +478,8 @@ impl Run<'_> {
         if !self.joined || self.is_ended() || self.tracker_died {
             return;
         }
-        let left: Vec<usize> =
-            self.ranks.iter().enumerate().filter(|(_, s)| matches!(s, State::Done)).map(|(rank, _)| rank).collect();
-        if let Some(rank) = left.first() {
+        let left = self.ranks.iter().find(|(_, state)| matches!(state, State::Done)).map(|(rank, _)| *rank);
+        if let Some(rank) = left {
             self.end(Ending::RankFailed(format!(
                 "rank {rank} ended with status 0 before the job's end, which the other ranks wait for; every rank has \
                  to report its end (finish) before its process ends"
@@ -441,7 +494,7 @@ impl Run<'_> {
     }
 
     fn signal_all(&self, signal: Signal) {
-        for state in &self.ranks {
+        for state in self.ranks.values() {
             if let State::Running(child) = state {
                 child.signal(signal);
             }
@@ -455,7 +508,7 @@ impl Run<'_> {
             return;
         }
         let code = match ending {
-            Ending::Signalled(_) | Ending::TimedOut(_) => Code::Cancelled,
+            Ending::Signalled(_) | Ending::TimedOut(_) | Ending::TakenOver(_) => Code::Cancelled,
             _ => Code::Unrecoverable,
         };
         if !matches!(ending, Ending::JobFailed(_)) {
@@ -487,7 +540,6 @@ impl Run<'_> {
                     let running: Vec<String> = self
                         .ranks
                         .iter()
-                        .enumerate()
                         .filter(|(_, state)| !matches!(state, State::Done))
                         .map(|(rank, _)| rank.to_string())
                         .collect();
@@ -511,8 +563,8 @@ impl Run<'_> {
             return self.end(Ending::JobFailed(format!("the tracker can't come back: {error}")));
         }
         self.recorder.fact(None, Fact::TrackerBack);
-        for (rank, _) in self.ranks.iter().enumerate().filter(|(_, state)| matches!(state, State::Done)) {
-            self.tracker.notify(TrackerInput::RankEnded { rank: Rank(rank as u32) });
+        for (rank, _) in self.ranks.iter().filter(|(_, state)| matches!(state, State::Done)) {
+            self.tracker.notify(TrackerInput::RankEnded { rank: Rank(*rank) });
         }
     }
 
@@ -553,7 +605,7 @@ impl Run<'_> {
             status = if status == 0 { RULE_NEVER_FIRED } else { status };
         }
         if self.restarts.count() > 0 && status == 0 {
-            self.say(&format!("all {} ranks ended well after {} restarts", self.options.world, self.restarts.count()));
+            self.say(&format!("all {} ranks ended well after {} restarts", self.ranks.len(), self.restarts.count()));
         }
         self.recorder.fact(None, Fact::Over { status, reason });
         if let Some(cause) = self.recorder.failure() {

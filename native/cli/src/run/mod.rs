@@ -3,15 +3,18 @@
 mod child;
 mod durable;
 mod injections;
+mod joined;
 mod launcher;
 mod output;
 mod restarts;
 pub mod status;
-mod tracker;
+pub mod tracker;
 
 use rejoin_agent::protocol::fault::text::Rule;
 use rejoin_agent::TrackerNotice;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -22,6 +25,8 @@ pub use launcher::run;
 pub struct Options {
     /// Number of ranks, at least 1.
     pub world: u32,
+    /// The job that is joined, instead of one of the run's own.
+    pub joining: Option<Joining>,
     /// How often each rank may be started again.
     pub restarts: u32,
     /// Kill rules, numbered by their place.
@@ -62,6 +67,19 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
+/// Ranks of a job whose tracker is elsewhere.
+#[derive(Clone, Debug)]
+pub struct Joining {
+    /// The join file.
+    pub file: PathBuf,
+    /// The ranks that are started here.
+    pub ranks: BTreeSet<u32>,
+    /// The name of this host.
+    pub host: String,
+    /// The address that other hosts reach its ranks at; the one on the way to the tracker if it isn't given.
+    pub address: Option<IpAddr>,
+}
+
 /// What the launcher's thread waits for.
 pub enum LauncherEvent {
     /// A process has ended and waits to be reaped.
@@ -73,6 +91,18 @@ pub enum LauncherEvent {
     },
     /// The tracker reported something.
     Notice(TrackerNotice),
+    /// The tracker, in another process, has been out of reach for too long.
+    TrackerGone {
+        /** What was seen last. */
+        reason: String,
+    },
+    /// Another launcher starts these ranks now.
+    TakenOver {
+        /** Its host. */
+        host: String,
+        /** The ranks. */
+        ranks: Vec<u32>,
+    },
     /// The launcher got this signal.
     Signal(i32),
 }

@@ -10,6 +10,7 @@ Exit status:
     4  the job ended with an error (the tracker's or the ranks': a mismatch, missing ranks, …)
     5  all went well, but a kill rule never fired
     6  the event log, or what the ranks print, could not be written to its end
+    7  another launcher has taken over ranks of this one (--join)
   124  --timeout was reached
   126  the program could not be run      127  it was not found
   128+N  the launcher was ended by signal N (130: Ctrl-C, 143: SIGTERM)";
@@ -23,6 +24,8 @@ pub enum Ending {
     RankFailed(String),
     /// The job's own error.
     JobFailed(String),
+    /// Another launcher starts ranks that were this one's.
+    TakenOver(String),
     /// The limit of the whole run.
     TimedOut(String),
     /// The program doesn't start.
@@ -38,6 +41,7 @@ impl Ending {
             Ending::Well => 0,
             Ending::RankFailed(_) => 3,
             Ending::JobFailed(_) => 4,
+            Ending::TakenOver(_) => 7,
             Ending::TimedOut(_) => 124,
             Ending::NotRun { found: true, .. } => 126,
             Ending::NotRun { found: false, .. } => 127,
@@ -51,6 +55,7 @@ impl Ending {
             Ending::Well => "every rank ended well".into(),
             Ending::RankFailed(reason)
             | Ending::JobFailed(reason)
+            | Ending::TakenOver(reason)
             | Ending::TimedOut(reason)
             | Ending::NotRun { reason, .. } => reason.clone(),
             Ending::Signalled(signal) => format!("ended by {}", super::child::signal_name(*signal)),

@@ -1,4 +1,4 @@
-//! The job's tracker in the launcher: started, ended without a word, started again at the same address.
+//! The job's tracker as the launcher has it. Its own: started, ended without a word, started again at the same address.
 
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Sender;
@@ -17,18 +17,65 @@ use std::time::Duration;
 
 /// How often agents give a sign of life, if the limit allows it.
 const HEARTBEAT: Duration = Duration::from_millis(200);
-/// How long agents keep what they hold when their launcher is gone. They are killed then anyway.
-const LEASE: Duration = Duration::from_secs(60);
+/// How long ranks and launchers go on when their tracker is gone.
+pub const LEASE: Duration = Duration::from_secs(60);
 
-/// The tracker, or the place where it was.
-pub struct JobTracker {
+/// What a launcher has of its job's tracker, wherever that is.
+pub trait JobTracker {
+    /// Passes on what the launcher knows; nothing if there is no tracker now.
+    fn notify(&self, fact: TrackerInput);
+
+    /// Returns when all that the tracker knew at the call is known here, or it can't be had.
+    fn settle(&self);
+
+    /// How the job ended; `None` while it goes on.
+    fn outcome(&self) -> Option<Result<(), Error>>;
+
+    /// Whether this rank was sent back to an older version and has not joined again.
+    fn was_sent_back(&self, rank: u32) -> bool;
+
+    /// Ends it without a word, as if its process had been killed.
+    fn kill(&mut self);
+
+    /// Starts it again at its address, in its next life, which starts from this should no rank be left that knows more.
+    ///
+    /// # Errors
+    /// When it can't listen there.
+    fn revive(&mut self, start: JobStart) -> Result<(), Error>;
+
+    /// Ends it in good order; all that it reported is in the launcher's queue then.
+    fn close(&mut self);
+}
+
+/// The rules of a job whose launchers count the deaths.
+pub fn rules(world: u32, epoch: u32, lost_after: Duration, members: Duration, start: JobStart) -> TrackerConfig {
+    let millis = |time: Duration| time.as_millis() as u64;
+    let lost_after_millis = millis(lost_after);
+    TrackerConfig {
+        world,
+        epoch,
+        timing: Timing {
+            heartbeat_millis: millis(HEARTBEAT).min(lost_after_millis / 4).max(1),
+            lost_after_millis,
+            lease_millis: millis(LEASE),
+            members_millis: millis(members),
+        },
+        deaths: DeathLimit::new(u32::MAX, "--restarts"),
+        start,
+        faults: Vec::new(),
+        wants_result: false,
+    }
+}
+
+/// The launcher's own tracker, or the place where it was.
+pub struct OwnTracker {
     config: TrackerServerConfig,
     server: Option<(Arc<TrackerServer>, JoinHandle<()>)>,
     address: SocketAddr,
     tell: Sender<LauncherEvent>,
 }
 
-impl JobTracker {
+impl OwnTracker {
     /// Starts the first one.
     ///
     /// # Errors
@@ -38,28 +85,15 @@ impl JobTracker {
         (job, secret): (JobId, Secret),
         start: JobStart,
         tell: Sender<LauncherEvent>,
-    ) -> Result<JobTracker, Error> {
-        let millis = |time: Duration| time.as_millis() as u64;
-        let lost_after_millis = millis(options.lost_after);
+    ) -> Result<OwnTracker, Error> {
         let rules = TrackerConfig {
-            world: options.world,
-            epoch: 1,
-            timing: Timing {
-                heartbeat_millis: millis(HEARTBEAT).min(lost_after_millis / 4).max(1),
-                lost_after_millis,
-                lease_millis: millis(LEASE),
-                members_millis: millis(options.members),
-            },
-            // The launcher itself counts, since it is the one that starts again.
-            deaths: DeathLimit::new(u32::MAX, "--restarts"),
-            start,
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
-            wants_result: false,
+            ..rules(options.world, 1, options.lost_after, options.members, start)
         };
         let listen = IpAddr::from([127, 0, 0, 1]);
         let ports = PortRange::EPHEMERAL;
         let config = TrackerServerConfig { job, secret, encrypt: false, listen, ports, rules };
-        let mut tracker = JobTracker { config, server: None, address: SocketAddr::new(listen, 0), tell };
+        let mut tracker = OwnTracker { config, server: None, address: SocketAddr::new(listen, 0), tell };
         tracker.serve()?;
         Ok(tracker)
     }
@@ -85,27 +119,27 @@ impl JobTracker {
         self.server = Some((server, forwarder));
         Ok(())
     }
+}
 
-    /// Passes on what the launcher knows; nothing if there is no tracker now.
-    pub fn notify(&self, fact: TrackerInput) {
+impl JobTracker for OwnTracker {
+    fn notify(&self, fact: TrackerInput) {
         if let Some((server, _)) = &self.server {
             server.notify(fact);
         }
     }
 
-    /// How the job ended; `None` while it goes on.
-    pub fn outcome(&self) -> Option<Result<(), Error>> {
+    fn settle(&self) {}
+
+    fn outcome(&self) -> Option<Result<(), Error>> {
         let (server, _) = self.server.as_ref()?;
         server.result().map(|result| result.map(drop)).transpose()
     }
 
-    /// Whether this rank was sent back to an older version and has not joined again.
-    pub fn was_sent_back(&self, rank: u32) -> bool {
+    fn was_sent_back(&self, rank: u32) -> bool {
         self.server.as_ref().is_some_and(|(server, _)| server.was_sent_back(Rank(rank)))
     }
 
-    /// Ends it without a word, as if its process had been killed.
-    pub fn kill(&mut self) {
+    fn kill(&mut self) {
         if let Some((server, forwarder)) = self.server.take() {
             server.abandon();
             // It has nothing to say if it panicked; what it took in is in the launcher's queue.
@@ -113,11 +147,7 @@ impl JobTracker {
         }
     }
 
-    /// Starts it again at its address, in its next life, which starts from this should no rank be left that knows more.
-    ///
-    /// # Errors
-    /// When it can't listen there.
-    pub fn revive(&mut self, start: JobStart) -> Result<(), Error> {
+    fn revive(&mut self, start: JobStart) -> Result<(), Error> {
         if self.server.is_some() {
             return Ok(());
         }
@@ -126,8 +156,7 @@ impl JobTracker {
         self.serve()
     }
 
-    /// Ends it in good order; all that it reported is in the launcher's queue then.
-    pub fn close(&mut self) {
+    fn close(&mut self) {
         if let Some((server, forwarder)) = self.server.take() {
             server.close();
             let _ = forwarder.join();

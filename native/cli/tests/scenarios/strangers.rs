@@ -43,6 +43,7 @@ fn garbage_and_a_wrong_secret_at_the_trackers_door_change_nothing() {
         ports: PortRange::EPHEMERAL,
         host: "localhost".into(),
         tracker: tracker.parse().expect("an address"),
+        join_file: None,
         tracker_millis: 300,
     })
     .expect("an agent starts without its tracker");
@@ -102,6 +103,7 @@ impl Joined {
             ports: PortRange::EPHEMERAL,
             host: "localhost".into(),
             tracker,
+            join_file: None,
             tracker_millis: 5_000,
         })
         .expect("an agent starts")

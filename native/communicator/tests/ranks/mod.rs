@@ -93,6 +93,7 @@ impl Ranks {
             ports: PortRange::EPHEMERAL,
             host: format!("host{}", first % self.hosts),
             tracker: self.tracker.address(),
+            join_file: None,
             tracker_millis: 5_000,
         }
     }

@@ -307,6 +307,16 @@ impl Tracker {
         self.over.is_none().then_some(self.wake_at)
     }
 
+    /// Number of ranks.
+    pub fn world(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
+    /// The framework's newest try of a rank that is known; `None` where no task has asked for it.
+    pub fn newest_attempt(&self, rank: Rank) -> Option<Attempt> {
+        self.slots.get(rank.0 as usize).filter(|slot| slot.was_here).map(|slot| slot.attempt)
+    }
+
     /// Whether the end was reached, or the job has failed.
     pub fn is_over(&self) -> bool {
         self.over.is_some()

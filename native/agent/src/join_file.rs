@@ -1,0 +1,192 @@
+//! The join file: where processes of other hosts find the job's tracker, and what proves that they belong to the job.
+//!
+//! It is the one place where a secret stands in a file. So it is this user's alone, and one that
+//! others can read isn't used.
+
+use rejoin_protocol::error::{Code, Error};
+use rejoin_transport::{JobId, Secret};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+/// Longer files aren't read.
+const LONGEST: u64 = 1 << 20;
+
+/// What a join file says.
+#[derive(Clone, Debug)]
+pub struct JoinFile {
+    /// The job's name.
+    pub name: String,
+    /// The job.
+    pub job: JobId,
+    /// Its secret.
+    pub secret: Secret,
+    /// Number of ranks.
+    pub world: u32,
+    /// Where the tracker is.
+    pub tracker: SocketAddr,
+    /// Which life of the tracker that is; the first is 1.
+    pub life: u32,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Written {
+    job: String,
+    id: String,
+    world: u32,
+    tracker: SocketAddr,
+    life: u32,
+    secret: String,
+}
+
+impl JoinFile {
+    /// Reads a join file; `None` where there is none.
+    ///
+    /// # Errors
+    /// `Io` when it can't be read; `BadArgument` when it is another user's, others can read it, or
+    /// it is no join file.
+    pub fn read(path: &Path) -> Result<Option<JoinFile>, Error> {
+        let io =
+            |cause: io::Error| Error::new(Code::Io, format!("the join file {} can't be read: {cause}", path.display()));
+        let bad = |text: String| Error::new(Code::BadArgument, format!("the join file {} {text}", path.display()));
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(cause) if cause.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(cause) => return Err(io(cause)),
+        };
+        // Asked of what was opened, not of what stands there a moment later.
+        let facts = file.metadata().map_err(io)?;
+        // SAFETY: it only asks, and can't fail.
+        let user = unsafe { libc::geteuid() };
+        if facts.uid() != user {
+            return Err(bad(format!(
+                "belongs to user {} and this process to user {user}; it holds the job's secret, so only its owner's \
+                 processes may join",
+                facts.uid()
+            )));
+        }
+        if facts.mode() & 0o077 != 0 {
+            return Err(bad(format!(
+                "has mode {:03o}, so others can read the job's secret; expected 600. End the job, remove the file and \
+                 start the tracker again: the secret may be known",
+                facts.mode() & 0o777
+            )));
+        }
+        let mut text = String::new();
+        file.take(LONGEST).read_to_string(&mut text).map_err(io)?;
+        let no_join_file = |cause: String| bad(format!("is none ({cause}); `rejoin tracker --join` writes one"));
+        let written: Written = serde_json::from_str(&text).map_err(|cause| no_join_file(cause.to_string()))?;
+        let job = from_hex(&written.id).ok_or_else(|| no_join_file("its id is not 32 hexadecimal digits".into()))?;
+        let secret =
+            from_hex(&written.secret).ok_or_else(|| no_join_file("its secret is not 64 hexadecimal digits".into()))?;
+        Ok(Some(JoinFile {
+            name: written.job,
+            job: JobId(job),
+            secret: Secret::new(secret),
+            world: written.world,
+            tracker: written.tracker,
+            life: written.life,
+        }))
+    }
+
+    /// Writes it whole, for this user alone; whoever reads at the same time gets the old one or this one.
+    ///
+    /// # Errors
+    /// `Io` when it can't be written.
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let written = Written {
+            job: self.name.clone(),
+            id: self.job.to_string(),
+            world: self.world,
+            tracker: self.tracker,
+            life: self.life,
+            secret: self.secret.expose().iter().map(|byte| format!("{byte:02x}")).collect(),
+        };
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let write = || {
+            // Made with mode 600.
+            let mut file = tempfile::NamedTempFile::new_in(folder)?;
+            serde_json::to_writer_pretty(&mut file, &written)?;
+            file.write_all(b"\n")?;
+            file.as_file().sync_all()?;
+            file.persist(path).map_err(|failed| failed.error)?;
+            Ok(())
+        };
+        write().map_err(|cause: io::Error| {
+            Error::new(
+                Code::Io,
+                format!("the join file {} can't be written: {cause}; name one in a folder that can be", path.display()),
+            )
+        })
+    }
+}
+
+fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn written() -> (tempfile::TempDir, std::path::PathBuf, JoinFile) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("join");
+        let file = JoinFile {
+            name: "training".into(),
+            job: JobId([7; 16]),
+            secret: Secret::new([0xab; 32]),
+            world: 8,
+            tracker: "10.1.2.3:4711".parse().expect("an address"),
+            life: 3,
+        };
+        file.write(&path).expect("it is written");
+        (folder, path, file)
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_is_this_users_alone() {
+        let (_folder, path, file) = written();
+        let mode = std::fs::metadata(&path).expect("it is there").mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let read = JoinFile::read(&path).expect("it is read").expect("it is there");
+        assert_eq!((read.name, read.job, read.world), (file.name, file.job, file.world));
+        assert_eq!((read.tracker, read.life), (file.tracker, file.life));
+        assert_eq!(read.secret.expose(), file.secret.expose());
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        let (_folder, path, _) = written();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("a mode");
+        let error = JoinFile::read(&path).expect_err("the group can read it");
+        assert_eq!(error.code, Code::BadArgument);
+        assert!(error.message.contains("mode 640") && error.message.contains("expected 600"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_join_file_is_refused_and_one_that_is_not_there_is_none() {
+        let (_folder, path, _) = written();
+        let text = std::fs::read_to_string(&path).expect("it is text");
+        let shorter = text.replace("\"abab", "\"ab");
+        std::fs::write(&path, shorter).expect("it is written");
+        let error = JoinFile::read(&path).expect_err("a secret of 31 bytes");
+        assert!(error.message.contains("64 hexadecimal digits"), "{error}");
+        std::fs::write(&path, "no object").expect("it is written");
+        assert!(JoinFile::read(&path).expect_err("no object").message.contains("rejoin tracker --join"));
+        std::fs::remove_file(&path).expect("it is removed");
+        assert!(JoinFile::read(&path).expect("none is no error").is_none());
+    }
+}

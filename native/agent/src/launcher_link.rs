@@ -1,0 +1,222 @@
+//! A launcher's link to a tracker in another process: made, kept, and made again where the join file says.
+
+use crate::join_file::JoinFile;
+use crossbeam::channel::{unbounded, Receiver, Sender};
+use mio::{Events, Interest, Poll, Token, Waker};
+use parking_lot::Mutex;
+use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::AgentId;
+use rejoin_protocol::ids::Rank;
+use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
+use rejoin_protocol::wire;
+use rejoin_transport::{Hello, Keys, Link, Purpose, Received};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+const WAKER: Token = Token(0);
+const LINK: Token = Token(1);
+/// Pause between two tries.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How long a handshake may take.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
+/// What a launcher hears.
+#[derive(Clone, Debug)]
+pub enum LauncherNotice {
+    /// The tracker said something.
+    News(LauncherNews),
+    /// The tracker is out of reach.
+    Unreachable {
+        /** Since when. */
+        since: Instant,
+        /** What was seen. */
+        reason: String,
+    },
+}
+
+/// Which ranks a launcher starts, and those that have ended.
+struct Starts {
+    launcher: u64,
+    host: String,
+    ranks: Vec<Rank>,
+    ended: Mutex<BTreeSet<Rank>>,
+}
+
+/// The link. Dropping it closes it.
+pub struct LauncherLink {
+    messages: Sender<LauncherMessage>,
+    waker: Waker,
+    starts: Arc<Starts>,
+    closing: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LauncherLink {
+    /// Starts the thread that makes and keeps the link. What is heard goes to `hear`, which says whether it still listens.
+    ///
+    /// # Errors
+    /// `Io` when no thread or poll can be made.
+    pub fn start(
+        join: PathBuf,
+        host: String,
+        ranks: Vec<Rank>,
+        hear: impl Fn(LauncherNotice) -> bool + Send + 'static,
+    ) -> Result<LauncherLink, Error> {
+        let io = |what: &'static str| {
+            move |cause: std::io::Error| Error::new(Code::Io, format!("the launcher can't {what}: {cause}"))
+        };
+        crate::logging::start();
+        let poll = Poll::new().map_err(io("make a poll"))?;
+        let waker = Waker::new(poll.registry(), WAKER).map_err(io("make a waker"))?;
+        let (messages, queue) = unbounded();
+        let launcher = rejoin_transport::random_u64();
+        let starts = Arc::new(Starts { launcher, host, ranks, ended: Mutex::default() });
+        let closing = Arc::new(AtomicBool::new(false));
+        let keeper = Keeper {
+            poll,
+            join,
+            queue,
+            starts: starts.clone(),
+            closing: closing.clone(),
+            hear: Box::new(hear),
+            link: None,
+            down_since: Instant::now(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("rejoin-launcher-link".into())
+            .spawn(move || keeper.run())
+            .map_err(io("start a thread"))?;
+        Ok(LauncherLink { messages, waker, starts, closing, thread: Some(thread) })
+    }
+
+    /// Says something to the tracker, now or when it is within reach again. Each new link begins with
+    /// the ranks that have ended, since a tracker that comes back doesn't know of them.
+    pub fn say(&self, message: LauncherMessage) {
+        if let LauncherMessage::RankEnded { rank } = &message {
+            self.starts.ended.lock().insert(*rank);
+        }
+        let _ = self.messages.send(message);
+        let _ = self.waker.wake();
+    }
+
+    /// Closes the link; what was said before is sent if the tracker takes it.
+    pub fn close(&mut self) {
+        self.closing.store(true, Ordering::Release);
+        let _ = self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing left to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for LauncherLink {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// The thread's own.
+struct Keeper {
+    poll: Poll,
+    join: PathBuf,
+    queue: Receiver<LauncherMessage>,
+    starts: Arc<Starts>,
+    closing: Arc<AtomicBool>,
+    hear: Box<dyn Fn(LauncherNotice) -> bool + Send>,
+    link: Option<Link>,
+    down_since: Instant,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        let mut events = Events::with_capacity(16);
+        while !self.closing.load(Ordering::Acquire) {
+            if let Err(reason) = self.keep(&mut events) {
+                self.drop_link();
+                let since = self.down_since;
+                if !(self.hear)(LauncherNotice::Unreachable { since, reason }) {
+                    return;
+                }
+                let _ = self.poll.poll(&mut events, Some(PAUSE));
+            }
+        }
+        self.say_queued();
+        if let Some(link) = self.link.as_mut() {
+            let _ = link.flush();
+        }
+        self.drop_link();
+    }
+
+    fn drop_link(&mut self) {
+        if let Some(mut link) = self.link.take() {
+            let _ = self.poll.registry().deregister(link.socket());
+        }
+    }
+
+    /// Makes a link and serves it until it ends, or the launcher wants no more of it.
+    fn keep(&mut self, events: &mut Events) -> Result<(), String> {
+        let said = JoinFile::read(&self.join).map_err(|error| error.message)?;
+        let join = said.ok_or_else(|| format!("there is no join file {}", self.join.display()))?;
+        let keys = Keys { job: join.job, secret: join.secret, encrypt: false };
+        let hello = Hello { agent: AgentId(self.starts.launcher), purpose: Purpose::Launcher, encrypt: true };
+        let tracker = join.tracker;
+        let at = |cause: String| format!("the tracker at {tracker}: {cause}");
+        let mut link = Link::connect(tracker, &keys, hello).map_err(|cause| at(cause.to_string()))?;
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.poll.registry().register(link.socket(), LINK, interest).map_err(|cause| at(cause.to_string()))?;
+        self.link = Some(link);
+        let (began, mut established) = (Instant::now(), false);
+        while !self.closing.load(Ordering::Acquire) {
+            while let Some(link) = self.link.as_mut() {
+                match link.receive().map_err(|cause| at(cause.to_string()))? {
+                    Received::Pending => break,
+                    Received::Established => {
+                        established = true;
+                        let starts = &self.starts;
+                        link.send_message(&LauncherMessage::Starts {
+                            launcher: starts.launcher,
+                            host: starts.host.clone(),
+                            ranks: starts.ranks.clone(),
+                            ended: starts.ended.lock().iter().copied().collect(),
+                        });
+                    }
+                    Received::Frame(_, payload) => {
+                        let news = wire::decode::<LauncherNews>(&payload).map_err(|error| at(error.message))?;
+                        if !(self.hear)(LauncherNotice::News(news)) {
+                            return Ok(());
+                        }
+                    }
+                    Received::Refused(error) => return Err(at(format!("refused: {error}"))),
+                    Received::Hello(_) => return Err(at("it spoke as if it had connected to us".into())),
+                }
+            }
+            if established {
+                self.down_since = Instant::now();
+                self.say_queued();
+            } else if began.elapsed() > HANDSHAKE {
+                return Err(at(format!("no handshake within {} s", HANDSHAKE.as_secs())));
+            }
+            if let Some(link) = self.link.as_mut() {
+                link.flush().map_err(|cause| at(cause.to_string()))?;
+            }
+            if let Err(cause) = self.poll.poll(events, Some(Duration::from_millis(500))) {
+                if cause.kind() != std::io::ErrorKind::Interrupted {
+                    return Err(at(cause.to_string()));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn say_queued(&mut self) {
+        let Some(link) = self.link.as_mut() else { return };
+        while let Ok(message) = self.queue.try_recv() {
+            link.send_message(&message);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! A tracker in another process, maybe on another host, as the launcher has it: the job is joined by its join file.
+
+use super::tracker::{JobTracker, LEASE};
+use super::{Joining, LauncherEvent};
+use crossbeam::channel::Sender;
+use parking_lot::{Condvar, Mutex};
+use rejoin_agent::join_file::JoinFile;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::ids::Rank;
+use rejoin_agent::protocol::launcher::{LauncherMessage, LauncherNews};
+use rejoin_agent::protocol::start::JobStart;
+use rejoin_agent::protocol::tracker::TrackerInput;
+use rejoin_agent::{LauncherLink, LauncherNotice, TrackerNotice};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long the launcher waits for the tracker's answer when it has to know what became of a rank.
+const SETTLE: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+struct Heard {
+    stage: Option<u32>,
+    /// What is between the launcher and the tracker, if anything is.
+    trouble: Option<String>,
+    outcome: Option<Result<(), Error>>,
+    sent_back: BTreeSet<u32>,
+    synced: u64,
+    /// Whether the launcher knows that the tracker is gone.
+    is_given_up: bool,
+}
+
+/// The tracker of a job that the launcher has joined.
+pub struct JoinedTracker {
+    link: LauncherLink,
+    heard: Arc<(Mutex<Heard>, Condvar)>,
+    asked: AtomicU64,
+    /// What the join file says.
+    pub join: JoinFile,
+    /// The stage of this launcher's attempts.
+    pub stage: u32,
+    /// Where the ranks of this launcher are reached.
+    pub address: IpAddr,
+}
+
+impl JoinedTracker {
+    /// Waits for the join file and for the tracker, at most so long.
+    ///
+    /// # Errors
+    /// `TrackerUnreachable` when they didn't come in time; `BadArgument` for ranks that the job
+    /// doesn't have, and for a file that can't be used; the job's own error when it is over.
+    pub fn open(
+        joining: &Joining,
+        at_most: Duration,
+        say: impl Fn(&str),
+        tell: Sender<LauncherEvent>,
+    ) -> Result<JoinedTracker, Error> {
+        let until = Instant::now() + at_most;
+        let path = joining.file.display();
+        let late = |seen: &str| {
+            let text = format!(
+                "the tracker of the join file {path} was waited for {} s (--members); {seen}. Start it with `rejoin \
+                 tracker --join {path}`, and see that this host reaches it",
+                at_most.as_secs_f64()
+            );
+            Err(Error::new(Code::TrackerUnreachable, text))
+        };
+        let mut is_said = false;
+        let join = loop {
+            match JoinFile::read(&joining.file)? {
+                Some(join) => break join,
+                None if Instant::now() > until => return late("there is no such file"),
+                None if !std::mem::replace(&mut is_said, true) => say(&format!("waits for the join file {path}")),
+                None => std::thread::sleep(Duration::from_millis(50)),
+            }
+        };
+        let last = join.world - 1;
+        if let Some(rank) = joining.ranks.iter().find(|rank| **rank > last) {
+            let text = format!("job {} has ranks 0 to {last}; --ranks names {rank}", join.name);
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        let heard: Arc<(Mutex<Heard>, Condvar)> = Arc::default();
+        let (shared, ranks) = (heard.clone(), joining.ranks.iter().map(|rank| Rank(*rank)).collect());
+        let link = LauncherLink::start(joining.file.clone(), joining.host.clone(), ranks, move |notice| {
+            let (heard, changed) = &*shared;
+            let is_heard = hear(&mut heard.lock(), notice, &tell);
+            changed.notify_all();
+            is_heard
+        })?;
+        let address = joining.address.map_or_else(|| local_address(join.tracker), Ok)?;
+        let mut tracker = JoinedTracker { link, heard, asked: AtomicU64::new(0), join, stage: 0, address };
+        tracker.stage = {
+            let (heard, changed) = &*tracker.heard;
+            let mut heard = heard.lock();
+            loop {
+                match (&heard.outcome, heard.stage) {
+                    (Some(outcome), _) => {
+                        let how = outcome.clone().map_or_else(|error| format!("with {error}"), |()| "well".into());
+                        let text = format!("job {} has ended already, {how}", tracker.join.name);
+                        return Err(Error::new(Code::BadState, text));
+                    }
+                    (None, Some(stage)) => break stage,
+                    (None, None) => {}
+                }
+                if changed.wait_until(&mut heard, until).timed_out() {
+                    return late(heard.trouble.as_deref().unwrap_or("it hasn't answered"));
+                }
+            }
+        };
+        Ok(tracker)
+    }
+}
+
+/// Takes note of what the link has heard, and hands on what the launcher's own thread has to act on.
+fn hear(heard: &mut Heard, notice: LauncherNotice, tell: &Sender<LauncherEvent>) -> bool {
+    let event = match notice {
+        LauncherNotice::Unreachable { since, reason } => {
+            let is_new = since.elapsed() > LEASE && !std::mem::replace(&mut heard.is_given_up, since.elapsed() > LEASE);
+            let event = is_new.then(|| LauncherEvent::TrackerGone { reason: reason.clone() });
+            heard.trouble = Some(reason);
+            event
+        }
+        LauncherNotice::News(news) => {
+            heard.trouble = None;
+            match news {
+                LauncherNews::Accepted { stage } => {
+                    heard.stage.get_or_insert(stage);
+                    None
+                }
+                LauncherNews::Event(event) => Some(LauncherEvent::Notice(TrackerNotice::Event(event))),
+                LauncherNews::Kill { rank, attempt, reason } => {
+                    let executor = String::new();
+                    Some(LauncherEvent::Notice(TrackerNotice::Kill { rank, attempt, executor, reason }))
+                }
+                LauncherNews::SentBack { rank } => {
+                    heard.sent_back.insert(rank.0);
+                    None
+                }
+                LauncherNews::Over(outcome) => {
+                    heard.outcome = Some(outcome);
+                    None
+                }
+                LauncherNews::TakenOver { host, ranks } => {
+                    Some(LauncherEvent::TakenOver { host, ranks: ranks.into_iter().map(|rank| rank.0).collect() })
+                }
+                LauncherNews::Synced { number } => {
+                    heard.synced = number;
+                    None
+                }
+            }
+        }
+    };
+    event.is_none_or(|event| tell.send(event).is_ok())
+}
+
+/// The address of this host on the way to the tracker. No packet is sent for it.
+fn local_address(tracker: SocketAddr) -> Result<IpAddr, Error> {
+    let any = if tracker.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
+    let found = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect(tracker)?;
+        socket.local_addr()
+    });
+    found.map(|address| address.ip()).map_err(|cause| {
+        let text = format!("this host has no way to the tracker at {tracker}: {cause}; name its address by --address");
+        Error::new(Code::Io, text)
+    })
+}
+
+impl JobTracker for JoinedTracker {
+    fn notify(&self, fact: TrackerInput) {
+        match fact {
+            TrackerInput::ExecutorGone { executor, reason } => {
+                self.link.say(LauncherMessage::ProcessDied { executor, reason });
+            }
+            TrackerInput::RankEnded { rank } => self.link.say(LauncherMessage::RankEnded { rank }),
+            // Who ends this launcher doesn't end the job: its ranks can be started elsewhere.
+            TrackerInput::Cancel { error } if error.code == Code::Cancelled => {}
+            TrackerInput::Cancel { error } => self.link.say(LauncherMessage::Cancel { error }),
+            _ => {}
+        }
+    }
+
+    fn settle(&self) {
+        let number = self.asked.fetch_add(1, Ordering::Relaxed) + 1;
+        self.link.say(LauncherMessage::Sync { number });
+        let (heard, changed) = &*self.heard;
+        let mut heard = heard.lock();
+        let until = Instant::now() + SETTLE;
+        while heard.synced < number && heard.trouble.is_none() {
+            if changed.wait_until(&mut heard, until).timed_out() {
+                return;
+            }
+        }
+    }
+
+    fn outcome(&self) -> Option<Result<(), Error>> {
+        self.heard.0.lock().outcome.clone()
+    }
+
+    fn was_sent_back(&self, rank: u32) -> bool {
+        self.heard.0.lock().sent_back.remove(&rank)
+    }
+
+    /// Rules that end the tracker are refused with `--join`.
+    fn kill(&mut self) {}
+
+    fn revive(&mut self, _: JobStart) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        self.link.close();
+    }
+}

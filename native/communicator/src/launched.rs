@@ -28,8 +28,6 @@ pub const RANK: &str = "REJOIN_RANK";
 pub const WORLD: &str = "REJOIN_WORLD";
 /// How often the rank's process has been started before.
 pub const ATTEMPT: &str = "REJOIN_ATTEMPT";
-/// Which restart of the rank's launcher, or of all ranks, the attempts are counted in; 0 when it isn't set.
-pub const STAGE: &str = "REJOIN_STAGE";
 /// The address that peers reach this process at; 127.0.0.1 when it isn't set.
 pub const ADDRESS: &str = "REJOIN_ADDRESS";
 /// The name of this host: ranks of one name share memory. `localhost` when it isn't set.
@@ -153,7 +151,6 @@ impl Launched {
         }
         let task: u32 = read(ATTEMPT, &get(ATTEMPT)?, "how often the rank was started before")?;
         let set = |name: &str| variable(name).filter(|value| !value.is_empty());
-        let stage = set(STAGE).map_or(Ok(0), |stage| read(STAGE, &stage, "a number of restarts"))?;
         let address = set(ADDRESS).unwrap_or_else(|| "127.0.0.1".into());
         let listen: IpAddr = read(ADDRESS, &address, "an address, as 10.0.0.7")?;
         let tracker: SocketAddr = read(TRACKER, &get(TRACKER)?, "an address with a port, as 127.0.0.1:4711")?;
@@ -189,7 +186,7 @@ impl Launched {
             job,
             secret,
             encrypt: false,
-            executor: executor(rank, Attempt { stage, task }),
+            executor: executor(rank, task),
             listen,
             ports: PortRange::EPHEMERAL,
             host: set(HOST).unwrap_or_else(|| "localhost".into()),
@@ -200,7 +197,7 @@ impl Launched {
         Ok(Launched {
             rank: Rank(rank),
             world,
-            attempt: Attempt { stage, task },
+            attempt: Attempt { stage: 0, task },
             details,
             calls,
             settings: Settings { durable, logs, own_copies },
@@ -210,11 +207,8 @@ impl Launched {
 }
 
 /// The name under which the tracker knows the process of this start of a rank.
-pub fn executor(rank: u32, attempt: Attempt) -> String {
-    match attempt.stage {
-        0 => format!("process {rank}.{}", attempt.task),
-        stage => format!("process {rank}.{stage}.{}", attempt.task),
-    }
+pub fn executor(rank: u32, attempt: u32) -> String {
+    format!("process {rank}.{attempt}")
 }
 
 fn read<T: FromStr>(name: &str, text: &str, expected: &str) -> Result<T, Error> {

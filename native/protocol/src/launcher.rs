@@ -54,8 +54,8 @@ pub enum LauncherMessage {
 pub enum LauncherNews {
     /// Answers [`LauncherMessage::Starts`].
     Accepted {
-        /** The stage of the attempts that this launcher starts, if it has started none yet: higher than any before. */
-        stage: u32,
+        /** The attempt that each of its ranks begins with, in their order: the one after the newest that is known. */
+        attempts: Vec<u32>,
     },
     /// A fact.
     Event(Event),

@@ -118,9 +118,9 @@ impl Server {
                 }
                 log::info!("[job {}] the launcher on {host} starts {} ranks", self.job, ranks.len());
                 self.launchers.start(token, launcher, &host, &ranks);
-                let newest = ranks.iter().filter_map(|rank| self.rules.newest_attempt(*rank)).max();
-                let stage = newest.map_or(0, |attempt| attempt.stage.saturating_add(1));
-                self.launchers.tell(token, &LauncherNews::Accepted { stage });
+                let next = |rank| self.rules.newest_attempt(rank).map_or(0, |newest| newest.task.saturating_add(1));
+                let attempts = ranks.iter().map(|rank| next(*rank)).collect();
+                self.launchers.tell(token, &LauncherNews::Accepted { attempts });
                 let over =
                     self.outcome.lock().result.as_ref().map(|outcome| outcome.as_ref().map(drop).map_err(Clone::clone));
                 if let Some(over) = over {

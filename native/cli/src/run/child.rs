@@ -21,8 +21,6 @@ pub struct Template {
     pub command: Vec<OsString>,
     /// Number of ranks.
     pub world: u32,
-    /// Which restart of this launcher.
-    pub stage: u32,
     /// Variables that name the job.
     pub environment: Vec<(&'static str, String)>,
     /// The secret's anonymous file. Inherited, since it isn't closed on exec.
@@ -68,7 +66,6 @@ impl Child {
         command.env(launched::RANK, rank.to_string());
         command.env(launched::WORLD, template.world.to_string());
         command.env(launched::ATTEMPT, attempt.to_string());
-        command.env(launched::STAGE, template.stage.to_string());
         command.env(launched::SECRET_DESCRIPTOR, template.secret.as_raw_fd().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);

@@ -11,7 +11,7 @@ use rejoin_agent::protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::{LauncherLink, LauncherNotice, TrackerNotice};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const SETTLE: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct Heard {
-    stage: Option<u32>,
+    attempts: Option<Vec<u32>>,
     /// What is between the launcher and the tracker, if anything is.
     trouble: Option<String>,
     outcome: Option<Result<(), Error>>,
@@ -39,8 +39,8 @@ pub struct JoinedTracker {
     asked: AtomicU64,
     /// What the join file says.
     pub join: JoinFile,
-    /// The stage of this launcher's attempts.
-    pub stage: u32,
+    /// The attempt that each of the ranks here begins with.
+    pub attempts: BTreeMap<u32, u32>,
     /// Where the ranks of this launcher are reached.
     pub address: IpAddr,
 }
@@ -90,18 +90,19 @@ impl JoinedTracker {
             is_heard
         })?;
         let address = joining.address.map_or_else(|| local_address(join.tracker), Ok)?;
-        let mut tracker = JoinedTracker { link, heard, asked: AtomicU64::new(0), join, stage: 0, address };
-        tracker.stage = {
+        let (asked, attempts) = (AtomicU64::new(0), BTreeMap::new());
+        let mut tracker = JoinedTracker { link, heard, asked, join, attempts, address };
+        let first = {
             let (heard, changed) = &*tracker.heard;
             let mut heard = heard.lock();
             loop {
-                match (&heard.outcome, heard.stage) {
+                match (&heard.outcome, &heard.attempts) {
                     (Some(outcome), _) => {
                         let how = outcome.clone().map_or_else(|error| format!("with {error}"), |()| "well".into());
                         let text = format!("job {} has ended already, {how}", tracker.join.name);
                         return Err(Error::new(Code::BadState, text));
                     }
-                    (None, Some(stage)) => break stage,
+                    (None, Some(attempts)) => break attempts.clone(),
                     (None, None) => {}
                 }
                 if changed.wait_until(&mut heard, until).timed_out() {
@@ -109,6 +110,7 @@ impl JoinedTracker {
                 }
             }
         };
+        tracker.attempts = joining.ranks.iter().copied().zip(first).collect();
         Ok(tracker)
     }
 }
@@ -125,8 +127,9 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, tell: &Sender<LauncherEvent>)
         LauncherNotice::News(news) => {
             heard.trouble = None;
             match news {
-                LauncherNews::Accepted { stage } => {
-                    heard.stage.get_or_insert(stage);
+                LauncherNews::Accepted { attempts } => {
+                    // A later link says what was started here.
+                    heard.attempts.get_or_insert(attempts);
                     None
                 }
                 LauncherNews::Event(event) => Some(LauncherEvent::Notice(TrackerNotice::Event(event))),

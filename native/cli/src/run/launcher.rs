@@ -15,7 +15,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::text::Aftermath;
 use rejoin_agent::protocol::host::OWN_COPIES;
-use rejoin_agent::protocol::ids::{Attempt, Rank};
+use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, Secret};
@@ -67,6 +67,8 @@ struct Run<'a> {
     sender: Sender<LauncherEvent>,
     recorder: Recorder,
     restarts: Restarts,
+    /// The attempt that each rank begins with here.
+    attempts: BTreeMap<u32, u32>,
     /// Those that are started here.
     ranks: BTreeMap<u32, State>,
     readers: Vec<JoinHandle<()>>,
@@ -104,7 +106,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let reported_where =
         injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
     let sink = Sink::default();
-    let Ready { world, tracker, store, secret, stage, place } = match &options.joining {
+    let Ready { world, tracker, store, secret, attempts, place } = match &options.joining {
         Some(joining) => Ready::joined(options, joining, &sink, &sender)?,
         None => Ready::own(options, &sink, &sender)?,
     };
@@ -130,7 +132,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         (launched::LOG, options.log.clone()),
         (launched::INJECTED, reported_where.unwrap_or_default()),
     ]);
-    let template = Template { command: options.command.clone(), world, stage, environment, secret: descriptor, sink };
+    let template = Template { command: options.command.clone(), world, environment, secret: descriptor, sink };
     recorder.fact(
         None,
         Fact::Began {
@@ -140,8 +142,6 @@ pub fn run(options: &Options) -> Result<u8, Error> {
             unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs()),
         },
     );
-    let here: BTreeSet<u32> =
-        options.joining.as_ref().map_or_else(|| (0..world).collect(), |joining| joining.ranks.clone());
     let run = Run {
         options,
         template,
@@ -151,7 +151,8 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         sender,
         recorder,
         restarts: Restarts::new(options.restarts),
-        ranks: here.into_iter().map(|rank| (rank, State::Waiting)).collect(),
+        ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
+        attempts,
         readers: Vec::new(),
         timers: Vec::new(),
         fired: BTreeSet::new(),
@@ -170,7 +171,8 @@ struct Ready {
     tracker: Box<dyn JobTracker>,
     store: Option<Store>,
     secret: Secret,
-    stage: u32,
+    /// The attempt that each rank that is started here begins with.
+    attempts: BTreeMap<u32, u32>,
     /// Variables that say where job and process are.
     place: Vec<(&'static str, String)>,
 }
@@ -185,7 +187,8 @@ impl Ready {
         }
         let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
         let place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
-        Ok(Ready { world: options.world, tracker: Box::new(tracker), store, secret, stage: 0, place })
+        let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
+        Ok(Ready { world: options.world, tracker: Box::new(tracker), store, secret, attempts, place })
     }
 
     fn joined(
@@ -205,8 +208,8 @@ impl Ready {
             (launched::ADDRESS, tracker.address.to_string()),
             (launched::HOST, joining.host.clone()),
         ];
-        let (world, secret, stage) = (join.world, join.secret.clone(), tracker.stage);
-        Ok(Ready { world, tracker: Box::new(tracker), store: None, secret, stage, place })
+        let (world, secret, attempts) = (join.world, join.secret.clone(), tracker.attempts.clone());
+        Ok(Ready { world, tracker: Box::new(tracker), store: None, secret, attempts, place })
     }
 }
 
@@ -234,9 +237,9 @@ impl Run<'_> {
         if let Some(limit) = self.options.timeout {
             self.after(limit, Due::TimedOut);
         }
-        for rank in self.ranks.keys().copied().collect::<Vec<u32>>() {
+        for (rank, attempt) in self.attempts.clone() {
             if self.ending.is_none() {
-                self.start(rank, 0);
+                self.start(rank, attempt);
             }
         }
         while !self.is_over() {
@@ -340,9 +343,7 @@ impl Run<'_> {
                 }
             }
             LauncherEvent::Notice(TrackerNotice::Kill { rank, attempt, reason, .. }) => {
-                let is_here = attempt.stage == self.template.stage;
-                let child = self.running(rank.0).filter(|child| is_here && child.attempt == attempt.task);
-                if let Some(child) = child {
+                if let Some(child) = self.running(rank.0).filter(|child| child.attempt == attempt.task) {
                     child.signal(Signal::KILL);
                     self.say(&format!("rank {rank} is killed: {reason}"));
                 }
@@ -423,7 +424,6 @@ impl Run<'_> {
         self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
         if !status.success() {
             // The tracker learns it here first: no rank waits for a time-out.
-            let attempt = Attempt { stage: self.template.stage, task: attempt };
             let executor = launched::executor(rank, attempt);
             self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
@@ -453,7 +453,8 @@ impl Run<'_> {
             false => self.restarts.died(rank, lived),
         };
         match decision {
-            Decision::Again { attempt, after } => {
+            Decision::Again { attempt: restart, after } => {
+                let attempt = self.attempts.get(&rank).map_or(restart, |first| first + restart);
                 let after_millis = after.as_millis() as u64;
                 let what = if was_sent_back { "was sent back and has ended" } else { "died" };
                 self.say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));

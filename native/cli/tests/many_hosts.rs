@@ -1,0 +1,276 @@
+//! A job whose tracker is a process of its own, and whose ranks are started by several launchers: each one stands for
+//! a host, with an address and a host's name of its own. Real processes, real signals.
+
+#[allow(dead_code)] // this test and the launcher's need different parts
+#[path = "launcher/harness.rs"]
+mod harness;
+
+use harness::{example, finish, rejoin, run, signal, until, Ran, LIMIT};
+use std::fs::File;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Child, ExitStatus, Stdio};
+use std::time::Instant;
+
+/// Iterations of the scenario: so many that whatever is killed while the first ones run is killed in the middle.
+const ITERATIONS: &str = "300";
+const WORLD: &str = "4";
+
+/// A program in the background, whose output goes to files. Killed if the test leaves it behind.
+struct Started {
+    child: Child,
+    name: String,
+    folder: PathBuf,
+}
+
+impl Started {
+    fn text(&self, stream: &str) -> String {
+        std::fs::read_to_string(self.folder.join(format!("{}.{stream}", self.name))).expect("it is text")
+    }
+
+    fn ended(&mut self) -> Ran {
+        let began = Instant::now();
+        let status: ExitStatus = loop {
+            match self.child.try_wait().expect("it is this process's child") {
+                Some(status) => break status,
+                None => assert!(began.elapsed() < LIMIT, "{} never ends:\n{}", self.name, self.text("err")),
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        };
+        Ran { status: status.code(), out: self.text("out"), err: self.text("err") }
+    }
+
+    fn kill(&mut self) {
+        signal(self.child.id(), "KILL");
+        self.child.wait().expect("it is this process's child");
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It has ended where a test passes.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A job, and where its files are.
+struct Job {
+    folder: tempfile::TempDir,
+}
+
+impl Job {
+    fn new() -> Job {
+        Job { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    fn start(&self, name: &str, arguments: &[&str]) -> Started {
+        let folder = self.folder.path().to_path_buf();
+        let file = |stream: &str| Stdio::from(File::create(folder.join(format!("{name}.{stream}"))).expect("a file"));
+        let child = rejoin(arguments).stdout(file("out")).stderr(file("err")).spawn().expect("the binary can be run");
+        Started { child, name: name.into(), folder }
+    }
+
+    /// A tracker at this loopback address; returns when it can be joined.
+    fn tracker(&self, name: &str, address: &str) -> Started {
+        let (join, events) = (self.path("join"), self.path(&format!("{name}.jsonl")));
+        let tracker = self.start(
+            name,
+            &["tracker", "--job", "training", "-n", WORLD, "--join", &join, "--listen", address, "--events", &events],
+        );
+        until("the tracker is ready", || tracker.text("out").contains("join file"));
+        tracker
+    }
+
+    /// A host with these ranks.
+    fn host(&self, name: &str, address: &str, ranks: &str) -> Started {
+        let (join, program) = (self.path("join"), example("scenario"));
+        let options = ["run", "--join", &join, "--ranks", ranks, "--host", name, "--address", address];
+        self.start(name, &[&options[..], &["--restart", "--timeout", "50s", "--", &program, ITERATIONS]].concat())
+    }
+
+    /// Waits until a rank has entered version 3, by the tracker's event log: all have the model of version 1 then.
+    fn is_under_way(&self, tracker: &str) {
+        let log = self.path(&format!("{tracker}.jsonl"));
+        until("version 3 is entered", || {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            text.lines().any(|line| line.contains("VersionEntered") && line.contains("\"version\":3,"))
+        });
+    }
+
+    fn processes(&self, host: &Started) -> Vec<u32> {
+        let children = format!("/proc/{0}/task/{0}/children", host.child.id());
+        let text = std::fs::read_to_string(children).expect("the launcher lives");
+        text.split_whitespace().map(|pid| pid.parse().expect("a process id")).collect()
+    }
+}
+
+fn digest(ran: &[&Ran]) -> String {
+    let lines = ran.iter().flat_map(|ran| ran.out.lines());
+    let mut found: Vec<&str> = lines.filter_map(|line| Some(line.split_once("digest ")?.1)).collect();
+    assert!(!found.is_empty(), "no rank prints a digest");
+    found.sort();
+    found.dedup();
+    assert_eq!(found.len(), 1, "all ranks end with one model");
+    found[0].to_string()
+}
+
+/// The model of a run on one machine, without a fault.
+fn undisturbed() -> String {
+    let ran = run(&["-n", WORLD, "--", &example("scenario"), ITERATIONS]).ended(0);
+    digest(&[&ran])
+}
+
+#[test]
+fn ranks_of_two_hosts_end_with_the_model_of_one_and_a_dead_one_is_started_again() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2,3"));
+    job.is_under_way("tracker");
+    signal(*job.processes(&b).first().expect("rank 2 runs"), "KILL");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    b.says("died (SIGKILL); attempt 1 starts").says("all 2 ranks ended well after 1 restarts");
+    assert!(!a.err.contains("died"), "the other host's ranks go on: {}", a.err);
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    tracker.ended().ended(0).says("is lost").says("every rank ended well");
+    assert!(!PathBuf::from(job.path("join")).exists(), "the join file is removed at the end");
+}
+
+#[test]
+fn a_tracker_that_is_killed_and_started_again_takes_the_job_over_at_another_address() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("first");
+    first.kill();
+    let mut second = job.tracker("second", "127.0.0.9");
+    // A death that only the second one can see to.
+    until("rank 0's process is there", || !job.processes(&a).is_empty());
+    signal(job.processes(&a)[0], "KILL");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    a.says("died (SIGKILL)");
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    second.ended().ended(0).says("takes over job training from life 1");
+}
+
+#[test]
+fn the_ranks_of_a_host_that_is_gone_go_on_where_another_launcher_starts_them() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("tracker");
+    // Its ranks die with it.
+    b.kill();
+    let mut c = job.host("c", "127.0.0.4", "2-3");
+    let (a, c) = (a.ended().ended(0), c.ended().ended(0));
+    assert!(!a.err.contains("died"), "the other host's ranks go on: {}", a.err);
+    assert_eq!(digest(&[&a, &c]), undisturbed());
+    tracker.ended().ended(0).says("rank 2 has joined as incarnation 1 (process 2.1)");
+}
+
+#[test]
+fn a_launcher_that_comes_later_takes_ranks_over_and_the_former_one_ends_and_says_so() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("tracker");
+    let mut c = job.host("c", "127.0.0.4", "2-3");
+    b.ended().ended(7).says("a launcher on c that came later starts rank 2, 3 now");
+    let (a, c) = (a.ended().ended(0), c.ended().ended(0));
+    assert!(!a.err.contains("died"), "the other host's ranks go on: {}", a.err);
+    assert_eq!(digest(&[&a, &c]), undisturbed());
+    tracker.ended().ended(0);
+}
+
+#[test]
+fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has_taken_over() {
+    let job = Job::new();
+    let mut first = job.tracker("first", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("first");
+    let mut second = job.tracker("second", "127.0.0.9");
+    first.ended().ended(7).says("job training has another tracker now: life 2 at 127.0.0.9:");
+    let (a, b) = (a.ended().ended(0), b.ended().ended(0));
+    assert_eq!(digest(&[&a, &b]), undisturbed());
+    second.ended().ended(0);
+}
+
+#[test]
+fn a_rank_that_fails_for_good_ends_the_job_on_all_hosts() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let (join, program) = (job.path("join"), example("scenario"));
+    let mut a = job.host("a", "127.0.0.2", "0-2");
+    let mut b =
+        job.start("b", &["run", "--join", &join, "--rank", "3", "--timeout", "50s", "--", &program, ITERATIONS]);
+    job.is_under_way("tracker");
+    signal(job.processes(&b)[0], "KILL");
+    b.ended().ended(3).says("ranks are started again only with --restart");
+    a.ended().ended(4).says("rank 3 failed (SIGKILL)");
+    tracker.ended().ended(4).says("rank 3 failed (SIGKILL)");
+    assert!(!PathBuf::from(job.path("join")).exists(), "the join file is removed at the end");
+}
+
+#[test]
+fn ctrl_c_to_the_tracker_ends_the_job_on_all_hosts() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("tracker");
+    signal(tracker.child.id(), "INT");
+    a.ended().ended(4).says("CANCELLED").says("SIGINT");
+    b.ended().ended(4);
+    tracker.ended().ended(130);
+}
+
+#[test]
+fn a_launcher_that_finds_no_tracker_ends_and_says_what_it_waited_for() {
+    let job = Job::new();
+    let join = job.path("join");
+    let all = ["run", "--join", &join, "--ranks", "0-1", "--members", "300ms", "--", "true"];
+    let ran = finish(&mut rejoin(&all)).ended(1);
+    ran.says("there is no such file").says("rejoin tracker --join");
+    // One that was killed leaves its file behind.
+    job.tracker("tracker", "127.0.0.1").kill();
+    let ran = finish(&mut rejoin(&all)).ended(1);
+    ran.says("TRACKER_UNREACHABLE").says("waited for 0.3 s (--members)");
+}
+
+#[test]
+fn a_join_file_that_others_can_read_and_ranks_that_the_job_does_not_have_are_refused() {
+    let job = Job::new();
+    let _tracker = job.tracker("tracker", "127.0.0.1");
+    let join = job.path("join");
+    let ran = finish(&mut rejoin(&["run", "--join", &join, "--ranks", "2-4", "--", "true"])).ended(1);
+    ran.says("job training has ranks 0 to 3; --ranks names 4");
+    std::fs::set_permissions(&join, std::fs::Permissions::from_mode(0o644)).expect("a mode");
+    let ran = finish(&mut rejoin(&["run", "--join", &join, "--ranks", "0-1", "--", "true"])).ended(1);
+    ran.says("has mode 644, so others can read the job's secret");
+}
+
+#[test]
+fn what_can_not_go_together_is_refused_with_what_is_expected() {
+    let refused = |arguments: &[&str], text: &str| {
+        finish(&mut rejoin(arguments)).ended(2).says(text);
+    };
+    refused(&["run", "--join", "f", "-n", "4", "--", "true"], "the ranks that are started here are expected, as 0-3");
+    refused(&["run", "--join", "f", "--ranks", "0-1", "--durable", "d", "--", "true"], "cannot be used with");
+    refused(
+        &["run", "-n", "0-3", "--", "true"],
+        "expected a number of ranks; which ones are started is said with --join",
+    );
+    refused(&["run", "--rank", "3", "--", "true"], "--join");
+    refused(
+        &["tracker", "--job", "j", "-n", "2", "--join", "f", "--listen", "0.0.0.0"],
+        "the address that other hosts reach",
+    );
+    let mut auto = rejoin(&["run", "--join", "f", "--rank", "auto", "--", "true"]);
+    for name in ["SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "JOB_COMPLETION_INDEX", "RANK"] {
+        auto.env_remove(name);
+    }
+    finish(&mut auto).ended(2).says("SLURM_PROCID");
+}

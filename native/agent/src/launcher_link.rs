@@ -56,7 +56,8 @@ pub struct LauncherLink {
 }
 
 impl LauncherLink {
-    /// Starts the thread that makes and keeps the link. What is heard goes to `hear`, which says whether it still listens.
+    /// Starts the thread that makes and keeps the link. What is heard goes to `hear`, which says
+    /// whether it still listens.
     ///
     /// # Errors
     /// `Io` when no thread or poll can be made.

@@ -51,8 +51,8 @@ impl FromStr for Ranks {
         let most = rejoin_agent::event_log::MOST_RANKS;
         let bad = || {
             BadRanks(format!(
-                "expected a number of ranks from 1 to {most}, or with --join the ranks that are started here, as 0-3 or \
-                 0,2,5-7"
+                "expected a number of ranks from 1 to {most}, or with --join the ranks that are started here, as 0-3 \
+                 or 0,2,5-7"
             ))
         };
         if let Some(count) = number(text, most).filter(|count| *count > 0) {

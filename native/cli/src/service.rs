@@ -142,7 +142,7 @@ fn begin(service: &Service) -> Result<(JoinFile, TrackerServer), Error> {
             found.name, found.life
         ));
     }
-    let listen = service.listen.map_or_else(|| Listen { address: own_address(), port: None }, |listen| listen);
+    let listen = service.listen.unwrap_or_else(|| Listen { address: own_address(), port: None });
     let join = JoinFile {
         name: service.name.clone(),
         world: service.world,

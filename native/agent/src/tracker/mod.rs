@@ -1,5 +1,6 @@
 //! The driver's side: the tracker's state machine on real links.
 
+mod launcher_messages;
 mod launchers;
 mod owner;
 mod serve;

@@ -440,7 +440,7 @@ impl Server {
         let is_queued = |server: &Server| {
             server.links.values().any(|agent| agent.link.queued_bytes() > 0) || server.launchers.is_queued()
         };
-        while Instant::now() < until && is_queued(&self) {
+        while Instant::now() < until && is_queued(self) {
             self.flush_all();
             std::thread::sleep(Duration::from_millis(1));
         }

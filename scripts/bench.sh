@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# What only a real XGBoost and a real Spark can show, against their bars; the table goes to
+# What only a real XGBoost and a real Spark can show, against their bars. The table goes to
 # build/bench/trainings.csv, every pair to figures.txt beside it, and the last line is "bars met: N
-# of M". Chosen by variables: BENCH=training or fit                        which (both) PAIRS=9
-# repetitions of each configuration ONLY=2_ranks                                 only configurations
-# with this in their names (an underscore is a space) ROUNDS=200
-# rounds of a training, instead of each configuration's own number
+# of M". Variables choose:
+#
+#   BENCH=training or fit   which (both)
+#   PAIRS=9                 repetitions of each configuration
+#   ONLY=2_ranks            only configurations with this in their names (an underscore is a space)
+#   ROUNDS=200              rounds of a training, instead of each configuration's own number
 set -euo pipefail
 cd "$(dirname "$0")/.."
 mkdir -p build/bench

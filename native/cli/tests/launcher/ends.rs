@@ -34,7 +34,7 @@ fn a_program_that_is_not_there_or_cannot_be_run_is_told_as_shells_do() {
 #[test]
 fn a_command_line_that_is_not_understood_ends_with_status_2_and_says_why() {
     run(&["-n", "2"]).ended(2).says("PROGRAM");
-    run(&["-n", "0", "--", "true"]).ended(2).says("1..=4096");
+    run(&["-n", "0", "--", "true"]).ended(2).says("from 1 to 4096");
     run(&["-n", "2", "--kill", "rank=5,at=join", "--", "true"]).ended(2).says("ranks are 0 to 1");
     run(&["-n", "2", "--kill", "rank=1,at=lunch", "--", "true"]).ended(2).says("at=lunch is unknown");
     run(&["-n", "2", "--members", "90000s", "--", "true"]).ended(2).says("at most a day");

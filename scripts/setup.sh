@@ -29,7 +29,7 @@ command -v pkg-config >/dev/null || missing+=(pkg-config)
 python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
 # Builds examples/flink.
 command -v mvn >/dev/null || missing+=(maven)
-# Fetches Flink's distribution (scripts/flink-distribution.sh).
+# Fetches distributions of Spark and Flink (scripts/spark-distribution.sh, flink-distribution.sh).
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"

@@ -83,6 +83,9 @@ if [ "$long" = long ]; then
   product spark35-xgb340 all
   product spark35-xgb320 $some
   product spark41-xgb311 $some
+  step "a whole Spark 4 distribution, from PyPI"
+  scripts/spark-distribution.sh spark41 || failed=1
+  suite spark41-xgb311 distribution SparkDistributionIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
@@ -91,6 +94,9 @@ else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT
+  step "a whole Spark distribution, from PyPI"
+  scripts/spark-distribution.sh || failed=1
+  suite spark35-xgb340 distribution SparkDistributionIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
   step "a whole Flink distribution, from PyPI"

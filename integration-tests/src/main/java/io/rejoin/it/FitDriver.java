@@ -1,6 +1,7 @@
 package io.rejoin.it;
 
 import io.rejoin.Faults;
+import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.spark.RejoinEstimator;
 import org.apache.spark.sql.SparkSession;
@@ -16,7 +17,10 @@ public final class FitDriver {
 
   private FitDriver() {}
 
-  /** Arguments: recipe, workers, rounds, and fault rules as {@link Faults#parse} reads them. */
+  /**
+   * Arguments: recipe, workers, rounds, and fault rules as {@link Faults#parse} reads them; further
+   * fault rules are those of further trainings.
+   */
   public static void main(String[] arguments) {
     Recipe recipe = Recipe.valueOf(arguments[0]);
     int workers = Integer.parseInt(arguments[1]);
@@ -26,21 +30,23 @@ public final class FitDriver {
     if (!spark.sparkContext().isLocal()) {
       Executors.await(spark, workers);
     }
-    RejoinEstimator<?> estimator =
-        new RejoinEstimator<>(recipe.estimator(spark, workers, rounds))
-            .setEventListener(
-                event -> {
-                  if (event.kind() == Kind.VERSION_ENTERED) {
-                    report("round " + event.number("round"));
-                  } else if (event.kind() == Kind.CAUGHT_UP) {
-                    report("again " + event.number("rank"));
-                  }
-                });
-    if (arguments.length > 3) {
-      estimator.setFaultsForTests(Faults.parse(arguments[3]));
+    for (int each = 3; each < Math.max(4, arguments.length); each++) {
+      String faults = arguments.length > 3 ? arguments[each] : "";
+      RejoinEstimator<?> estimator =
+          new RejoinEstimator<>(recipe.estimator(spark, workers, rounds))
+              .setFaultsForTests(Faults.parse(faults))
+              .setEventListener(FitDriver::report);
+      report("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
     }
-    report("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
     spark.stop();
+  }
+
+  private static void report(TrainingEvent event) {
+    if (event.kind() == Kind.VERSION_ENTERED) {
+      report("round " + event.number("round"));
+    } else if (event.kind() == Kind.CAUGHT_UP) {
+      report("again " + event.number("rank"));
+    }
   }
 
   static synchronized void report(String fact) {

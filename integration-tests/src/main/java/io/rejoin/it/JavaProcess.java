@@ -43,6 +43,7 @@ public final class JavaProcess implements AutoCloseable {
   private String classPath = System.getProperty("java.class.path");
   private String memory = "256m";
   private boolean interruptible;
+  private Path script;
   private Process process;
   private Path log;
 
@@ -101,6 +102,19 @@ public final class JavaProcess implements AutoCloseable {
     return this;
   }
 
+  /**
+   * It is started by {@code bin/spark-class} of a distribution, with the distribution's class path.
+   *
+   * @param home the distribution
+   * @param leash a jar as {@link Leash#jar} writes it
+   */
+  public JavaProcess distribution(Path home, Path leash) {
+    script = home.resolve("bin/spark-class");
+    options.add("-javaagent:" + leash);
+    environment("SPARK_DAEMON_MEMORY", memory);
+    return environment("JAVA_HOME", System.getProperty("java.home"));
+  }
+
   /** Starts it; both its outputs go to {@code log}. */
   public JavaProcess start(Path log) throws IOException {
     return start(log, ProcessBuilder.Redirect.appendTo(log.toFile()));
@@ -117,17 +131,19 @@ public final class JavaProcess implements AutoCloseable {
     if (interruptible) {
       line.addAll(List.of("env", "--default-signal=INT"));
     }
-    line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
-    line.add("-Xmx" + memory);
-    line.add("-XX:+UseSerialGC");
-    line.addAll(options);
-    for (String open : OPENS) {
-      line.add("--add-opens=" + open + "=ALL-UNNAMED");
+    List<String> all = new ArrayList<>(List.of("-XX:+UseSerialGC"));
+    all.addAll(options);
+    properties.forEach((key, value) -> all.add("-D" + key + "=" + value));
+    if (script == null) {
+      line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+      line.add("-Xmx" + memory);
+      OPENS.forEach(open -> line.add("--add-opens=" + open + "=ALL-UNNAMED"));
+      line.addAll(all);
+      line.addAll(List.of("-cp", classPath, Leash.class.getName()));
+    } else {
+      line.add(script.toString());
+      environment("SPARK_DAEMON_JAVA_OPTS", String.join(" ", all));
     }
-    properties.forEach((key, value) -> line.add("-D" + key + "=" + value));
-    line.add("-cp");
-    line.add(classPath);
-    line.add(Leash.class.getName());
     line.addAll(command);
     ProcessBuilder builder = new ProcessBuilder(line);
     builder.environment().putAll(environment);

@@ -1,8 +1,10 @@
 package io.rejoin.it;
 
 import java.io.IOException;
+import java.io.InputStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.time.Duration;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -13,9 +15,9 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 
 /**
- * A real standalone Spark cluster on this machine, from the jars of the class path alone: one
- * master and one worker, each in a process of its own; the worker starts the executors, again each
- * in a process of its own, and replaces those that die.
+ * A real standalone Spark cluster on this machine, from the jars of the class path alone or from a
+ * distribution as it is unpacked: one master and one worker, each in a process of its own; the
+ * worker starts the executors, again each in a process of its own, and replaces those that die.
  *
  * <p>Nothing outlives it: {@link #close} ends every process that carries the cluster's mark, a
  * shutdown hook calls it, and should this process be killed outright, the {@link Leash} ends master
@@ -26,10 +28,12 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
       Pattern.compile("Starting Spark master at (spark://[0-9.]+:[0-9]+)");
   private static final String REGISTERED = "Successfully registered with master";
   private static final Duration START = Duration.ofSeconds(60);
+  private static final String LOG_SETTINGS = "rejoin-it-log4j2.properties";
 
   private final String mark = "-Drejoin.it.cluster=" + UUID.randomUUID();
   private final WorkDirectory work;
   private final Path home;
+  private final boolean whole;
   private final Thread hook = new Thread(this::close, "cluster-shutdown");
   private final String scalaVersion;
   private JavaProcess master;
@@ -37,17 +41,32 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
   private String address;
   private boolean closed;
 
-  private StandaloneCluster(WorkDirectory work) {
+  private StandaloneCluster(WorkDirectory work, Path distribution) {
     this.work = work;
     this.scalaVersion =
         scala.util.Properties.versionNumberString().startsWith("2.13") ? "2.13" : "2.12";
-    this.home = work.folder("home");
-    work.folder("home/jars"); // Spark looks for this folder; the class path has everything already.
+    this.whole = distribution != null;
+    this.home = whole ? distribution.toAbsolutePath() : work.folder("home");
+    if (!whole) {
+      // Spark looks for this folder; the class path has everything already.
+      work.folder("home/jars");
+    }
   }
 
   /** Starts master and worker, with so many slots, and waits until they know each other. */
   public static StandaloneCluster start(String name, int slots) {
-    StandaloneCluster cluster = new StandaloneCluster(WorkDirectory.fresh(name));
+    return start(name, slots, null);
+  }
+
+  /** The same from this distribution. Nothing of ours is on the class path of its processes. */
+  public static StandaloneCluster start(String name, int slots, Path distribution) {
+    if (distribution != null && !Files.isExecutable(distribution.resolve("bin/spark-submit"))) {
+      throw new IllegalStateException(
+          "expected a Spark distribution in "
+              + distribution
+              + "; scripts/spark-distribution.sh fetches it");
+    }
+    StandaloneCluster cluster = new StandaloneCluster(WorkDirectory.fresh(name), distribution);
     Runtime.getRuntime().addShutdownHook(cluster.hook);
     try {
       cluster.open(slots);
@@ -94,10 +113,14 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     await(worker, work.file("worker.log"), Pattern.compile(Pattern.quote(REGISTERED)));
   }
 
-  private JavaProcess child(String name, String main, String... arguments) {
-    return new JavaProcess(name, main, arguments)
+  private JavaProcess child(String name, String main, String... arguments) throws IOException {
+    JavaProcess process = new JavaProcess(name, main, arguments);
+    if (whole) {
+      process.distribution(home, leash());
+    }
+    return process
         .property(mark.substring(2, mark.indexOf('=')), mark.substring(mark.indexOf('=') + 1))
-        .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
+        .property("log4j2.configurationFile", logSettings())
         .property("rejoin.it.log", work.file(name + ".log").toString())
         // Tests kill executors on purpose: the master must not give up on an application because of
         // that.
@@ -106,6 +129,35 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
         .environment("SPARK_HOME", home.toString())
         .environment("SPARK_SCALA_VERSION", scalaVersion)
         .environment("SPARK_LOCAL_IP", "127.0.0.1");
+  }
+
+  /** What its processes have as SPARK_HOME. */
+  public Path home() {
+    return home;
+  }
+
+  /** An agent by which a process of the distribution ends when its parent does. */
+  public Path leash() throws IOException {
+    Path leash = work.file("leash.jar");
+    if (!Files.exists(leash)) {
+      Leash.jar(leash);
+    }
+    return leash;
+  }
+
+  /** A file where our class path isn't the processes', a resource otherwise. */
+  private String logSettings() {
+    if (!whole) {
+      return LOG_SETTINGS;
+    }
+    Path file = work.file(LOG_SETTINGS);
+    try (InputStream settings =
+        StandaloneCluster.class.getClassLoader().getResourceAsStream(LOG_SETTINGS)) {
+      Files.copy(settings, file, StandardCopyOption.REPLACE_EXISTING);
+      return file.toString();
+    } catch (IOException cannot) {
+      throw new IllegalStateException("cannot write " + file, cannot);
+    }
   }
 
   /**
@@ -120,16 +172,19 @@ public final class StandaloneCluster implements Cluster, AutoCloseable {
     conf.put("spark.driver.bindAddress", "127.0.0.1");
     conf.put("spark.executor.cores", "1");
     conf.put("spark.executor.memory", "640m");
-    conf.put("spark.executor.extraClassPath", System.getProperty("java.class.path"));
+    if (!whole) {
+      conf.put("spark.executor.extraClassPath", System.getProperty("java.class.path"));
+      conf.put("spark.executorEnv.SPARK_SCALA_VERSION", scalaVersion);
+    }
     conf.put(
         "spark.executor.extraJavaOptions",
         mark
-            + " -XX:+UseSerialGC -Dlog4j2.configurationFile=rejoin-it-log4j2.properties"
+            + " -XX:+UseSerialGC -Dlog4j2.configurationFile="
+            + logSettings()
             // A killed executor leaves its copies of native libraries, tens of megabytes each.
             + " \"-Djava.io.tmpdir="
             + work.folder("temporary")
             + "\"");
-    conf.put("spark.executorEnv.SPARK_SCALA_VERSION", scalaVersion);
     conf.put("spark.local.dir", work.folder("scratch").toString());
     conf.put("spark.sql.warehouse.dir", work.folder("warehouse").toString());
     conf.put("spark.sql.shuffle.partitions", "4");

@@ -1,0 +1,183 @@
+package io.rejoin.it;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.Communicator;
+import io.rejoin.spark.RejoinEstimator;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import ml.dmlc.xgboost4j.java.Booster;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.DisplayName;
+import org.junit.jupiter.api.Test;
+
+/** What a user types, on a distribution as it is unpacked, with our jars by {@code --jars}. */
+@DisplayName("a Spark distribution")
+class SparkDistributionIT {
+  private static final Duration LIMIT = Duration.ofSeconds(400);
+  private static final String KILL = Fault.of(1).version(5, 10_000).kill();
+
+  private static StandaloneCluster cluster;
+
+  @BeforeAll
+  static void start() {
+    Sessions.free();
+    String version = org.apache.spark.package$.MODULE$.SPARK_VERSION();
+    cluster = StandaloneCluster.start("distribution", 4, Path.of("build/spark-" + version));
+  }
+
+  @AfterAll
+  static void stop() {
+    cluster.close();
+  }
+
+  @Test
+  @DisplayName("spark-submit trains through a kill, and the model is the same")
+  void spark_submit_survives_a_kill() throws Exception {
+    List<String> command = command("spark-submit");
+    // Only by this does a driver end when this process is killed.
+    command.addAll(List.of("--driver-java-options", "-javaagent:" + cluster.leash()));
+    command.addAll(List.of("--class", FitDriver.class.getName(), application().toString()));
+    command.addAll(List.of(Recipe.BINARY.name(), "3", "10", "", KILL));
+    List<String> facts = run(command, "");
+    List<String> models = of("model", facts);
+    assertEquals(2, models.size(), facts.toString());
+    assertEquals(models.get(0), models.get(1));
+    assertEquals(List.of("1"), of("again", facts));
+  }
+
+  @Test
+  @DisplayName("spark-shell trains through a kill, and the models are the same")
+  void spark_shell_survives_a_kill() throws Exception {
+    List<String> facts = run(command("spark-shell"), SCRIPT.replace("FILE", "" + Randhie.file()));
+    List<String> models = of("model", facts);
+    assertEquals(2, models.size(), facts.toString());
+    assertEquals(models.get(0), models.get(1));
+    List<String> means = of("mean", facts);
+    assertEquals(2, means.size(), facts.toString());
+    assertEquals(means.get(0), means.get(1));
+    assertEquals(List.of("1", "2"), of("again", facts));
+  }
+
+  /** A user's lines: the estimator, then a function of the shell's own. */
+  private static final String SCRIPT =
+      """
+      import io.rejoin.{Communicator, Faults, Reduction, TrainingEvent}
+      import io.rejoin.spark.{RejoinEstimator, RejoinSpark}
+      import ml.dmlc.xgboost4j.scala.spark.{XGBoostClassificationModel, XGBoostClassifier}
+      import org.apache.spark.ml.feature.VectorAssembler
+      import org.apache.spark.sql.Row
+      val table = spark.read.option("header", true).option("inferSchema", true).csv("FILE")
+      val facts = Array("lncoins", "idp", "lpi", "physlm", "disea")
+      val assembler = new VectorAssembler().setInputCols(facts).setOutputCol("features")
+      val train = assembler.transform(table.selectExpr("*", "double(mdvis > 0) as label"))
+      val again = (e: TrainingEvent) => {
+        if (e.kind == TrainingEvent.Kind.CAUGHT_UP) println("@@ again " + e.number("rank"))
+      }
+      def stock = {
+        val one = new XGBoostClassifier(Map("objective" -> "binary:logistic", "max_depth" -> 5))
+        one.setNumWorkers(3).setNumRound(10).setMissing(0f).setSeedPerIteration(true)
+      }
+      def fit(faults: String): Unit = {
+        val ours = new RejoinEstimator[XGBoostClassificationModel](stock)
+        ours.setFaultsForTests(Faults.parse(faults)).setEventListener(e => again(e))
+        val bytes = ours.fit(train).nativeBooster.toByteArray("ubj")
+        println("@@ model " + java.util.Arrays.hashCode(bytes))
+      }
+      fit("")
+      fit("rank=1,version=5,at=bytes:10000,do=kill")
+      def mean(faults: String): Unit = {
+        val options = new RejoinSpark.Options().faultsForTests(Faults.parse(faults))
+        options.eventListener(e => again(e))
+        val sums = RejoinSpark.train(table, 3, (ranks: Communicator, rows: java.lang.Iterable[Row]) => {
+          var step = ranks.load().version
+          val sums = Array(0.0, 0.0)
+          while (step < 5) {
+            sums(0) = 0; sums(1) = 0
+            rows.forEach { row => sums(0) += row.getAs[Double]("disea"); sums(1) += 1 }
+            ranks.allreduce(sums, Reduction.SUM)
+            ranks.checkpoint(Array[Byte](1))
+            step += 1
+          }
+          sums
+        }, options)
+        println("@@ mean " + sums(0) / sums(1))
+      }
+      mean("")
+      mean("rank=2,version=3,seqno=0,do=kill")
+      System.exit(0)
+      """;
+
+  /** The command of the documents, with what this cluster needs. */
+  private static List<String> command(String client) {
+    List<String> command = new ArrayList<>();
+    command.add(cluster.home().resolve("bin").resolve(client).toString());
+    command.addAll(List.of("--master", cluster.address(), "--jars", jars()));
+    cluster
+        .configuration()
+        .forEach((key, value) -> command.addAll(List.of("--conf", key + "=" + value)));
+    command.addAll(List.of("--conf", "spark.cores.max=4"));
+    command.addAll(List.of("--conf", "spark.rejoin.checkpoint.rounds=1"));
+    return command;
+  }
+
+  private static String jars() {
+    return Stream.of(Communicator.class, RejoinEstimator.class, Booster.class)
+        .map(SparkDistributionIT::jarOf)
+        .collect(Collectors.joining(","));
+  }
+
+  private static String jarOf(Class<?> type) {
+    return type.getProtectionDomain().getCodeSource().getLocation().getPath();
+  }
+
+  private static Path application() throws IOException {
+    try (Stream<Path> jars = Files.list(Path.of("integration-tests/build/libs"))) {
+      return jars.filter(jar -> jar.toString().endsWith(".jar")).findFirst().orElseThrow();
+    }
+  }
+
+  /** Runs a client to its end, and returns what it printed after {@link FitDriver#PREFIX}. */
+  private static List<String> run(List<String> command, String input) throws Exception {
+    Path file = cluster.work().file(Path.of(command.get(0)).getFileName() + ".in.scala");
+    Path output = cluster.work().file(Path.of(command.get(0)).getFileName() + ".log");
+    Files.writeString(file, input);
+    ProcessBuilder builder =
+        new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(output.toFile());
+    if (!input.isEmpty()) {
+      builder.redirectInput(file.toFile());
+    }
+    builder.environment().put("JAVA_HOME", System.getProperty("java.home"));
+    builder.environment().put("SPARK_LOCAL_IP", "127.0.0.1");
+    Process client = builder.start();
+    try {
+      boolean ended = client.waitFor(LIMIT.toNanos(), TimeUnit.NANOSECONDS);
+      List<String> lines = Files.readAllLines(output);
+      assertTrue(ended && client.exitValue() == 0, () -> (ended ? "it failed" : "it is late") + ": " + output);
+      return lines.stream()
+          .filter(line -> line.contains(FitDriver.PREFIX))
+          .map(line -> line.substring(line.indexOf(FitDriver.PREFIX) + FitDriver.PREFIX.length()))
+          .collect(Collectors.toList());
+    } finally {
+      // The shell's JVM is a child of its script.
+      client.descendants().forEach(ProcessHandle::destroyForcibly);
+      client.destroyForcibly().waitFor();
+    }
+  }
+
+  private static List<String> of(String word, List<String> facts) {
+    return facts.stream()
+        .filter(fact -> fact.startsWith(word + " "))
+        .map(fact -> fact.substring(word.length() + 1))
+        .collect(Collectors.toList());
+  }
+}

@@ -48,7 +48,10 @@ public final class GangTask implements Serializable {
   private final String tracker;
   private final SettingValues settings;
 
-  /** For the tasks of a job whose tracker is at host:port. */
+  /**
+   * For the tasks of a job whose tracker they reach at host:port. Each process finds the host's
+   * address by itself: it may have another one there than where the tracker runs.
+   */
   public GangTask(JobId job, Secret secret, String tracker, SettingValues settings) {
     this.job = job;
     this.secret = secret;
@@ -66,7 +69,7 @@ public final class GangTask implements Serializable {
       Place place, Class<A> kind, Opener<A> opener, Consumer<A> training) {
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     AgentSettings here =
-        new AgentSettings(tracker)
+        new AgentSettings(trackerAddress())
             .with(settings)
             .place(place.executor(), address(place.hostname()), place.hostname())
             .spillDirectory(place.spillDirectory());
@@ -128,6 +131,20 @@ public final class GangTask implements Serializable {
       Thread.sleep(POLL_MILLIS);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
+    }
+  }
+
+  private String trackerAddress() {
+    int colon = tracker.lastIndexOf(':');
+    String host = tracker.substring(0, colon);
+    try {
+      String address = InetAddress.getByName(host).getHostAddress();
+      return (address.contains(":") ? "[" + address + "]" : address) + tracker.substring(colon);
+    } catch (UnknownHostException e) {
+      throw new RejoinException(
+          RejoinException.Code.TRACKER_UNREACHABLE,
+          "the host name " + host + ", at which the tracker was to be reached, has no address here",
+          e);
     }
   }
 

@@ -57,7 +57,7 @@ final class GangJob {
     try (Tracker tracker = open(job, secret)) {
       List<StoredRows> stored =
           inputs.stream().map(PreparedInput::stored).collect(Collectors.toList());
-      GangTask task = new GangTask(job, secret, tracker.address(), settings);
+      GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
       GangRdd<T> gang = new GangRdd<>(rows, stored, task, program, hosts());
       Consumer<TrainingEvent> reporter = new EventReporter(job, settings);
       return new Gang(
@@ -73,7 +73,7 @@ final class GangJob {
   private Tracker open(JobId job, Secret secret) {
     SparkContext context = surroundings.context();
     Tracker.Settings trackerSettings =
-        new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerHost()))
+        new Tracker.Settings(surroundings.workers(), GangTask.address(surroundings.trackerBinds()))
             .with(settings)
             .name(context.appName())
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
@@ -84,6 +84,14 @@ final class GangJob {
     } catch (RejoinException e) {
       throw settings.portsAreTaken(CommonSettings.TRACKER_PORTS, e);
     }
+  }
+
+  /** The tracker's host as executors know it, with the port that it got. */
+  private String reachedAt(Tracker tracker) {
+    String host = surroundings.trackerHost();
+    boolean isBare = host.contains(":") && !host.startsWith("[");
+    String port = tracker.address().substring(tracker.address().lastIndexOf(':'));
+    return (isBare ? "[" + host + "]" : host) + port;
   }
 
   /** Returns what it logs, for the error of a job that needs more. */

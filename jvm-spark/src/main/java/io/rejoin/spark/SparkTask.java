@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import io.rejoin.GangTask;
 import io.rejoin.RankTask;
 import io.rejoin.settings.CommonSettings;
+import java.net.InetAddress;
 import java.util.Optional;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -34,6 +35,9 @@ final class SparkTask implements GangTask.Place {
 
   @Override
   public String hostname() {
+    if (env.blockManager().blockManagerId().isDriver()) {
+      return InetAddress.getLoopbackAddress().getHostAddress();
+    }
     return env.blockManager().blockManagerId().host();
   }
 

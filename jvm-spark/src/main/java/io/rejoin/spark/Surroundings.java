@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
+import java.net.InetAddress;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.SparkConf;
@@ -34,7 +35,7 @@ final class Surroundings {
     this.membersSetting = membersSetting;
   }
 
-  /** The same with another address of the driver, where agents reach the tracker. */
+  /** The same with another address of the driver, where the tracker listens and is reached. */
   Surroundings trackerHost(String host) {
     return new Surroundings(context, workers, host, membersSetting);
   }
@@ -120,13 +121,25 @@ final class Surroundings {
     return membersSetting;
   }
 
-  /** Where agents reach the tracker: the driver's own address, unless another one was given. */
+  /**
+   * Where agents reach the tracker: where executors reach the driver, unless another address was
+   * given. In local mode all is in one process, and nothing listens beyond this machine.
+   */
   String trackerHost() {
     if (!trackerHost.isEmpty()) {
       return trackerHost;
     }
+    if (context.isLocal()) {
+      return InetAddress.getLoopbackAddress().getHostAddress();
+    }
     String driver = conf.get("spark.driver.host", "");
     return driver.isEmpty() ? SparkEnv.get().blockManager().blockManagerId().host() : driver;
+  }
+
+  /** Where the tracker listens: behind NAT the driver isn't itself where executors reach it. */
+  String trackerBinds() {
+    boolean isOwn = trackerHost.isEmpty() && !context.isLocal();
+    return isOwn ? conf.get("spark.driver.bindAddress", trackerHost()) : trackerHost();
   }
 
   private static RejoinException bad(String message) {

@@ -20,6 +20,12 @@ final class Gang {
   private static final long POLL_MILLIS = 100;
   private static final long LAST_EVENTS_MILLIS = 5_000;
 
+  private static final String EXCLUDED =
+      "because no executor may take the rank again that has failed:"
+          + " spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor and ...PerNode say how often"
+          + " one may, spark.excludeOnFailure.stage and .application how many failures it may see."
+          + " Raise them, give the application executors on more hosts, or switch exclusion off";
+
   private final SparkContext context;
   private final Tracker tracker;
   private final SparkRegistry registry;
@@ -93,24 +99,36 @@ final class Gang {
     } catch (ExecutionException | RuntimeException e) {
       Throwable cause = e instanceof ExecutionException ? e.getCause() : e;
       registry.catchUp();
+      if (String.valueOf(cause.getMessage()).contains("excludeOnFailure")) {
+        return givenUp(EXCLUDED, cause);
+      }
       if (registry.mostFailuresOfOneRank() <= surroundings.deathsRetried()) {
         return cancelled("Spark ended the training job: " + cause.getMessage(), cause);
       }
-      RejoinException failure =
-          new RejoinException(
-              RejoinException.Code.UNRECOVERABLE,
-              "Spark gave up after "
-                  + registry.mostFailuresOfOneRank()
-                  + " failures of one task ("
-                  + surroundings.deathsSetting()
-                  + "); the last one was "
-                  + registry.lastFailure()
-                  + ". In this fit "
-                  + budget,
-              cause);
-      endJob(failure);
-      return failure;
+      return givenUp(
+          "after "
+              + registry.mostFailuresOfOneRank()
+              + " failures of one task ("
+              + surroundings.deathsSetting()
+              + ")",
+          cause);
     }
+  }
+
+  /** Spark tries no more, for this reason. */
+  private RejoinException givenUp(String why, Throwable cause) {
+    RejoinException failure =
+        new RejoinException(
+            RejoinException.Code.UNRECOVERABLE,
+            "Spark gave up "
+                + why
+                + "; the last failure was "
+                + registry.lastFailure()
+                + ". In this fit "
+                + budget,
+            cause);
+    endJob(failure);
+    return failure;
   }
 
   private RejoinException cancelled(String text, Throwable cause) {

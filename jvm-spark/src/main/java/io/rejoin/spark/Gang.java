@@ -228,13 +228,11 @@ final class Gang {
 
   private void take(TrainingEvent event) {
     listener.deliver(event);
+    registry.take(event);
     switch (event.kind()) {
       case RANK_LOST:
         lastDeath(event, surroundings)
             .ifPresent(warning -> LOG.warn("job {}: {}", tracker.job().brief(), warning));
-        break;
-      case KILL_WANTED:
-        registry.kill(event);
         break;
       case JOB_FAILED:
         end = event;

@@ -3,7 +3,7 @@ package io.rejoin.spark;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
-import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
@@ -14,7 +14,14 @@ import org.apache.spark.Success$;
 import org.apache.spark.TaskEndReason;
 import org.apache.spark.TaskFailedReason;
 import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerExecutorAdded;
+import org.apache.spark.scheduler.SparkListenerExecutorExcluded;
+import org.apache.spark.scheduler.SparkListenerExecutorExcludedForStage;
 import org.apache.spark.scheduler.SparkListenerExecutorRemoved;
+import org.apache.spark.scheduler.SparkListenerExecutorUnexcluded;
+import org.apache.spark.scheduler.SparkListenerNodeExcluded;
+import org.apache.spark.scheduler.SparkListenerNodeExcludedForStage;
+import org.apache.spark.scheduler.SparkListenerNodeUnexcluded;
 import org.apache.spark.scheduler.SparkListenerStageSubmitted;
 import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.scheduler.SparkListenerTaskStart;
@@ -39,14 +46,14 @@ final class SparkRegistry extends SparkListener {
   private final SparkContext context;
   private final Tracker tracker;
   private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
-  private final Map<String, Long> taskIds = new ConcurrentHashMap<>();
-  private final Map<String, String> killsWanted = new ConcurrentHashMap<>();
-  private final Map<Integer, Integer> failures = new ConcurrentHashMap<>();
-  private volatile String lastFailure = "";
+  private final Registry registry = new Registry();
 
   SparkRegistry(SparkContext context, Tracker tracker) {
     this.context = context;
     this.tracker = tracker;
+    InputPreparation.blockManagers()
+        .filter(one -> !one.isDriver())
+        .forEach(one -> log(registry.executorAdded(one.executorId(), one.host(), now())));
   }
 
   /** Waits, for a moment at most, until Spark's bus has delivered what happened before. */
@@ -60,12 +67,46 @@ final class SparkRegistry extends SparkListener {
 
   /** The most failures of any one rank that Spark counts against its limit. */
   int mostFailuresOfOneRank() {
-    return failures.values().stream().mapToInt(Integer::intValue).max().orElse(0);
+    return registry.mostFailuresOfOneRank();
   }
 
   /** What the last task failed with; empty if none did. */
   String lastFailure() {
-    return lastFailure;
+    return registry.lastFailure();
+  }
+
+  /** Takes what the tracker reports. */
+  void take(TrainingEvent event) {
+    switch (event.kind()) {
+      case AGENT_JOINED:
+        log(registry.agentJoined(event.text("executor"), agent(event), now()));
+        break;
+      case AGENT_LOST:
+        log(registry.agentLost(event.text("executor"), event.text("reason"), now()));
+        break;
+      case RANK_JOINED:
+        log(
+            registry.taskJoined(
+                (int) event.number("rank"),
+                (int) event.number("stage"),
+                (int) event.number("task"),
+                event.text("executor"),
+                now()));
+        break;
+      case RANK_LOST:
+        int lost = (int) event.number("rank");
+        log(registry.rankLost(lost, event.text("executor"), event.text("reason"), now()));
+        break;
+      case KILL_WANTED:
+        kill(event);
+        break;
+      default:
+        break;
+    }
+  }
+
+  private static String agent(TrainingEvent event) {
+    return event.text("agent") + " of " + event.text("host") + ", process " + event.text("pid");
   }
 
   /**
@@ -73,18 +114,29 @@ final class SparkRegistry extends SparkListener {
    */
   void kill(TrainingEvent wanted) {
     String executor = wanted.text("executor");
+    int rank = (int) wanted.number("rank");
+    int stage = (int) wanted.number("stage");
+    int attempt = (int) wanted.number("task");
     String reason = wanted.text("reason");
-    if (context.isLocal()) {
-      String attempt = key(wanted.number("stage"), wanted.number("rank"), wanted.number("task"));
-      killsWanted.put(attempt, "declared lost: " + reason);
-      killIfWanted(attempt);
-    } else {
-      LOG.warn("executor {} is to be killed and replaced: {}", executor, reason);
-      if (!context.killAndReplaceExecutor(executor)) {
-        LOG.warn(
-            "Spark doesn't kill executor {}; its task waits for Spark to notice by itself",
-            executor);
-      }
+    Registry.Decision decision =
+        context.isLocal()
+            ? registry.killTask(rank, stage, attempt, "declared lost: " + reason)
+            : registry.killExecutor(executor, reason);
+    switch (decision.action()) {
+      case KILL_TASK:
+        context.killTaskAttempt(decision.task(), true, decision.reason());
+        break;
+      case KILL_EXECUTOR:
+        LOG.warn("executor {} is to be killed and replaced: {}", executor, decision.reason());
+        if (!context.killAndReplaceExecutor(executor)) {
+          LOG.warn(
+              "Spark doesn't kill executor {}; its task waits for Spark to notice by itself",
+              executor);
+        }
+        break;
+      default:
+        LOG.info("nothing is to be killed for rank {} now: {}", rank, decision.reason());
+        break;
     }
   }
 
@@ -100,30 +152,30 @@ final class SparkRegistry extends SparkListener {
   public void onTaskStart(SparkListenerTaskStart event) {
     if (stages.contains(event.stageId())) {
       TaskInfo task = event.taskInfo();
-      String attempt = key(event.stageAttemptId(), task.index(), task.attemptNumber());
-      taskIds.put(attempt, task.taskId());
-      killIfWanted(attempt);
-    }
-  }
-
-  /** Spark's bus may report a task's start after the tracker's wish: what comes second kills. */
-  private synchronized void killIfWanted(String attempt) {
-    Long task = taskIds.get(attempt);
-    String reason = killsWanted.get(attempt);
-    if (task != null && reason != null) {
-      context.killTaskAttempt(task, true, reason);
+      int stage = event.stageAttemptId();
+      int attempt = task.attemptNumber();
+      log(
+          registry.taskStarted(
+              task.index(), stage, attempt, task.taskId(), task.executorId(), task.launchTime()));
+      // Spark's bus may report a task's start after the tracker's wish: what comes second kills.
+      registry
+          .killWanted(task.index(), stage, attempt)
+          .ifPresent(reason -> context.killTaskAttempt(task.taskId(), true, reason));
     }
   }
 
   @Override
   public void onTaskEnd(SparkListenerTaskEnd event) {
     TaskEndReason reason = event.reason();
-    if (!stages.contains(event.stageId())
-        || reason == Success$.MODULE$
-        || event.taskInfo() == null) {
+    TaskInfo task = event.taskInfo();
+    if (!stages.contains(event.stageId()) || task == null) {
       return;
     }
-    TaskInfo task = event.taskInfo();
+    int stage = event.stageAttemptId();
+    if (reason == Success$.MODULE$) {
+      log(registry.taskFinished(task.index(), stage, task.attemptNumber(), now()));
+      return;
+    }
     String text =
         reason instanceof TaskFailedReason
             ? ((TaskFailedReason) reason).toErrorString()
@@ -132,25 +184,11 @@ final class SparkRegistry extends SparkListener {
     boolean counts =
         reason instanceof TaskFailedReason
             && ((TaskFailedReason) reason).countTowardsTaskFailures();
-    if (counts) {
-      lastFailure =
-          "rank "
-              + task.index()
-              + ", attempt "
-              + event.stageAttemptId()
-              + "."
-              + task.attemptNumber()
-              + ": "
-              + line;
-      failures.merge(task.index(), 1, Integer::sum);
-    }
+    log(registry.taskFailed(task.index(), stage, task.attemptNumber(), line, counts, now()));
     if (reason instanceof ExceptionFailure) {
       endIfItWillRepeat(task, ((ExceptionFailure) reason).exception());
     }
-    report(
-        () ->
-            tracker.taskGone(
-                task.index(), event.stageAttemptId(), task.attemptNumber(), line, counts));
+    report(() -> tracker.taskGone(task.index(), stage, task.attemptNumber(), line, counts));
   }
 
   /**
@@ -170,7 +208,53 @@ final class SparkRegistry extends SparkListener {
   }
 
   @Override
+  public void onExecutorAdded(SparkListenerExecutorAdded event) {
+    String host = event.executorInfo().executorHost();
+    log(registry.executorAdded(event.executorId(), host, event.time()));
+  }
+
+  @Override
+  public void onExecutorExcluded(SparkListenerExecutorExcluded event) {
+    String why = event.taskFailures() + " tasks have failed on it (spark.excludeOnFailure)";
+    log(registry.executorExcluded(event.executorId(), why, event.time()));
+  }
+
+  @Override
+  public void onExecutorExcludedForStage(SparkListenerExecutorExcludedForStage event) {
+    if (stages.contains(event.stageId())) {
+      String why =
+          event.taskFailures() + " tasks of this job have failed on it (spark.excludeOnFailure)";
+      log(registry.executorExcluded(event.executorId(), why, event.time()));
+    }
+  }
+
+  @Override
+  public void onExecutorUnexcluded(SparkListenerExecutorUnexcluded event) {
+    log(registry.executorReadmitted(event.executorId(), event.time()));
+  }
+
+  @Override
+  public void onNodeExcluded(SparkListenerNodeExcluded event) {
+    String why = event.executorFailures() + " of its executors are excluded";
+    log(registry.hostExcluded(event.hostId(), why));
+  }
+
+  @Override
+  public void onNodeExcludedForStage(SparkListenerNodeExcludedForStage event) {
+    if (stages.contains(event.stageId())) {
+      String why = event.executorFailures() + " of its executors are excluded from this job";
+      log(registry.hostExcluded(event.hostId(), why));
+    }
+  }
+
+  @Override
+  public void onNodeUnexcluded(SparkListenerNodeUnexcluded event) {
+    log(registry.hostReadmitted(event.hostId()));
+  }
+
+  @Override
   public void onExecutorRemoved(SparkListenerExecutorRemoved event) {
+    log(registry.executorGone(event.executorId(), event.reason(), event.time()));
     report(() -> tracker.executorGone(event.executorId(), event.reason()));
   }
 
@@ -178,8 +262,9 @@ final class SparkRegistry extends SparkListener {
   public void onUnschedulableTaskSetAdded(SparkListenerUnschedulableTaskSetAdded event) {
     if (stages.contains(event.stageId())) {
       LOG.warn(
-          "Spark can't place a retry of job {}: no executor may take it (exclusion?)",
-          tracker.job().brief());
+          "Spark can't place a retry of job {}: no executor may take it. There are {}",
+          tracker.job().brief(),
+          registry.summary());
     }
   }
 
@@ -195,7 +280,11 @@ final class SparkRegistry extends SparkListener {
     }
   }
 
-  private static String key(long stage, long rank, long task) {
-    return stage + "/" + rank + "/" + task;
+  private void log(Optional<String> change) {
+    change.ifPresent(line -> LOG.info("job {}: {}", tracker.job().brief(), line));
+  }
+
+  private static long now() {
+    return System.currentTimeMillis();
   }
 }

@@ -1,0 +1,193 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.spark.Registry.Action;
+import io.rejoin.spark.Registry.Decision;
+import io.rejoin.spark.Registry.State;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+class RegistryTest {
+  private final Registry registry = new Registry();
+
+  @Test
+  void each_change_of_an_executor_is_one_line_with_how_long_it_was_what_and_why() {
+    assertEquals(
+        Optional.of("executor 3: present: on host h"), registry.executorAdded("3", "h", 1_000));
+    assertEquals(
+        Optional.of("executor 3: present for 500 ms, now registered: its agent is at 10.0.0.1:7"),
+        registry.agentJoined("3", "10.0.0.1:7", 1_500));
+    assertEquals(Optional.empty(), registry.agentJoined("3", "10.0.0.1:7", 1_600));
+    assertEquals(
+        Optional.of("executor 3: registered for 1000 ms, now excluded: 2 tasks have failed"),
+        registry.executorExcluded("3", "2 tasks have failed", 2_500));
+    assertEquals(
+        "1 executors on 1 hosts; excluded executors: executor 3 (2 tasks have failed); excluded"
+            + " hosts: none",
+        registry.summary());
+    assertEquals(
+        Optional.of("executor 3: excluded for 10 ms, now gone: exit 137"),
+        registry.executorGone("3", "exit 137", 2_510));
+    assertEquals(
+        "0 executors on 0 hosts; excluded executors: none; excluded hosts: none",
+        registry.summary());
+  }
+
+  @Test
+  void an_executor_that_is_gone_stays_so_whatever_is_reported_late() {
+    registry.executorGone("3", "exit 137", 1);
+    assertEquals(Optional.empty(), registry.executorAdded("3", "h", 2));
+    assertEquals(Optional.empty(), registry.agentJoined("3", "10.0.0.1:7", 3));
+    assertEquals(Optional.empty(), registry.executorExcluded("3", "failures", 4));
+    assertEquals(Optional.empty(), registry.executorReadmitted("3", 5));
+    assertEquals(Optional.empty(), registry.executorGone("3", "again", 6));
+    assertEquals(Optional.of(State.GONE), registry.executorState("3"));
+    assertTrue(registry.summary().startsWith("0 executors on 0 hosts"), registry.summary());
+  }
+
+  @Test
+  void a_task_goes_from_its_start_to_its_loss_and_the_next_attempt_begins_anew() {
+    assertEquals(
+        Optional.of("rank 1, attempt 0.0: started: on executor 3"),
+        registry.taskStarted(1, 0, 0, 17, "3", 100));
+    assertEquals(
+        Optional.of("rank 1, attempt 0.0: started for 50 ms, now joined: on executor 3"),
+        registry.taskJoined(1, 0, 0, "3", 150));
+    assertEquals(
+        Optional.of("rank 1, attempt 0.0: joined for 10 ms, now lost: silent"),
+        registry.rankLost(1, "3", "silent", 160));
+    assertEquals(
+        Optional.of("rank 1, attempt 0.0: lost for 5 ms, now failed: exit 137"),
+        registry.taskFailed(1, 0, 0, "exit 137", true, 165));
+    registry.taskStarted(1, 0, 1, 18, "4", 170);
+    assertEquals(Optional.empty(), registry.rankLost(1, "3", "silent", 180), "it runs elsewhere");
+    assertEquals(Optional.of(State.STARTED), registry.taskState(1));
+    assertEquals(1, registry.mostFailuresOfOneRank());
+    assertEquals("rank 1, attempt 0.0: exit 137", registry.lastFailure());
+  }
+
+  @Test
+  void what_is_reported_of_an_older_attempt_counts_as_a_failure_and_changes_no_state() {
+    registry.taskStarted(1, 0, 1, 18, "4", 170);
+    assertEquals(Optional.empty(), registry.taskFailed(1, 0, 0, "exit 137", true, 180));
+    assertEquals(Optional.empty(), registry.taskJoined(1, 0, 0, "3", 190));
+    assertEquals(Optional.of(State.STARTED), registry.taskState(1));
+    assertEquals(1, registry.mostFailuresOfOneRank());
+    // A stage that begins again numbers its attempts anew.
+    registry.taskStarted(1, 1, 0, 20, "5", 200);
+    assertEquals(Action.NONE, registry.killTask(1, 0, 1, "silent").action());
+  }
+
+  @Test
+  void a_failure_that_spark_does_not_count_is_none() {
+    registry.taskFailed(1, 0, 0, "preempted", false, 180);
+    assertEquals(0, registry.mostFailuresOfOneRank());
+    assertEquals("", registry.lastFailure());
+    assertEquals(Optional.of(State.FAILED), registry.taskState(1));
+  }
+
+  @Test
+  void a_task_that_spark_has_not_reported_is_killed_when_it_has() {
+    registry.taskJoined(1, 0, 0, "driver", 100);
+    Decision early = registry.killTask(1, 0, 0, "silent");
+    assertEquals(Action.WAIT, early.action());
+    assertTrue(early.reason().contains("rank 1, attempt 0.0"), early.reason());
+    assertEquals(Optional.empty(), registry.killWanted(1, 0, 1));
+    registry.taskStarted(1, 0, 0, 17, "driver", 110);
+    assertEquals(Optional.of("silent"), registry.killWanted(1, 0, 0));
+    Decision late = registry.killTask(1, 0, 0, "silent");
+    assertEquals(Action.KILL_TASK, late.action());
+    assertEquals(17, late.task());
+    registry.taskFailed(1, 0, 0, "killed", false, 120);
+    Decision over = registry.killTask(1, 0, 0, "silent");
+    assertEquals(Action.NONE, over.action());
+    assertEquals("rank 1, attempt 0.0 has ended: killed", over.reason());
+  }
+
+  @Test
+  void an_executor_is_killed_unless_it_is_gone_and_who_goes_with_it_is_said() {
+    registry.executorAdded("3", "h", 1);
+    registry.taskJoined(0, 0, 0, "3", 2);
+    registry.taskJoined(1, 0, 0, "3", 2);
+    registry.rankLost(1, "3", "silent", 3);
+    Decision kill = registry.killExecutor("3", "rank 1 is silent");
+    assertEquals(Action.KILL_EXECUTOR, kill.action());
+    assertEquals("rank 1 is silent; with it go rank 0, attempt 0.0", kill.reason());
+    registry.executorGone("3", "exit 137", 4);
+    Decision none = registry.killExecutor("3", "rank 1 is silent");
+    assertEquals(Action.NONE, none.action());
+    assertEquals("executor 3 is gone: exit 137", none.reason());
+    assertEquals(Action.KILL_EXECUTOR, registry.killExecutor("unknown", "silent").action());
+  }
+
+  @Test
+  void a_host_is_excluded_and_readmitted_with_a_line_each() {
+    assertEquals(
+        Optional.of("host h: now excluded: 2 executors"),
+        registry.hostExcluded("h", "2 executors"));
+    assertEquals(Optional.empty(), registry.hostExcluded("h", "2 executors"));
+    assertTrue(registry.summary().endsWith("{h=2 executors}"), registry.summary());
+    assertEquals(Optional.of("host h: its exclusion has ended"), registry.hostReadmitted("h"));
+    assertEquals(Optional.empty(), registry.hostReadmitted("h"));
+  }
+
+  /** Ten seconds of them, in less than that, with a naive record of what has to come out. */
+  @Test
+  void a_thousand_executors_and_ten_thousand_events_a_second_are_kept_up_with() {
+    int alive = 1_000;
+    int events = 100_000;
+    Random random = new Random(7);
+    List<String> present = new ArrayList<>();
+    Map<String, String> hosts = new HashMap<>();
+    Map<Integer, Integer> failures = new HashMap<>();
+    int[] attempts = new int[alive];
+    Set<String> gone = new HashSet<>();
+    int next = 0;
+    long begun = System.nanoTime();
+    for (int at = 0; at < events; at++) {
+      if (present.size() < alive) {
+        String added = Integer.toString(next++);
+        hosts.put(added, "host " + random.nextInt(200));
+        present.add(added);
+        assertTrue(registry.executorAdded(added, hosts.get(added), at).isPresent());
+        registry.agentJoined(added, "10.0.0.1:" + added, at);
+        continue;
+      }
+      int rank = random.nextInt(alive);
+      String executor = present.get(random.nextInt(alive));
+      registry.taskStarted(rank, 0, attempts[rank], at, executor, at);
+      registry.taskJoined(rank, 0, attempts[rank], executor, at);
+      if (random.nextInt(10) == 0) {
+        present.remove(executor);
+        gone.add(executor);
+        assertTrue(registry.executorGone(executor, "exit 137", at).isPresent());
+        registry.taskFailed(rank, 0, attempts[rank]++, "its executor is gone", true, at);
+        failures.merge(rank, 1, Integer::sum);
+      }
+    }
+    long millis = TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - begun);
+    assertTrue(millis < 10_000, events + " events took " + millis + " ms");
+    long places = present.stream().map(hosts::get).distinct().count();
+    assertEquals(
+        present.size()
+            + " executors on "
+            + places
+            + " hosts; excluded executors: none; excluded"
+            + " hosts: none",
+        registry.summary());
+    int most = failures.values().stream().mapToInt(Integer::intValue).max().orElse(0);
+    assertEquals(most, registry.mostFailuresOfOneRank());
+    long kept = gone.stream().filter(one -> registry.executorState(one).isPresent()).count();
+    assertEquals(Registry.GONE_KEPT, kept, "of " + gone.size());
+  }
+}

@@ -95,7 +95,9 @@ public final class RejoinSpark {
   }
 
   private static <T> Dataset<T> divided(Dataset<T> dataset, int workers) {
-    int partitions = dataset.rdd().getNumPartitions();
+    // Of the very plan that is run if they are as many as workers: to know them, adaptive execution
+    // runs the stages behind a shuffle, and would run those of another plan once more.
+    int partitions = dataset.queryExecution().toRdd().getNumPartitions();
     if (partitions == workers) {
       return dataset;
     }

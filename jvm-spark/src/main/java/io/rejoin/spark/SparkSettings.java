@@ -51,6 +51,9 @@ final class SparkSettings {
 
   private static final String NETWORK_CRYPTO = "spark.network.crypto.enabled";
 
+  /** From Spark 4 on. */
+  private static final String NETWORK_TLS = "spark.ssl.rpc.enabled";
+
   static final SettingTable TABLE =
       new SettingTable(
           "spark.rejoin.",
@@ -86,7 +89,8 @@ final class SparkSettings {
               CommonSettings.LOG_DISK.withMeaning(
                   "disk for byte logs per executor and fit, in Spark's local directory; more ends"
                       + " the fit with `OUT_OF_SPACE`"),
-              CommonSettings.ENCRYPT.withDefault("false", "Spark's `" + NETWORK_CRYPTO + "`"),
+              CommonSettings.ENCRYPT.withDefault(
+                  "false", "Spark's `" + NETWORK_CRYPTO + "` or `" + NETWORK_TLS + "`"),
               HOOK,
               CommonSettings.EVENTS.withMeaning(
                   "folder of the driver's machine for event logs, one file `JOB.jsonl` per fit,"
@@ -110,7 +114,9 @@ final class SparkSettings {
 
   /** What is set in such a configuration. */
   static SettingValues of(Map<String, String> configuration) {
-    boolean encrypt = Boolean.parseBoolean(configuration.get(NETWORK_CRYPTO));
+    boolean encrypt =
+        Boolean.parseBoolean(configuration.get(NETWORK_CRYPTO))
+            || Boolean.parseBoolean(configuration.get(NETWORK_TLS));
     return TABLE.read(configuration, Map.of(CommonSettings.ENCRYPT, Boolean.toString(encrypt)));
   }
 }

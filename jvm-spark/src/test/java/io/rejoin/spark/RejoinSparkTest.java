@@ -19,10 +19,12 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.util.LongAccumulator;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
@@ -103,6 +105,51 @@ class RejoinSparkTest {
       long deaths = events.stream().filter(e -> e.kind() == TrainingEvent.Kind.RANK_LOST).count();
       assertEquals(fault.split("\\|").length, deaths, fault);
     }
+  }
+
+  /** How many ranks there are, and the sum of all rows. */
+  private static long[] ranksAndSum(Communicator ranks, Iterable<Long> rows) {
+    ranks.load();
+    long[] sums = {1, 0};
+    rows.forEach(row -> sums[1] += row);
+    ranks.allreduce(sums, Reduction.SUM);
+    return sums;
+  }
+
+  @Test
+  void partitions_that_adaptive_execution_coalesces_are_divided_among_the_workers() {
+    for (String coalesce : List.of("true", "false")) {
+      session.conf().set("spark.sql.adaptive.coalescePartitions.enabled", coalesce);
+      session.conf().set("spark.sql.shuffle.partitions", "20");
+      Dataset<Long> distinct = numbers.distinct();
+      try {
+        int partitions = distinct.rdd().getNumPartitions();
+        assertTrue(coalesce.equals("true") ? partitions < 3 : partitions == 20, "" + partitions);
+        long[] model = RejoinSpark.train(distinct, 3, RejoinSparkTest::ranksAndSum);
+        assertArrayEquals(new long[] {3, 2999 * 1500}, model);
+      } finally {
+        session.conf().unset("spark.sql.adaptive.coalescePartitions.enabled");
+        session.conf().set("spark.sql.shuffle.partitions", "3");
+      }
+    }
+  }
+
+  @Test
+  void what_lies_behind_a_shuffle_is_computed_once() {
+    LongAccumulator read = session.sparkContext().longAccumulator();
+    Dataset<Long> counted =
+        numbers
+            .map(
+                (MapFunction<Long, Long>)
+                    x -> {
+                      read.add(1);
+                      return x;
+                    },
+                Encoders.LONG())
+            .repartition(3);
+    long[] model = RejoinSpark.train(counted, 3, RejoinSparkTest::ranksAndSum);
+    assertArrayEquals(new long[] {3, 2999 * 1500}, model);
+    assertEquals(3000, read.sum());
   }
 
   @Test

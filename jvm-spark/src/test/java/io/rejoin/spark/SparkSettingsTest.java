@@ -61,6 +61,8 @@ class SparkSettingsTest {
     Map<String, String> map = new HashMap<>();
     map.put("spark.network.crypto.enabled", "true");
     assertTrue(SparkSettings.of(map).flag(CommonSettings.ENCRYPT));
+    assertTrue(
+        SparkSettings.of(Map.of("spark.ssl.rpc.enabled", "true")).flag(CommonSettings.ENCRYPT));
     map.put("spark.rejoin.encrypt", "false");
     assertFalse(SparkSettings.of(map).flag(CommonSettings.ENCRYPT));
   }

@@ -71,51 +71,53 @@ class SparkDistributionIT {
   /** A user's lines: the estimator, then a function of the shell's own. */
   private static final String SCRIPT =
       """
-      import io.rejoin.{Communicator, Faults, Reduction, TrainingEvent}
-      import io.rejoin.spark.{RejoinEstimator, RejoinSpark}
-      import ml.dmlc.xgboost4j.scala.spark.{XGBoostClassificationModel, XGBoostClassifier}
-      import org.apache.spark.ml.feature.VectorAssembler
-      import org.apache.spark.sql.Row
-      val table = spark.read.option("header", true).option("inferSchema", true).csv("FILE")
-      val facts = Array("lncoins", "idp", "lpi", "physlm", "disea")
-      val assembler = new VectorAssembler().setInputCols(facts).setOutputCol("features")
-      val train = assembler.transform(table.selectExpr("*", "double(mdvis > 0) as label"))
-      val again = (e: TrainingEvent) => {
-        if (e.kind == TrainingEvent.Kind.CAUGHT_UP) println("@@ again " + e.number("rank"))
-      }
-      def stock = {
-        val one = new XGBoostClassifier(Map("objective" -> "binary:logistic", "max_depth" -> 5))
-        one.setNumWorkers(3).setNumRound(10).setMissing(0f).setSeedPerIteration(true)
-      }
-      def fit(faults: String): Unit = {
-        val ours = new RejoinEstimator[XGBoostClassificationModel](stock)
-        ours.setFaultsForTests(Faults.parse(faults)).setEventListener(e => again(e))
-        val bytes = ours.fit(train).nativeBooster.toByteArray("ubj")
-        println("@@ model " + java.util.Arrays.hashCode(bytes))
-      }
-      fit("")
-      fit("rank=1,version=5,at=bytes:10000,do=kill")
-      def mean(faults: String): Unit = {
-        val options = new RejoinSpark.Options().faultsForTests(Faults.parse(faults))
-        options.eventListener(e => again(e))
-        val sums = RejoinSpark.train(table, 3, (ranks: Communicator, rows: java.lang.Iterable[Row]) => {
-          var step = ranks.load().version
-          val sums = Array(0.0, 0.0)
-          while (step < 5) {
-            sums(0) = 0; sums(1) = 0
-            rows.forEach { row => sums(0) += row.getAs[Double]("disea"); sums(1) += 1 }
-            ranks.allreduce(sums, Reduction.SUM)
-            ranks.checkpoint(Array[Byte](1))
-            step += 1
-          }
-          sums
-        }, options)
-        println("@@ mean " + sums(0) / sums(1))
-      }
-      mean("")
-      mean("rank=2,version=3,seqno=0,do=kill")
-      System.exit(0)
-      """;
+import io.rejoin.{Communicator, Faults, Reduction, TrainingEvent}
+import io.rejoin.spark.{RejoinEstimator, RejoinSpark}
+import ml.dmlc.xgboost4j.scala.spark.{XGBoostClassificationModel, XGBoostClassifier}
+import org.apache.spark.ml.feature.VectorAssembler
+import org.apache.spark.sql.Row
+// This script is echoed, so that what it prints must not stand in it.
+val mark = "@" + "@ "
+val table = spark.read.option("header", true).option("inferSchema", true).csv("FILE")
+val facts = Array("lncoins", "idp", "lpi", "physlm", "disea")
+val assembler = new VectorAssembler().setInputCols(facts).setOutputCol("features")
+val train = assembler.transform(table.selectExpr("*", "double(mdvis > 0) as label"))
+val again = (e: TrainingEvent) => {
+  if (e.kind == TrainingEvent.Kind.CAUGHT_UP) println(mark + "again " + e.number("rank"))
+}
+def stock = {
+  val one = new XGBoostClassifier(Map("objective" -> "binary:logistic", "max_depth" -> 5))
+  one.setNumWorkers(3).setNumRound(10).setMissing(0f).setSeedPerIteration(true)
+}
+def fit(faults: String): Unit = {
+  val ours = new RejoinEstimator[XGBoostClassificationModel](stock)
+  ours.setFaultsForTests(Faults.parse(faults)).setEventListener(e => again(e))
+  val bytes = ours.fit(train).nativeBooster.toByteArray("ubj")
+  println(mark + "model " + java.util.Arrays.hashCode(bytes))
+}
+fit("")
+fit("rank=1,version=5,at=bytes:10000,do=kill")
+def mean(faults: String): Unit = {
+  val options = new RejoinSpark.Options().faultsForTests(Faults.parse(faults))
+  options.eventListener(e => again(e))
+  val sums = RejoinSpark.train(table, 3, (ranks: Communicator, rows: java.lang.Iterable[Row]) => {
+    var step = ranks.load().version
+    val sums = Array(0.0, 0.0)
+    while (step < 5) {
+      sums(0) = 0; sums(1) = 0
+      rows.forEach { row => sums(0) += row.getAs[Double]("disea"); sums(1) += 1 }
+      ranks.allreduce(sums, Reduction.SUM)
+      ranks.checkpoint(Array[Byte](1))
+      step += 1
+    }
+    sums
+  }, options)
+  println(mark + "mean " + sums(0) / sums(1))
+}
+mean("")
+mean("rank=2,version=3,seqno=0,do=kill")
+System.exit(0)
+""";
 
   /** The command of the documents, with what this cluster needs. */
   private static List<String> command(String client) {
@@ -162,7 +164,9 @@ class SparkDistributionIT {
     try {
       boolean ended = client.waitFor(LIMIT.toNanos(), TimeUnit.NANOSECONDS);
       List<String> lines = Files.readAllLines(output);
-      assertTrue(ended && client.exitValue() == 0, () -> (ended ? "it failed" : "it is late") + ": " + output);
+      assertTrue(
+          ended && client.exitValue() == 0,
+          () -> (ended ? "it failed" : "it is late") + ": " + output);
       return lines.stream()
           .filter(line -> line.contains(FitDriver.PREFIX))
           .map(line -> line.substring(line.indexOf(FitDriver.PREFIX) + FitDriver.PREFIX.length()))

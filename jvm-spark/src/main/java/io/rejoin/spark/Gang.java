@@ -26,6 +26,13 @@ final class Gang {
           + " one may, spark.excludeOnFailure.stage and .application how many failures it may see."
           + " Raise them, give the application executors on more hosts, or switch exclusion off";
 
+  /** Spark waits for the slots of the other ranks then, which these never leave. */
+  private static final String EXCLUDING =
+      "spark.excludeOnFailure is on: a rank that has failed is not tried on the same executor"
+          + " again, and the others have slots that other ranks hold. Give the application spare"
+          + " slots on executors of their own, raise"
+          + " spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor, or switch exclusion off";
+
   private final SparkContext context;
   private final Tracker tracker;
   private final SparkRegistry registry;
@@ -186,7 +193,11 @@ final class Gang {
           + ")";
     }
     if (code.equals(RejoinException.Code.MEMBERS_MISSING.name())) {
-      return message + " (" + surroundings.membersSetting() + ")";
+      return message
+          + " ("
+          + surroundings.membersSetting()
+          + ")"
+          + (surroundings.excludes() ? "; " + EXCLUDING : "");
     }
     if (code.equals(RejoinException.Code.UNRECOVERABLE.name())) {
       return message + ". In this fit " + budget;

@@ -192,11 +192,11 @@ final class Registry {
   }
 
   /** An executor's agent is registered with the tracker. */
-  synchronized Optional<String> agentJoined(String executor, String address, long at) {
+  synchronized Optional<String> agentJoined(String executor, String agent, long at) {
     Entry entry = executor(executor);
     return entry.state == State.EXCLUDED
         ? Optional.empty()
-        : entry.change(State.REGISTERED, "its agent is at " + address, at);
+        : entry.change(State.REGISTERED, "its agent is " + agent, at);
   }
 
   /** An executor's agent is lost to the tracker; Spark says whether its process is. */

@@ -106,7 +106,7 @@ final class SparkRegistry extends SparkListener {
   }
 
   private static String agent(TrainingEvent event) {
-    return event.text("agent") + " of " + event.text("host") + ", process " + event.text("pid");
+    return event.text("agent") + " on " + event.text("host") + ", process " + event.text("pid");
   }
 
   /**

@@ -4,6 +4,7 @@ import io.rejoin.RejoinException;
 import java.net.InetAddress;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import java.util.stream.Stream;
 import org.apache.spark.SparkConf;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
@@ -103,6 +104,12 @@ final class Surroundings {
     int cores = context.isLocal() ? 0 : conf.getInt("spark.executor.cores", 0);
     int slots = cores / Math.max(1, conf.getInt("spark.task.cpus", 1));
     return slots < 1 ? workers : Math.min(workers, slots);
+  }
+
+  /** Whether Spark tries a task no more where it has failed. */
+  boolean excludes() {
+    return Stream.of("", "application.", "taskAndStage.")
+        .anyMatch(part -> conf.getBoolean("spark.excludeOnFailure." + part + "enabled", false));
   }
 
   /** The Spark setting that raises the number of deaths that a rank may have. */

@@ -25,9 +25,10 @@ class RegistryTest {
     assertEquals(
         Optional.of("executor 3: present: on host h"), registry.executorAdded("3", "h", 1_000));
     assertEquals(
-        Optional.of("executor 3: present for 500 ms, now registered: its agent is at 10.0.0.1:7"),
-        registry.agentJoined("3", "10.0.0.1:7", 1_500));
-    assertEquals(Optional.empty(), registry.agentJoined("3", "10.0.0.1:7", 1_600));
+        Optional.of(
+            "executor 3: present for 500 ms, now registered: its agent is 5 on h, process 7"),
+        registry.agentJoined("3", "5 on h, process 7", 1_500));
+    assertEquals(Optional.empty(), registry.agentJoined("3", "5 on h, process 7", 1_600));
     assertEquals(
         Optional.of("executor 3: registered for 1000 ms, now excluded: 2 tasks have failed"),
         registry.executorExcluded("3", "2 tasks have failed", 2_500));
@@ -47,7 +48,7 @@ class RegistryTest {
   void an_executor_that_is_gone_stays_so_whatever_is_reported_late() {
     registry.executorGone("3", "exit 137", 1);
     assertEquals(Optional.empty(), registry.executorAdded("3", "h", 2));
-    assertEquals(Optional.empty(), registry.agentJoined("3", "10.0.0.1:7", 3));
+    assertEquals(Optional.empty(), registry.agentJoined("3", "5 on h, process 7", 3));
     assertEquals(Optional.empty(), registry.executorExcluded("3", "failures", 4));
     assertEquals(Optional.empty(), registry.executorReadmitted("3", 5));
     assertEquals(Optional.empty(), registry.executorGone("3", "again", 6));
@@ -160,7 +161,7 @@ class RegistryTest {
         hosts.put(added, "host " + random.nextInt(200));
         present.add(added);
         assertTrue(registry.executorAdded(added, hosts.get(added), at).isPresent());
-        registry.agentJoined(added, "10.0.0.1:" + added, at);
+        registry.agentJoined(added, "agent " + added, at);
         continue;
       }
       int rank = random.nextInt(alive);

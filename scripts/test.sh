@@ -85,7 +85,7 @@ if [ "$long" = long ]; then
   product spark41-xgb311 $some
   step "a whole Spark 4 distribution, from PyPI"
   scripts/spark-distribution.sh spark41 || failed=1
-  suite spark41-xgb311 distribution SparkDistributionIT
+  suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
@@ -93,7 +93,7 @@ if [ "$long" = long ]; then
 else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
-    TrackerLossIT GangIT
+    TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
   step "a whole Spark distribution, from PyPI"
   scripts/spark-distribution.sh || failed=1
   suite spark35-xgb340 distribution SparkDistributionIT

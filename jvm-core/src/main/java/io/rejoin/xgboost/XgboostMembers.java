@@ -36,6 +36,7 @@ final class XgboostMembers {
     version.need(Booster.class, "setParams", Map.class);
     version.need(Booster.class, "toByteArray", String.class);
     version.need(Booster.class, "dispose");
+    BatchMatrix.check(version);
     version.need(Communicator.class, "init", Map.class);
     version.need(Communicator.class, "shutdown");
     version.need(Communicator.class, "getRank");

@@ -98,7 +98,8 @@ public final class XgboostVersion {
     }
   }
 
-  private RejoinException missing(ReflectiveOperationException seen) {
+  /** The error about a member that is not there. */
+  RejoinException missing(ReflectiveOperationException seen) {
     return new RejoinException(
         RejoinException.Code.INCOMPATIBLE,
         "XGBoost4J "

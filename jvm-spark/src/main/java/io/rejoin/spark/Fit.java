@@ -89,13 +89,16 @@ final class Fit<M extends Model<M>> {
     List<PreparedInput> inputs = new ArrayList<>();
     try {
       Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(validated);
-      PreparedInput rows = prepare(settings, "training", prepared._1(), runtime.numWorkers());
+      MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
+      InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
+      int workers = runtime.numWorkers();
+      PreparedInput rows = preparation.prepare("training", prepared._1(), workers, format);
       inputs.add(rows);
       check("training", rows);
       Dataset<?> evaluationSet = stock.preprocessedEvaluation();
-      PreparedInput evaluation = null;
       if (evaluationSet != null) {
-        evaluation = prepare(settings, "evaluation", evaluationSet, runtime.numWorkers());
+        PreparedInput evaluation =
+            preparation.prepare("evaluation", evaluationSet, workers, format);
         inputs.add(evaluation);
         check("evaluation", evaluation);
       }
@@ -107,37 +110,27 @@ final class Fit<M extends Model<M>> {
               .withLogs(
                   settings.number(CommonSettings.LOG_MEMORY), surroundings.mostRanksOfAnExecutor());
       TrainingSpec spec =
-          new TrainingSpec(runtime.numWorkers(), runtime.numRounds(), stock.parameters(), rhythm)
+          new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())
               .custom(stock.objective(), stock.evaluation());
       byte[] result =
           new GangJob(surroundings, settings, listener, faults)
-              .run(
-                  stock.watches(
-                      rows.rows(), prepared._2(), evaluation == null ? null : evaluation.rows()),
-                  inputs,
-                  new XgboostProgram(spec, inputs.size()));
+              .run(stock.matrices().of(inputs), inputs, new XgboostProgram(spec));
       return TrainingResult.of(result);
     } finally {
       inputs.forEach(PreparedInput::close);
     }
   }
 
-  private PreparedInput prepare(
-      SettingValues settings, String what, Dataset<?> prepared, int workers) {
-    return new InputPreparation(settings, dataset.sparkSession())
-        .prepare(what, prepared, workers, stock.vectorThatMustNotBeSparse(prepared.schema()));
-  }
-
   /** What XGBoost can't train on. */
-  private static void check(String what, PreparedInput input) {
+  private void check(String what, PreparedInput input) {
     if (input.emptyPartition().isPresent()) {
       throw bad(
           "partition %d of the %s input is empty; every worker needs rows: use fewer workers, or"
               + " repartition the data",
           input.emptyPartition().getAsInt(), what);
     }
-    if (input.isSparse()) {
+    if (input.fromSparse() && !stock.takesSparse()) {
       throw bad(
           "the %s input has sparse vectors, but the missing value is not set: whether their zeros"
               + " are values or missing can't be known. Call setMissing(0) if they are missing,"

@@ -55,10 +55,8 @@ final class GangJob {
     String budget = sayWhatCanBeSurvived(job, inputs);
     Secret secret = Secret.random();
     try (Tracker tracker = open(job, secret)) {
-      List<StoredRows> stored =
-          inputs.stream().map(PreparedInput::stored).collect(Collectors.toList());
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
-      GangRdd<T> gang = new GangRdd<>(rows, stored, task, program, hosts());
+      GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts());
       Consumer<TrainingEvent> reporter = new EventReporter(job, settings);
       return new Gang(
               tracker,

@@ -2,8 +2,8 @@ package io.rejoin.spark;
 
 import io.rejoin.GangTask;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
-import org.apache.spark.Dependency;
 import org.apache.spark.OneToOneDependency;
 import org.apache.spark.Partition;
 import org.apache.spark.TaskContext;
@@ -20,7 +20,6 @@ final class GangRdd<T> extends RDD<String> {
   private static final long serialVersionUID = 1L;
 
   private final RDD<T> rows;
-  private final ArrayList<StoredRows> stored;
   private final GangTask gang;
   private final GangProgram<T> program;
   private final ArrayList<String> hosts;
@@ -29,18 +28,14 @@ final class GangRdd<T> extends RDD<String> {
    * A gang.
    *
    * @param rows what the program reads, one partition for each rank
-   * @param stored the stored rows that these are made of, with what they have to be
    * @param hosts where executors are
    */
-  GangRdd(
-      RDD<T> rows,
-      List<StoredRows> stored,
-      GangTask gang,
-      GangProgram<T> program,
-      List<String> hosts) {
-    super(rows.context(), dependencies(rows, stored), tag());
+  GangRdd(RDD<T> rows, GangTask gang, GangProgram<T> program, List<String> hosts) {
+    super(
+        rows.context(),
+        ScalaCollections.list(Collections.singletonList(new OneToOneDependency<>(rows))),
+        tag());
     this.rows = rows;
-    this.stored = new ArrayList<>(stored);
     this.gang = gang;
     this.program = program;
     this.hosts = new ArrayList<>(hosts);
@@ -48,7 +43,7 @@ final class GangRdd<T> extends RDD<String> {
 
   @Override
   public scala.collection.Iterator<String> compute(Partition split, TaskContext context) {
-    program.run(gang, new SparkTask(context), new RankInput<>(rows, stored, split, context));
+    program.run(gang, new SparkTask(context), new RankInput<>(rows, split, context));
     return ScalaCollections.empty();
   }
 
@@ -69,13 +64,5 @@ final class GangRdd<T> extends RDD<String> {
 
   private static ClassTag<String> tag() {
     return ClassTag$.MODULE$.apply(String.class);
-  }
-
-  private static scala.collection.immutable.List<Dependency<?>> dependencies(
-      RDD<?> rows, List<StoredRows> stored) {
-    List<Dependency<?>> all = new ArrayList<>();
-    all.add(new OneToOneDependency<>(rows));
-    stored.forEach(each -> all.add(new OneToOneDependency<>(each.blocks().rdd())));
-    return ScalaCollections.list(all);
   }
 }

@@ -1,23 +1,18 @@
 package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
-import io.rejoin.RowFingerprint;
 import io.rejoin.settings.SettingValues;
 import java.lang.reflect.InvocationTargetException;
-import java.util.ArrayList;
 import java.util.Collections;
-import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Set;
-import java.util.stream.Collectors;
-import java.util.stream.IntStream;
+import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkEnv;
-import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
@@ -26,7 +21,6 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.storage.BlockManagerId;
 import org.apache.spark.storage.BlockManagerMaster;
-import org.apache.spark.storage.RDDBlockId;
 import org.apache.spark.storage.StorageLevel;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -58,14 +52,11 @@ final class InputPreparation {
    * @param what training or evaluation, for messages
    * @param prepared what is trained on
    * @param workers the number of partitions that it must have
-   * @param vector the column of vectors of which it is to be found out whether any is sparse;
-   *     negative for none
+   * @param format how its rows become pages
    * @throws RejoinException BAD_ARGUMENT for an input that can't be used; IO when the copies can't
    *     be made
    */
-  PreparedInput prepare(String what, Dataset<?> prepared, int workers, int vector) {
-    StructType schema = prepared.schema();
-    RowBlocks.Shape shape = new RowBlocks.Shape(schema.size(), vector);
+  PreparedInput prepare(String what, Dataset<?> prepared, int workers, PageFormat format) {
     RDD<InternalRow> rows = prepared.queryExecution().toRdd();
     int partitions = rows.getNumPartitions();
     if (partitions != workers) {
@@ -81,38 +72,54 @@ final class InputPreparation {
               + " fit",
           what);
     }
-    JavaRDD<byte[]> blocks = rows.toJavaRDD().mapPartitions(each -> RowBlocks.pack(each, schema));
-    JavaRDD<byte[]> stored = blocks.mapPartitions(BlockCompression::compress);
-    stored.setName("rejoin " + what + " input");
     switch (settings.text(SparkSettings.INPUT)) {
       case "replicate":
-        return replicate(what, schema, stored, shape);
+        return replicate(what, rows, format);
       case "checkpoint":
-        return checkpoint(schema, stored, shape);
+        return checkpoint(pages(what, rows, format));
       default:
-        return reread(what, schema, blocks, shape);
+        return reread(what, pages(what, rows, format));
     }
   }
 
-  private PreparedInput replicate(
-      String what, StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
-    JavaRDD<byte[]> blocks = stored.mapPartitions(BlockCompression::decompress);
+  private static RDD<byte[]> pages(String what, RDD<InternalRow> rows, PageFormat format) {
+    RDD<byte[]> pages =
+        new DerivedRdd<>(
+            byte[].class,
+            Collections.singletonList(rows),
+            (split, context) ->
+                format.pages(ScalaCollections.iterator(rows.iterator(split.of(0), context))));
+    return pages.setName("rejoin " + what + " input");
+  }
+
+  private PreparedInput replicate(String what, RDD<InternalRow> rows, PageFormat format) {
     for (int fill = 1; ; fill++) {
       // Asked again each time: executors come and go.
       int executors = executors();
       int copies = Math.max(1, Math.min((int) settings.number(SparkSettings.REPLICAS), executors));
-      stored.persist(StorageLevel.apply(true, false, false, false, copies));
+      // New ones each time: what belongs to a fill that was given up may still be on its way.
+      RDD<byte[]> pages = pages(what, rows, format);
+      StorageLevel level = StorageLevel.apply(true, false, false, false, copies);
+      PageStore store = new PageStore(pages, level);
+      pages.persist(level);
       int fewest = 0;
       try {
-        List<PartitionRows> partitions = partitions(blocks, shape);
-        fewest = fewestCopies(stored);
+        List<PartitionPages> partitions =
+            collect(
+                new DerivedRdd<>(
+                    PartitionPages.class,
+                    Collections.singletonList(pages),
+                    (split, context) ->
+                        Collections.singletonList(store.fill(split.of(0), context)).iterator()));
+        fewest = partitions.contains(null) ? 0 : store.fewestCopies(partitions);
         if (fewest >= copies) {
-          return prepared(schema, blocks, partitions, fewest - 1, () -> stored.unpersist(false));
+          return new PreparedInput(
+              new StoredPages(pages, store, partitions), fewest - 1, () -> pages.unpersist(false));
         }
       } finally {
         // What was refused or interrupted leaves no copies behind.
         if (fewest < copies) {
-          PreparedInput.uninterrupted(() -> stored.unpersist(true));
+          PreparedInput.uninterrupted(() -> pages.unpersist(true));
         }
       }
       if (fill == FILLS) {
@@ -153,8 +160,7 @@ final class InputPreparation {
     }
   }
 
-  private PreparedInput checkpoint(
-      StructType schema, JavaRDD<byte[]> stored, RowBlocks.Shape shape) {
+  private PreparedInput checkpoint(RDD<byte[]> pages) {
     if (context.getCheckpointDir().isEmpty()) {
       throw bad(
           "spark.rejoin.input is checkpoint, but there is no checkpoint directory; call"
@@ -162,17 +168,15 @@ final class InputPreparation {
     }
     // Spark computes a partition again to checkpoint it; without the copy that could be in another
     // order.
-    stored.persist(StorageLevel.DISK_ONLY());
-    stored.checkpoint();
-    stored.count();
-    stored.unpersist(true);
-    JavaRDD<byte[]> blocks = stored.mapPartitions(BlockCompression::decompress);
-    return prepared(schema, blocks, partitions(blocks, shape), Integer.MAX_VALUE, () -> {});
+    pages.persist(StorageLevel.DISK_ONLY());
+    pages.checkpoint();
+    ownReason(pages::count);
+    pages.unpersist(true);
+    return readAgain(pages);
   }
 
-  private PreparedInput reread(
-      String what, StructType schema, JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
-    if (shuffles(blocks.rdd(), new HashSet<>())) {
+  private PreparedInput reread(String what, RDD<byte[]> pages) {
+    if (shuffles(pages, new HashSet<>())) {
       throw bad(
           "spark.rejoin.input is reread, but a shuffle lies behind the %s input (repartition, join,"
               + " sort, or more or fewer partitions than workers): a restarted rank would read its"
@@ -180,7 +184,23 @@ final class InputPreparation {
               + " per worker",
           what);
     }
-    return prepared(schema, blocks, partitions(blocks, shape), Integer.MAX_VALUE, () -> {});
+    return readAgain(pages);
+  }
+
+  /** Reads the pages once for their fingerprints; nothing but the RDD that makes them has them. */
+  private static PreparedInput readAgain(RDD<byte[]> pages) {
+    List<PartitionPages> partitions =
+        collect(
+            new DerivedRdd<>(
+                PartitionPages.class,
+                Collections.singletonList(pages),
+                (split, context) ->
+                    Collections.singletonList(
+                            PartitionPages.of(
+                                split.index(),
+                                ScalaCollections.iterator(pages.iterator(split.of(0), context))))
+                        .iterator()));
+    return new PreparedInput(new StoredPages(pages, null, partitions), Integer.MAX_VALUE, () -> {});
   }
 
   private static boolean shuffles(RDD<?> rdd, Set<Integer> seen) {
@@ -191,45 +211,43 @@ final class InputPreparation {
         .anyMatch(it -> it instanceof ShuffleDependency || shuffles(it.rdd(), seen));
   }
 
-  /** What each partition's rows are, by partition. */
-  private static List<PartitionRows> partitions(JavaRDD<byte[]> blocks, RowBlocks.Shape shape) {
-    List<PartitionRows> partitions =
-        new ArrayList<>(
-            blocks
-                .mapPartitionsWithIndex(
-                    (partition, of) ->
-                        Collections.singletonList(PartitionRows.of(partition, of, shape))
-                            .iterator(),
-                    true)
-                .collect());
-    partitions.sort(Comparator.comparingInt(PartitionRows::partition));
-    return partitions;
-  }
-
-  private PreparedInput prepared(
-      StructType schema,
-      JavaRDD<byte[]> blocks,
-      List<PartitionRows> partitions,
-      int deathsSurvived,
-      Runnable release) {
-    List<RowFingerprint> fingerprints =
-        partitions.stream().map(PartitionRows::fingerprint).collect(Collectors.toList());
-    return new PreparedInput(
-        new StoredRows(blocks, fingerprints),
-        frame(schema, blocks),
-        partitions.stream().anyMatch(PartitionRows::sparse),
-        deathsSurvived,
-        release);
+  /** One for each partition, by partition. */
+  private static List<PartitionPages> collect(RDD<PartitionPages> partitions) {
+    return ownReason(() -> partitions.toJavaRDD().collect());
   }
 
   /**
-   * The stored rows as a data frame. Its method is in another class from Spark 4 on, with the same
-   * name.
+   * Runs a job of Spark's, and where a task has found that the rows can't be used, throws that.
+   *
+   * @throws RejoinException the task's
+   */
+  private static <T> T ownReason(Callable<T> job) {
+    try {
+      return job.call();
+    } catch (Exception failed) {
+      for (Throwable cause = failed; cause != null; cause = cause.getCause()) {
+        if (cause instanceof RejoinException) {
+          throw (RejoinException) cause;
+        }
+      }
+      throw Sneaky.rethrown(failed);
+    }
+  }
+
+  /**
+   * The stored rows of {@link SparkRowPages} as a data frame. Its method is in another class from
+   * Spark 4 on, with the same name.
    */
   @SuppressWarnings("unchecked")
-  private Dataset<Row> frame(StructType schema, JavaRDD<byte[]> blocks) {
+  Dataset<Row> frame(PreparedInput input, StructType schema) {
     int fields = schema.size();
-    RDD<InternalRow> rows = blocks.mapPartitions(each -> RowBlocks.unpack(each, fields)).rdd();
+    RDD<InternalRow> rows =
+        input
+            .stored()
+            .pages()
+            .toJavaRDD()
+            .mapPartitions(each -> SparkRowPages.rows(each, fields))
+            .rdd();
     try {
       return (Dataset<Row>)
           session
@@ -246,23 +264,14 @@ final class InputPreparation {
     }
   }
 
-  /** On how many distinct executors the partition with the fewest copies is. */
-  private int fewestCopies(JavaRDD<byte[]> blocks) {
-    BlockManagerMaster master = SparkEnv.get().blockManager().master();
-    return IntStream.range(0, blocks.getNumPartitions())
-        .mapToObj(partition -> master.getLocations(new RDDBlockId(blocks.id(), partition)))
-        .mapToInt(holders -> names(ScalaCollections.rest(holders.iterator()).stream()))
-        .min()
-        .orElse(Integer.MAX_VALUE);
-  }
-
   /** How many executors can hold copies: in local mode the driver, else all but the driver. */
   private int executors() {
-    return names(blockManagers().filter(one -> context.isLocal() || !one.isDriver()));
-  }
-
-  private static int names(Stream<BlockManagerId> all) {
-    return (int) all.map(BlockManagerId::executorId).distinct().count();
+    return (int)
+        blockManagers()
+            .filter(one -> context.isLocal() || !one.isDriver())
+            .map(BlockManagerId::executorId)
+            .distinct()
+            .count();
   }
 
   /** What stores blocks now: the executors, and the driver. */

@@ -1,60 +1,38 @@
 package io.rejoin.spark;
 
-import io.rejoin.RowFingerprint;
-import java.util.List;
 import java.util.OptionalInt;
-import java.util.stream.IntStream;
-import org.apache.spark.sql.Dataset;
-import org.apache.spark.sql.Row;
 
 /**
  * A data set whose partitions can be read again by a restarted rank: the same rows in the same
  * order.
  */
 final class PreparedInput implements AutoCloseable {
-  private final StoredRows stored;
-  private final Dataset<Row> rows;
-  private final boolean isSparse;
+  private final StoredPages stored;
   private final int deathsSurvived;
   private final Runnable release;
 
-  PreparedInput(
-      StoredRows stored,
-      Dataset<Row> rows,
-      boolean isSparse,
-      int deathsSurvived,
-      Runnable release) {
+  PreparedInput(StoredPages stored, int deathsSurvived, Runnable release) {
     this.stored = stored;
-    this.rows = rows;
-    this.isSparse = isSparse;
     this.deathsSurvived = deathsSurvived;
     this.release = release;
   }
 
   /** The rows as they are stored. */
-  StoredRows stored() {
+  StoredPages stored() {
     return stored;
-  }
-
-  /** The same rows as a data frame. */
-  Dataset<Row> rows() {
-    return rows;
-  }
-
-  /** What each partition's rows have to be when they are read again; by partition. */
-  List<RowFingerprint> fingerprints() {
-    return stored.fingerprints();
   }
 
   /** The first partition without rows, if there is one. */
   OptionalInt emptyPartition() {
-    List<RowFingerprint> all = fingerprints();
-    return IntStream.range(0, all.size()).filter(each -> all.get(each).rows() == 0).findFirst();
+    return stored.partitions().stream()
+        .filter(each -> each.rows() == 0)
+        .mapToInt(PartitionPages::partition)
+        .findFirst();
   }
 
-  /** Whether the column of vectors that was asked about has a sparse one in any row. */
-  boolean isSparse() {
-    return isSparse;
+  /** Whether any row came as a sparse vector. */
+  boolean fromSparse() {
+    return stored.partitions().stream().anyMatch(PartitionPages::fromSparse);
   }
 
   /**
@@ -66,11 +44,11 @@ final class PreparedInput implements AutoCloseable {
   }
 
   long largestPartitionBytes() {
-    return fingerprints().stream().mapToLong(RowFingerprint::bytes).max().orElse(0);
+    return stored.partitions().stream().mapToLong(PartitionPages::bytes).max().orElse(0);
   }
 
   long bytes() {
-    return fingerprints().stream().mapToLong(RowFingerprint::bytes).sum();
+    return stored.partitions().stream().mapToLong(PartitionPages::bytes).sum();
   }
 
   /** Frees the stored rows; nothing can be read from them any more. */

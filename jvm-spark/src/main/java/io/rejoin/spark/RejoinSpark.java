@@ -11,6 +11,7 @@ import java.util.Collections;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -65,15 +66,17 @@ public final class RejoinSpark {
     surroundings.check("the number of workers");
     refuseUnsendable(function);
     InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
+    Dataset<T> divided = divided(dataset, workers);
+    StructType schema = divided.schema();
     try (GangAdmission.AdmittedGang admittedGang =
             GangAdmission.of(context).admit(context, workers, settings);
         PreparedInput input =
-            preparation.prepare("training", divided(dataset, workers), workers, -1)) {
+            preparation.prepare("training", divided, workers, new SparkRowPages(schema))) {
       LOG.debug("{} admitted", admittedGang);
       byte[] model =
           new GangJob(surroundings, settings, options.eventListener, options.faults)
               .run(
-                  input.rows().as(dataset.encoder()).toJavaRDD().rdd(),
+                  preparation.frame(input, schema).as(dataset.encoder()).toJavaRDD().rdd(),
                   Collections.singletonList(input),
                   new FunctionProgram<>(function, workers));
       return ModelBytes.read(model);

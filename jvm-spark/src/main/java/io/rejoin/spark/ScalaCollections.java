@@ -41,6 +41,21 @@ final class ScalaCollections {
     };
   }
 
+  /** The same elements for Scala, one by one. */
+  static <T> scala.collection.Iterator<T> scala(Iterator<T> elements) {
+    return new scala.collection.AbstractIterator<T>() {
+      @Override
+      public boolean hasNext() {
+        return elements.hasNext();
+      }
+
+      @Override
+      public T next() {
+        return elements.next();
+      }
+    };
+  }
+
   /** What a Scala iterator still has. */
   static <T> List<T> rest(scala.collection.Iterator<T> iterator) {
     List<T> rest = new ArrayList<>();

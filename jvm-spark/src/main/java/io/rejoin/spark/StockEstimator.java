@@ -6,6 +6,7 @@ import java.io.IOException;
 import java.util.HashMap;
 import java.util.Iterator;
 import java.util.Map;
+import java.util.OptionalInt;
 import ml.dmlc.xgboost4j.java.IEvaluation;
 import ml.dmlc.xgboost4j.java.IObjective;
 import ml.dmlc.xgboost4j.java.XGBoost;
@@ -14,7 +15,6 @@ import ml.dmlc.xgboost4j.scala.Booster;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.PluginUtils$;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
-import ml.dmlc.xgboost4j.scala.spark.Watches;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostEstimator;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary$;
@@ -25,7 +25,6 @@ import org.apache.spark.ml.linalg.VectorUDT;
 import org.apache.spark.ml.param.Param;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.ml.param.Params;
-import org.apache.spark.rdd.RDD;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.functions;
@@ -140,34 +139,34 @@ final class StockEstimator {
     return parameters;
   }
 
-  /**
-   * The column of vectors that must not be sparse, because it isn't known whether their zeros are
-   * missing values; negative if there is none, or they may be.
-   */
-  int vectorThatMustNotBeSparse(StructType schema) {
-    String column = predictor.getFeaturesCol();
-    boolean missingIsSet = predictor.isSet(predictor.getParam("missing"));
-    if (missingIsSet || !schema.getFieldIndex(column).isDefined()) {
-      return -1;
-    }
-    return schema.apply(column).dataType() instanceof VectorUDT ? schema.fieldIndex(column) : -1;
+  /** How prepared rows become pages. */
+  MatrixPages pages(StructType schema, ColumnIndices indices) {
+    int features = (Integer) indices.featureId().get();
+    boolean areVectors = schema.apply(features).dataType() instanceof VectorUDT;
+    MatrixColumns columns =
+        new MatrixColumns(indices.labelId(), features, areVectors)
+            .weight(column(indices.weightId()))
+            .margin(column(indices.marginId()))
+            .group(column(indices.groupId()));
+    return new MatrixPages(columns, missing() == 0);
   }
 
-  /**
-   * The matrices of each partition of rows that were prepared already.
-   *
-   * @param evaluation the prepared evaluation rows, or null
-   */
-  RDD<Watches> watches(Dataset<Row> rows, ColumnIndices columns, Dataset<Row> evaluation) {
-    // The stock step prepares the evaluation set again. It is divided already, and dividing it anew
-    // would be the shuffle
-    // that must not be there.
-    StockEstimator copy = of(predictor, ParamMap.empty());
-    copy.predictor.set("forceRepartition", false);
-    if (evaluation != null) {
-      copy.estimator.setEvalDataset(evaluation);
-    }
-    return copy.estimator.toRdd(rows, columns);
+  /** How pages become matrices. */
+  PageMatrices matrices() {
+    return new PageMatrices(missing(), estimator.getFeatureNames(), estimator.getFeatureTypes());
+  }
+
+  /** Whether it is known what the zeros of sparse vectors are, because the missing value is set. */
+  boolean takesSparse() {
+    return predictor.isSet(predictor.getParam("missing"));
+  }
+
+  private float missing() {
+    return (Float) predictor.getOrDefault(predictor.getParam("missing"));
+  }
+
+  private static OptionalInt column(Option<Object> index) {
+    return index.isDefined() ? OptionalInt.of((Integer) index.get()) : OptionalInt.empty();
   }
 
   /** The stock model of what was trained. */

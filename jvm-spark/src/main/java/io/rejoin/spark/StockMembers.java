@@ -2,12 +2,10 @@ package io.rejoin.spark;
 
 import io.rejoin.xgboost.XgboostVersion;
 import ml.dmlc.xgboost4j.scala.Booster;
-import ml.dmlc.xgboost4j.scala.DMatrix;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.PluginUtils$;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
 import ml.dmlc.xgboost4j.scala.spark.TrackerConf;
-import ml.dmlc.xgboost4j.scala.spark.Watches;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostEstimator;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostTrainingSummary$;
@@ -29,7 +27,11 @@ final class StockMembers {
   static void check(XgboostVersion version) {
     version.need(XGBoostEstimator.class, "validate", Dataset.class);
     version.need(XGBoostEstimator.class, "preprocess", Dataset.class);
-    version.need(XGBoostEstimator.class, "toRdd", Dataset.class, ColumnIndices.class);
+    version.need(XGBoostEstimator.class, "getFeatureNames");
+    version.need(XGBoostEstimator.class, "getFeatureTypes");
+    for (String column : new String[] {"labelId", "featureId", "weightId", "marginId", "groupId"}) {
+      version.need(ColumnIndices.class, column);
+    }
     version.need(XGBoostEstimator.class, "getRuntimeParameters", boolean.class, Map.class);
     version.need(XGBoostEstimator.class, "getRuntimeParameters$default$2");
     version.need(XGBoostEstimator.class, "getXGBoostParams");
@@ -50,8 +52,5 @@ final class StockMembers {
     version.need(TrackerConf.class, "hostIp");
     version.need(TrackerConf.class, "port");
     version.need(TrackerConf.class, "timeout");
-    version.need(Watches.class, "toMap");
-    version.need(Watches.class, "delete");
-    version.need(DMatrix.class, "jDMatrix");
   }
 }

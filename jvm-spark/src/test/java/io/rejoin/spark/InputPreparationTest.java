@@ -6,12 +6,13 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException;
-import io.rejoin.RowFingerprint;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
 import java.util.stream.Collectors;
+import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.ml.param.ParamMap;
@@ -22,6 +23,7 @@ import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import scala.Tuple2;
 
 class InputPreparationTest {
   private static SparkSession session;
@@ -51,9 +53,27 @@ class InputPreparationTest {
   }
 
   private static PreparedInput prepare(String mode, Dataset<?> rows, StockEstimator stock) {
-    Dataset<?> prepared = stock.preprocess(rows)._1();
-    int vector = stock.vectorThatMustNotBeSparse(prepared.schema());
-    return with(mode).prepare("training", prepared, 3, vector);
+    Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(rows);
+    MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
+    return with(mode).prepare("training", prepared._1(), 3, format);
+  }
+
+  /** Stored as rows of Spark's. */
+  private static PreparedInput opaque(String mode, Dataset<Row> rows) {
+    return with(mode).prepare("training", rows, 3, new SparkRowPages(rows.schema()));
+  }
+
+  private static List<List<Row>> read(PreparedInput input, Dataset<Row> like) {
+    return with("replicate").frame(input, like.schema()).toJavaRDD().glom().collect();
+  }
+
+  private static long rows(PreparedInput input) {
+    return input.stored().partitions().stream().mapToLong(PartitionPages::rows).sum();
+  }
+
+  /** All pages, by partition. */
+  private static List<List<byte[]>> pages(PreparedInput input) {
+    return input.stored().pages().toJavaRDD().glom().collect();
   }
 
   private static String refused(String mode, Dataset<?> rows) {
@@ -72,29 +92,26 @@ class InputPreparationTest {
   }
 
   @Test
-  void the_stored_rows_are_those_that_the_stock_estimator_would_train_on_in_their_order() {
+  void the_stored_rows_come_back_in_their_order() {
     Dataset<Row> rows = LocalSpark.rows(session, 1000, 1).repartition(3).cache();
-    Dataset<?> prepared = stock().preprocess(rows)._1();
-    try (PreparedInput input = prepare("replicate", rows)) {
-      assertEquals(prepared.schema(), input.rows().schema());
-      assertEquals(
-          prepared.toJavaRDD().glom().collect(), input.rows().toJavaRDD().glom().collect());
-      assertEquals(1000, input.fingerprints().stream().mapToLong(RowFingerprint::rows).sum());
+    try (PreparedInput input = opaque("replicate", rows)) {
+      assertEquals(rows.toJavaRDD().glom().collect(), read(input, rows));
+      assertEquals(1000, rows(input));
     }
   }
 
   @Test
-  void fingerprints_are_the_same_for_the_same_rows_and_others_for_another_order() {
+  void pages_are_the_same_for_the_same_rows_and_others_for_another_order() {
     Dataset<Row> rows = LocalSpark.rows(session, 300, 1).repartition(3).cache();
-    List<RowFingerprint> once;
+    List<PartitionPages> once;
     try (PreparedInput input = prepare("replicate", rows)) {
-      once = input.fingerprints();
+      once = input.stored().partitions();
     }
     try (PreparedInput again = prepare("replicate", rows)) {
-      assertEquals(once, again.fingerprints());
+      assertEquals(once, again.stored().partitions());
     }
     try (PreparedInput other = prepare("replicate", rows.sortWithinPartitions("label"))) {
-      assertNotEquals(once, other.fingerprints());
+      assertNotEquals(once, other.stored().partitions());
     }
   }
 
@@ -107,11 +124,11 @@ class InputPreparationTest {
   }
 
   @Test
-  void blocks_hold_more_rows_than_fit_into_one() {
+  void a_partition_may_have_more_rows_than_fit_into_a_page() {
     Dataset<Row> rows = LocalSpark.rows(session, 60_000, 1).repartition(3).cache();
-    try (PreparedInput input = prepare("replicate", rows)) {
-      assertTrue(input.largestPartitionBytes() > 2 << 20);
-      assertEquals(60_000, input.rows().count());
+    try (PreparedInput input = opaque("replicate", rows)) {
+      assertTrue(input.stored().partitions().get(0).count() > 1);
+      assertEquals(rows.toJavaRDD().glom().collect(), read(input, rows));
     }
   }
 
@@ -131,7 +148,7 @@ class InputPreparationTest {
     classifier.setMissing(0f);
     StockEstimator stock = StockEstimator.of(classifier, ParamMap.empty());
     try (PreparedInput input = prepare("replicate", rows, stock)) {
-      assertEquals(300, input.rows().count());
+      assertEquals(300, rows(input));
     }
   }
 
@@ -156,7 +173,8 @@ class InputPreparationTest {
             .range(0, 300, 1, 3)
             .selectExpr("cast(id % 2 as double) label", "array(float(id)) features");
     try (PreparedInput input = prepare("reread", files)) {
-      assertEquals(300, input.rows().count());
+      assertEquals(300, rows(input));
+      assertEquals(3, pages(input).size());
     }
   }
 
@@ -167,11 +185,19 @@ class InputPreparationTest {
 
     session.sparkContext().setCheckpointDir(directory.toString());
     try (PreparedInput input = prepare("checkpoint", rows)) {
-      assertTrue(input.stored().blocks().rdd().dependencies().head().rdd().isCheckpointed());
-      assertEquals(
-          stock().preprocess(rows)._1().toJavaRDD().glom().collect(),
-          input.rows().toJavaRDD().glom().collect());
+      assertTrue(input.stored().pages().dependencies().head().rdd().isCheckpointed());
+      List<List<byte[]>> kept = pages(input);
+      try (PreparedInput stored = prepare("replicate", rows)) {
+        assertEquals(text(pages(stored)), text(kept));
+      }
     }
+  }
+
+  private static String text(List<List<byte[]>> pages) {
+    return pages.stream()
+        .map(each -> each.stream().map(Arrays::toString).collect(Collectors.toList()))
+        .collect(Collectors.toList())
+        .toString();
   }
 
   /** Names of what this session stores for Rejoin. */

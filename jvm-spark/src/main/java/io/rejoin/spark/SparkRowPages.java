@@ -1,12 +1,10 @@
 package io.rejoin.spark;
 
-import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
-import java.util.Arrays;
-import java.util.Collections;
 import java.util.Iterator;
 import java.util.NoSuchElementException;
+import org.apache.spark.io.CompressionCodec;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
@@ -14,77 +12,35 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.Platform;
 
 /**
- * Rows as blocks of bytes of about a megabyte: what is stored, replicated and fingerprinted. A
- * block is a sequence of rows, each its length (8 bytes, so that rows stay aligned) and the bytes
- * of Spark's own row format.
+ * Rows as pages of Spark's own row format, compressed, each made of about a megabyte: for trainings
+ * that take any rows. Before compression the content is a sequence of rows, each its length (8
+ * bytes, so that rows stay aligned) and its bytes.
  */
-final class RowBlocks {
+final class SparkRowPages implements PageFormat {
+  private static final long serialVersionUID = 1L;
   private static final int BLOCK_BYTES = 1 << 20;
   private static final int LENGTH_BYTES = Long.BYTES;
 
-  private RowBlocks() {}
+  private final StructType schema;
 
-  /** Number of rows in a block. */
-  static int count(byte[] block) {
-    int rows = 0;
-    for (int at = 0; at < block.length; rows++) {
-      at += LENGTH_BYTES + (int) Platform.getLong(block, Platform.BYTE_ARRAY_OFFSET + at);
-    }
-    return rows;
+  SparkRowPages(StructType schema) {
+    this.schema = schema;
   }
 
-  /** How many fields a row has, and which of them is a vector. */
-  static final class Shape implements Serializable {
-    private static final long serialVersionUID = 1L;
-    private static final int VECTOR_FIELDS = 4;
-    private static final int SPARSE = 0;
-
-    private final int fields;
-    private final int vector;
-
-    /** {@code vector} is negative if there is none. */
-    Shape(int fields, int vector) {
-      this.fields = fields;
-      this.vector = vector;
-    }
-
-    /**
-     * Whether any row of the block has a sparse vector: its first field is a type, 0 for sparse and
-     * 1 for dense.
-     */
-    boolean anySparse(byte[] block) {
-      if (vector < 0) {
-        return false;
-      }
-      Iterator<InternalRow> rows =
-          new Unpacked(Collections.singletonList(block).iterator(), fields);
-      while (rows.hasNext()) {
-        InternalRow row = rows.next();
-        if (!row.isNullAt(vector) && row.getStruct(vector, VECTOR_FIELDS).getByte(0) == SPARSE) {
-          return true;
-        }
-      }
-      return false;
-    }
-  }
-
-  /** The rows of a partition as blocks; the block that is given last may be a short one. */
-  static Iterator<byte[]> pack(Iterator<InternalRow> rows, StructType schema) {
-    // Spark runs this just before it stores and copies what comes out.
-    ReplicationPeers.refresh();
+  @Override
+  public Iterator<byte[]> pages(Iterator<InternalRow> rows) {
     return new Packed(rows, schema);
   }
 
-  /**
-   * Unpacks what {@link #pack} packed. The rows are views on the blocks, and one object that moves.
-   */
-  static Iterator<InternalRow> unpack(Iterator<byte[]> blocks, int fields) {
-    return new Unpacked(blocks, fields);
+  /** The rows of pages: views on their content, and one object that moves. */
+  static Iterator<InternalRow> rows(Iterator<byte[]> pages, int fields) {
+    return new Unpacked(pages, fields);
   }
 
   private static final class Packed implements Iterator<byte[]> {
     private final Iterator<InternalRow> rows;
     private final StructType schema;
+    private final CompressionCodec codec = BlockCompression.codec();
     private UnsafeProjection projection;
     private ByteBuffer buffer = newBuffer(BLOCK_BYTES);
 
@@ -101,10 +57,16 @@ final class RowBlocks {
     @Override
     public byte[] next() {
       buffer.clear();
+      int count = 0;
       do {
         put(unsafe(rows.next()));
+        count++;
       } while (buffer.position() < BLOCK_BYTES && rows.hasNext());
-      return Arrays.copyOf(buffer.array(), buffer.position());
+      byte[] content = BlockCompression.compress(codec, buffer.array(), buffer.position());
+      return Page.begin(
+              Page.Kind.SPARK_ROWS, 0, count, schema.size(), buffer.position(), content.length)
+          .put(content)
+          .array();
     }
 
     private void put(UnsafeRow row) {
@@ -138,28 +100,29 @@ final class RowBlocks {
   }
 
   private static final class Unpacked implements Iterator<InternalRow> {
-    private final Iterator<byte[]> blocks;
+    private final Iterator<byte[]> pages;
+    private final CompressionCodec codec = BlockCompression.codec();
     private final UnsafeRow row;
     private byte[] block = new byte[0];
     private int at;
 
-    Unpacked(Iterator<byte[]> blocks, int fields) {
-      this.blocks = blocks;
+    Unpacked(Iterator<byte[]> pages, int fields) {
+      this.pages = pages;
       this.row = new UnsafeRow(fields);
     }
 
     @Override
     public boolean hasNext() {
-      return at < block.length || blocks.hasNext();
+      return at < block.length || pages.hasNext();
     }
 
     @Override
     public InternalRow next() {
       if (at >= block.length) {
-        if (!blocks.hasNext()) {
+        if (!pages.hasNext()) {
           throw new NoSuchElementException("the partition has no further row");
         }
-        block = blocks.next();
+        block = BlockCompression.decompress(codec, Page.of(pages.next()).content());
         at = 0;
       }
       int length = (int) Platform.getLong(block, Platform.BYTE_ARRAY_OFFSET + at);

@@ -1,0 +1,213 @@
+package io.rejoin.spark;
+
+import io.rejoin.RowFingerprint;
+import java.io.Serializable;
+import java.util.Arrays;
+import java.util.Iterator;
+import java.util.List;
+import java.util.function.Supplier;
+import java.util.stream.IntStream;
+import org.apache.spark.Partition;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.executor.DataReadMethod;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.storage.BlockManager;
+import org.apache.spark.storage.BlockManagerId;
+import org.apache.spark.storage.BlockManagerMaster;
+import org.apache.spark.storage.BlockResult;
+import org.apache.spark.storage.RDDBlockId;
+import org.apache.spark.storage.StorageLevel;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+import scala.Option;
+import scala.reflect.ClassTag;
+import scala.reflect.ClassTag$;
+
+/**
+ * Pages as Spark's blocks, one block each, on several executors. They are blocks of an RDD, so that
+ * Spark makes copies anew when an executor dies or is decommissioned, and frees all of them with
+ * the RDD. Page n of partition p is block p + n · partitions: the first pages have the numbers of
+ * the RDD's partitions, and so Spark's scheduler takes these as cached and doesn't repeat a shuffle
+ * behind them.
+ */
+final class PageStore implements Serializable {
+  private static final long serialVersionUID = 1L;
+  private static final Logger LOG = LoggerFactory.getLogger(PageStore.class);
+  private static final ClassTag<byte[]> TAG = ClassTag$.MODULE$.apply(byte[].class);
+
+  private final RDD<byte[]> pages;
+  private final int partitions;
+  private final StorageLevel level;
+
+  /**
+   * For the pages of this RDD, which must be persisted at this level, and never be read by its own
+   * iterator.
+   */
+  PageStore(RDD<byte[]> pages, StorageLevel level) {
+    this.pages = pages;
+    this.partitions = pages.getNumPartitions();
+    this.level = level;
+  }
+
+  RDDBlockId block(int partition, int page) {
+    return new RDDBlockId(
+        pages.id(), Math.addExact(partition, Math.multiplyExact(page, partitions)));
+  }
+
+  /**
+   * Makes and stores the pages of a partition, in a task. What an earlier try of the task has
+   * stored may have come in another order.
+   *
+   * @return the fingerprints of what is stored; null if an earlier try has stored other pages
+   */
+  PartitionPages fill(Partition split, TaskContext context) {
+    // Before the first copy is made.
+    ReplicationPeers.refresh();
+    PartitionPages all = new PartitionPages(split.index());
+    Iterator<byte[]> made = ScalaCollections.iterator(pages.compute(split, context));
+    boolean again = context.attemptNumber() > 0 || context.stageAttemptNumber() > 0;
+    while (made.hasNext()) {
+      byte[] page = made.next();
+      RDDBlockId block = block(split.index(), all.count());
+      if (again && isStored(block)) {
+        if (!Arrays.equals(page, read(block, context))) {
+          return null;
+        }
+      } else {
+        put(block, page);
+      }
+      all.add(page);
+    }
+    if (all.count() == 0) {
+      // So that the scheduler knows it.
+      put(block(split.index(), 0), new byte[0]);
+    }
+    return all;
+  }
+
+  /**
+   * Reads a page from where it is, preferably here.
+   *
+   * @return null if it is nowhere, or not what it has to be
+   */
+  byte[] read(int partition, int number, RowFingerprint expected, TaskContext context) {
+    RDDBlockId block = block(partition, number);
+    // A copy that is damaged is removed here, and another executor may have a good one.
+    for (int copy = 0; copy < 2; copy++) {
+      byte[] page = read(block, context);
+      if (page == null || isPage(page, expected)) {
+        return page;
+      }
+      LOG.warn("a copy of page {} of partition {} is damaged", number, partition);
+      blockManager().removeBlock(block, true);
+    }
+    return null;
+  }
+
+  private static boolean isPage(byte[] page, RowFingerprint expected) {
+    try {
+      return PartitionPages.fingerprint(page).equals(expected);
+    } catch (IllegalArgumentException damaged) {
+      return false;
+    }
+  }
+
+  /**
+   * The pages of a partition made anew, because one of them is lost; {@link #restore} stores them.
+   * Where that fails, for instance because a shuffle behind them is lost too, Spark has to repeat
+   * more than this task, and it does so only if the scheduler knows of no first page.
+   */
+  Iterator<byte[]> again(Partition split, TaskContext context) {
+    LOG.warn("a page of partition {} is lost; its rows are computed again", split.index());
+    RDDBlockId first = block(split.index(), 0);
+    Iterator<byte[]> made =
+        orForget(first, () -> ScalaCollections.iterator(pages.compute(split, context)));
+    return new Iterator<byte[]>() {
+      @Override
+      public boolean hasNext() {
+        return orForget(first, made::hasNext);
+      }
+
+      @Override
+      public byte[] next() {
+        return orForget(first, made::next);
+      }
+    };
+  }
+
+  private static <T> T orForget(RDDBlockId first, Supplier<T> making) {
+    try {
+      return making.get();
+    } catch (Exception failed) {
+      blockManager().master().removeBlock(first);
+      throw Sneaky.rethrown(failed);
+    }
+  }
+
+  /** Stores a page that was made anew, and verified, unless it is there. */
+  void restore(int partition, int number, byte[] page) {
+    RDDBlockId block = block(partition, number);
+    if (!isStored(block)) {
+      put(block, page);
+    }
+  }
+
+  /** On how many distinct executors the page with the fewest copies is. */
+  int fewestCopies(List<PartitionPages> all) {
+    BlockManagerMaster master = blockManager().master();
+    return all.stream()
+        .flatMap(
+            each ->
+                IntStream.range(0, Math.max(1, each.count()))
+                    .mapToObj(page -> block(each.partition(), page)))
+        .mapToInt(
+            block ->
+                (int)
+                    ScalaCollections.rest(master.getLocations(block).iterator()).stream()
+                        .map(BlockManagerId::executorId)
+                        .distinct()
+                        .count())
+        .min()
+        .orElse(Integer.MAX_VALUE);
+  }
+
+  private static BlockManager blockManager() {
+    return SparkEnv.get().blockManager();
+  }
+
+  private static boolean isStored(RDDBlockId block) {
+    return blockManager().master().getLocations(block).nonEmpty();
+  }
+
+  private void put(RDDBlockId block, byte[] page) {
+    blockManager().putSingle(block, page, level, true, TAG);
+  }
+
+  /** Null if it is nowhere, and an empty one if it can't be read. */
+  private static byte[] read(RDDBlockId block, TaskContext context) {
+    Option<BlockResult> found = blockManager().get(block, TAG);
+    if (found.isEmpty()) {
+      return null;
+    }
+    context.taskMetrics().inputMetrics().incBytesRead(found.get().bytes());
+    scala.collection.Iterator<Object> data = found.get().data();
+    try {
+      Object page = data.next();
+      // The end of the data releases the block.
+      if (page instanceof byte[] && !data.hasNext()) {
+        return (byte[]) page;
+      }
+    } catch (RuntimeException unreadable) {
+      if (context.isInterrupted()) {
+        throw unreadable;
+      }
+      LOG.debug("block {} can't be read", block, unreadable);
+    }
+    // The task would wait for itself when it removes the block.
+    if (!found.get().readMethod().equals(DataReadMethod.Network())) {
+      blockManager().releaseLock(block, Option.apply(context));
+    }
+    return new byte[0];
+  }
+}

@@ -1,0 +1,137 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import io.rejoin.RowFingerprint;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Iterator;
+import java.util.List;
+import java.util.NoSuchElementException;
+import org.apache.spark.Partition;
+import org.apache.spark.TaskContext;
+import org.apache.spark.rdd.RDD;
+
+/**
+ * The pages of a prepared data set as a rank's task reads them, each verified before it is given.
+ */
+final class StoredPages {
+  private final RDD<byte[]> pages;
+  private final ArrayList<PartitionPages> partitions;
+
+  /**
+   * Reads them from a store, or where there is none from the RDD that makes them.
+   *
+   * @param made the RDD that makes the pages
+   * @param store where they are stored; null for none
+   * @param partitions what each partition's pages have to be, by partition
+   */
+  StoredPages(RDD<byte[]> made, PageStore store, List<PartitionPages> partitions) {
+    ArrayList<PartitionPages> expected = new ArrayList<>(partitions);
+    this.partitions = expected;
+    this.pages =
+        new DerivedRdd<>(
+            byte[].class,
+            Collections.singletonList(made),
+            (split, context) -> {
+              PartitionPages wanted = expected.get(split.index());
+              Partition source = split.of(0);
+              return store == null
+                  ? new Reading(wanted, made.iterator(source, context))
+                  : new Reading(wanted, store, source, context);
+            });
+  }
+
+  /** The pages. Reading throws MISMATCH when they aren't those that were made at first. */
+  RDD<byte[]> pages() {
+    return pages;
+  }
+
+  /** What each partition's pages have to be; by partition. */
+  List<PartitionPages> partitions() {
+    return Collections.unmodifiableList(partitions);
+  }
+
+  /** From the store, page by page; from the first one on that is lost, made anew. */
+  private static final class Reading implements Iterator<byte[]> {
+    private final PartitionPages expected;
+    private final PageStore store;
+    private final Partition split;
+    private final TaskContext context;
+    private Iterator<byte[]> made;
+    private int next;
+
+    Reading(PartitionPages expected, PageStore store, Partition split, TaskContext context) {
+      this.expected = expected;
+      this.store = store;
+      this.split = split;
+      this.context = context;
+    }
+
+    Reading(PartitionPages expected, scala.collection.Iterator<byte[]> made) {
+      this(expected, null, null, null);
+      this.made = ScalaCollections.iterator(made);
+    }
+
+    @Override
+    public boolean hasNext() {
+      if (next < expected.count()) {
+        return true;
+      }
+      if (made != null && made.hasNext()) {
+        throw isNot(new RowFingerprint.Maker().made(), PartitionPages.fingerprint(made.next()));
+      }
+      return false;
+    }
+
+    @Override
+    public byte[] next() {
+      if (next >= expected.count()) {
+        throw new NoSuchElementException("the partition has no further page");
+      }
+      byte[] page = made == null ? stored() : verified();
+      next++;
+      return page;
+    }
+
+    private byte[] stored() {
+      byte[] page = store.read(expected.partition(), next, expected.page(next), context);
+      if (page != null) {
+        return page;
+      }
+      made = store.again(split, context);
+      int lost = next;
+      for (next = 0; next < lost; next++) {
+        verified();
+      }
+      return verified();
+    }
+
+    private byte[] verified() {
+      RowFingerprint wanted = expected.page(next);
+      if (!made.hasNext()) {
+        throw isNot(wanted, new RowFingerprint.Maker().made());
+      }
+      byte[] page = made.next();
+      RowFingerprint seen = PartitionPages.fingerprint(page);
+      if (!seen.equals(wanted)) {
+        throw isNot(wanted, seen);
+      }
+      if (store != null) {
+        store.restore(expected.partition(), next, page);
+      }
+      return page;
+    }
+
+    private RejoinException isNot(RowFingerprint wanted, RowFingerprint seen) {
+      return wanted.isNot(
+          seen,
+          expected.partition(),
+          "All copies of a page of its partition (number "
+              + next
+              + " of "
+              + expected.count()
+              + ") were lost, and computing it again gave other rows or another order; set"
+              + " spark.rejoin.input.replicas higher, or spark.rejoin.input to checkpoint");
+    }
+  }
+}

@@ -5,7 +5,7 @@ CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
 .PHONY: setup build demo demo-flink quick test test-long test-nightly model model-long soak lint install clean
-.PHONY: bench bench-flink bench-collectives bench-network
+.PHONY: bench bench-fit bench-flink bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -42,6 +42,11 @@ test-nightly:
 
 bench: build
 	@scripts/bench.sh
+
+# The whole fit in Spark, from Parquet to the model: ours and the stock estimator's in turn, time and
+# memory. VERSIONS=spark35-xgb320 or spark41-xgb311 for the others; half an hour with PAIRS=9.
+bench-fit: build
+	@BENCH=fit scripts/bench.sh
 
 bench-flink: build
 	@scripts/bench-flink.sh

@@ -5,11 +5,11 @@ import java.util.List;
 import java.util.function.ToDoubleFunction;
 
 /**
- * {@code make bench}: what only a real XGBoost and a real Spark can show, ours and the stock one in
- * pairs, as {@link Figures}. System properties choose: {@code bench} ({@code training} or {@code
- * fit}; both by default), {@code pairs} (9), {@code only} (a configuration is measured if its name
- * has this in it; an underscore is a space), and {@code rounds} of a training (each configuration's
- * own).
+ * {@code make bench} and {@code make bench-fit}: what only a real XGBoost and a real Spark can
+ * show, ours and the stock one in pairs, as {@link Figures}. System properties choose: {@code
+ * bench} ({@code training} or {@code fit}; both by default), {@code pairs} (9), {@code only} (a
+ * configuration is measured if its name has this in it; an underscore is a space), and {@code
+ * rounds} of a training (each configuration's own).
  */
 public final class Bench {
   private static final Figures FIGURES = new Figures("xgboost", "stock");

@@ -202,8 +202,9 @@ impl Keeper {
             } else if began.elapsed() > HANDSHAKE {
                 return Err(at(format!("no handshake within {} s", HANDSHAKE.as_secs())));
             }
-            if let Some(link) = self.link.as_mut() {
-                link.flush().map_err(|cause| at(cause.to_string()))?;
+            if let Some(Err(cause)) = self.link.as_mut().map(Link::flush) {
+                self.last_words();
+                return Err(at(cause.to_string()));
             }
             if let Err(cause) = self.poll.poll(events, Some(Duration::from_millis(500))) {
                 if cause.kind() != std::io::ErrorKind::Interrupted {
@@ -212,6 +213,15 @@ impl Keeper {
             }
         }
         Ok(())
+    }
+
+    /// Reads what the tracker said before its link broke: it may have been the job's end.
+    fn last_words(&mut self) {
+        while let Some(Ok(Received::Frame(_, payload))) = self.link.as_mut().map(Link::receive) {
+            if let Ok(news) = wire::decode::<LauncherNews>(&payload) {
+                (self.hear)(LauncherNotice::News(news));
+            }
+        }
     }
 
     fn say_queued(&mut self) {

@@ -82,7 +82,8 @@ pub fn serve(service: &Service) -> Result<u8, Error> {
     let mut recorder = Recorder::new(service.events.as_deref()).map_err(io("write --events"))?;
     let (mut join, server) = begin(service)?;
     join.tracker = server.address();
-    join.write(&service.join)?;
+    // Nobody can have been told of this life: what its end would say to agents is a word too much.
+    join.write(&service.join).inspect_err(|_| server.abandon())?;
     println!(
         "tracker of job {}, {} ranks, at {}; life {}; join file {}",
         join.name,

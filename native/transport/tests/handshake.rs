@@ -89,10 +89,11 @@ fn frames_sent_before_the_verdict_arrive_after_it() {
 
 #[test]
 fn links_to_the_tracker_are_always_encrypted() {
-    let tracker = Hello { purpose: Purpose::Tracker, ..hello(false) };
-    let (mut initiator, mut acceptor) = ends(&keys(), &keys(), tracker);
-    establish(&mut initiator, &mut acceptor, || ());
-    assert!(initiator.is_encrypted() && acceptor.is_encrypted());
+    for purpose in [Purpose::Tracker, Purpose::Launcher] {
+        let (mut initiator, mut acceptor) = ends(&keys(), &keys(), Hello { purpose, ..hello(false) });
+        establish(&mut initiator, &mut acceptor, || ());
+        assert!(initiator.is_encrypted() && acceptor.is_encrypted());
+    }
 }
 
 #[test]

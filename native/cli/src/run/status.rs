@@ -10,7 +10,7 @@ Exit status:
     4  the job ended with an error (the tracker's or the ranks': a mismatch, missing ranks, …)
     5  all went well, but a kill rule never fired
     6  the event log, or what the ranks print, could not be written to its end
-    7  another launcher has taken over ranks of this one (--join)
+    7  another launcher has taken over ranks of this one, or another tracker the job (--join)
   124  --timeout was reached
   126  the program could not be run      127  it was not found
   128+N  the launcher was ended by signal N (130: Ctrl-C, 143: SIGTERM)";

@@ -18,8 +18,16 @@ mkdir -p "$reports" "$TMPDIR"
 failed=0
 
 step() {
-  echo "== $1"
+  echo "== $1 ($((SECONDS / 60)) min)"
 }
+
+# Whole distributions are fetched while the units run.
+if [ "$long" = long ]; then
+  scripts/spark-distribution.sh spark41 >"$reports/distributions.log" 2>&1 &
+else
+  (scripts/spark-distribution.sh && scripts/flink-distribution.sh) >"$reports/distributions.log" 2>&1 &
+fi
+fetching=$!
 
 step "native: units, state machines, simulator, links, bridge"
 # Some of them load the real XGBoost.
@@ -41,12 +49,19 @@ if [ "$long" = long ]; then
 fi
 
 step "jvm: build and units"
-if gradle --no-daemon --quiet check :integration-tests:ready >"$reports/gradle.log" 2>&1; then
+if gradle --no-daemon --quiet --parallel check :integration-tests:ready >"$reports/gradle.log" 2>&1; then
   :
 else
   failed=1
   tail -60 "$reports/gradle.log"
 fi
+
+# Waits for the distributions.
+fetched() {
+  step "whole distributions, from PyPI"
+  wait "$fetching" || failed=1
+  cat "$reports/distributions.log"
+}
 
 # suite SET NAME CLASS...: integration tests of these classes on one set of versions. What Spark or
 # Flink log in the test's own process goes to a file.
@@ -83,8 +98,7 @@ if [ "$long" = long ]; then
   product spark35-xgb340 all
   product spark35-xgb320 $some
   product spark41-xgb311 $some
-  step "a whole Spark 4 distribution, from PyPI"
-  scripts/spark-distribution.sh spark41 || failed=1
+  fetched
   suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
@@ -94,13 +108,10 @@ else
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
-  step "a whole Spark distribution, from PyPI"
-  scripts/spark-distribution.sh || failed=1
+  fetched
   suite spark35-xgb340 distribution SparkDistributionIT
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
-  step "a whole Flink distribution, from PyPI"
-  scripts/flink-distribution.sh || failed=1
   step "examples/flink, built by Maven"
   scripts/flink-example.sh || failed=1
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \

@@ -15,6 +15,9 @@ public final class FitDriver {
   /** How a line starts that is meant for the parent. */
   static final String PREFIX = "@@ ";
 
+  /** Reported when all trainings are over. */
+  static final String END = "end of trainings";
+
   private FitDriver() {}
 
   /**
@@ -38,6 +41,7 @@ public final class FitDriver {
               .setEventListener(FitDriver::report);
       report("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
     }
+    report(END);
     spark.stop();
   }
 

@@ -16,7 +16,10 @@ import org.apache.spark.sql.SparkSession;
 public final class GangDriver {
   private GangDriver() {}
 
-  /** Arguments: workers, the CSV file, and fault rules as {@link Faults#parse} reads them. */
+  /**
+   * Arguments: workers, the CSV file, and for each training its fault rules as {@link Faults#parse}
+   * reads them.
+   */
   public static void main(String[] arguments) {
     int workers = Integer.parseInt(arguments[0]);
     SparkSession spark = SparkSession.builder().appName("rejoin k-means").getOrCreate();
@@ -24,17 +27,20 @@ public final class GangDriver {
     FitDriver.report("xgboost " + isThere("ml.dmlc.xgboost4j.java.Booster"));
     Dataset<Row> points =
         spark.read().option("header", true).option("inferSchema", true).csv(arguments[1]);
-    RejoinSpark.Options options =
-        new RejoinSpark.Options()
-            .faultsForTests(Faults.parse(arguments[2]))
-            .eventListener(
-                event -> {
-                  if (event.kind() == Kind.CAUGHT_UP) {
-                    FitDriver.report("again " + event.number("rank"));
-                  }
-                });
-    double[] centers = RejoinSpark.train(points, workers, KMeans::train, options);
-    FitDriver.report("model " + Arrays.hashCode(centers));
+    for (String faults : Arrays.asList(arguments).subList(2, arguments.length)) {
+      RejoinSpark.Options options =
+          new RejoinSpark.Options()
+              .faultsForTests(Faults.parse(faults))
+              .eventListener(
+                  event -> {
+                    if (event.kind() == Kind.CAUGHT_UP) {
+                      FitDriver.report("again " + event.number("rank"));
+                    }
+                  });
+      double[] centers = RejoinSpark.train(points, workers, KMeans::train, options);
+      FitDriver.report("model " + Arrays.hashCode(centers));
+    }
+    FitDriver.report(FitDriver.END);
     spark.stop();
   }
 

@@ -1,5 +1,7 @@
 package io.rejoin.it;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
@@ -7,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Predicate;
 
@@ -69,6 +72,27 @@ final class FitProcess implements AutoCloseable {
       ended = true;
       facts.notifyAll();
     }
+  }
+
+  /**
+   * Waits for the end of all trainings, whose models must be the same; returns in what order models
+   * and restored ranks were told of, like "model, again 1, model".
+   */
+  String trainings(long seconds) throws InterruptedException {
+    await("end", of -> true, seconds);
+    List<String> told = facts();
+    List<String> models = new ArrayList<>();
+    List<String> order = new ArrayList<>();
+    for (String fact : told) {
+      if (fact.startsWith("model ")) {
+        models.add(fact);
+        order.add("model");
+      } else if (fact.startsWith("again ")) {
+        order.add(fact);
+      }
+    }
+    assertEquals(1, Set.copyOf(models).size(), () -> "models: " + told);
+    return String.join(", ", order);
   }
 
   /** Waits for the first fact that begins with this word and is as wanted; returns its value. */

@@ -1,7 +1,6 @@
 package io.rejoin.it;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.file.Path;
 import java.time.Duration;
@@ -18,14 +17,6 @@ import org.junit.jupiter.api.io.TempDir;
 class LocalClusterIT {
   private static final Duration LIMIT = Duration.ofSeconds(200);
   private static final String PASSWORD = "rejoin";
-
-  private static String calm;
-
-  @Test
-  void a_killed_executor_is_survived(@TempDir Path temporary) throws Exception {
-    assertEquals(
-        calm(temporary), model(temporary, Fault.of(1).version(5, 10_000).kill(), Map.of()));
-  }
 
   /** With what an administrator can switch on; TLS between processes came with Spark 4. */
   @Test
@@ -46,15 +37,17 @@ class LocalClusterIT {
       secure.put("spark.ssl.rpc.trustStore", store.toString());
       secure.put("spark.ssl.rpc.trustStorePassword", PASSWORD);
     }
-    assertEquals(calm(temporary), model(temporary, Fault.of(1).version(5, 10_000).kill(), secure));
-  }
-
-  /** The digest of the undisturbed training. */
-  private static String calm(Path temporary) throws Exception {
-    if (calm == null) {
-      calm = model(temporary, "", Map.of());
+    Map<String, String> settings = Sessions.cluster().configuration();
+    settings.putAll(secure);
+    settings.put("spark.master", "local-cluster[4,1,900]");
+    settings.put("spark.rejoin.checkpoint.rounds", "1");
+    settings.remove("spark.executor.cores");
+    String[] trainings = {
+      Recipe.BINARY.name(), "3", "10", "", Fault.of(1).version(5, 10_000).kill()
+    };
+    try (FitProcess driver = new FitProcess(settings, temporary.toString(), trainings)) {
+      assertEquals("model, again 1, model", driver.trainings(LIMIT.toSeconds()));
     }
-    return calm;
   }
 
   private static Path keyStore(Path folder) throws Exception {
@@ -66,21 +59,5 @@ class LocalClusterIT {
     command.addAll(List.of("-storepass", PASSWORD, "-keypass", PASSWORD));
     assertEquals(0, new ProcessBuilder(command).inheritIO().start().waitFor(), "keytool");
     return file;
-  }
-
-  private static String model(Path temporary, String faults, Map<String, String> more)
-      throws Exception {
-    Map<String, String> settings = Sessions.cluster().configuration();
-    settings.putAll(more);
-    settings.put("spark.master", "local-cluster[4,1,900]");
-    settings.put("spark.rejoin.checkpoint.rounds", "1");
-    settings.remove("spark.executor.cores");
-    try (FitProcess driver =
-        new FitProcess(settings, temporary.toString(), Recipe.BINARY.name(), "3", "10", faults)) {
-      String model = driver.await("model", digest -> true, LIMIT.toSeconds());
-      boolean again = driver.facts().stream().anyMatch(fact -> fact.startsWith("again"));
-      assertTrue(again != faults.isEmpty(), () -> "who was restored: " + driver.facts());
-      return model;
-    }
   }
 }

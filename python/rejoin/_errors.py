@@ -21,6 +21,7 @@ class Code(enum.IntEnum):
     TRAINING_FAILED = 13
     TIMED_OUT = 14
     INTERNAL = 15
+    INPUT_LOST = 16
 
     @property
     def will_repeat(self) -> bool:

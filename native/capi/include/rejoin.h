@@ -96,6 +96,8 @@ enum {
     REJOIN_TIMED_OUT = 14,
     /* A defect in Rejoin. */
     REJOIN_INTERNAL = 15,
+    /* The stored input of a rank is lost, and making it anew gave other rows. The job is over. */
+    REJOIN_INPUT_LOST = 16,
     /* No failure: the job had reached its end already when this rank came. There is nothing to do. */
     REJOIN_OVER = 64
 };

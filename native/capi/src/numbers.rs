@@ -26,6 +26,7 @@ pub(crate) fn status(code: Code) -> i32 {
         Code::TrainingFailed => 13,
         Code::TimedOut => 14,
         Code::Internal => 15,
+        Code::InputLost => 16,
     }
 }
 
@@ -76,7 +77,7 @@ mod tests {
         for code_ in Code::ALL {
             assert_eq!(code(status(code_)), Some(code_));
         }
-        assert_eq!((code(0), code(16), code(-1)), (None, None, None));
+        assert_eq!((code(0), code(17), code(-1)), (None, None, None));
     }
 
     #[test]

@@ -39,11 +39,13 @@ pub enum Code {
     TimedOut,
     /// A defect in Rejoin.
     Internal,
+    /// The stored input of a rank is lost, and making it anew gave other rows. The job is over.
+    InputLost,
 }
 
 impl Code {
     /// All of them, in the order of their numbers on the wire.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 16] = [
         Code::BadArgument,
         Code::BadState,
         Code::Fenced,
@@ -59,6 +61,7 @@ impl Code {
         Code::TrainingFailed,
         Code::TimedOut,
         Code::Internal,
+        Code::InputLost,
     ];
 
     /// The name that stands in logs and in the JVM's exception, for instance `FENCED`.
@@ -79,6 +82,7 @@ impl Code {
             Code::TrainingFailed => "TRAINING_FAILED",
             Code::TimedOut => "TIMED_OUT",
             Code::Internal => "INTERNAL",
+            Code::InputLost => "INPUT_LOST",
         }
     }
 

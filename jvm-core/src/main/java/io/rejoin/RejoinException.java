@@ -45,7 +45,9 @@ public final class RejoinException extends RuntimeException {
     /** A wait reached its deadline. */
     TIMED_OUT,
     /** A defect in Rejoin. */
-    INTERNAL;
+    INTERNAL,
+    /** The stored input of a rank is lost, and making it anew gave other rows. The job is over. */
+    INPUT_LOST;
 
     /**
      * Whether trying the same again would fail the same way: such a failure ends the job at once.

@@ -39,11 +39,13 @@ public final class RowFingerprint implements Serializable {
   /**
    * The error of a rank that has come back with rows of another fingerprint than this one.
    *
+   * @param code MISMATCH, or INPUT_LOST where rows that were stored are lost
    * @param advice how that may have come, and what to do; ends without a full stop
    */
-  public RejoinException isNot(RowFingerprint seen, int rank, String advice) {
+  public RejoinException isNot(
+      RejoinException.Code code, RowFingerprint seen, int rank, String advice) {
     return new RejoinException(
-        RejoinException.Code.MISMATCH,
+        code,
         "the rows of rank "
             + rank
             + " are not those that it trained on: expected "

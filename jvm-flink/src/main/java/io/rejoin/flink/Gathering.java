@@ -200,6 +200,7 @@ final class Gathering {
     RowFingerprint expected = rows.get(offer.rank);
     if (expected != null && !expected.equals(offer.rows)) {
       throw expected.isNot(
+          RejoinException.Code.MISMATCH,
           offer.rows,
           offer.rank,
           "A source has to give each subtask the same rows in the same order whenever it reads"

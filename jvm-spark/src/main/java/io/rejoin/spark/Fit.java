@@ -26,7 +26,7 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 import scala.Tuple2;
 
-/** One fit, from the check of the settings to the stock model. */
+/** One training of a fit, from the check of its parameters to the stock model. */
 final class Fit<M extends Model<M>> {
   private static final Logger LOG = LoggerFactory.getLogger(Fit.class);
 
@@ -47,13 +47,11 @@ final class Fit<M extends Model<M>> {
     this.stock = StockEstimator.of(stock, extra);
     this.dataset = dataset;
     this.listener = listener;
-    this.faults = faults == null ? Faults.none() : faults;
+    this.faults = faults;
   }
 
-  M run() {
-    Surroundings.refuseConnect(dataset);
+  M run(SettingValues set) {
     SparkContext context = dataset.sparkSession().sparkContext();
-    SettingValues set = SparkSettings.ofXgboost(dataset.sparkSession());
     XgboostVersion version = XgboostVersion.loaded();
     StockMembers.check(version);
     NativeLibrary.logLevel(set.text(CommonSettings.LOG_LEVEL));

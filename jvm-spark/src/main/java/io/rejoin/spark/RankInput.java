@@ -21,8 +21,8 @@ final class RankInput<T> implements Iterable<T> {
   }
 
   /**
-   * Reads the rows from the first one on. The iterator throws MISMATCH when they aren't those that
-   * were stored.
+   * Reads the rows from the first one on. The iterator throws INPUT_LOST or MISMATCH when they
+   * aren't those that were stored.
    */
   @Override
   public Iterator<T> iterator() {

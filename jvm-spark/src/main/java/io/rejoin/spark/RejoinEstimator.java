@@ -2,6 +2,7 @@ package io.rejoin.spark;
 
 import io.rejoin.Faults;
 import io.rejoin.TrainingEvent;
+import io.rejoin.settings.SettingValues;
 import java.io.IOException;
 import java.util.function.Consumer;
 import org.apache.spark.ml.Estimator;
@@ -81,7 +82,16 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
    */
   @Override
   public M fit(Dataset<?> dataset) {
-    return new Fit<>(this, stock, extractParamMap(), dataset, eventListener, faults).run();
+    Surroundings.refuseConnect(dataset);
+    SettingValues settings = SparkSettings.ofXgboost(dataset.sparkSession());
+    Surroundings surroundings = new Surroundings(dataset.sparkSession().sparkContext(), 1);
+    // All of it each time: the stock estimator looks at the labels before it trains.
+    return new Beginnings(settings, surroundings, faults)
+        .train(
+            beginning ->
+                new Fit<>(
+                        this, stock, extractParamMap(), dataset, eventListener, beginning.faults())
+                    .run(settings));
   }
 
   @Override

@@ -54,17 +54,39 @@ public final class RejoinSpark {
    * @return the model that all ranks have returned
    * @throws io.rejoin.RejoinException with the reason when it can't be done: BAD_ARGUMENT and
    *     INCOMPATIBLE before anything was started; MISMATCH where the ranks' models differ or a rank
-   *     did not repeat itself; UNRECOVERABLE after more deaths than Spark retries
+   *     did not repeat itself; UNRECOVERABLE after more deaths than Spark retries; INPUT_LOST when
+   *     lost rows came back as others, and the training may not begin again
    */
   public static <T, M extends Serializable> M train(
       Dataset<T> dataset, int workers, RankFunction<T, M> function, Options options) {
     Surroundings.refuseConnect(dataset);
-    SparkContext context = dataset.sparkSession().sparkContext();
     SettingValues settings = SparkSettings.of(dataset.sparkSession());
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
-    Surroundings surroundings = new Surroundings(context, workers);
+    Surroundings surroundings = new Surroundings(dataset.sparkSession().sparkContext(), workers);
     surroundings.check("the number of workers");
     refuseUnsendable(function);
+    return new Beginnings(settings, surroundings, options.faults)
+        .train(
+            beginning ->
+                train(
+                    beginning.again() ? replanned(dataset) : dataset,
+                    surroundings,
+                    settings,
+                    function,
+                    options.eventListener,
+                    beginning.faults()));
+  }
+
+  /** One training, from the data set to the model. */
+  private static <T, M extends Serializable> M train(
+      Dataset<T> dataset,
+      Surroundings surroundings,
+      SettingValues settings,
+      RankFunction<T, M> function,
+      Consumer<TrainingEvent> listener,
+      Faults faults) {
+    SparkContext context = surroundings.context();
+    int workers = surroundings.workers();
     InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
     Dataset<T> divided = divided(dataset, workers);
     StructType schema = divided.schema();
@@ -74,7 +96,7 @@ public final class RejoinSpark {
             preparation.prepare("training", divided, workers, new SparkRowPages(schema))) {
       LOG.debug("{} admitted", admittedGang);
       byte[] model =
-          new GangJob(surroundings, settings, options.eventListener, options.faults)
+          new GangJob(surroundings, settings, listener, faults)
               .run(
                   preparation.frame(input, schema).as(dataset.encoder()).toJavaRDD().rdd(),
                   Collections.singletonList(input),
@@ -95,6 +117,14 @@ public final class RejoinSpark {
               + e.getCause(),
           e);
     }
+  }
+
+  /**
+   * The same data set with nothing computed of it yet, so that no shuffle file of lost rows is left
+   * among those of new ones. What the user has cached stays.
+   */
+  private static <T> Dataset<T> replanned(Dataset<T> dataset) {
+    return dataset.as(dataset.encoder());
   }
 
   private static <T> Dataset<T> divided(Dataset<T> dataset, int workers) {

@@ -33,6 +33,15 @@ final class SparkSettings {
           "2",
           "copies of each prepared partition, 1 to 40; at most one per executor");
 
+  static final Setting INPUT_LOST =
+      Setting.of(
+          "input.lost",
+          SettingType.choice("restart", "fail"),
+          "restart",
+          "what happens when all copies of a page are lost and computing it again gives other rows:"
+              + " `restart` (the fit begins again at round 0 on new pages, with a warning, at most"
+              + " as often as a rank may die), `fail` (it ends with `INPUT_LOST`)");
+
   static final Setting SLOTS_TIMEOUT =
       Setting.of("slots.timeout", SettingType.TIME, "60s", "how long a fit waits for executors");
 
@@ -61,6 +70,7 @@ final class SparkSettings {
           Arrays.asList(
               INPUT,
               REPLICAS,
+              INPUT_LOST,
               XgboostSettings.CHECKPOINT_ROUNDS,
               CommonSettings.HEARTBEAT,
               CommonSettings.LOST_AFTER,

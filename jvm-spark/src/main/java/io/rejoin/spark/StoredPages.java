@@ -41,7 +41,10 @@ final class StoredPages {
             });
   }
 
-  /** The pages. Reading throws MISMATCH when they aren't those that were made at first. */
+  /**
+   * The pages. Reading throws INPUT_LOST when stored ones are lost and others were made in their
+   * place, and MISMATCH when pages that are stored nowhere aren't those that were made at first.
+   */
   RDD<byte[]> pages() {
     return pages;
   }
@@ -123,15 +126,25 @@ final class StoredPages {
     }
 
     private RejoinException isNot(RowFingerprint wanted, RowFingerprint seen) {
+      String page = "page " + next + " of " + expected.count();
+      if (store == null) {
+        return wanted.isNot(
+            RejoinException.Code.MISMATCH,
+            seen,
+            expected.partition(),
+            "Reading its partition again gave other rows or another order in "
+                + page
+                + "; what it is read from has to stay as it was, or set spark.rejoin.input to"
+                + " replicate");
+      }
       return wanted.isNot(
+          RejoinException.Code.INPUT_LOST,
           seen,
           expected.partition(),
-          "All copies of a page of its partition (number "
-              + next
-              + " of "
-              + expected.count()
-              + ") were lost, and computing it again gave other rows or another order; set"
-              + " spark.rejoin.input.replicas higher, or spark.rejoin.input to checkpoint");
+          "All copies of a page of its partition were lost, and computing it again gave other rows"
+              + " or another order in "
+              + page
+              + "; set spark.rejoin.input.replicas higher, or spark.rejoin.input to checkpoint");
     }
   }
 }

@@ -11,12 +11,15 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.ml.param.ParamMap;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
@@ -97,6 +100,23 @@ class InputPreparationTest {
     try (PreparedInput input = opaque("replicate", rows)) {
       assertEquals(rows.toJavaRDD().glom().collect(), read(input, rows));
       assertEquals(1000, rows(input));
+    }
+  }
+
+  private static final AtomicLong READ = new AtomicLong();
+
+  @Test
+  void rows_that_are_read_again_and_are_others_are_a_mismatch_and_no_loss() {
+    Dataset<Row> rows =
+        session
+            .range(0, 30, 1, 3)
+            .map((MapFunction<Long, Long>) x -> READ.incrementAndGet(), Encoders.LONG())
+            .toDF();
+    try (PreparedInput input = opaque("reread", rows)) {
+      Exception failure = assertThrows(Exception.class, () -> pages(input));
+      String text = failure.toString();
+      assertTrue(text.contains("MISMATCH: the rows of rank"), text);
+      assertTrue(text.contains("set spark.rejoin.input to replicate"), text);
     }
   }
 

@@ -18,12 +18,14 @@ import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.LongStream;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.storage.RDDBlockId;
 import org.apache.spark.util.LongAccumulator;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -238,15 +240,20 @@ class RejoinSparkTest {
     assertTrue(failure.text().contains("local[threads,failures]"), failure.text());
   }
 
+  private static final AtomicInteger MODELS = new AtomicInteger();
+
   @Test
-  void models_that_differ_between_ranks_are_no_model() {
+  void models_that_differ_between_ranks_are_no_model_and_nothing_is_tried_again() {
+    MODELS.set(0);
     RejoinException failure =
         refused(
             (ranks, rows) -> {
               ranks.load();
+              MODELS.incrementAndGet();
               return new int[] {ranks.rank()};
             });
     assertEquals(RejoinException.Code.MISMATCH, failure.code(), failure.text());
+    assertTrue(MODELS.get() <= 3, "" + MODELS);
   }
 
   @Test
@@ -311,6 +318,82 @@ class RejoinSparkTest {
             });
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code(), failure.text());
     assertTrue(failure.text().contains("java.lang.Object"), failure.text());
+  }
+
+  /** How often rows were lost: what is computed from now on says so. */
+  private static final AtomicInteger LOST = new AtomicInteger();
+
+  private static int losses;
+
+  /** Rows that say how often rows were lost when they were computed, before a shuffle and after. */
+  private static Dataset<Long> losable(int howOften) {
+    LOST.set(0);
+    losses = howOften;
+    return session
+        .range(0, 300, 1, 3)
+        .map((MapFunction<Long, Long>) x -> 100L * LOST.get(), Encoders.LONG())
+        .repartition(3)
+        .map((MapFunction<Long, Long>) x -> x + LOST.get(), Encoders.LONG());
+  }
+
+  /**
+   * The least and (negative) the largest of all rows, and the latest version (negative) at which a
+   * rank has begun. Rank 1 dies after its first checkpoint, its stored rows with it.
+   */
+  private static long[] losing(Communicator ranks, Iterable<Long> rows) {
+    long[] seen = {Long.MAX_VALUE, Long.MAX_VALUE, -ranks.load().version()};
+    for (long row : rows) {
+      seen[0] = Math.min(seen[0], row);
+      seen[1] = Math.min(seen[1], -row);
+    }
+    ranks.allreduce(seen, Reduction.MIN);
+    ranks.checkpoint(new byte[] {1});
+    if (ranks.rank() == 1 && LOST.get() < losses) {
+      LOST.incrementAndGet();
+      JavaSparkContext.fromSparkContext(session.sparkContext())
+          .getPersistentRDDs()
+          .forEach(
+              (id, rdd) -> {
+                if ("rejoin training input".equals(rdd.name())) {
+                  SparkEnv.get().blockManager().removeBlock(new RDDBlockId(id, 1), true);
+                }
+              });
+      throw new IllegalStateException("dies");
+    }
+    ranks.barrier();
+    return seen;
+  }
+
+  @Test
+  void rows_that_are_lost_and_come_back_as_others_make_the_training_begin_again_on_these_alone() {
+    long[] model = RejoinSpark.train(losable(2), 3, RejoinSparkTest::losing);
+    assertArrayEquals(new long[] {202, -202, 0}, model);
+  }
+
+  @Test
+  void a_training_begins_again_as_often_as_a_rank_may_die_and_then_ends_with_what_was_lost() {
+    Dataset<Long> rows = losable(Integer.MAX_VALUE);
+    RejoinException failure =
+        assertThrows(
+            RejoinException.class, () -> RejoinSpark.train(rows, 3, RejoinSparkTest::losing));
+    assertEquals(RejoinException.Code.INPUT_LOST, failure.code(), failure.text());
+    assertTrue(failure.text().contains("3 times, the second number"), failure.text());
+    assertEquals(4, LOST.get());
+  }
+
+  @Test
+  void a_training_ends_with_what_was_lost_where_it_is_not_to_begin_again() {
+    session.conf().set("spark.rejoin.input.lost", "fail");
+    try {
+      Dataset<Long> rows = losable(1);
+      RejoinException failure =
+          assertThrows(
+              RejoinException.class, () -> RejoinSpark.train(rows, 3, RejoinSparkTest::losing));
+      assertEquals(RejoinException.Code.INPUT_LOST, failure.code(), failure.text());
+      assertTrue(failure.text().contains("the rows of rank 1"), failure.text());
+    } finally {
+      session.conf().unset("spark.rejoin.input.lost");
+    }
   }
 
   private static Thread driver;

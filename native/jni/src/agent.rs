@@ -10,19 +10,13 @@ use jni::sys::{jboolean, jlong};
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::transport::Secret;
-use rejoin_agent::{Agent, AgentConfig};
-use rejoin_xgboost::{BridgeConfig, HookUse, Plane};
+use rejoin_agent::AgentConfig;
+use rejoin_xgboost::{BridgeConfig, HookUse, Process};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// One process's part in one job.
-pub(crate) struct AgentEntry {
-    pub(crate) agent: Agent,
-    pub(crate) plane: Arc<Plane>,
-}
-
-pub(crate) static AGENTS: Table<AgentEntry> = Table::new("agent");
+pub(crate) static AGENTS: Table<Arc<Process>> = Table::new("agent");
 
 /// What every agent is given, whatever moves its ranks' bytes.
 pub(crate) fn control(settings: &mut Settings, secret: Secret) -> Result<AgentConfig, Error> {
@@ -76,18 +70,16 @@ pub(crate) fn open<'l>(
     // What XGBoost does with its time is not for us to see.
     wants_details(&mut settings)?;
     settings.done()?;
-    let plane = Plane::start(bridge, hook)?;
-    let agent = Agent::start(agent, plane.planes())?;
-    Ok(AGENTS.add(AgentEntry { agent, plane }))
+    Ok(AGENTS.add(Process::start(agent, bridge, hook)?))
 }
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<jboolean, Failure> {
-    Ok(AGENTS.find(agent).map(|entry| entry.agent.is_over()).unwrap_or(true))
+    Ok(AGENTS.find(agent).map(|entry| entry.is_over()).unwrap_or(true))
 }
 
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<(), Failure> {
     if let Some(entry) = AGENTS.remove(agent) {
-        entry.agent.end();
+        entry.end();
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The members' native methods: a rank's way through a job.
 
-use crate::agent::{AgentEntry, AGENTS};
+use crate::agent::AGENTS;
 use crate::convert::{bytes, optional_text, text, to_bytes, to_texts, Texts};
 use crate::facts;
 use crate::failure::Failure;
@@ -10,50 +10,11 @@ use jni::objects::{JByteArray, JClass, JString};
 use jni::sys::{jboolean, jint, jlong};
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::host::Start;
-use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank, Version};
-use rejoin_agent::{checkpoint, digest, Joined, Taken};
-use rejoin_xgboost::WireVariant;
-use std::sync::Arc;
+use rejoin_agent::protocol::ids::{Attempt, Rank, Version};
+use rejoin_xgboost::{Member, WireVariant};
 use std::time::Duration;
 
-/// One rank in one incarnation, from its join on.
-struct MemberEntry {
-    agent: Arc<AgentEntry>,
-    rank: Rank,
-    outcome: JoinOutcome,
-}
-
-enum JoinOutcome {
-    /// It trains.
-    Train { start: Start, world: u32, bytes: Option<Bytes> },
-    /// The job has ended before.
-    Over,
-}
-
-static MEMBERS: Table<MemberEntry> = Table::new("member");
-
-impl MemberEntry {
-    fn start(&self) -> Result<&Start, Error> {
-        match &self.outcome {
-            JoinOutcome::Train { start, .. } => Ok(start),
-            JoinOutcome::Over => Err(Error::new(
-                Code::BadState,
-                format!("the job had ended when rank {} joined; there is nothing to train", self.rank),
-            )),
-        }
-    }
-
-    fn id(&self) -> Result<MemberId, Error> {
-        Ok(MemberId { rank: self.rank, incarnation: self.start()?.incarnation })
-    }
-
-    /// The failure that is known of the member, in place of one that says less.
-    fn better(&self, error: Error) -> Error {
-        let known = self.id().ok().and_then(|id| self.agent.agent.failure(id).or_else(|| self.agent.plane.failure(id)));
-        known.unwrap_or(error)
-    }
-}
+static MEMBERS: Table<Member> = Table::new("member");
 
 fn at_most(millis: jlong) -> Duration {
     Duration::from_millis(millis.max(0) as u64)
@@ -78,11 +39,7 @@ pub(crate) fn join<'l>(
     let agent = AGENTS.find(agent)?;
     let rank = Rank(unsigned("rank", rank)?);
     let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
-    let outcome = match agent.plane.join(&agent.agent, rank, attempt, text(env, &terms)?, at_most(millis))? {
-        Joined::Start { start, world, bytes } => JoinOutcome::Train { start, world, bytes },
-        Joined::Over { .. } => JoinOutcome::Over,
-    };
-    Ok(MEMBERS.add(MemberEntry { agent, rank, outcome }))
+    Ok(MEMBERS.add(Member::join(&agent, rank, attempt, text(env, &terms)?, at_most(millis))?))
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's
@@ -99,20 +56,20 @@ pub(crate) fn cancel_join<'l>(
     let agent = AGENTS.find(agent)?;
     let attempt = Attempt { stage: unsigned("stage", stage)?, task: unsigned("task", task)? };
     let error = Error::new(facts::code(&text(env, &code)?)?, text(env, &message)?);
-    agent.agent.cancel_join(Rank(unsigned("rank", rank)?), attempt, error);
+    agent.cancel_join(Rank(unsigned("rank", rank)?), attempt, error);
     Ok(())
 }
 
 pub(crate) fn start<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<Texts<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let facts = match &member.outcome {
-        JoinOutcome::Over => vec!["over".to_string(), "true".into()],
-        JoinOutcome::Train { start, world, .. } => {
+    let facts = match member.start() {
+        Err(_) => vec!["over".to_string(), "true".into()],
+        Ok(start) => {
             let round = start.checkpoint.map(|checkpoint| checkpoint.round).unwrap_or_default();
             let complete = start.checkpoint.is_some_and(|checkpoint| checkpoint.complete);
             [
                 ("over", "false".to_string()),
-                ("world", world.to_string()),
+                ("world", member.world().to_string()),
                 ("incarnation", start.incarnation.to_string()),
                 ("lineage", start.lineage.to_string()),
                 ("version", start.version.to_string()),
@@ -130,20 +87,12 @@ pub(crate) fn start<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Resu
 
 pub(crate) fn checkpoint_bytes<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<JByteArray<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let bytes = match &member.outcome {
-        JoinOutcome::Train { bytes, .. } => bytes.as_deref(),
-        JoinOutcome::Over => None,
-    };
-    to_bytes(env, bytes)
+    to_bytes(env, member.checkpoint().map(|bytes| &**bytes))
 }
 
 pub(crate) fn local<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<JByteArray<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let local = match &member.outcome {
-        JoinOutcome::Train { start, .. } => start.local.as_deref(),
-        JoinOutcome::Over => None,
-    };
-    to_bytes(env, local)
+    to_bytes(env, member.local())
 }
 
 pub(crate) fn communicator<'l>(
@@ -161,8 +110,7 @@ pub(crate) fn communicator<'l>(
             return Err(Error::new(Code::BadArgument, text).into());
         }
     };
-    let id = member.id()?;
-    let arguments = member.agent.plane.communicator(id, variant).map_err(|e| member.better(e))?;
+    let arguments = member.communicator(variant)?;
     let flat: Vec<String> = arguments.into_iter().flat_map(|(key, value)| [key, value]).collect();
     to_texts(env, &flat)
 }
@@ -179,34 +127,23 @@ pub(crate) fn enter<'l>(
     complete: jboolean,
 ) -> Result<(), Failure> {
     let member = MEMBERS.find(member)?;
-    let (id, lineage) = (member.id()?, member.start()?.lineage);
     let (version, round) = (Version(unsigned("version", version)?), unsigned("round", round)?);
     let model: Bytes = bytes(env, &model)?.unwrap_or_default().into();
-    let local = bytes(env, &local)?;
-    let checkpoint = checkpoint(lineage, version, round, &model, complete);
-    let taken = Taken { local, ..Taken::new(checkpoint, model) };
-    let entered = member.agent.plane.take(&member.agent.agent, id, taken);
-    entered.map_err(|error| member.better(error).into())
+    Ok(member.enter(version, round, model, bytes(env, &local)?, complete)?)
 }
 
 pub(crate) fn begin_round<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong, round: jint) -> Result<(), Failure> {
     let member = MEMBERS.find(member)?;
-    let (id, round) = (member.id()?, unsigned("round", round)?);
-    let begun = member.agent.plane.begin_round(id, round);
-    begun.map_err(|error| member.better(error).into())
+    Ok(member.begin_round(unsigned("round", round)?)?)
 }
 
 pub(crate) fn logged<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
-    let member = MEMBERS.find(member)?;
-    let id = member.id()?;
-    let logged = member.agent.plane.logged(id).map_err(|error| member.better(error))?;
+    let logged = MEMBERS.find(member)?.logged()?;
     Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))
 }
 
 pub(crate) fn logged_together<'l>(_: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<jlong, Failure> {
-    let member = MEMBERS.find(member)?;
-    let id = member.id()?;
-    let logged = member.agent.plane.logged_together(id);
+    let logged = MEMBERS.find(member)?.logged_together()?;
     Ok(jlong::try_from(logged).unwrap_or(jlong::MAX))
 }
 
@@ -221,12 +158,9 @@ pub(crate) fn finish<'l>(
     millis: jlong,
 ) -> Result<(), Failure> {
     let member = MEMBERS.find(member)?;
-    let id = member.id()?;
     let model = bytes(env, &model)?.unwrap_or_default();
     let result = bytes(env, &result)?.map(Bytes::from);
-    member.agent.plane.ends(id).map_err(|error| member.better(error))?;
-    member.agent.agent.finish(id, unsigned("rounds", rounds)?, digest(&model), result, at_most(millis))?;
-    Ok(())
+    Ok(member.finish(unsigned("rounds", rounds)?, &model, result, at_most(millis))?)
 }
 
 fn failure_of(code: Option<String>, message: String) -> Result<Option<Error>, Error> {
@@ -242,17 +176,12 @@ pub(crate) fn free<'l>(
 ) -> Result<(), Failure> {
     let member = MEMBERS.find(member)?;
     let error = Error::new(facts::code(&text(env, &code)?)?, text(env, &message)?);
-    member.agent.agent.free(member.id()?, error);
-    Ok(())
+    Ok(member.free(error)?)
 }
 
 pub(crate) fn failure<'l>(env: &mut Env<'l>, _: JClass<'l>, member: jlong) -> Result<Texts<'l>, Failure> {
     let member = MEMBERS.find(member)?;
-    let known = match member.id() {
-        Ok(id) => member.agent.agent.failure(id).or_else(|| member.agent.plane.failure(id)),
-        Err(_) => None,
-    };
-    match known {
+    match member.failure() {
         Some(error) => to_texts(env, &[error.code.name().to_string(), error.message]),
         None => Ok(Texts::null()),
     }
@@ -267,10 +196,7 @@ pub(crate) fn close<'l>(
 ) -> Result<(), Failure> {
     let failure = failure_of(optional_text(env, &code)?, text(env, &message)?)?;
     if let Some(member) = MEMBERS.remove(member) {
-        if let Ok(id) = member.id() {
-            member.agent.plane.retire(id);
-            member.agent.agent.leave(id, failure);
-        }
+        member.leave(failure);
     }
     Ok(())
 }

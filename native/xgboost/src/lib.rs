@@ -36,16 +36,22 @@ mod hooked;
 mod kernel;
 #[allow(unsafe_code)]
 mod loaded;
+mod member;
 mod phase_log;
 mod plane;
+mod process;
 mod read_buffers;
 mod shared;
 mod sources;
 #[allow(unsafe_code)]
 mod topology;
+mod version;
 mod worker_socket;
 
 pub use bridge::Bridge;
 pub use bridge_config::BridgeConfig;
+pub use member::Member;
 pub use plane::{HookUse, Plane};
+pub use process::Process;
 pub use topology::WireVariant;
+pub use version::XgboostVersion;

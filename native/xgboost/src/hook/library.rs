@@ -115,8 +115,8 @@ pub(crate) fn examine(library: Library, handle: *mut c_void, ours: [usize; 4]) -
     let own = base_of(library.dynamic);
     if table == 0 || own.is_none() || base_of(table) != own {
         return Err(format!(
-            "{name} doesn't export the table of its collective's functions (XGBoost's Maven jars do, its Python \
-             wheels don't)"
+            "{name} doesn't export the table of its collective's functions (XGBoost's Maven jars do, \
+             and PyPI's xgboost-cpu 3.4.1)"
         ));
     }
     let entries = std::array::from_fn(|index| table + (FIRST + index) * size_of::<usize>());

@@ -474,6 +474,171 @@ rejoin_status rejoin_checkpoint_lazy(rejoin_communicator *communicator, rejoin_s
  */
 rejoin_status rejoin_finish(rejoin_communicator *communicator, const void *model, size_t bytes);
 
+/* ---------------------------------------------------------------- ranks that train with XGBoost */
+
+/*
+ * XGBoost (3.1 to 3.4) is carried unmodified: its own communicator connects to this process, its
+ * collectives go from there. A rank that comes back is given a checkpoint and all that it missed of
+ * what XGBoost received. The model has the bytes of XGBoost's own tracker.
+ *
+ *     rejoin_xgboost_options options = REJOIN_XGBOOST_OPTIONS_INIT;
+ *     options.version = "3.2.0";                    XGBoost has to be loaded already
+ *     rejoin_xgboost_join_launched("my training 1", &options, NULL, &rank);
+ *     rejoin_xgboost_load(rank, &version, &round, &complete, &checkpoint, &bytes);
+ *     rejoin_xgboost_communicator(rank, &json);
+ *     XGCommunicatorInit(json);
+ *     ... make the matrices; update a Booster that is thrown away once, so that they are sketched ...
+ *     rejoin_xgboost_enter(rank, version, round, checkpoint, bytes, NULL, 0, complete);
+ *     for (; round < 100; round++) {
+ *         ... XGBoosterUpdateOneIter ...
+ *         after every 10th round, and after the last:
+ *             rejoin_xgboost_enter(rank, ++version, round + 1, model, model_bytes, NULL, 0, round + 1 == 100);
+ *     }
+ *     XGCommunicatorFinalize();
+ *     rejoin_xgboost_finish(rank, 100, model, model_bytes);
+ *     rejoin_xgboost_close(rank);
+ *
+ * What has to be kept to, and why, is in docs/xgboost.md: seed_per_iteration is 1; what stands
+ * before the first enter is done again by a rank that comes back, and everything that XGBoost sends
+ * there is kept for the life of the job; where rejoin_xgboost_keeps_booster() is 0, every rank makes
+ * its Booster anew of the checkpoint's bytes after each enter.
+ *
+ * Threads: XGBoost's communicator belongs to a thread, and that thread makes all calls with the
+ * handle from rejoin_xgboost_communicator() on. rejoin_xgboost_free() alone may be called by another
+ * one, also while a call or XGBoost is at work, until the handle is closed. All else is as is said
+ * at the top: statuses, messages, what holds after a failure.
+ */
+typedef struct rejoin_xgboost_process rejoin_xgboost_process;
+
+/* One rank in one incarnation. */
+typedef struct rejoin_xgboost rejoin_xgboost;
+
+/* Whether XGBoost's collectives are taken over by Rejoin's own, which are faster. */
+enum {
+    REJOIN_HOOK_AUTO = 0, /* where the XGBoost that is loaded at every rank allows it; the bytes are the same */
+    REJOIN_HOOK_OFF = 1   /* all of its bytes go through its own sockets */
+};
+
+/* Begin with REJOIN_XGBOOST_OPTIONS_INIT. */
+typedef struct rejoin_xgboost_options {
+    size_t size;         /* sizeof(rejoin_xgboost_options) */
+    const char *version; /* of the XGBoost that is loaded, as "3.2.0"; needed, and the same at all ranks */
+    int32_t hook;
+} rejoin_xgboost_options;
+
+#define REJOIN_XGBOOST_OPTIONS_INIT {sizeof(rejoin_xgboost_options), NULL, REJOIN_HOOK_AUTO}
+
+/*
+ * As rejoin_join_launched(), for a rank that trains with XGBoost: joins as the rank that `rejoin
+ * run` has started this process as. *rank is set whatever is returned, and has to be closed.
+ *
+ * Of the limits `call_millis` is not used: how long a rank may be missing is the tracker's to say
+ * (`rejoin run --members`). `rejoin run --calls` prints nothing of these ranks.
+ *
+ * Also returns REJOIN_INCOMPATIBLE for a version of XGBoost that is not supported, or is another
+ * one at another rank; REJOIN_BAD_ARGUMENT where durable checkpoints are asked for, which are not
+ * made of XGBoost's trainings.
+ */
+rejoin_status rejoin_xgboost_join_launched(const char *terms, const rejoin_xgboost_options *options,
+                                           const rejoin_limits *limits, rejoin_xgboost **rank);
+
+/*
+ * Starts a process's part where the launcher is your own: as rejoin_process_start(), with a bridge
+ * to XGBoost and its thread. log_memory and log_disk are for the bytes that ranks that come back
+ * are given again; own_copies isn't used. *process is set whatever is returned.
+ */
+rejoin_status rejoin_xgboost_process_start(const rejoin_config *config, const rejoin_xgboost_options *options,
+                                           rejoin_xgboost_process **process);
+
+/* As rejoin_process_message() and rejoin_process_close(). Ranks that were made of it stay usable. */
+const char *rejoin_xgboost_process_message(const rejoin_xgboost_process *process);
+void rejoin_xgboost_process_close(rejoin_xgboost_process *process);
+
+/* As rejoin_join(); see rejoin_xgboost_join_launched() for the limits, and for what else is returned. */
+rejoin_status rejoin_xgboost_join(rejoin_xgboost_process *process, uint32_t number, uint32_t stage, uint32_t task,
+                                  const char *terms, const rejoin_limits *limits, rejoin_xgboost **rank);
+
+/* Why the last call with it failed; empty when it didn't. Not to be called while another thread makes one. */
+const char *rejoin_xgboost_message(const rejoin_xgboost *rank);
+
+/* This rank, the number of ranks, and how often this rank was started before. 0 when there is nothing to do. */
+uint32_t rejoin_xgboost_rank(const rejoin_xgboost *rank);
+uint32_t rejoin_xgboost_world(const rejoin_xgboost *rank);
+uint32_t rejoin_xgboost_incarnation(const rejoin_xgboost *rank);
+
+/* 1 if the job has agreed on the hook, else 0. */
+int32_t rejoin_xgboost_is_hooked(const rejoin_xgboost *rank);
+
+/*
+ * 1 if a Booster that goes on trains as one that was loaded from a checkpoint (from 3.3 on); 0 if
+ * all ranks have to make theirs anew of the checkpoint's bytes at every version.
+ */
+int32_t rejoin_xgboost_keeps_booster(const rejoin_xgboost *rank);
+
+/*
+ * What this incarnation starts from: the version, its first round, whether nothing is left to
+ * train (1), and the bytes that were given to rejoin_xgboost_enter() for it (NULL and 0 at version
+ * 0). They belong to the handle and are there until it is closed.
+ */
+rejoin_status rejoin_xgboost_load(rejoin_xgboost *rank, uint32_t *version, uint32_t *round, int32_t *complete,
+                                  const void **checkpoint, size_t *bytes);
+
+/* What only this rank had at that version; NULL and 0 bytes where none was given. It belongs to the handle, too. */
+rejoin_status rejoin_xgboost_load_own(rejoin_xgboost *rank, const void **own, size_t *bytes);
+
+/*
+ * Opens the way in for XGBoost in this thread, once. *json is the text that XGBoost's
+ * XGCommunicatorInit takes, with a secret in it; it belongs to the handle and is there until its
+ * close. A communicator that couldn't be opened leaves XGBoost with one rank: don't train then, and
+ * compare XGCommunicatorGetWorldSize() before each round.
+ */
+rejoin_status rejoin_xgboost_communicator(rejoin_xgboost *rank, const char **json);
+
+/*
+ * Ends the present phase (the start, or a version) and enters `version`, whose first round is
+ * `round` (both from 0), before XGBoost sends anything of it. The first one of an incarnation is
+ * the version that it starts at, with the checkpoint that it was given. `checkpoint` is what a rank
+ * that comes back starts from, the same bytes at every rank; it is copied into this process's
+ * memory. `own`, if it isn't NULL, is what only this rank has; the tracker keeps it, so let it be
+ * short. `complete` (1) says that nothing is left to train.
+ *
+ * Returns REJOIN_MISMATCH when ranks have other bytes or are at another place, REJOIN_ROLLED_BACK
+ * or REJOIN_FENCED when this incarnation is over, REJOIN_OUT_OF_SPACE.
+ */
+rejoin_status rejoin_xgboost_enter(rejoin_xgboost *rank, uint32_t version, uint32_t round, const void *checkpoint,
+                                   size_t bytes, const void *own, size_t own_bytes, int32_t complete);
+
+/*
+ * This round begins, within a version. Needed only where rejoin_xgboost_incarnation() isn't 0, for
+ * the count of rounds that are computed twice. XGBoost must not be at work.
+ */
+rejoin_status rejoin_xgboost_begin_round(rejoin_xgboost *rank, uint32_t round);
+
+/*
+ * The end: reports that so many rounds have made this model, the same bytes at all ranks, and waits
+ * until all have. Rank 0's bytes become the job's result, if the driver asks for it. The handle is
+ * only to be closed after it.
+ */
+rejoin_status rejoin_xgboost_finish(rejoin_xgboost *rank, uint32_t rounds, const void *model, size_t bytes);
+
+/*
+ * REJOIN_OK while this rank is in order; else why its calls end, with the text in its message.
+ * After a call of XGBoost has failed, this is the cause and that the consequence.
+ */
+rejoin_status rejoin_xgboost_failure(rejoin_xgboost *rank);
+
+/*
+ * Frees a thread that is stuck in XGBoost, from any thread: this rank's calls end with `status` and
+ * the reason, XGBoost's with an error of its own. The message is left as it was.
+ */
+rejoin_status rejoin_xgboost_free(const rejoin_xgboost *rank, rejoin_status status, const char *reason);
+
+/* As rejoin_abandon(). */
+rejoin_status rejoin_xgboost_abandon(rejoin_xgboost *rank, rejoin_status status, const char *reason);
+
+/* As rejoin_close(). XGBoost's communicator is to be finalized before. */
+void rejoin_xgboost_close(rejoin_xgboost *rank);
+
 /* ---------------------------------------------------------------- the library itself */
 
 /* For instance "0.1.0". */

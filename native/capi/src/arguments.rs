@@ -9,6 +9,7 @@ use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::transport::{JobId, PortRange, Secret};
 use rejoin_agent::AgentConfig;
 use rejoin_communicator::{Boot, Limits, Options, Settings};
+use rejoin_xgboost::{HookUse, XgboostVersion};
 use std::ffi::{c_char, c_void, CStr};
 use std::mem::{offset_of, MaybeUninit};
 use std::net::IpAddr;
@@ -87,6 +88,18 @@ pub struct RejoinConfig {
     pub durable_every: u32,
     /// Copies of each own model.
     pub own_copies: u64,
+}
+
+/// `rejoin_xgboost_options`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct RejoinXgboostOptions {
+    /// `sizeof` in the caller's header.
+    pub size: usize,
+    /// The loaded XGBoost's version.
+    pub version: *const c_char,
+    /// Whether its collectives are taken over.
+    pub hook: i32,
 }
 
 pub(crate) fn bad(text: String) -> Error {
@@ -182,6 +195,7 @@ const fn bytes_of<T, F: Copy>(_: fn(&T) -> F) -> usize {
 }
 
 sized!(RejoinOptions, "rejoin_options": size, order, boot, boot_name, prepare, prepare_user);
+sized!(RejoinXgboostOptions, "rejoin_xgboost_options": size, version, hook);
 sized!(RejoinLimits, "rejoin_limits": size, join_millis, call_millis, finish_millis);
 sized!(
     RejoinConfig, "rejoin_config":
@@ -290,6 +304,24 @@ pub(crate) unsafe fn limits(limits: *const RejoinLimits) -> Result<Limits, Error
         call: or(given.call_millis, default.call),
         finish: or(given.finish_millis, default.finish),
     })
+}
+
+/// Which XGBoost it is, and whether it is hooked.
+///
+/// # Safety
+/// As `sized` and `text`.
+pub(crate) unsafe fn xgboost(options: *const RejoinXgboostOptions) -> Result<(XgboostVersion, HookUse), Error> {
+    let needed = || bad("rejoin_xgboost_options.version is NULL; expected that of the loaded XGBoost, as 3.2.0".into());
+    // SAFETY: as this function's, here and below.
+    let given = unsafe { sized(options) }?.ok_or_else(needed)?;
+    // SAFETY: see above.
+    let version = unsafe { text("version", given.version) }?.ok_or_else(needed)?;
+    let hook = match given.hook {
+        0 => HookUse::IfPossible,
+        1 => HookUse::Never,
+        other => return Err(unknown("hook", other.into(), "REJOIN_HOOK_AUTO or REJOIN_HOOK_OFF")),
+    };
+    Ok((version.parse()?, hook))
 }
 
 /// # Safety

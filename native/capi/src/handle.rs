@@ -9,7 +9,7 @@ use rejoin_communicator::{Communicator, Process};
 use std::ffi::{c_char, CString};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-const NO_HANDLE: &std::ffi::CStr = c"the handle is NULL";
+pub(crate) const NO_HANDLE: &std::ffi::CStr = c"the handle is NULL";
 const BUSY: &std::ffi::CStr =
     c"another thread's call with this handle is under way; a handle belongs to one thread at a time";
 
@@ -25,7 +25,11 @@ impl<T> Guarded<T> {
 
     /// One call: its result as a status, with the text kept. After a panic `ruined` makes of the
     /// inside what is left of it.
-    fn call(&self, work: impl FnOnce(&mut T) -> Result<i32, Error>, ruined: impl FnOnce(&mut T, &Error)) -> i32 {
+    pub(crate) fn call(
+        &self,
+        work: impl FnOnce(&mut T) -> Result<i32, Error>,
+        ruined: impl FnOnce(&mut T, &Error),
+    ) -> i32 {
         let Some(mut inside) = self.inside.try_lock() else { return status(Code::BadState) };
         let (inside, text) = &mut *inside;
         let result = catch(|| work(inside)).unwrap_or_else(|panic| {
@@ -42,8 +46,29 @@ impl<T> Guarded<T> {
     }
 
     /// The text, which stays where it is until the next call.
-    fn message(&self) -> *const c_char {
+    pub(crate) fn message(&self) -> *const c_char {
         self.inside.try_lock().map_or(BUSY.as_ptr(), |inside| inside.1.as_ptr())
+    }
+}
+
+impl<T: Clone> Guarded<Option<T>> {
+    /// Holds what could be made; the text says why nothing was.
+    pub(crate) fn made(make: impl FnOnce() -> Result<T, Error>) -> (Self, i32) {
+        let handle = Guarded::new(None);
+        let number = handle.call(
+            |made| {
+                *made = Some(make()?);
+                Ok(OK)
+            },
+            |_, _| {},
+        );
+        (handle, number)
+    }
+
+    /// What was made. Several threads may ask, so nothing stays locked.
+    pub(crate) fn get(&self) -> Result<T, Error> {
+        let made = self.inside.lock().0.clone();
+        made.ok_or_else(|| Error::new(Code::BadState, "this process was not started; its message says why"))
     }
 }
 
@@ -137,21 +162,13 @@ pub struct RejoinProcess {
 
 impl RejoinProcess {
     pub(crate) fn start(make: impl FnOnce() -> Result<Process, Error>) -> (Box<RejoinProcess>, i32) {
-        let handle = RejoinProcess { guarded: Guarded::new(None) };
-        let number = handle.guarded.call(
-            |process| {
-                *process = Some(make()?);
-                Ok(OK)
-            },
-            |_, _| {},
-        );
-        (Box::new(handle), number)
+        let (guarded, number) = Guarded::made(make);
+        (Box::new(RejoinProcess { guarded }), number)
     }
 
-    /// The process. Joins of several ranks wait at the same time, so nothing stays locked.
+    /// The process. Joins of several ranks wait at the same time.
     pub(crate) fn process(&self) -> Result<Process, Error> {
-        let process = self.guarded.inside.lock().0.clone();
-        process.ok_or_else(|| Error::new(Code::BadState, "this process was not started; its message says why"))
+        self.guarded.get()
     }
 }
 

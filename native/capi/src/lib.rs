@@ -2,7 +2,7 @@
 //!
 //! Here is only the crossing: pointers and numbers become slices and types ([`arguments`],
 //! [`numbers`]), a panic becomes an error ([`handle`]), and nothing is printed that wasn't asked
-//! for ([`quiet`]). Everything else is [`rejoin_communicator`].
+//! for ([`quiet`]). Everything else is [`rejoin_communicator`] and [`rejoin_xgboost`].
 #![allow(clippy::missing_safety_doc)] // what a caller has to keep to stands in the header, once for all
 
 mod arguments;
@@ -15,8 +15,9 @@ mod lazy;
 mod library;
 mod numbers;
 mod quiet;
+mod xgboost;
 
-pub use arguments::{RejoinConfig, RejoinLimits, RejoinOptions};
+pub use arguments::{RejoinConfig, RejoinLimits, RejoinOptions, RejoinXgboostOptions};
 pub use calls::*;
 pub use checkpoints::*;
 pub use folds::*;
@@ -25,3 +26,4 @@ pub use join::*;
 pub use lazy::*;
 pub use library::*;
 pub use numbers::{constants, OVER};
+pub use xgboost::*;

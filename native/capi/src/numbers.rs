@@ -64,6 +64,7 @@ pub fn constants() -> Vec<(String, i64)> {
     all.extend(Element::ALL.iter().map(|element| (element.name().to_uppercase(), element.code().into())));
     all.extend((0..).zip(Reduction::ALL).map(|(number, reduction)| (reduction.name().to_uppercase(), number)));
     all.extend([("RANK_ORDER".to_string(), 0), ("RING_ORDER".into(), 1)]);
+    all.extend([("HOOK_AUTO".to_string(), 0), ("HOOK_OFF".into(), 1)]);
     all.extend([("BOOT_NO".to_string(), 0), ("BOOT_BY_SITE".into(), 1), ("BOOT_NAMED".into(), 2)]);
     all
 }

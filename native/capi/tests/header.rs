@@ -79,7 +79,8 @@ fn compile(compiler: &str, language: &[&str], source: &str, run: bool) -> String
 fn the_header_is_clean_as_c99_and_as_cpp() {
     let source = "#include <rejoin.h>\n#include <rejoin.h>\n\
                   rejoin_options options = REJOIN_OPTIONS_INIT;\nrejoin_limits limits = REJOIN_LIMITS_INIT;\n\
-                  rejoin_config config = REJOIN_CONFIG_INIT;\nconst char *here = REJOIN_HERE;\n";
+                  rejoin_config config = REJOIN_CONFIG_INIT;\n\
+                  rejoin_xgboost_options xgboost = REJOIN_XGBOOST_OPTIONS_INIT;\nconst char *here = REJOIN_HERE;\n";
     compile("cc", &["-x", "c", "-std=c99"], source, false);
     compile("cc", &["-x", "c", "-std=c17"], source, false);
     compile("c++", &["-x", "c++", "-std=c++11"], source, false);
@@ -88,7 +89,7 @@ fn the_header_is_clean_as_c99_and_as_cpp() {
 
 #[test]
 fn structs_lie_in_memory_as_the_library_reads_them() {
-    use rejoin::{RejoinConfig as Config, RejoinLimits as Limits, RejoinOptions as Options};
+    use rejoin::{RejoinConfig as Config, RejoinLimits as Limits, RejoinOptions as Options, RejoinXgboostOptions};
     let mut source = "#include <rejoin.h>\n#include <stdio.h>\nint main(void) {\n".to_string();
     let mut expected = Vec::new();
     let mut check = |text: String, value: usize| {
@@ -102,6 +103,7 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
         };
     }
     layout!("rejoin_options", Options, size, order, boot, boot_name, prepare, prepare_user);
+    layout!("rejoin_xgboost_options", RejoinXgboostOptions, size, version, hook);
     layout!("rejoin_limits", Limits, size, join_millis, call_millis, finish_millis);
     layout!(
         "rejoin_config",

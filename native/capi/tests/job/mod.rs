@@ -131,6 +131,21 @@ impl Job {
 
     /// One with other settings.
     pub fn process_with(&self, executor: &CStr, change: impl FnOnce(&mut RejoinConfig)) -> *mut RejoinProcess {
+        self.with_config(executor, change, |config| {
+            let mut process = null_mut();
+            // SAFETY: texts and bytes are there.
+            assert_eq!(unsafe { rejoin_process_start(config, &mut process) }, 0);
+            process
+        })
+    }
+
+    /// What a process is started with, for as long as `start` takes.
+    pub fn with_config<T>(
+        &self,
+        executor: &CStr,
+        change: impl FnOnce(&mut RejoinConfig),
+        start: impl FnOnce(&RejoinConfig) -> T,
+    ) -> T {
         let tracker = CString::new(self.tracker.address().to_string()).expect("an address");
         let mut config = RejoinConfig {
             size: std::mem::size_of::<RejoinConfig>(),
@@ -151,10 +166,7 @@ impl Job {
             own_copies: 0,
         };
         change(&mut config);
-        let mut process = null_mut();
-        // SAFETY: texts and bytes are there.
-        assert_eq!(unsafe { rejoin_process_start(&config, &mut process) }, 0);
-        process
+        start(&config)
     }
 
     pub fn join(&self, process: *mut RejoinProcess, rank: u32, task: u32) -> (Rank, i32) {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The Python package's tests, by the first Python that has numpy, with the library and the launcher
-# that `cargo test` has built.
+# that `cargo test` has built, and with XGBoosts of PyPI (scripts/python-xgboost.sh). Arguments are
+# the tests to run, as test_xgboost.Bridged; all of them without any.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${BUILT:-${CARGO_TARGET_DIR:-target}/debug}
@@ -9,6 +10,12 @@ export REJOIN_COMMAND=$folder/rejoin REJOIN_LIBRARY=$folder/deps/librejoin.so
 export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
+    # Without them the tests that need them fail, and say so.
+    PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
+    if [ $# -gt 0 ]; then
+      cd python/tests
+      exec "$python" -m unittest -v "$@"
+    fi
     exec "$python" -m unittest discover -v -s python/tests
   fi
 done

@@ -70,6 +70,14 @@ class Config(ctypes.Structure):
     ]
 
 
+class XgboostOptions(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("version", ctypes.c_char_p),
+        ("hook", ctypes.c_int32),
+    ]
+
+
 _STATUS = ctypes.c_int32
 _TEXT = ctypes.c_char_p
 _DATA = ctypes.c_void_p
@@ -128,6 +136,36 @@ _FUNCTIONS = {
     "rejoin_checkpoint_lazy": (_STATUS, [Handle, Supplier, Release, _DATA, _TEXT]),
     "rejoin_supply": (None, [_DATA, _DATA, _SIZE]),
     "rejoin_finish": (_STATUS, [Handle, _DATA, _SIZE]),
+    "rejoin_xgboost_join_launched": (
+        _STATUS,
+        [_TEXT, ctypes.POINTER(XgboostOptions), ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
+    ),
+    "rejoin_xgboost_message": (_TEXT, [Handle]),
+    "rejoin_xgboost_rank": (_U32, [Handle]),
+    "rejoin_xgboost_world": (_U32, [Handle]),
+    "rejoin_xgboost_incarnation": (_U32, [Handle]),
+    "rejoin_xgboost_is_hooked": (_I32, [Handle]),
+    "rejoin_xgboost_keeps_booster": (_I32, [Handle]),
+    "rejoin_xgboost_load": (
+        _STATUS,
+        [
+            Handle,
+            ctypes.POINTER(_U32),
+            ctypes.POINTER(_U32),
+            ctypes.POINTER(_I32),
+            ctypes.POINTER(_DATA),
+            ctypes.POINTER(_SIZE),
+        ],
+    ),
+    "rejoin_xgboost_load_own": (_STATUS, [Handle, ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)]),
+    "rejoin_xgboost_communicator": (_STATUS, [Handle, ctypes.POINTER(_TEXT)]),
+    "rejoin_xgboost_enter": (_STATUS, [Handle, _U32, _U32, _DATA, _SIZE, _DATA, _SIZE, _I32]),
+    "rejoin_xgboost_begin_round": (_STATUS, [Handle, _U32]),
+    "rejoin_xgboost_finish": (_STATUS, [Handle, _U32, _DATA, _SIZE]),
+    "rejoin_xgboost_failure": (_STATUS, [Handle]),
+    "rejoin_xgboost_free": (_STATUS, [Handle, _STATUS, _TEXT]),
+    "rejoin_xgboost_abandon": (_STATUS, [Handle, _STATUS, _TEXT]),
+    "rejoin_xgboost_close": (None, [Handle]),
 }
 
 

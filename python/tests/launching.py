@@ -13,13 +13,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 class Launched(unittest.TestCase):
     """REJOIN_COMMAND is the launcher; REJOIN_LIBRARY, as the package itself reads it, the library."""
 
-    def run_ranks(self, world, program, *options, status=0):
-        """Runs a program (a path, or Python's text) to its end; returns what it printed and what it complained of."""
+    def run_ranks(self, world, program, *options, status=0, arguments=(), **variables):
+        """Runs a program (a path, or Python's text) to its end; returns what it printed and what it complained of.
+        `variables` are added to its environment."""
         command = [os.environ.get("REJOIN_COMMAND", "rejoin"), "run", "--timeout", "50s", "--lost-after", "5s"]
         run = [str(program)] if isinstance(program, pathlib.Path) else ["-c", textwrap.dedent(program)]
-        environment = dict(os.environ, PYTHONPATH=str(ROOT / "python"))
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), **variables}
         ended = subprocess.run(
-            [*command, "-n", str(world), *options, "--", sys.executable, *run],
+            [*command, "-n", str(world), *options, "--", sys.executable, *run, *arguments],
             cwd=ROOT,
             env=environment,
             capture_output=True,

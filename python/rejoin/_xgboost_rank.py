@@ -1,0 +1,126 @@
+"""One rank of a job that trains with XGBoost: the calls of ``rejoin.h`` and nothing else."""
+
+import ctypes
+from typing import Any, Optional
+
+from . import _arguments as given, _library as c
+from ._arguments import refused
+from ._communicator import _Owner
+from ._errors import Code, RejoinError
+
+_HOOKS = {"auto": 0, "off": 1}
+
+
+class Start:
+    """What an incarnation starts from."""
+
+    def __init__(self, version: int, round_: int, complete: bool, checkpoint: Optional[bytes]) -> None:
+        self.version, self.round, self.complete, self.checkpoint = version, round_, complete, checkpoint
+
+
+class Rank(_Owner):
+    """One rank in one incarnation. Its calls belong to the thread that trains, but for :meth:`free`.
+
+    ``rank``, ``world`` and ``incarnation`` (how often this rank was started before) are numbers;
+    ``hooked`` says whether XGBoost's collectives are Rejoin's own.
+    """
+
+    def __init__(self, handle: int) -> None:
+        super().__init__(handle)
+        self.rank: int = c.library.rejoin_xgboost_rank(handle)
+        self.world: int = c.library.rejoin_xgboost_world(handle)
+        self.incarnation: int = c.library.rejoin_xgboost_incarnation(handle)
+        self.hooked: bool = bool(c.library.rejoin_xgboost_is_hooked(handle))
+        self.keeps_booster: bool = bool(c.library.rejoin_xgboost_keeps_booster(handle))
+
+    def free(self, code: Code, reason: str) -> None:
+        """Frees the thread that trains, from another one: its calls end with this code and reason."""
+        status = c.library.rejoin_xgboost_free(self._open(), int(code), given.text("the reason", reason))
+        if status != c.OK:
+            raise RejoinError(c.code(status), f"rank {self.rank} can't be freed: it is over, or {code!r} is no failure")
+
+    def is_ours(self) -> bool:
+        """Whether this is the process that joined, not one that is forked from it."""
+        return self._is_ours()
+
+    def start(self) -> Start:
+        """What this incarnation starts from."""
+        version, round_, complete = ctypes.c_uint32(), ctypes.c_uint32(), ctypes.c_int32()
+        data, size = ctypes.c_void_p(), ctypes.c_size_t()
+        numbers = (ctypes.byref(version), ctypes.byref(round_), ctypes.byref(complete))
+        self.call("load", *numbers, ctypes.byref(data), ctypes.byref(size))
+        checkpoint = ctypes.string_at(data.value, size.value) if data.value is not None else None
+        return Start(version.value, round_.value, bool(complete.value), checkpoint)
+
+    def communicator(self) -> str:
+        """The arguments of XGBoost's communicator, as JSON."""
+        text = ctypes.c_char_p()
+        self.call("communicator", ctypes.byref(text))
+        return (text.value or b"").decode()
+
+    def enter(self, version: int, round_: int, checkpoint: bytes, complete: bool) -> None:
+        """Ends the present phase and enters this version."""
+        self.call("enter", version, round_, checkpoint, len(checkpoint), None, 0, int(complete))
+
+    def begin_round(self, round_: int) -> None:
+        """This round begins, within a version."""
+        if self.incarnation > 0:
+            self.call("begin_round", round_)
+
+    def finish(self, rounds: int, model: bytes) -> None:
+        """Reports the end, and waits until all ranks have."""
+        self.call("finish", rounds, model, len(model))
+
+    def failure(self) -> Optional[RejoinError]:
+        """Why this rank's calls end; ``None`` while it is in order."""
+        try:
+            self.call("failure")
+        except RejoinError as known:
+            return known
+        return None
+
+    def abandon(self, code: Code, reason: str) -> None:
+        """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
+        self.call("abandon", int(code), reason.replace("\0", "?").encode(errors="replace"))
+
+    def close(self) -> None:
+        """Frees it; before :meth:`finish` this gives the rank's slot back. Closing again does nothing."""
+        handle, self._handle = self._handle, None
+        if handle is not None and self._is_ours():
+            c.library.rejoin_xgboost_close(handle)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        """One call of the library."""
+        handle = self._open()
+        status = getattr(c.library, "rejoin_xgboost_" + name)(handle, *arguments)
+        if status != c.OK:
+            raise RejoinError(c.code(status), _text(handle))
+
+    def __repr__(self) -> str:
+        state = "closed" if self._handle is None else "hooked" if self.hooked else "bridged"
+        return f"<Rank {self.rank} of {self.world}, incarnation {self.incarnation}, {state}>"
+
+
+def _text(handle: Any) -> str:
+    """Why the last call failed. Advice names what is written in Python."""
+    text: str = c.library.rejoin_xgboost_message(handle).decode(errors="replace")
+    return text.replace(" (config.durable NULL)", "")
+
+
+def join(version: str, terms: str, hook: str, limits: c.Limits) -> Optional[Rank]:
+    """Joins as the rank that this process was started as; ``None`` when the job had ended before."""
+    if hook not in _HOOKS:
+        raise refused(f"hook is {hook!r}; expected auto or off")
+    options = c.XgboostOptions(ctypes.sizeof(c.XgboostOptions), given.text("the version", version), _HOOKS[hook])
+    handle, words = ctypes.c_void_p(), given.text("terms", terms)
+    byref = ctypes.byref
+    status = c.library.rejoin_xgboost_join_launched(words, byref(options), byref(limits), byref(handle))
+    if status == c.OK and handle.value is not None:
+        return Rank(handle.value)
+    text = _text(handle)
+    c.library.rejoin_xgboost_close(handle)
+    if status == c.OVER:
+        return None
+    if c.code(status) == Code.INCOMPATIBLE and "not supported" in text:
+        text += '; for instance by pip install "xgboost==3.2.0"'
+    raise RejoinError(c.code(status), text)

@@ -1,0 +1,206 @@
+"""A training for the tests: `python xgboost_program.py CASE` as a rank under `rejoin run`; after
+`stock N` it is XGBoost's own tracker with N processes. Each rank prints the model's digest with what
+was measured."""
+
+import hashlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import xgboost as xgb
+from xgboost.callback import EarlyStopping, LearningRateScheduler, TrainingCallback, TrainingCheckPoint
+
+ROUNDS = 16
+
+
+def rows(rank, count=3000):
+    random = np.random.default_rng(7 + rank)
+    features = random.normal(size=(count, 8))
+    labels = features[:, 0] * 2 + np.sin(features[:, 1] * 3) + random.normal(size=count)
+    return features, labels
+
+
+class Act(TrainingCallback):
+    """What is told in the environment, before a round of the first incarnation: ACT=kill:rank:round,… or raise:…"""
+
+    def __init__(self, rank, incarnation):
+        super().__init__()
+        acts = [act.split(":") for act in os.environ.get("ACT", "").split(",") if act]
+        self.acts = {int(round_): what for what, who, round_ in acts if int(who) == rank} if incarnation == 0 else {}
+
+    def before_iteration(self, model, epoch, evals_log):
+        act = self.acts.get(epoch)
+        if act == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if act == "raise":
+            raise KeyError("on purpose")
+        return False
+
+
+class Leaves(TrainingCallback):
+    """Rank 1 stops after round 6."""
+
+    def __init__(self, rank):
+        super().__init__()
+        self.rank = rank
+
+    def after_iteration(self, model, epoch, evals_log):
+        return self.rank == 1 and epoch == 6
+
+
+class Asks(TrainingCallback):
+    """Wants to know of every round what its model predicts."""
+
+    def __init__(self, matrix):
+        super().__init__()
+        self.matrix = matrix
+
+    def after_iteration(self, model, epoch, evals_log):
+        model.predict(self.matrix)
+        return False
+
+
+class Pickles(TrainingCallback):
+    """A copy of the model is a Booster like any other."""
+
+    def after_iteration(self, model, epoch, evals_log):
+        if epoch == ROUNDS - 1:
+            for made in (pickle.loads(pickle.dumps(model)), model.copy()):
+                assert type(made) is xgb.Booster and made.save_raw() == model.save_raw()
+        return False
+
+
+class Seen(TrainingCallback):
+    """What a callback of the user's sees of each round: it has to be the same after a restart."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def after_iteration(self, model, epoch, evals_log):
+        last = {name: {metric: values[-1] for metric, values in of.items()} for name, of in evals_log.items()}
+        self.seen.append([epoch, model.num_boosted_rounds(), model.attr("best_iteration"), last])
+        return False
+
+
+def squared(margins, matrix):
+    return margins - matrix.get_label(), np.ones(len(margins))
+
+
+def worst(margins, matrix):
+    return "worst", float(np.abs(margins - matrix.get_label()).max())
+
+
+def train(case, rank, world, more):
+    params = {"objective": "reg:squarederror", "max_depth": 4, "nthread": 1, "seed_per_iteration": True, "seed": 3}
+    named = {}
+    if case == "stopping":
+        params.update(learning_rate=0.9, max_depth=6)
+        named = {"early_stopping_rounds": 4}
+    elif case == "best":
+        params.update(learning_rate=0.9, max_depth=6)
+        more = [EarlyStopping(4, save_best=True), *more]
+    elif case == "rates":
+        more = [*more, LearningRateScheduler(lambda round_: 0.4 / (1 + round_))]
+    elif case == "sampled":
+        params.update(subsample=0.6, colsample_bynode=0.7)
+    elif case == "approx":
+        params.update(tree_method="approx")
+    elif case == "dart":
+        params.update(booster="dart", rate_drop=0.3)
+    elif case == "poisson":
+        params.update(objective="count:poisson", tree_method="approx")
+    elif case == "metric":
+        named = {"custom_metric": worst}
+    elif case == "disagree":
+        more = [*more, Leaves(rank)]
+    elif case in ("objective", "no base score"):
+        named = {"obj": squared}
+        if case == "objective":
+            params.update(base_score=0.25)
+    elif case == "labels":
+        params.update(objective="binary:logistic")
+    elif case == "gpu":
+        params.update(device="cuda")
+    features, labels = rows(rank)
+    if case == "poisson":
+        labels = np.abs(labels)
+    matrix = xgb.QuantileDMatrix(features, labels) if case == "quantile" else xgb.DMatrix(features, labels)
+    evaluated = xgb.DMatrix(*rows(100 + rank, 400))
+    if case == "continued":
+        first = xgb.Booster(params, [matrix])
+        for round_ in range(3):
+            first.update(matrix, round_)
+        named = {"xgb_model": first}
+    if case == "asks":
+        more = [*more, Asks(evaluated)]
+    elif case == "files":
+        more = [*more, TrainingCheckPoint(os.environ["FOLDER"], interval=3), Pickles()]
+    elif case == "twice":
+        xgb.train(params, matrix, 2, callbacks=more)
+    results, seen = {}, Seen()
+    evals = [(matrix, "train"), (evaluated, "test")]
+    booster = xgb.train(
+        params,
+        matrix,
+        ROUNDS,
+        evals=evals,
+        evals_result=results,
+        verbose_eval=False,
+        callbacks=[*more, seen],
+        **named,
+    )
+    assert type(booster) is xgb.Booster
+    measured = json.dumps([results, seen.seen, booster.attributes()], sort_keys=True)
+    digests = [hashlib.sha256(text).hexdigest()[:16] for text in (booster.save_raw("ubj"), measured.encode())]
+    best = booster.attr("best_iteration")
+    return f"digest {' '.join(digests)} rounds {booster.num_boosted_rounds()} best {best}"
+
+
+def tell(line):
+    """In one piece: the others write to the same place."""
+    os.write(1, f"{line}\n".encode())
+
+
+def main(case):
+    import rejoin.xgboost
+
+    every = int(os.environ.get("EVERY", "5"))
+    hook = os.environ.get("HOOK", "auto")
+    with rejoin.xgboost.communicator(case, hook=hook) as ranks:
+        act = Act(ranks.rank, ranks.incarnation)
+        if case == "nothing":
+            return
+        # XGBoost makes its own callbacks the last ones; of the given ones ours need not be the first.
+        tell(train(case, ranks.rank, ranks.world, [act, rejoin.xgboost.Checkpoint(every)]))
+        tell(f"rank {ranks.rank}.{ranks.incarnation} hooked {ranks.hooked}")
+
+
+def stock(world, case):
+    from xgboost.tracker import RabitTracker
+
+    tracker = RabitTracker(n_workers=world, host_ip="127.0.0.1", sortby="task")
+    tracker.start()
+    arguments = json.dumps(tracker.worker_args())
+    command = [sys.executable, __file__, "stock-rank", case, arguments]
+    ranks = [subprocess.Popen([*command, str(rank)]) for rank in range(world)]
+    sys.exit(max(rank.wait() for rank in ranks))
+
+
+def stock_rank(case, arguments, task):
+    with xgb.collective.CommunicatorContext(**json.loads(arguments), dmlc_task_id=task):
+        rank, world = xgb.collective.get_rank(), xgb.collective.get_world_size()
+        tell(train(case, rank, world, []))
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "stock":
+        stock(int(sys.argv[2]), sys.argv[3])
+    elif sys.argv[1] == "stock-rank":
+        stock_rank(*sys.argv[2:])
+    else:
+        main(sys.argv[1])

@@ -105,7 +105,7 @@ if [ "$long" = long ]; then
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
   suite flink20 kill flink.FlinkKillIT
 else
-  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT
+  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
   fetched

@@ -4,7 +4,7 @@ use crate::agent_config::AgentConfig;
 use crate::control::{Command, Control, Shared};
 use crate::digest::digest;
 use crate::durable::{self, CheckpointFile, Durable};
-use crate::joined::Joined;
+use crate::joined::{Joined, StoodBy};
 use crate::plane::{AgentReports, Planes};
 use crate::store::Model;
 use crate::waiting::Waiting;
@@ -13,9 +13,10 @@ use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Lineage, MemberId, Rank, Version, UNMADE};
+use rejoin_protocol::ids::{Attempt, Checkpoint, Lineage, MemberId, Rank, Task, Version, UNMADE};
 use rejoin_protocol::report::Report;
 use rejoin_transport::Keys;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -47,6 +48,8 @@ pub struct Agent {
     tracker: SocketAddr,
     address: SocketAddr,
     writer: Option<durable::Writer>,
+    /// Tasks that stand by here, between two looks at whether they were given a rank.
+    standing: Mutex<BTreeMap<(Task, Attempt), Waiting<StoodBy>>>,
 }
 
 impl Agent {
@@ -105,7 +108,8 @@ impl Agent {
             .name("rejoin-control".into())
             .spawn(move || control.run())
             .map_err(|cause| Error::new(Code::Io, format!("the agent's control thread can't be started: {cause}")))?;
-        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address, writer })
+        let standing = Mutex::default();
+        Ok(Agent { shared, control: Mutex::new(Some(thread)), tracker: config.tracker, address, writer, standing })
     }
 
     /// Where peers reach this agent.
@@ -151,6 +155,36 @@ impl Agent {
             self.cancel_join(rank, attempt, error.clone());
             error
         })
+    }
+
+    /// In a job with spares, whose every task comes here before it joins: asks for a rank, and waits at most so long
+    /// until the task is given one, or has heard of the job's end. `None` while it stands by: called again it waits
+    /// on. One that isn't called again has to [stand down](Agent::stand_down).
+    ///
+    /// # Errors
+    /// `Fenced` when a newer try of the task is there, `TrackerUnreachable`, the job's own error. The task stands by
+    /// no more then.
+    pub fn stand_by(&self, task: Task, attempt: Attempt, at_most: Duration) -> Result<Option<StoodBy>, Error> {
+        let mut standing = self.standing.lock();
+        let wait = standing.entry((task, attempt)).or_insert_with(|| {
+            let wait = Waiting::new();
+            self.shared.command(Command::StandBy { task, attempt, wait: wait.clone() });
+            wait
+        });
+        let wait = wait.clone();
+        drop(standing);
+        let answer = wait.answered_within(at_most);
+        if answer.is_some() {
+            self.standing.lock().remove(&(task, attempt));
+        }
+        answer.transpose()
+    }
+
+    /// The task stands by no longer, or will not join as what it was given: that goes to another one. To be called
+    /// when the task ends, however it does; otherwise nothing happens.
+    pub fn stand_down(&self, task: Task, attempt: Attempt) {
+        self.standing.lock().remove(&(task, attempt));
+        self.shared.command(Command::StandDown { task, attempt });
     }
 
     /// Ends the wait of a rank's [`Agent::join`] with an error, from any thread, and gives its slot back if it has one.

@@ -110,9 +110,10 @@ fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
         | Event::DurableWritten { rank, incarnation, .. }
         | Event::DurableFailed { rank, incarnation, .. }
         | Event::RankFinished { rank, incarnation, .. } => (Some(rank.0), Some(incarnation.number)),
-        Event::RankRefused { rank, .. } | Event::LinkBroken { rank, .. } | Event::SharingEnded { rank, .. } => {
-            (Some(rank.0), None)
-        }
+        Event::RankRefused { rank, .. }
+        | Event::LinkBroken { rank, .. }
+        | Event::SharingEnded { rank, .. }
+        | Event::SpareTook { rank, .. } => (Some(rank.0), None),
         _ => (None, None),
     }
 }

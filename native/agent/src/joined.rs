@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use rejoin_protocol::host::Start;
+use rejoin_protocol::message::RankGiven;
 
 /// How a join ended well.
 #[derive(Clone, Debug)]
@@ -16,6 +17,18 @@ pub enum Joined {
         bytes: Option<Bytes>,
     },
     /// The job has reached its end already, with this model.
+    Over {
+        /// The model's digest.
+        digest: u128,
+    },
+}
+
+/// How standing by ended well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoodBy {
+    /// The task joins as this try of this rank.
+    Rank(RankGiven),
+    /// The job has reached its end, with this model.
     Over {
         /// The model's digest.
         digest: u128,

@@ -31,7 +31,7 @@ mod waiting;
 pub use agent::{checkpoint, digested_checkpoint, lazy_checkpoint, Agent, Taken};
 pub use agent_config::AgentConfig;
 pub use digest::digest;
-pub use joined::Joined;
+pub use joined::{Joined, StoodBy};
 pub use launcher_link::{LauncherLink, LauncherNotice};
 pub use plane::{AgentReports, DataPlane, PlaneUsage, Planes, ResultPlane};
 pub use rejoin_protocol as protocol;

@@ -35,15 +35,20 @@ impl<T> Waiting<T> {
 
     /// Waits for the answer, at most so long; then `late` says what was waited for.
     pub(crate) fn wait(&self, at_most: Duration, late: impl FnOnce() -> Error) -> Result<T, Error> {
+        self.answered_within(at_most).unwrap_or_else(|| Err(late()))
+    }
+
+    /// Waits for the answer, at most so long; it is given once.
+    pub(crate) fn answered_within(&self, at_most: Duration) -> Option<Result<T, Error>> {
         let deadline = Instant::now() + at_most;
         let (cell, changed) = &*self.cell;
         let mut cell = cell.lock();
         loop {
             if let Some(answer) = cell.take() {
-                return answer;
+                return Some(answer);
             }
             if changed.wait_until(&mut cell, deadline).timed_out() && cell.is_none() {
-                return Err(late());
+                return None;
             }
         }
     }

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use rejoin_agent::event_log::{Fact, Record, What};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::text::Rule;
-use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
+use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Phase, Rank, Task, Version};
 use rejoin_agent::protocol::profile::Stretch;
 
 fn key() -> impl Strategy<Value = &'static str> {
@@ -60,7 +60,7 @@ fn record() -> impl Strategy<Value = Record> {
         let (executor, reason) = (String::new(), String::from("<&\""));
         let (attempt, digest) = (Attempt::default(), u128::from(three));
         match kind {
-            0 => Event::RankJoined { rank, incarnation, attempt, executor, vacant_millis: millis },
+            0 => Event::RankJoined { rank, incarnation, index: Task(rank.0), attempt, executor, vacant_millis: millis },
             1 => Event::RankLost { rank, incarnation, executor, reason, silent_millis: millis, deaths: 1 },
             2 => Event::VersionEntered { rank, incarnation, lineage, version, round },
             3 => {

@@ -3,10 +3,11 @@
 use crate::convert::{texts, Texts};
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::standing;
 use crate::table::Table;
 use crate::tracker::{job, ports, secret};
 use jni::objects::{JByteArray, JClass};
-use jni::sys::{jboolean, jlong};
+use jni::sys::{jboolean, jint, jlong};
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::transport::Secret;
@@ -75,6 +76,29 @@ pub(crate) fn open<'l>(
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<jboolean, Failure> {
     Ok(AGENTS.find(agent).map(|entry| entry.is_over()).unwrap_or(true))
+}
+
+pub(crate) fn stand_by<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    agent: jlong,
+    index: jint,
+    stage: jint,
+    task: jint,
+    millis: jlong,
+) -> Result<Texts<'l>, Failure> {
+    standing::stand_by(env, AGENTS.find(agent)?.agent(), [index, stage, task], millis)
+}
+
+pub(crate) fn stand_down<'l>(
+    _: &mut Env<'l>,
+    _: JClass<'l>,
+    agent: jlong,
+    index: jint,
+    stage: jint,
+    task: jint,
+) -> Result<(), Failure> {
+    standing::stand_down(AGENTS.find(agent)?.agent(), [index, stage, task])
 }
 
 pub(crate) fn close<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<(), Failure> {

@@ -2,7 +2,9 @@
 
 use crate::failure::Failure;
 use jni::objects::{JByteArray, JByteBuffer, JObjectArray, JString};
+use jni::sys::jint;
 use jni::Env;
+use rejoin_agent::protocol::error::{Code, Error};
 
 /// A Java array of text.
 pub(crate) type Texts<'local> = JObjectArray<'local, JString<'local>>;
@@ -74,4 +76,10 @@ pub(crate) fn to_bytes<'local>(env: &mut Env<'local>, value: Option<&[u8]>) -> R
         Some(value) => Ok(env.byte_array_from_slice(value)?),
         None => Ok(JByteArray::null()),
     }
+}
+
+/// A number of Java that can't be negative.
+pub(crate) fn unsigned(what: &str, value: jint) -> Result<u32, Error> {
+    u32::try_from(value)
+        .map_err(|_| Error::new(Code::BadArgument, format!("{what} must not be negative, but is {value}")))
 }

@@ -3,7 +3,7 @@
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::fault::text::{Aftermath, Rule};
 use rejoin_agent::protocol::fault::FaultRule;
-use rejoin_agent::protocol::ids::{Attempt, Rank};
+use rejoin_agent::protocol::ids::{Attempt, Task};
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::TrackerNotice;
 use serde_json::{json, Value};
@@ -15,8 +15,8 @@ use serde_json::{json, Value};
 pub(crate) fn of_notice(notice: TrackerNotice) -> Vec<String> {
     let value = match notice {
         TrackerNotice::Event(event) => serde_json::to_value(event),
-        TrackerNotice::Kill { rank, attempt, executor, reason } => {
-            Ok(json!({ "KillWanted": { "rank": rank, "attempt": attempt, "executor": executor, "reason": reason } }))
+        TrackerNotice::Kill { task, attempt, executor, reason } => {
+            Ok(json!({ "KillWanted": { "index": task, "attempt": attempt, "executor": executor, "reason": reason } }))
         }
     };
     let mut texts = Vec::new();
@@ -76,7 +76,7 @@ pub(crate) fn input(fact: &[String]) -> Result<TrackerInput, Error> {
             Ok(TrackerInput::ExecutorGone { executor: value("executor")?.into(), reason: value("reason")?.into() })
         }
         Some("task.gone") => Ok(TrackerInput::TaskGone {
-            rank: Rank(number("rank", value("rank")?)?),
+            task: Task(number("index", value("index")?)?),
             attempt: Attempt { stage: number("stage", value("stage")?)?, task: number("task", value("task")?)? },
             reason: value("reason")?.into(),
             counts: flag("counts", value("counts")?)?,
@@ -109,18 +109,19 @@ fn fault(id: u32, text: &str, world: u32) -> Result<FaultRule, Error> {
 mod tests {
     use super::*;
     use rejoin_agent::protocol::event::Event;
+    use rejoin_agent::protocol::ids::Rank;
 
     #[test]
     fn an_event_is_told_by_its_name_and_its_fields_wherever_they_stand() {
         let attempt = Attempt { stage: 4, task: 7 };
         let refused = Event::RankRefused { rank: Rank(3), attempt, reason: "it is late".into() };
-        let kill = TrackerNotice::Kill { rank: Rank(3), attempt, executor: "x".into(), reason: "r".into() };
+        let kill = TrackerNotice::Kill { task: Task(3), attempt, executor: "x".into(), reason: "r".into() };
         let ended = Event::JobEnded { digest: 0xab, deaths: 2 };
         let failed = Event::JobFailed { error: Error::new(Code::Mismatch, "rank 1 differs") };
         let digest = format!("{:032x}", 0xab);
         for (event, name, fields) in [
             (TrackerNotice::Event(refused), "RankRefused", "rank=3;reason=it is late;stage=4;task=7"),
-            (kill, "KillWanted", "executor=x;rank=3;reason=r;stage=4;task=7"),
+            (kill, "KillWanted", "executor=x;index=3;reason=r;stage=4;task=7"),
             (TrackerNotice::Event(ended), "JobEnded", &format!("deaths=2;digest={digest}")),
             (TrackerNotice::Event(failed), "JobFailed", "code=MISMATCH;message=rank 1 differs"),
         ] {

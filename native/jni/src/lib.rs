@@ -16,6 +16,7 @@ mod member;
 mod ranks;
 mod register;
 mod settings;
+mod standing;
 mod table;
 mod tracker;
 

@@ -1,6 +1,7 @@
 //! The members' native methods: a rank's way through a job.
 
 use crate::agent::AGENTS;
+pub(crate) use crate::convert::unsigned;
 use crate::convert::{bytes, optional_text, text, to_bytes, to_texts, Texts};
 use crate::facts;
 use crate::failure::Failure;
@@ -18,11 +19,6 @@ static MEMBERS: Table<Member> = Table::new("member");
 
 fn at_most(millis: jlong) -> Duration {
     Duration::from_millis(millis.max(0) as u64)
-}
-
-pub(crate) fn unsigned(what: &str, value: jint) -> Result<u32, Error> {
-    u32::try_from(value)
-        .map_err(|_| Error::new(Code::BadArgument, format!("{what} must not be negative, but is {value}")))
 }
 
 #[allow(clippy::too_many_arguments)] // they are the Java method's

@@ -6,6 +6,7 @@ use crate::facts;
 use crate::failure::Failure;
 use crate::folder::JavaFolder;
 use crate::settings::Settings;
+use crate::standing;
 use crate::table::Table;
 use crate::tracker::secret;
 use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString};
@@ -143,6 +144,29 @@ pub(crate) fn hand_over<'l>(
     let process = PROCESSES.find(process)?;
     let version = Version(crate::member::unsigned("version", version)?);
     Ok(process.hand_over(version, &bytes(env, &model)?.unwrap_or_default())?)
+}
+
+pub(crate) fn stand_by<'l>(
+    env: &mut Env<'l>,
+    _: JClass<'l>,
+    process: jlong,
+    index: jint,
+    stage: jint,
+    task: jint,
+    millis: jlong,
+) -> Result<Texts<'l>, Failure> {
+    standing::stand_by(env, PROCESSES.find(process)?.agent(), [index, stage, task], millis)
+}
+
+pub(crate) fn stand_down<'l>(
+    _: &mut Env<'l>,
+    _: JClass<'l>,
+    process: jlong,
+    index: jint,
+    stage: jint,
+    task: jint,
+) -> Result<(), Failure> {
+    standing::stand_down(PROCESSES.find(process)?.agent(), [index, stage, task])
 }
 
 /// Join, call, finish in milliseconds; 0 is the default.

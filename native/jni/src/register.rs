@@ -46,6 +46,16 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = ranks::close, static fn process_close(process: jlong) },
     native! { fn = ranks::hand_over, static fn process_hand_over(process: jlong, version: jint, model: jbyte[]) },
     native! {
+        fn = ranks::stand_by,
+        static fn process_stand_by(
+            process: jlong, index: jint, stage: jint, task: jint, timeout_millis: jlong
+        ) -> JString[]
+    },
+    native! {
+        fn = ranks::stand_down,
+        static fn process_stand_down(process: jlong, index: jint, stage: jint, task: jint)
+    },
+    native! {
         fn = ranks::join,
         static fn process_join(
             process: jlong, rank: jint, stage: jint, task: jint, terms: JString, millis: jlong[]
@@ -128,6 +138,16 @@ const XGBOOST_METHODS: &[NativeMethod] = &[
     xgboost! { fn = agent::open, static fn agent_open(settings: JString[], secret: jbyte[]) -> jlong },
     xgboost! { fn = agent::over, static fn agent_over(agent: jlong) -> jboolean },
     xgboost! { fn = agent::close, static fn agent_close(agent: jlong) },
+    xgboost! {
+        fn = agent::stand_by,
+        static fn agent_stand_by(
+            agent: jlong, index: jint, stage: jint, task: jint, timeout_millis: jlong
+        ) -> JString[]
+    },
+    xgboost! {
+        fn = agent::stand_down,
+        static fn agent_stand_down(agent: jlong, index: jint, stage: jint, task: jint)
+    },
     xgboost! {
         fn = member::join,
         static fn member_join(

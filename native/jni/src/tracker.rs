@@ -85,6 +85,7 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
         ports: ports(&settings.or("ports", "0 or FIRST-LAST", "0".to_string())?)?,
         rules: TrackerConfig {
             world,
+            spares: settings.or("spares", "a number of tasks", 0)?,
             epoch: settings.or("epoch", "the tracker's life, from 1", 1)?,
             timing: Timing {
                 heartbeat_millis: settings.or("heartbeat.millis", millis, 200)?,

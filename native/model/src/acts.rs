@@ -4,6 +4,7 @@ use crate::memory::{both, name};
 use crate::steps::only;
 use crate::tracker::{self, ToTracker};
 use crate::world::{Action, Ended, JobModel, Link, State};
+use crate::Setup;
 use rejoin_protocol::ids::AgentId;
 use rejoin_sim::ranks::{Defect, Input};
 
@@ -52,7 +53,7 @@ impl JobModel {
             Action::EndIsReported(number) => {
                 let model_process = &mut state.processes[number as usize];
                 model_process.ended = Ended::Told;
-                let input = ToTracker::RankEnded { rank: model_process.rank };
+                let input = ToTracker::TaskEnded { task: model_process.rank };
                 self.tracker_takes(&mut state, name(&input), || input);
             }
             Action::Reconnects(number) => {
@@ -90,8 +91,8 @@ impl JobModel {
                 state.left.tracker_deaths -= 1;
                 state.tracker_life += 1;
                 state.waits_for_former = true;
-                state.tracker =
-                    self.trackers.keep(tracker::new(self.setup.world, state.tracker_life, self.setup.start));
+                let Setup { world, spares, start, .. } = self.setup;
+                state.tracker = self.trackers.keep(tracker::new((world, spares), state.tracker_life, start));
                 for model_process in &mut state.processes {
                     if model_process.ended == Ended::Told && self.job.defect != Some(Defect::EndsUnreported) {
                         model_process.ended = Ended::Unreported;

@@ -72,6 +72,7 @@ impl JobModel {
                     // A holder of all that is needed lives in every run of so few deaths.
                     state.violated.get_or_insert("NoLostWork");
                 }
+                FromProcess::Given(id) => drop(self.has(state, number, Input::Join(*id))),
                 FromProcess::Freed { .. } | FromProcess::Ended => {}
                 FromProcess::Started(lineage, version) => {
                     let positions = state.processes.iter().enumerate().filter(|(other, _)| *other as u32 != number);

@@ -24,7 +24,7 @@ impl JobModel {
     /// All were sent the end.
     pub(crate) fn is_done(&self, state: &State) -> bool {
         let Some(over) = state.over else { return false };
-        (0..self.setup.world).all(|rank| {
+        (0..self.setup.tasks()).all(|rank| {
             let mut slots = state.processes.iter().filter(|model_process| model_process.rank == rank);
             let was_told = |name| only(&self.processes.of(name)).outcome() == Some(over);
             slots.any(|model_process| model_process.ended != Ended::No || model_process.state.is_some_and(was_told))
@@ -62,7 +62,7 @@ impl JobModel {
             }
         }
         actions.extend(state.wires.iter().filter(|(_, w)| !w.is_empty()).map(|(way, _)| Action::Reads(*way)));
-        actions.extend((0..self.setup.world).filter(|rank| self.is_missing(state, *rank)).map(Action::Starts));
+        actions.extend((0..self.setup.tasks()).filter(|rank| self.is_missing(state, *rank)).map(Action::Starts));
         // The deadline: all that live are there and were heard, so that only the dead are waited for.
         let heard = |model_process: &ModelProcess| {
             model_process.to_tracker.is_empty()

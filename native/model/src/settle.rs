@@ -86,7 +86,7 @@ impl JobModel {
         if state.left.tracker_deaths > 0 || state.waits_for_former {
             return false;
         }
-        let missing: Vec<u32> = (0..self.setup.world).filter(|rank| self.is_missing(state, *rank)).collect();
+        let missing: Vec<u32> = (0..self.setup.tasks()).filter(|rank| self.is_missing(state, *rank)).collect();
         missing.iter().for_each(|rank| self.start(state, *rank));
         !missing.is_empty()
     }

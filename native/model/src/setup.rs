@@ -9,6 +9,8 @@ use rejoin_sim::ranks::{Defect, Job, Plane, Program};
 pub struct Setup {
     /// Ranks.
     pub world: u32,
+    /// Tasks more than ranks, which stand by.
+    pub spares: u32,
     /// Boot collectives; a root, or none for an allreduce.
     pub boot: Vec<Option<u32>>,
     /// The collectives of each version.
@@ -45,6 +47,7 @@ impl Setup {
     pub fn two_collectives() -> Self {
         Setup {
             world: 3,
+            spares: 0,
             boot: Vec::new(),
             versions: vec![vec![None, Some(1)]],
             start: JobStart::Fresh,
@@ -106,6 +109,16 @@ impl Setup {
             Plane::Collectives => &[Lane::Collectives],
             Plane::Both => &[Lane::Channels, Lane::Collectives],
         }
+    }
+
+    /// Two ranks and a spare: an allreduce, a checkpoint, and another allreduce.
+    pub fn with_a_spare() -> Self {
+        Setup { world: 2, spares: 1, ..Setup::two_versions() }
+    }
+
+    /// How many tasks the framework runs.
+    pub(crate) fn tasks(&self) -> u32 {
+        self.world + self.spares
     }
 
     /// The same with so many deaths.

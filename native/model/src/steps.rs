@@ -6,7 +6,7 @@ use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Lane, Lineage, Version};
 use rejoin_protocol::message::AgentMessage;
 use rejoin_protocol::view::View;
-use rejoin_sim::ranks::{End, Frame, Input, Job, Output, Process, Task};
+use rejoin_sim::ranks::{End, Frame, Input, Job, Output, Process, Task, Try};
 
 /// What happens to a process.
 #[derive(Clone, Debug)]
@@ -30,6 +30,8 @@ pub(crate) enum FromProcess {
         rolled_back: bool,
     },
     Started(Lineage, Version),
+    /// A task that stood by joins as this.
+    Given(Try),
     /// A collective is over at its rank.
     Ended,
     Violated(&'static str),
@@ -79,6 +81,7 @@ pub(crate) fn step(
             Output::Freed(_, _, error) => {
                 effects.push(FromProcess::Freed { rolled_back: error.code == Code::RolledBack });
             }
+            Output::Given(id) => effects.push(FromProcess::Given(id)),
             Output::Started(_, start) => effects.push(FromProcess::Started(start.lineage, start.version)),
             Output::Entered(_, lineage, version) => {
                 // The version it was started at, or the next one.

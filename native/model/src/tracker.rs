@@ -2,7 +2,7 @@
 
 use crate::memory::{Name, Things};
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{AgentId, Millis, Rank};
+use rejoin_protocol::ids::{AgentId, Millis, Task};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
@@ -29,8 +29,8 @@ pub(crate) enum ToTracker {
     DeclaredLost {
         process: u32,
     },
-    RankEnded {
-        rank: u32,
+    TaskEnded {
+        task: u32,
     },
     /// So much time has passed that a silent agent of the life before is waited for no longer.
     WaitedEnough,
@@ -45,9 +45,10 @@ pub(crate) enum FromTracker {
     Over(Result<u128, Code>),
 }
 
-pub(crate) fn new(world: u32, epoch: u32, start: JobStart) -> Tracker {
+pub(crate) fn new((world, spares): (u32, u32), epoch: u32, start: JobStart) -> Tracker {
     let config = TrackerConfig {
         world,
+        spares,
         epoch,
         timing: TIMING,
         deaths: DeathLimit::new(1000, "the limit"),
@@ -78,7 +79,7 @@ pub(crate) fn step(
             let reason = "the framework says so".into();
             inputs.push(TrackerInput::ExecutorGone { executor: process.to_string(), reason });
         }
-        ToTracker::RankEnded { rank } => inputs.push(TrackerInput::RankEnded { rank: Rank(rank) }),
+        ToTracker::TaskEnded { task } => inputs.push(TrackerInput::TaskEnded { task: Task(task) }),
         ToTracker::WaitedEnough => {
             // No other has been silent meanwhile: the tracker takes such a jump for a stall of its own.
             now = NOW.plus(TIMING.lost_after_millis);

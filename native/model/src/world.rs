@@ -148,9 +148,9 @@ impl JobModel {
     }
 
     pub(crate) fn first(&self) -> State {
-        let Setup { world, start, crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
+        let Setup { world, spares, start, crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
         let mut state = State {
-            tracker: self.trackers.keep(tracker::new(world, 1, start)),
+            tracker: self.trackers.keep(tracker::new((world, spares), 1, start)),
             tracker_life: 1,
             waits_for_former: false,
             processes: Vec::new(),
@@ -160,7 +160,7 @@ impl JobModel {
             over_life: 0,
             violated: None,
         };
-        for rank in 0..world {
+        for rank in 0..self.setup.tasks() {
             self.start(&mut state, rank);
         }
         if !self.setup.from_rendezvous {
@@ -201,12 +201,19 @@ impl JobModel {
         Some(self.processes.of(state.processes.get(process as usize)?.state?))
     }
 
-    /// The framework starts a task of this rank, in a new process, which connects and joins.
+    /// The framework starts this task, which is a rank or asks for one, in a new process, which connects and joins.
     pub(crate) fn start(&self, state: &mut State, rank: u32) {
         let number = state.processes.len() as u32;
         let tries = state.processes.iter().filter(|model_process| model_process.rank == rank).count() as u32;
         let id = Try { rank: Rank(rank), attempt: Attempt { stage: 0, task: tries } };
-        let process = Process::new(number, "host", 30_000, self.job.one_by_one, NOW).runs(id);
+        let mut process = Process::new(number, "host", 30_000, self.job.one_by_one, NOW);
+        let id = match self.setup.spares {
+            0 => {
+                process.starts(id);
+                id
+            }
+            _ => process.stands_by(id),
+        };
         let model_process = ModelProcess {
             state: Some(self.processes.keep(process)),
             rank,

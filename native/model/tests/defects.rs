@@ -65,3 +65,14 @@ fn versions_that_are_handed_in_late_while_a_rank_is_behind_are_found() {
 fn a_last_version_that_is_never_reported_is_found() {
     breaks(two_ranks().defect(Defect::LastUnreported), &["NoLostWork"]);
 }
+
+#[test]
+fn a_spare_that_trains_on_other_rows_than_those_of_its_rank_is_found() {
+    let setup = Setup { versions: vec![vec![None]], ..Setup::with_a_spare() };
+    breaks(setup.crashes(1).defect(Defect::RowsOfItsNumber), &["Agreement", "Identity", "Replay"]);
+}
+
+#[test]
+fn a_task_that_is_given_a_rank_and_does_not_join_is_found() {
+    breaks(Setup::with_a_spare().defect(Defect::GivenInVain), &["Progress"]);
+}

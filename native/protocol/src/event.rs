@@ -1,7 +1,7 @@
 //! What happened, as typed facts: the demo's progress, the event log, later metrics and timelines are made of these.
 
 use crate::error::Error;
-use crate::ids::{AgentId, Attempt, Generation, Incarnation, Lineage, Phase, Rank, Version};
+use crate::ids::{AgentId, Attempt, Generation, Incarnation, Lineage, Phase, Rank, Task, Version};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -35,7 +35,9 @@ pub enum Event {
         rank: Rank,
         /** Which start of the rank, counted from 0. */
         incarnation: Incarnation,
-        /** The framework's try: its stage attempt and its task attempt. */
+        /** The framework's task, by its number: the rank's, in a job without spares. */
+        index: Task,
+        /** The framework's try of it: its stage attempt and its task attempt. */
         attempt: Attempt,
         /** The framework's name of the process that it runs in. */
         executor: String,
@@ -65,6 +67,34 @@ pub enum Event {
         silent_millis: u64,
         /** How many deaths of this rank so far. */
         deaths: u32,
+    },
+    /// In a job with spares: a task stands by, because no rank is open for it.
+    SpareStandsBy {
+        /** The framework's task, by its number. */
+        index: Task,
+        /** The framework's try: its stage attempt and its task attempt. */
+        attempt: Attempt,
+        /** The framework's name of the process that it runs in. */
+        executor: String,
+        /** So many tasks stand by now. */
+        spares: u32,
+    },
+    /// In a job with spares: a task that stood by was given a rank that is open.
+    SpareTook {
+        /** The rank that it is about. */
+        rank: Rank,
+        /** The framework's task, by its number. */
+        index: Task,
+        /** The framework's try: its stage attempt and its task attempt. */
+        attempt: Attempt,
+        /** The framework's name of the process that it runs in. */
+        executor: String,
+        /** Since this rank was lost. */
+        vacant_millis: u64,
+        /** So many tasks stand by still. */
+        spares: u32,
+        /** The cause in words. */
+        reason: String,
     },
     /// A new view went out.
     ViewMade {

@@ -22,6 +22,11 @@ number!(
     Rank, u32
 );
 number!(
+    /// A task of the framework, by its number, whichever try of it. Without spares it is the number of its rank.
+    /// In a job with spares those below the number of ranks begin as that rank, and the others stand by.
+    Task, u32
+);
+number!(
     /// How many checkpoints have been taken; version v is the state after v of them. Grows within a lineage.
     Version, u32
 );

@@ -5,7 +5,9 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Position, Rank, Version};
+use crate::ids::{
+    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Position, Rank, Task, Version,
+};
 use crate::report::Report;
 use crate::view::View;
 use alloc::boxed::Box;
@@ -71,6 +73,40 @@ pub enum AgentMessage {
     },
     /// A fact for the event log, and nothing else.
     Event(Event),
+    /// In a job with spares: a task asks for a rank, and stands by until it is given one.
+    StandBy {
+        /// The framework's task.
+        task: Task,
+        /// Its try.
+        attempt: Attempt,
+    },
+    /// That try neither stands by any more, nor joins as the rank that it was given.
+    StandDown {
+        /// The framework's task.
+        task: Task,
+        /// Its try.
+        attempt: Attempt,
+    },
+}
+
+/// A task of a job with spares in an agent: it stands by, or was given a rank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// The framework's task.
+    pub task: Task,
+    /// Its try.
+    pub attempt: Attempt,
+    /// What it was given; `None` as long as it stands by.
+    pub given: Option<RankGiven>,
+}
+
+/// A rank that was given to a task that stood by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RankGiven {
+    /// The rank.
+    pub rank: Rank,
+    /// The try of that rank as which the task joins: greater than all before it, whichever task had the rank.
+    pub attempt: Attempt,
 }
 
 /// Most bytes of [`AgentMessage::Local`].
@@ -111,6 +147,8 @@ pub struct Registration {
     pub view: Option<Box<View>>,
     /// How the job has ended, if it is known.
     pub ended: Option<Box<Result<u128, Error>>>,
+    /// The tasks here that stand by or were given a rank, in a job with spares.
+    pub standing: Vec<Standing>,
 }
 
 /// Where a rank is, as reported in heartbeats.
@@ -236,6 +274,24 @@ pub enum TrackerMessage {
         sequence: u64,
         /// The lowest position among the living.
         lowest: Option<Position>,
+    },
+    /// Answer to `StandBy`, sooner or later: the task joins as this rank.
+    RankGiven {
+        /// The framework's task.
+        task: Task,
+        /// Its try.
+        attempt: Attempt,
+        /// What it joins as.
+        given: RankGiven,
+    },
+    /// This try of a task stands by no more, and what it was given is void.
+    StandByEnded {
+        /// The framework's task.
+        task: Task,
+        /// Its try.
+        attempt: Attempt,
+        /// Why.
+        error: Error,
     },
 }
 

@@ -101,6 +101,7 @@ fn lengths_that_promise_gigabytes_are_refused_without_allocating_them() {
         epoch: 0,
         view: None,
         ended: None,
+        standing: Vec::new(),
     };
     let good = encode(&AgentMessage::Register(registration));
     for at in 0..good.len() {
@@ -188,9 +189,20 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
                 fingerprint: Vec::new(),
                 epoch: 0,
                 view: None,
-                ended: None
+                ended: None,
+                standing: vec![Standing {
+                    task: Task(pid),
+                    attempt: Attempt { stage: 1, task: pid },
+                    given: (pid % 2 == 0).then_some(given(pid, agent as u32)),
+                }],
             })
         ),
+        any::<[u32; 3]>().prop_map(|[task, stage, attempt]| {
+            AgentMessage::StandBy { task: Task(task), attempt: Attempt { stage, task: attempt } }
+        }),
+        any::<[u32; 3]>().prop_map(|[task, stage, attempt]| {
+            AgentMessage::StandDown { task: Task(task), attempt: Attempt { stage, task: attempt } }
+        }),
         (member(), text()).prop_map(|(member, message)| {
             AgentMessage::Report { member, report: Report::Broken(Error::new(Code::Mismatch, message)) }
         }),
@@ -200,6 +212,10 @@ fn agent_message() -> impl Strategy<Value = AgentMessage> {
         (member(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200))
             .prop_map(|(member, [offset, total], bytes)| { AgentMessage::ResultPart { member, offset, total, bytes } }),
     ]
+}
+
+fn given(rank: u32, task: u32) -> RankGiven {
+    RankGiven { rank: Rank(rank), attempt: Attempt { stage: 0, task } }
 }
 
 fn member() -> impl Strategy<Value = MemberId> {
@@ -243,6 +259,16 @@ fn tracker_message() -> impl Strategy<Value = TrackerMessage> {
         view.prop_map(TrackerMessage::View),
         plan.prop_map(TrackerMessage::Plan),
         any::<u128>().prop_map(|digest| TrackerMessage::Ended(Ok(digest))),
+        any::<[u32; 4]>().prop_map(|[task, stage, attempt, rank]| TrackerMessage::RankGiven {
+            task: Task(task),
+            attempt: Attempt { stage, task: attempt },
+            given: given(rank, attempt)
+        }),
+        (any::<[u32; 3]>(), text()).prop_map(|([task, stage, attempt], message)| TrackerMessage::StandByEnded {
+            task: Task(task),
+            attempt: Attempt { stage, task: attempt },
+            error: Error::new(Code::Fenced, message)
+        }),
         text().prop_map(|message| TrackerMessage::Refused(Error::new(Code::Incompatible, message))),
     ]
 }

@@ -341,8 +341,10 @@ fn a_message() -> impl Strategy<Value = Said> {
         prop_oneof![6 => Just(0u32), 1 => number()],
         option::weighted(0.3, a_view()),
         option::weighted(0.1, prop_oneof![Just(Ok(77u128)), an_error().prop_map(Err)]),
+        vec(a_standing(), 0..3),
     )
-        .prop_map(|(agent, ranks, held, epoch, view, ended)| Registration {
+        .prop_map(|(agent, ranks, held, epoch, view, ended, standing)| Registration {
+            standing,
             epoch,
             view: view.map(Box::new),
             ended: ended.map(Box::new),
@@ -377,8 +379,21 @@ fn a_message() -> impl Strategy<Value = Said> {
         ),
         7 => (who(), report).prop_map(|(member, report)| AgentMessage::Report { member, report }),
         2 => event.prop_map(AgentMessage::Event),
+        3 => (0u32..6, number())
+            .prop_map(|(task, its)| AgentMessage::StandBy { task: Task(task), attempt: attempt(its) }),
+        1 => (0u32..6, 0u32..3)
+            .prop_map(|(task, its)| AgentMessage::StandDown { task: Task(task), attempt: attempt(its) }),
     ];
     (message, generation())
+}
+
+fn a_standing() -> impl Strategy<Value = Standing> {
+    let given = (0u32..4, number()).prop_map(|(rank, its)| RankGiven { rank: Rank(rank), attempt: attempt(its) });
+    (0u32..6, number(), option::of(given)).prop_map(|(task, its, given)| Standing {
+        task: Task(task),
+        attempt: attempt(its),
+        given,
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -431,13 +446,23 @@ fn a_desk(state: usize) -> Desk {
             comes_back(&mut desk, 1, &view, vec![stands(0, 0, at(3))]);
             desk
         }
+        7 => {
+            let deaths = DeathLimit::new(u32::MAX, "deaths");
+            let mut desk = Desk::with(TrackerConfig { deaths, spares: 2, ..config(3) });
+            for (link, task) in [(1, 0), (2, 1), (3, 2), (4, 3)] {
+                desk.register(link);
+                desk.says(link, AgentMessage::StandBy { task: Task(task), attempt: attempt(0) });
+                desk.joins(link, task, attempt(0));
+            }
+            desk
+        }
         _ => {
             Desk::with(TrackerConfig { deaths: DeathLimit::new(u32::MAX, "deaths"), wants_result: false, ..config(1) })
         }
     }
 }
 
-const STATES: usize = 8;
+const STATES: usize = 9;
 
 /// The newest generation that was sent.
 fn newest(known: Generation, outputs: &[TrackerOutput]) -> Generation {
@@ -498,8 +523,8 @@ fn keeps_its_head(state: usize, steps: Vec<DoorStep>) -> Result<(), TestCaseErro
             DoorStep::Probed(agent, gone) => desk.input(TrackerInput::Probed { agent: AgentId(agent), gone }).to_vec(),
             DoorStep::Hears(link) => desk.input(TrackerInput::BytesCame { link }).to_vec(),
             DoorStep::TaskGone(rank, task) => {
-                let (rank, attempt) = (Rank(rank), attempt(task));
-                desk.input(TrackerInput::TaskGone { rank, attempt, reason: "gone".into(), counts: true }).to_vec()
+                let (task, attempt) = (Task(rank), attempt(task));
+                desk.input(TrackerInput::TaskGone { task, attempt, reason: "gone".into(), counts: true }).to_vec()
             }
             DoorStep::Passes(millis) => desk.pass(millis),
         };

@@ -4,7 +4,7 @@ mod support;
 
 use rejoin_protocol::error::Code;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, MemberId, Rank};
+use rejoin_protocol::ids::{Incarnation, MemberId, Rank, Task};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{JobResult, TrackerInput, TrackerOutput};
 use support::*;
@@ -166,7 +166,7 @@ fn after_the_end_nothing_that_happens_changes_it() {
     let inputs = [
         TrackerInput::Closed { link: 1, reason: "closed".into() },
         TrackerInput::ExecutorGone { executor: "exec-1".into(), reason: "scaled down".into() },
-        TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(0), reason: "done".into(), counts: true },
+        TrackerInput::TaskGone { task: Task(0), attempt: attempt(0), reason: "done".into(), counts: true },
         TrackerInput::Cancel { error: rejoin_protocol::error::Error::new(Code::Cancelled, "late") },
         TrackerInput::Wake,
     ];

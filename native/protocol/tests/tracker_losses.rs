@@ -4,7 +4,7 @@ mod support;
 
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Rank};
+use rejoin_protocol::ids::{Incarnation, Lane, MemberId, Rank, Task};
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput, TrackerOutput};
@@ -58,7 +58,7 @@ fn a_leave_of_an_older_incarnation_changes_nothing() {
 }
 
 fn task_gone(task: u32, counts: bool) -> TrackerInput {
-    TrackerInput::TaskGone { rank: Rank(0), attempt: attempt(task), reason: "exit 1".into(), counts }
+    TrackerInput::TaskGone { task: Task(0), attempt: attempt(task), reason: "exit 1".into(), counts }
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn a_link_that_cannot_be_kept_costs_one_end_its_slot() {
     let (rank, reason, _) = lost(&all).remove(0);
     assert_eq!(rank, 1);
     assert!(reason.contains("8 times"), "{reason}");
-    assert!(all.iter().any(|output| matches!(output, TrackerOutput::Kill { rank: Rank(1), .. })));
+    assert!(all.iter().any(|output| matches!(output, TrackerOutput::Kill { task: Task(1), .. })));
 }
 
 #[test]

@@ -15,6 +15,7 @@ fn tracker() -> Tracker {
         Timing { heartbeat_millis: 200, lost_after_millis: 1500, lease_millis: 60_000, members_millis: 60_000 };
     let config = TrackerConfig {
         world: 2,
+        spares: 0,
         epoch: 1,
         timing,
         deaths: DeathLimit::new(4, "deaths"),
@@ -38,6 +39,7 @@ fn tracker() -> Tracker {
         fingerprint: Vec::new(),
         epoch: 0,
         view: None,
+        standing: Vec::new(),
         ended: None,
     };
     tracker.handle(TrackerInput::Message { link: LINK, message: AgentMessage::Register(registration) }, Millis(0));

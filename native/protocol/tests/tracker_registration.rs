@@ -98,7 +98,7 @@ fn a_silent_agent_is_lost_after_the_limit_and_its_process_is_to_be_killed() {
     let outputs = desk.pass_alive(200, &[2]);
     assert_eq!(lost(&outputs).iter().map(|(rank, ..)| *rank).collect::<Vec<_>>(), [0]);
     let killed = outputs.iter().find_map(|output| match output {
-        TrackerOutput::Kill { rank, executor, .. } => Some((rank.0, executor.clone())),
+        TrackerOutput::Kill { task, executor, .. } => Some((task.0, executor.clone())),
         _ => None,
     });
     assert_eq!(killed, Some((0, "exec-1".into())));

@@ -3,7 +3,7 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Generation, Incarnation, Lineage, MemberId, Rank, Task, Version};
 use rejoin_protocol::message::{AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
@@ -316,7 +316,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
     for is_first in [true, false] {
         let mut desk = second_life(3);
         if is_first {
-            assert_eq!(ended(desk.input(TrackerInput::RankEnded { rank: Rank(0) })), None);
+            assert_eq!(ended(desk.input(TrackerInput::TaskEnded { task: Task(0) })), None);
         }
         comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
         comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
@@ -324,7 +324,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
         let mut outputs = desk.says(3, finish(2, 7)).to_vec();
         if !is_first {
             assert_eq!(ended(&outputs), None, "rank 0 may still come back");
-            outputs = desk.input(TrackerInput::RankEnded { rank: Rank(0) }).to_vec();
+            outputs = desk.input(TrackerInput::TaskEnded { task: Task(0) }).to_vec();
         }
         assert_eq!(ended(&outputs), Some(7), "{outputs:?}");
         assert!(lost(&outputs).is_empty(), "no rank died");
@@ -335,7 +335,7 @@ fn ranks_that_the_former_life_told_the_end_and_that_have_gone_are_not_waited_for
 fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_then() {
     let view = former(4, &[Some(0), Some(0), Some(0)], &[]);
     let mut desk = second_life(3);
-    desk.input(TrackerInput::RankEnded { rank: Rank(0) });
+    desk.input(TrackerInput::TaskEnded { task: Task(0) });
     comes_back(&mut desk, 2, &view, vec![stands(1, 0, at(3))]);
     comes_back(&mut desk, 3, &view, vec![stands(2, 0, at(3))]);
     assert_eq!(ended(desk.says(2, finish(1, 7))), None);
@@ -347,7 +347,7 @@ fn a_rank_that_ended_well_ends_nothing_while_others_train_and_is_not_missing_the
 #[test]
 fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_waits_for() {
     let mut desk = second_life(2);
-    desk.input(TrackerInput::RankEnded { rank: Rank(0) });
+    desk.input(TrackerInput::TaskEnded { task: Task(0) });
     desk.register(2);
     desk.joins(2, 1, attempt(1));
     let outputs = desk.pass_alive(200_000, &[2]);
@@ -360,7 +360,7 @@ fn a_rank_that_comes_back_alone_after_others_were_told_the_end_is_told_whom_it_w
 #[test]
 fn in_the_first_life_a_task_that_ends_well_before_the_end_is_no_end() {
     let mut desk = Desk::trained_to(2, 3);
-    assert_eq!(ended(desk.input(TrackerInput::RankEnded { rank: Rank(0) })), None);
+    assert_eq!(ended(desk.input(TrackerInput::TaskEnded { task: Task(0) })), None);
     assert_eq!(ended(desk.says(2, finish(1, 7))), None);
     assert_eq!(ended(desk.says(1, finish(0, 7))), Some(7));
 }

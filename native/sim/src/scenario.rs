@@ -69,17 +69,20 @@ pub enum Family {
     /// Channels, and beside them collectives where all ranks agree on the hook; everything that
     /// goes wrong in the others.
     Hook,
+    /// The jobs of mixed, hook and job, with tasks that stand by.
+    Spares,
 }
 
 impl Family {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, Family); 6] = [
+    pub const ALL: [(&'static str, Family); 7] = [
         ("mixed", Family::Mixed),
         ("liar", Family::Liar),
         ("cascade", Family::Cascade),
         ("tracker", Family::Tracker),
         ("job", Family::Job),
         ("hook", Family::Hook),
+        ("spares", Family::Spares),
     ];
 }
 
@@ -97,6 +100,8 @@ pub struct Executors {
 pub struct Scenario {
     /// What the ranks do.
     pub job: Job,
+    /// So many tasks more than ranks, which stand by.
+    pub spares: u32,
     /// Where tasks run; `None`: each in a process of its own.
     pub executors: Option<Executors>,
     /// Processes end with their tasks, as under `rejoin run`; otherwise they stay, as executors do.
@@ -138,6 +143,7 @@ impl Scenario {
             Family::Tracker => Scenario::tracker(seed),
             Family::Job => Scenario::collectives(seed),
             Family::Hook => Scenario::hook(seed),
+            Family::Spares => Scenario::spares(seed),
         };
         // In every other run all versions are reported one by one, for there are few.
         this.job.one_by_one = if seed.is_multiple_of(2) { ONE_BY_ONE } else { FEWEST_ONE_BY_ONE };
@@ -148,6 +154,7 @@ impl Scenario {
     pub fn calm(job: Job, delay_millis: u64, rng: Rng) -> Self {
         Scenario {
             job,
+            spares: 0,
             executors: None,
             exits: false,
             places: None,
@@ -312,6 +319,32 @@ impl Scenario {
         } else if cascades {
             this.cascading();
             this.deaths_limit = NO_LIMIT;
+        }
+        this
+    }
+
+    /// How many tasks the framework runs.
+    pub fn tasks(&self) -> u32 {
+        self.job.program.world + self.spares
+    }
+
+    /// Any job of the others, with tasks that stand by; and whatever goes wrong in those.
+    fn spares(seed: u64) -> Self {
+        let of = seed / 3;
+        let mut this = match seed % 3 {
+            0 => Scenario::mixed(of),
+            1 => Scenario::hook(of),
+            _ => Scenario::collectives(of),
+        };
+        let mut rng = Rng::with_seed(seed ^ 0x5ba2e);
+        this.spares = rng.u32(1..=3);
+        if let Some(executors) = &mut this.executors {
+            executors.count += this.spares.div_ceil(executors.slots);
+        }
+        if rng.bool() {
+            // Deaths in quick succession, of those that have just been given a rank too.
+            let at = rng.u64(200..2500);
+            this.faults.extend((0..rng.u32(1..=4)).map(|_| (at + rng.u64(0..400), Fault::Kill(1))));
         }
         this
     }

@@ -128,3 +128,18 @@ fn versions_that_are_handed_in_late_while_a_rank_is_missing_are_found() {
 fn a_last_version_that_is_never_reported_is_found() {
     assert_eq!(found(Defect::LastUnreported, Family::Job, 100), "NoLostWork");
 }
+
+#[test]
+fn a_spare_that_trains_on_the_rows_of_its_own_number_is_found() {
+    by(Defect::RowsOfItsNumber, Family::Spares, 20);
+}
+
+#[test]
+fn a_task_that_is_given_a_rank_and_does_not_join_is_found() {
+    assert_eq!(by(Defect::GivenInVain, Family::Spares, 20), "Progress");
+}
+
+#[test]
+fn a_task_that_stands_by_and_is_not_told_the_end_is_found() {
+    assert_eq!(by(Defect::SparesUnreported, Family::Spares, 20), "Deadlines");
+}

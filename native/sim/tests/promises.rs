@@ -20,6 +20,7 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
                 sum.replayed += tally.replayed;
                 sum.computed += tally.computed;
                 sum.lives += tally.lives;
+                sum.spares += tally.spares;
                 sum.shared += tally.shared;
                 hooked += u64::from(tally.hooked);
                 *ends.entry(tally.end).or_default() += 1;
@@ -117,4 +118,12 @@ fn a_thousand_ranks_find_each_other_with_one_view_and_a_few_messages_each() {
     let tally = rendezvous(1000).unwrap_or_else(|violation| panic!("{violation}"));
     assert_eq!(tally.views, 1, "no rank has to know of a rendezvous that isn't complete");
     assert!(tally.steps < 20_000, "{tally:?}");
+}
+
+#[test]
+fn three_thousand_jobs_with_spares_keep_all_promises() {
+    let (ends, sum, _) = seeds(3_000, Family::Spares);
+    assert!(ends["model"] > 2_600 * times(), "{ends:?}");
+    // In every third job or so a spare takes over.
+    assert!(u64::from(sum.spares) > 1_000 * times(), "{sum:?}");
 }

@@ -25,6 +25,11 @@ impl Process {
         Ok(Arc::new(Process { agent, plane }))
     }
 
+    /// The agent, of which tasks that stand by ask a rank.
+    pub fn agent(&self) -> &Agent {
+        &self.agent
+    }
+
     /// [`Agent::cancel_join`], from any thread.
     pub fn cancel_join(&self, rank: Rank, attempt: Attempt, error: Error) {
         self.agent.cancel_join(rank, attempt, error);

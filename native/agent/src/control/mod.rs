@@ -27,7 +27,7 @@ use crate::copies::Copy;
 use crate::durable::CheckpointFile;
 use crate::fetch::{Gathering, Serve};
 use crate::inject::Rules;
-use crate::joined::Joined;
+use crate::joined::{Joined, StoodBy};
 use crate::links::DataLinks;
 use crate::plane::Planes;
 use crate::waiting::Waiting;
@@ -37,7 +37,7 @@ use mio::{Events, Poll, Token, Waker};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, ONE_BY_ONE};
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Incarnation, Lane, MemberId, Millis, Rank, Task};
 use rejoin_transport::{Entrance, Keys, Link};
 use results_fetch::{Question, ResultsFetch};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -128,6 +128,8 @@ pub(crate) struct Control {
     /// Checkpoints that a thread makes or reads now.
     making: BTreeSet<Checkpoint>,
     members: BTreeMap<Rank, MemberState>,
+    /// Tasks that stand by.
+    standing: BTreeMap<(Task, Attempt), Waiting<StoodBy>>,
     rules: Rules,
     usage_next: Instant,
     strangers: u64,
@@ -193,6 +195,7 @@ impl Control {
             results_paused: Vec::new(),
             making: BTreeSet::new(),
             members: BTreeMap::new(),
+            standing: BTreeMap::new(),
             rules: Rules::default(),
             usage_next: now + USAGE,
             strangers: 0,
@@ -336,6 +339,9 @@ impl Control {
             if let Some((_, wait)) = member.copying {
                 wait.answer(Err(error.clone()));
             }
+        }
+        for (_, wait) in std::mem::take(&mut self.standing) {
+            wait.answer(Err(error.clone()));
         }
         self.flush_tracker();
         self.shared.end(error.clone());

@@ -3,7 +3,7 @@
 use super::handing::Handing;
 use super::{Command, Control, MemberState};
 use crate::inject;
-use crate::joined::Joined;
+use crate::joined::{Joined, StoodBy};
 use crate::links::Broke;
 use crate::waiting::Waiting;
 use bytes::Bytes;
@@ -11,8 +11,8 @@ use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::{Action, FaultRule, Moment};
 use rejoin_protocol::host::{HostInput, HostOutput, Offer, Peer, Start};
-use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank};
-use rejoin_protocol::message::AgentMessage;
+use rejoin_protocol::ids::{Attempt, Checkpoint, Incarnation, Lineage, MemberId, Rank, Task};
+use rejoin_protocol::message::{AgentMessage, RankGiven};
 use rejoin_protocol::report::Report;
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,14 @@ impl Control {
                 self.join(rank, attempt, fingerprint, offer, wait)
             }
             Command::CancelJoin { rank, attempt, error } => self.cancel_join(rank, attempt, error),
+            Command::StandBy { task, attempt, wait } => {
+                self.standing.insert((task, attempt), wait);
+                self.handle(Some(HostInput::StandBy { task, attempt }));
+            }
+            Command::StandDown { task, attempt } => {
+                self.standing.remove(&(task, attempt));
+                self.handle(Some(HostInput::StandDown { task, attempt }));
+            }
             Command::Entered { member, checkpoint, local } => {
                 self.moment(member, Moment::Checkpointing { version: checkpoint.version });
                 self.handle(Some(HostInput::Entered { member, checkpoint, local }));
@@ -194,6 +202,14 @@ impl Control {
             HostOutput::Release { member } => self.planes.all().for_each(|plane| plane.release(member)),
             HostOutput::Free { rank, attempt, incarnation, error } => self.free(rank, attempt, incarnation, error),
             HostOutput::Over { rank, attempt, outcome } => self.job_over(rank, attempt, outcome),
+            HostOutput::RankGiven { task, attempt, given } => {
+                let RankGiven { rank, attempt: its } = given;
+                log::info!("{} given to task {task} (attempt {attempt}) as try {its}", self.shared.prefix_of(rank));
+                self.stood_by(task, attempt, Ok(StoodBy::Rank(given)));
+            }
+            HostOutput::StandByOver { task, attempt, outcome } => {
+                self.stood_by(task, attempt, outcome.map(|digest| StoodBy::Over { digest }));
+            }
             HostOutput::Forget { lineage, version } => self.shared.store.forget(lineage, version),
             HostOutput::Faults(rules) => {
                 let rules: Vec<_> = rules.into_iter().filter(|rule| !self.shared.has_fired(rule.id)).collect();
@@ -206,6 +222,12 @@ impl Control {
             self.shared.view_is(view.generation, view.world(), view.vacant());
         }
         self.shared.result_is_wanted(self.host.wants_result());
+    }
+
+    fn stood_by(&mut self, task: Task, attempt: Attempt, answer: Result<StoodBy, Error>) {
+        if let Some(wait) = self.standing.remove(&(task, attempt)) {
+            wait.answer(answer);
+        }
     }
 
     fn send(&mut self, message: AgentMessage) {

@@ -1,7 +1,7 @@
 //! What tasks' threads and the control thread share: the command queue, the checkpoint store, and the state that errors
 //! speak of.
 
-use crate::joined::Joined;
+use crate::joined::{Joined, StoodBy};
 use crate::plane::AgentReports;
 use crate::store::CheckpointStore;
 use crate::waiting::Waiting;
@@ -14,7 +14,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::fault::FaultRule;
 use rejoin_protocol::host::Offer;
-use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, MemberId, Rank, Version};
+use rejoin_protocol::ids::{AgentId, Attempt, Checkpoint, Generation, MemberId, Rank, Task, Version};
 use rejoin_protocol::report::Report;
 use rejoin_transport::JobId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +35,15 @@ pub(crate) enum Command {
         rank: Rank,
         attempt: Attempt,
         error: Error,
+    },
+    StandBy {
+        task: Task,
+        attempt: Attempt,
+        wait: Waiting<StoodBy>,
+    },
+    StandDown {
+        task: Task,
+        attempt: Attempt,
     },
     Entered {
         member: MemberId,
@@ -100,6 +109,7 @@ impl Command {
     pub(crate) fn refuse(self, error: &Error) {
         match self {
             Command::Join { wait, .. } => wait.answer(Err(error.clone())),
+            Command::StandBy { wait, .. } => wait.answer(Err(error.clone())),
             Command::Finish { wait, .. } => wait.answer(Err(error.clone())),
             Command::Own { wait, .. } => wait.answer(Err(error.clone())),
             _ => {}

@@ -143,8 +143,16 @@ fn tracker() -> TrackerServer {
     let timing =
         Timing { heartbeat_millis: 50, lost_after_millis: 5_000, lease_millis: 20_000, members_millis: 20_000 };
     let (faults, deaths) = (Vec::new(), DeathLimit::new(3, "test.maxFailures"));
-    let rules =
-        TrackerConfig { world: 3, epoch: 1, timing, deaths, start: JobStart::Fresh, faults, wants_result: false };
+    let rules = TrackerConfig {
+        world: 3,
+        spares: 0,
+        epoch: 1,
+        timing,
+        deaths,
+        start: JobStart::Fresh,
+        faults,
+        wants_result: false,
+    };
     let (job, secret, ports) = (keys().job, keys().secret, PortRange::EPHEMERAL);
     let config = TrackerServerConfig { job, secret, encrypt: false, listen: LOCALHOST, ports, rules };
     TrackerServer::start(config).unwrap()

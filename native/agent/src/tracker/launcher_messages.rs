@@ -3,6 +3,7 @@
 use super::serve::Server;
 use mio::Token;
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::Task;
 use rejoin_protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_protocol::tracker::TrackerInput;
 use rejoin_protocol::wire;
@@ -58,14 +59,14 @@ impl Server {
                     self.launchers.tell(token, &LauncherNews::Over(over));
                 }
                 for rank in ended {
-                    self.handle(TrackerInput::RankEnded { rank });
+                    self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
                 }
             }
             LauncherMessage::ProcessDied { executor, reason } => {
                 self.handle(TrackerInput::ExecutorGone { executor, reason });
             }
             LauncherMessage::RankEnded { rank } if self.launchers.starts(token, rank) => {
-                self.handle(TrackerInput::RankEnded { rank });
+                self.handle(TrackerInput::TaskEnded { task: Task(rank.0) });
             }
             // Another launcher starts it now.
             LauncherMessage::RankEnded { .. } => {}

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rejoin_protocol::error::Error;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::ids::{Attempt, Rank, Task};
 use rejoin_protocol::tracker::TrackerConfig;
 use rejoin_transport::{JobId, PortRange, Secret};
 use std::collections::BTreeSet;
@@ -31,10 +31,10 @@ pub struct TrackerServerConfig {
 pub enum TrackerNotice {
     /// A fact.
     Event(Event),
-    /// The framework should kill and replace what hosts this rank: it is lost, but may only be frozen.
+    /// The framework should kill and replace what hosts this task: it is lost, but may only be frozen.
     Kill {
-        /// The rank that is lost.
-        rank: Rank,
+        /// The framework's task that is lost, by its number: that of its rank, in a job without spares.
+        task: Task,
         /// The framework's try: its stage attempt and its task attempt.
         attempt: Attempt,
         /// The framework's name of the process.

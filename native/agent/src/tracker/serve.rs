@@ -13,7 +13,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use parking_lot::Mutex;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{AgentId, Millis};
+use rejoin_protocol::ids::{AgentId, Millis, Rank};
 use rejoin_protocol::launcher::LauncherNews;
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::tracker::{Tracker, TrackerInput, TrackerOutput};
@@ -210,12 +210,12 @@ impl Server {
                     }
                 }
                 TrackerOutput::Probe { agent, address } => self.probe(agent, address),
-                TrackerOutput::Kill { rank, attempt, executor, reason } => {
+                TrackerOutput::Kill { task, attempt, executor, reason } => {
                     log::warn!(
-                        "[job {}] rank {rank} attempt {attempt} on executor {executor} should be killed: {reason}",
+                        "[job {}] task {task} attempt {attempt} on executor {executor} should be killed: {reason}",
                         self.job
                     );
-                    self.announce(TrackerNotice::Kill { rank, attempt, executor, reason });
+                    self.announce(TrackerNotice::Kill { task, attempt, executor, reason });
                 }
                 TrackerOutput::Event(event) => {
                     log::debug!("[job {}] {event:?}", self.job);
@@ -246,8 +246,9 @@ impl Server {
     fn announce(&mut self, notice: TrackerNotice) {
         self.launchers.tell_all(&match &notice {
             TrackerNotice::Event(event) => LauncherNews::Event(event.clone()),
-            TrackerNotice::Kill { rank, attempt, reason, .. } => {
-                LauncherNews::Kill { rank: *rank, attempt: *attempt, reason: reason.clone() }
+            // A launcher's jobs have no spares.
+            TrackerNotice::Kill { task, attempt, reason, .. } => {
+                LauncherNews::Kill { rank: Rank(task.0), attempt: *attempt, reason: reason.clone() }
             }
         });
         let _ = self.notices_sender.send(notice);

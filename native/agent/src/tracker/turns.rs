@@ -30,6 +30,7 @@ impl Desk {
     fn new(timing: Timing) -> Desk {
         let rules = TrackerConfig {
             world: 3,
+            spares: 0,
             epoch: 1,
             timing,
             deaths: DeathLimit::new(4, "test.maxFailures"),
@@ -74,6 +75,7 @@ impl Desk {
             epoch: 0,
             view: None,
             ended: None,
+            standing: Vec::new(),
         };
         link.send_message(&AgentMessage::Register(registration));
         while !heard(&mut link).iter().any(|message| matches!(message, TrackerMessage::Registered { .. })) {

@@ -149,6 +149,7 @@ impl World {
             Timing { heartbeat_millis: 50, lost_after_millis: 1500, lease_millis: 5_000, members_millis: 15_000 };
         let mut rules = TrackerConfig {
             world,
+            spares: 0,
             epoch: 1,
             timing,
             deaths: DeathLimit::new(4, "test.maxFailures"),

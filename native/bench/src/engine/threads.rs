@@ -23,6 +23,7 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
     let (job, secret, listen) = (JobId([1; 16]), Secret::random()?, IpAddr::V4(Ipv4Addr::LOCALHOST));
     let rules = TrackerConfig {
         world: world as u32,
+        spares: 0,
         epoch: 1,
         timing: Timing {
             heartbeat_millis: 250,

@@ -93,6 +93,7 @@ impl Job {
             Timing { heartbeat_millis: 50, lost_after_millis: 2_000, lease_millis: 10_000, members_millis: 20_000 };
         let rules = TrackerConfig {
             world,
+            spares: 0,
             epoch: 1,
             timing,
             deaths: DeathLimit::new(20, "a setting"),

@@ -6,7 +6,7 @@ use crossbeam::channel::Sender;
 use parking_lot::{Condvar, Mutex};
 use rejoin_agent::join_file::JoinFile;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::ids::Rank;
+use rejoin_agent::protocol::ids::{Rank, Task};
 use rejoin_agent::protocol::launcher::{LauncherMessage, LauncherNews};
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
@@ -135,7 +135,7 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, tell: &Sender<LauncherEvent>)
                 LauncherNews::Event(event) => Some(LauncherEvent::Notice(TrackerNotice::Event(event))),
                 LauncherNews::Kill { rank, attempt, reason } => {
                     let executor = String::new();
-                    Some(LauncherEvent::Notice(TrackerNotice::Kill { rank, attempt, executor, reason }))
+                    Some(LauncherEvent::Notice(TrackerNotice::Kill { task: Task(rank.0), attempt, executor, reason }))
                 }
                 LauncherNews::SentBack { rank } => {
                     heard.sent_back.insert(rank.0);
@@ -177,7 +177,7 @@ impl JobTracker for JoinedTracker {
             TrackerInput::ExecutorGone { executor, reason } => {
                 self.link.say(LauncherMessage::ProcessDied { executor, reason });
             }
-            TrackerInput::RankEnded { rank } => self.link.say(LauncherMessage::RankEnded { rank }),
+            TrackerInput::TaskEnded { task } => self.link.say(LauncherMessage::RankEnded { rank: Rank(task.0) }),
             // Who ends this launcher doesn't end the job: its ranks can be started elsewhere.
             TrackerInput::Cancel { error } if error.code == Code::Cancelled => {}
             TrackerInput::Cancel { error } => self.link.say(LauncherMessage::Cancel { error }),

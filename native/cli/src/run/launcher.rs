@@ -15,7 +15,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::fault::text::Aftermath;
 use rejoin_agent::protocol::host::OWN_COPIES;
-use rejoin_agent::protocol::ids::Rank;
+use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
 use rejoin_agent::transport::{JobId, Secret};
@@ -342,10 +342,10 @@ impl Run<'_> {
                     None => {}
                 }
             }
-            LauncherEvent::Notice(TrackerNotice::Kill { rank, attempt, reason, .. }) => {
-                if let Some(child) = self.running(rank.0).filter(|child| child.attempt == attempt.task) {
+            LauncherEvent::Notice(TrackerNotice::Kill { task, attempt, reason, .. }) => {
+                if let Some(child) = self.running(task.0).filter(|child| child.attempt == attempt.task) {
                     child.signal(Signal::KILL);
-                    self.say(&format!("rank {rank} is killed: {reason}"));
+                    self.say(&format!("rank {task} is killed: {reason}"));
                 }
             }
         }
@@ -427,7 +427,7 @@ impl Run<'_> {
             let executor = launched::executor(rank, attempt);
             self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
-            self.tracker.notify(TrackerInput::RankEnded { rank: Rank(rank) });
+            self.tracker.notify(TrackerInput::TaskEnded { task: Task(rank) });
         }
         if self.ending.is_none() {
             self.judge_end(rank, status, &how, lived);
@@ -565,7 +565,7 @@ impl Run<'_> {
         }
         self.recorder.fact(None, Fact::TrackerBack);
         for (rank, _) in self.ranks.iter().filter(|(_, state)| matches!(state, State::Done)) {
-            self.tracker.notify(TrackerInput::RankEnded { rank: Rank(*rank) });
+            self.tracker.notify(TrackerInput::TaskEnded { task: Task(*rank) });
         }
     }
 

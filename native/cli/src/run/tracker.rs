@@ -53,6 +53,7 @@ pub fn rules(world: u32, epoch: u32, lost_after: Duration, members: Duration, st
     let lost_after_millis = millis(lost_after);
     TrackerConfig {
         world,
+        spares: 0,
         epoch,
         timing: Timing {
             heartbeat_millis: millis(HEARTBEAT).min(lost_after_millis / 4).max(1),

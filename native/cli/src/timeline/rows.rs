@@ -325,7 +325,7 @@ impl RunTimeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Rank, Version};
+    use rejoin_agent::protocol::ids::{Attempt, Generation, Incarnation, Lineage, Rank, Task, Version};
 
     fn fact(micros: u64, rank: Option<u32>, fact: Fact) -> Record {
         let what = What::Launcher(fact);
@@ -348,6 +348,7 @@ mod tests {
             Event::RankJoined {
                 rank: Rank(0),
                 incarnation: Incarnation::nth(incarnation),
+                index: Task(0),
                 attempt: Attempt { stage: 0, task: incarnation },
                 executor: "e".into(),
                 vacant_millis: 0,

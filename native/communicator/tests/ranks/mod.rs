@@ -46,6 +46,7 @@ impl Ranks {
         let secret = Secret::random().unwrap();
         let rules = TrackerConfig {
             world,
+            spares: 0,
             epoch: 1,
             timing: Timing {
                 heartbeat_millis: 50,

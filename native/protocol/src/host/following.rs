@@ -43,6 +43,8 @@ impl Host {
             TrackerMessage::Ended(outcome) => self.end(outcome),
             TrackerMessage::Faults(rules) => self.outputs.push_back(HostOutput::Faults(rules)),
             TrackerMessage::HeartbeatAck { .. } => {}
+            TrackerMessage::RankGiven { task, attempt, given } => self.rank_given(task, attempt, given),
+            TrackerMessage::StandByEnded { task, attempt, error } => self.standing_ended(task, attempt, error),
         }
     }
 
@@ -77,6 +79,10 @@ impl Host {
     fn free(&mut self, member: Member, error: Error) {
         let id = member.id();
         let Member { rank, attempt, incarnation, stage, .. } = member;
+        if error.code != Code::RolledBack {
+            // One that is sent back joins again as the same.
+            self.has_no_rank(rank, attempt);
+        }
         if stage != Stage::Over {
             self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error });
         }
@@ -344,5 +350,6 @@ impl Host {
                 self.outputs.push_back(HostOutput::Over { rank, attempt, outcome: outcome.clone() });
             }
         }
+        self.end_standing(outcome);
     }
 }

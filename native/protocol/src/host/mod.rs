@@ -5,6 +5,8 @@
 mod following;
 mod holdings;
 mod replicas;
+mod standing;
+mod standing_here;
 mod start;
 mod tasks;
 mod tracker_connection;
@@ -15,10 +17,10 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::fault::FaultRule;
 use crate::ids::{
-    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version,
+    AgentId, Attempt, Checkpoint, Generation, Incarnation, Lineage, MemberId, Millis, Position, Rank, Task, Version,
 };
 use crate::member::Member;
-use crate::message::{AgentMessage, TrackerMessage};
+use crate::message::{AgentMessage, RankGiven, TrackerMessage};
 use crate::report::Report;
 use crate::view::{AgentAddress, View};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -27,6 +29,7 @@ use alloc::vec::Vec;
 use core::net::SocketAddr;
 use holdings::Holdings;
 use replicas::Replicas;
+use standing_here::StandingHere;
 use tracker_connection::TrackerConnection;
 
 pub use replicas::OWN_COPIES;
@@ -87,6 +90,21 @@ pub enum HostInput {
         fingerprint: String,
         /** What it offers to the others. */
         offer: Offer,
+    },
+    /// In a job with spares: a task asks for a rank. Answered by exactly one of `RankGiven` or `StandByOver` for this
+    /// try, unless it stands down before.
+    StandBy {
+        /** The framework's task. */
+        task: Task,
+        /** Its try. */
+        attempt: Attempt,
+    },
+    /// A task that asked for a rank has ended, or has no use for what it was given.
+    StandDown {
+        /** The framework's task. */
+        task: Task,
+        /** Its try. */
+        attempt: Attempt,
     },
     /// A fetch asked for by `HostOutput::Fetch` is done; the bytes are in the store and their digest was verified.
     Fetched {
@@ -280,6 +298,24 @@ pub enum HostOutput {
         /** The model's digest, or the error. */
         outcome: Result<u128, Error>,
     },
+    /// The task joins as this try of this rank.
+    RankGiven {
+        /** The framework's task. */
+        task: Task,
+        /** Its try. */
+        attempt: Attempt,
+        /** What it joins as. */
+        given: RankGiven,
+    },
+    /// The task stands by no more: the job is over, or the tracker has no use for it.
+    StandByOver {
+        /** The framework's task. */
+        task: Task,
+        /** Its try. */
+        attempt: Attempt,
+        /** The model's digest, or the error. */
+        outcome: Result<u128, Error>,
+    },
     /// No rank needs these bytes any more, whichever owns them.
     Forget {
         /** The lineage of the version to be forgotten. */
@@ -312,6 +348,8 @@ pub struct Host {
     now: Millis,
     tracker: TrackerConnection,
     members: Vec<Member>,
+    /// The tasks that stand by, or were given a rank.
+    standing: Vec<StandingHere>,
     locals: Vec<Local>,
     holdings: Holdings,
     replicas: Replicas,
@@ -344,6 +382,7 @@ impl Host {
             now,
             tracker: TrackerConnection::none_yet(now),
             members: Vec::new(),
+            standing: Vec::new(),
             locals: Vec::new(),
             holdings: Holdings::default(),
             replicas,
@@ -364,8 +403,10 @@ impl Host {
     pub fn handle(&mut self, input: HostInput, now: Millis) {
         self.now = now.max(self.now);
         if self.closed {
-            if let HostInput::Join { rank, attempt, .. } = input {
-                self.refuse_join_when_closed(rank, attempt);
+            match input {
+                HostInput::Join { rank, attempt, .. } => self.refuse_join_when_closed(rank, attempt),
+                HostInput::StandBy { task, attempt } => self.refuse_standing_when_closed(task, attempt),
+                _ => {}
             }
             return;
         }
@@ -375,6 +416,8 @@ impl Host {
             HostInput::TrackerIncompatible { error } => self.tracker_incompatible(error),
             HostInput::Tracker(message) => self.follow(message),
             HostInput::Join { rank, attempt, fingerprint, offer } => self.join(rank, attempt, fingerprint, offer),
+            HostInput::StandBy { task, attempt } => self.stand_by(task, attempt),
+            HostInput::StandDown { task, attempt } => self.stand_down(task, attempt),
             HostInput::Fetched { member, bytes, source, millis } => self.fetched(member, bytes, source, millis),
             HostInput::FetchFailed { member, is_further, reason } => self.fetch_failed(member, is_further, reason),
             HostInput::Entered { member, checkpoint, local } => self.entered(member, checkpoint, local),

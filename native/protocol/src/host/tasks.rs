@@ -42,15 +42,16 @@ impl Host {
     pub(super) fn refuse_join_when_closed(&mut self, rank: Rank, attempt: Attempt) {
         let output = match self.ended.clone() {
             Some(outcome) => HostOutput::Over { rank, attempt, outcome },
-            None => {
-                let error = Error::new(
-                    Code::TrackerUnreachable,
-                    format!("the agent of this process was closed: {}", self.tracker.down_reason),
-                );
-                HostOutput::Free { rank, attempt, incarnation: None, error }
-            }
+            None => HostOutput::Free { rank, attempt, incarnation: None, error: self.is_closed_already() },
         };
         self.outputs.push_back(output);
+    }
+
+    pub(super) fn is_closed_already(&self) -> Error {
+        Error::new(
+            Code::TrackerUnreachable,
+            format!("the agent of this process was closed: {}", self.tracker.down_reason),
+        )
     }
 
     pub(super) fn entered(&mut self, id: MemberId, checkpoint: Checkpoint, local: Option<Vec<u8>>) {
@@ -171,7 +172,8 @@ impl Host {
         if self.members[index].stage != Stage::Over {
             self.report(id, Report::Left { failure });
         }
-        self.members.remove(index);
+        let attempt = self.members.remove(index).attempt;
+        self.has_no_rank(id.rank, attempt);
         self.gone_from_answer(id);
         self.close_if_done();
     }
@@ -243,6 +245,7 @@ impl Host {
         let Some(index) = self.find(id) else { return };
         let Member { rank, attempt, incarnation, .. } = self.members.remove(index);
         self.report(id, Report::Left { failure: Some(error.clone()) });
+        self.has_no_rank(rank, attempt);
         self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error });
         self.gone_from_answer(id);
     }

@@ -41,6 +41,7 @@ impl Host {
             epoch: self.tracker.epoch,
             view: self.view.clone().map(Box::new),
             ended: self.ended.clone().map(Box::new),
+            standing: self.standing.iter().map(|here| here.standing).collect(),
         };
         // First of all: an agent that isn't registered has nothing to report.
         self.outputs.push_back(HostOutput::Send(AgentMessage::Register(registration)));
@@ -106,7 +107,8 @@ impl Host {
     /// wait in vain. Later the tracker's port may be another's for a while. While none waits
     /// there is none to report it to, and the next try will show it again.
     pub(super) fn tracker_incompatible(&mut self, error: Error) {
-        if self.tracker.timing.is_none() && !self.members.is_empty() {
+        let waits = !self.members.is_empty() || !self.standing.is_empty();
+        if self.tracker.timing.is_none() && waits {
             self.close(error);
         } else {
             self.tracker_down(error.message);
@@ -125,7 +127,8 @@ impl Host {
                     Stage::Joining { since, .. } => Some(since.max(self.tracker.down_since)),
                     _ => None,
                 });
-                let since = joins.min().unwrap_or(self.tracker.down_since);
+                let standing = self.standing.iter().map(|here| here.since.max(self.tracker.down_since));
+                let since = joins.chain(standing).min().unwrap_or(self.tracker.down_since);
                 Some(since.plus(self.config.tracker_millis))
             }
         }
@@ -178,6 +181,7 @@ impl Host {
                 self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error: error.clone() });
             }
         }
+        self.end_standing(Err(error.clone()));
         self.closed = true;
         self.tracker.down_reason = error.message.clone();
         self.outputs.push_back(HostOutput::Close { reason: error.message });

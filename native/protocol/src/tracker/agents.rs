@@ -16,7 +16,7 @@ const PROBE_PAUSE_MILLIS: u64 = 5;
 
 impl Tracker {
     pub(super) fn register(&mut self, link: u64, registration: Registration) {
-        let Registration { agent, executor, host, address, pid, status, fingerprint, epoch, view, ended } =
+        let Registration { agent, executor, host, address, pid, status, fingerprint, epoch, view, ended, standing } =
             registration;
         let newest = view.as_ref().map_or(status.generation, |view| view.generation.max(status.generation));
         let epoch = epoch.max(newest.epoch);
@@ -62,6 +62,7 @@ impl Tracker {
         }
         if self.takeover.is_some() {
             self.adopt(agent, view.map(|view| *view), &status.ranks);
+            self.stand_again(agent, standing);
             return self.adopt_fingerprint(agent, fingerprint);
         }
         if let Some(view) = view {
@@ -86,6 +87,7 @@ impl Tracker {
         for rank in ended {
             self.lose(rank, "its task ended while its agent was disconnected".into(), true);
         }
+        self.stand_again(agent, standing);
         if unnamed {
             self.view_has_to_name(agent);
         }
@@ -262,17 +264,19 @@ impl Tracker {
         self.planned.missing_reports.remove(&agent);
         self.event(Event::AgentLost { agent, executor: executor.clone(), reason: reason.into() });
         let here = self.living().filter(|(_, slot)| slot.agent == agent);
-        let ranks: Vec<(Rank, _)> = here.map(|(rank, slot)| (rank, slot.attempt)).collect();
-        for (rank, attempt) in ranks {
+        let ranks: Vec<Rank> = here.map(|(rank, _)| rank).collect();
+        for rank in ranks {
             if self.over.is_some() {
                 return;
             }
+            let (task, attempt) = self.task_of(rank);
             self.lose(rank, reason.into(), true);
             if kill {
                 let (executor, reason) = (executor.clone(), String::from(reason));
-                self.outputs.push_back(TrackerOutput::Kill { rank, attempt, executor, reason });
+                self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
             }
         }
+        self.standings_lost(agent, &executor, reason, kill);
         // It may have been the last one whose status was awaited.
         self.plan_if_all_answered();
     }

@@ -3,27 +3,34 @@
 use super::slots::Death;
 use super::Tracker;
 use crate::error::{Code, Error};
-use crate::ids::{Attempt, Millis, Rank};
+use crate::ids::{Attempt, Millis, Rank, Task};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 impl Tracker {
     /// The framework says that a task has ended, maybe one that was declared lost before, and whether that counts.
-    pub(super) fn task_gone(&mut self, rank: Rank, attempt: Attempt, reason: &str, counts: bool) {
+    pub(super) fn task_gone(&mut self, task: Task, attempt: Attempt, reason: &str, counts: bool) {
         if self.over.is_some() {
             return;
         }
-        if self.living().any(|(r, slot)| r == rank && slot.attempt == attempt) {
+        if let Some(rank) = self.rank_of(task, attempt) {
             self.lose(rank, format!("the framework reports its task ended: {reason}"), counts);
         }
-        let Some(slot) = self.slot_mut(rank) else { return };
-        if counts {
-            slot.deaths.iter_mut().filter(|death| death.attempt == attempt).for_each(|death| death.is_counted = true);
-        } else {
-            slot.deaths.retain(|death| death.attempt != attempt);
+        self.standing_is_gone(task, attempt, reason);
+        let is_its = |death: &Death| death.task == (task, attempt);
+        let mut ranks = Vec::new();
+        for (rank, slot) in (0..).map(Rank).zip(&mut self.slots).filter(|(_, slot)| slot.deaths.iter().any(is_its)) {
+            if counts {
+                slot.deaths.iter_mut().filter(|death| is_its(death)).for_each(|death| death.is_counted = true);
+                ranks.push(rank);
+            } else {
+                slot.deaths.retain(|death| !is_its(death));
+            }
         }
-        self.end_after_too_many(rank);
+        for rank in ranks {
+            self.end_after_too_many(rank);
+        }
     }
 
     /// Ends the job if the framework will not start the rank again.

@@ -10,10 +10,10 @@ use crate::collective::{Extent, ObservedInput};
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::Hook;
-use crate::ids::{AgentId, Checkpoint, Incarnation, MemberId, Phase, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Checkpoint, Incarnation, MemberId, Phase, Position, Rank, Version};
 use crate::message::{
-    AgentMessage, RankState, RankStatus, Registration, StatusReport, TrackerMessage, COUNT_LIMIT, LINEAGES_LIMIT,
-    NAME_LIMIT, TEXT_LIMIT,
+    AgentMessage, RankState, RankStatus, Registration, Standing, StatusReport, TrackerMessage, COUNT_LIMIT,
+    LINEAGES_LIMIT, NAME_LIMIT, TEXT_LIMIT,
 };
 use crate::report::Report;
 use crate::view::View;
@@ -82,12 +82,13 @@ impl Tracker {
             AgentMessage::Local { at, .. } => check_position(*at),
             AgentMessage::Report { member, report } => check_report(*member, report),
             AgentMessage::Event(event) => check_event(event),
+            AgentMessage::StandBy { attempt, .. } | AgentMessage::StandDown { attempt, .. } => check_try(*attempt),
             AgentMessage::Register(_) | AgentMessage::ResultPart { .. } => Ok(()),
         }
     }
 
     fn check_registration(&self, registration: &Registration) -> Checked {
-        let Registration { executor, host, status, fingerprint, view, ended, .. } = registration;
+        let Registration { executor, host, status, fingerprint, view, ended, standing, .. } = registration;
         if executor.len() > NAME_LIMIT || host.len() > NAME_LIMIT {
             return Err(format!("names of {} and {} bytes", executor.len(), host.len()));
         }
@@ -99,7 +100,21 @@ impl Tracker {
             return Err(format!("terms of {} bytes", fingerprint.len()));
         }
         view.as_ref().map_or(Ok(()), |view| self.check_view(view))?;
+        self.check_standing(standing)?;
         self.check_status(status)
+    }
+
+    fn check_standing(&self, standing: &[Standing]) -> Checked {
+        let tasks = self.config.world.saturating_add(self.config.spares) as usize;
+        if standing.len() > tasks {
+            return Err(format!("{} tasks at once, but there are {tasks}", standing.len()));
+        }
+        standing.iter().try_for_each(|standing| {
+            check_try(standing.attempt)?;
+            let Some(given) = standing.given else { return Ok(()) };
+            self.check_collective_id(given.rank)?;
+            check_try(given.attempt)
+        })
     }
 
     fn check_view(&self, view: &View) -> Checked {
@@ -177,6 +192,8 @@ fn speaks_for(message: &AgentMessage) -> Option<MemberId> {
         | AgentMessage::StatusReport(_)
         // It may come from an incarnation that has ended since.
         | AgentMessage::Local { .. }
+        | AgentMessage::StandBy { .. }
+        | AgentMessage::StandDown { .. }
         | AgentMessage::Event(_) => None,
     }
 }
@@ -227,6 +244,11 @@ fn check_version(version: Version) -> Checked {
 fn check_incarnation(incarnation: Incarnation) -> Checked {
     check_number("the epoch of an incarnation", incarnation.epoch)?;
     check_number("incarnation", incarnation.number)
+}
+
+fn check_try(attempt: Attempt) -> Checked {
+    check_number("stage attempt", attempt.stage)?;
+    check_number("attempt", attempt.task)
 }
 
 fn check_number(what: &str, number: u32) -> Checked {

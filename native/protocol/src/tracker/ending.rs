@@ -6,7 +6,7 @@ use super::slots::RankSlot;
 use super::{JobResult, RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{MemberId, Rank};
+use crate::ids::{MemberId, Rank, Task};
 use crate::message::{TrackerMessage, RESULT_PART_LIMIT, TEXT_LIMIT};
 use alloc::format;
 use alloc::vec::Vec;
@@ -156,11 +156,13 @@ impl Tracker {
         self.send_all(&TrackerMessage::Ended(Ok(digest)));
     }
 
-    /// A rank's task has ended well. In the first life of the tracker that says nothing: the end is
-    /// sent by this one alone.
-    pub(super) fn rank_ended(&mut self, rank: Rank) {
-        let Some(slot) = self.slot_mut(rank) else { return };
-        slot.ended_well = true;
+    /// A task has ended well. In the first life of the tracker that says nothing: the end is sent by this one alone.
+    /// With spares a later life may not know which rank the task had, and needn't: that it was sent the end says
+    /// that all ranks had reported it, so none that is gone is waited for.
+    pub(super) fn task_ended(&mut self, task: Task) {
+        let has_spares = self.config.spares > 0;
+        let its = (0..).zip(&mut self.slots).filter(|(rank, _)| has_spares || *rank == task.0);
+        its.for_each(|(_, slot)| slot.ended_well = true);
     }
 
     /// Whether its rank was sent the end by a former life, and has gone: only then does a task end

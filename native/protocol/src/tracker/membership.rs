@@ -1,7 +1,7 @@
 //! The members: joins, losses, fencing, broken links.
 
 use super::door::fingerprint_fits;
-use super::slots::{outdated, Death};
+use super::slots::{outdated, Death, RankSlot};
 use super::{RankSlotState, Tracker, TrackerOutput};
 use crate::error::{Code, Error};
 use crate::event::Event;
@@ -61,12 +61,12 @@ impl Tracker {
         hook: Hook,
     ) -> Result<(), Error> {
         let world = self.config.world;
-        let Some(slot) = self.slot(rank) else {
+        if self.slot(rank).is_none() {
             return Err(Error::new(
                 Code::BadArgument,
                 format!("rank {rank} asked to join a job of {world} ranks; 0 to {} are expected", world - 1),
             ));
-        };
+        }
         if !fingerprint_fits(&fingerprint) {
             let text = format!(
                 "rank {rank} comes with terms of {} bytes, which are too long to be sent to all",
@@ -84,6 +84,8 @@ impl Tracker {
             ));
         }
         hook::fits(rank, &hook, self.hooked)?;
+        self.check_giving(agent, rank, attempt)?;
+        let Some(slot) = self.slot(rank) else { return Ok(()) };
         if slot.state != RankSlotState::Vacant {
             if slot.attempt == attempt && slot.agent == agent {
                 self.confirm_slot(agent, rank);
@@ -142,7 +144,8 @@ impl Tracker {
         slot.may_repeat = false;
         slot.waits_since = now;
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
-        self.event(Event::RankJoined { rank, incarnation, attempt, executor, vacant_millis });
+        let (index, attempt) = self.task_of(rank);
+        self.event(Event::RankJoined { rank, incarnation, index, attempt, executor, vacant_millis });
         self.changed = Some(format!("rank {rank} joined as incarnation {incarnation}"));
     }
 
@@ -150,6 +153,7 @@ impl Tracker {
     pub(super) fn lose(&mut self, rank: Rank, reason: String, counts: bool) {
         let silent_millis = self.silence_of(rank);
         let Some(incarnation) = self.vacate(rank, &reason, counts) else { return };
+        self.forget_giving(rank);
         let Some(slot) = self.slot(rank) else { return };
         let deaths = slot.deaths.len() as u32;
         let agent = slot.agent;
@@ -170,6 +174,7 @@ impl Tracker {
     /// Empties a slot and drops what came with its incarnation. `None` if it was vacant.
     fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
         let now = self.now;
+        let task = self.task_of(rank);
         let slot = self.slots.get_mut(rank.0 as usize).filter(|slot| slot.state != RankSlotState::Vacant)?;
         let incarnation = slot.incarnation?;
         if slot.position().is_some() {
@@ -181,9 +186,9 @@ impl Tracker {
         slot.last_seen = reason.to_string();
         if counts {
             let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
-            let (attempt, is_counted) = (slot.attempt, !self.config.deaths.framework_counts);
+            let is_counted = !self.config.deaths.framework_counts;
             let reason = reason.to_string();
-            slot.deaths.push(Death { at: now, incarnation, attempt, executor, reason, is_counted });
+            slot.deaths.push(Death { at: now, incarnation, task, executor, reason, is_counted });
         }
         if rank == Rank(0) {
             self.forget_result();
@@ -200,7 +205,7 @@ impl Tracker {
     }
 
     /// The framework started all again: the older tries end, so that they don't keep the slots of the newer ones.
-    fn supersede_stage(&mut self, stage: u32) {
+    pub(super) fn supersede_stage(&mut self, stage: u32) {
         let older: Vec<Rank> =
             self.living().filter(|(_, slot)| slot.attempt.stage < stage).map(|(rank, _)| rank).collect();
         let reason = format!("the framework started all tasks again: superseded by stage attempt {stage}");
@@ -329,10 +334,10 @@ impl Tracker {
                  {reason}"
             );
             let Some(slot) = self.slot(lost) else { return };
-            let attempt = slot.attempt;
+            let (task, attempt) = self.task_of(lost);
             let executor = self.agents.get(&slot.agent).map(|agent| agent.executor.clone()).unwrap_or_default();
             self.lose(lost, reason.clone(), true);
-            self.outputs.push_back(TrackerOutput::Kill { rank: lost, attempt, executor, reason });
+            self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
         }
     }
 
@@ -387,7 +392,10 @@ impl Tracker {
         let now = self.now;
         let unplanned =
             || self.slots.iter().enumerate().filter(|(_, slot)| slot.position().is_none() && !self.knew_the_end(slot));
-        if !unplanned().any(|(_, slot)| now.since(slot.waits_since) >= limit) {
+        let is_late = |slot: &RankSlot| now.since(slot.waits_since) >= limit;
+        // Only tasks that stand by are left, and none knows the model.
+        let all_have_gone = || self.some_stand_by() && self.slots.iter().all(|s| self.knew_the_end(s) && is_late(s));
+        if !unplanned().any(|(_, slot)| is_late(slot)) && !all_have_gone() {
             return;
         }
         let mut texts = Vec::new();

@@ -14,13 +14,15 @@ mod planned;
 mod planning;
 mod reach;
 mod slots;
+mod standing;
+mod standings;
 mod takeover;
 
 use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::fault::FaultRule;
-use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank};
-use crate::message::{AgentMessage, Timing, TrackerMessage};
+use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank, Task};
+use crate::message::{AgentMessage, Standing, Timing, TrackerMessage};
 use crate::plan::Chain;
 use crate::report::Report;
 use crate::start::JobStart;
@@ -36,12 +38,16 @@ use pair_troubles::PairTroubles;
 use planned::Planned;
 use reach::Reach;
 use slots::{RankSlot, RankSlotState};
+use standings::Standings;
 
 /// What a job is.
 #[derive(Clone, Debug)]
 pub struct TrackerConfig {
     /// Number of ranks, at least 1.
     pub world: u32,
+    /// So many tasks more than ranks does the framework run: each task asks for a rank, and those that get none stand
+    /// by ([`crate::spares`]). With 0 each task is its rank.
+    pub spares: u32,
     /// Which life of the tracker, from 1.
     pub epoch: u32,
     /// The rhythm.
@@ -109,8 +115,8 @@ pub enum TrackerInput {
     },
     /// The framework says that a task has failed or was killed.
     TaskGone {
-        /** The rank that the task was. */
-        rank: Rank,
+        /** The task. */
+        task: Task,
         /** Which try. */
         attempt: Attempt,
         /** What the framework says. */
@@ -118,10 +124,10 @@ pub enum TrackerInput {
         /** Whether that counts against the number of retries ([`DeathLimit`]). */
         counts: bool,
     },
-    /// The framework says that a rank's task has ended well, and is not started again.
-    RankEnded {
-        /** The rank that the task was. */
-        rank: Rank,
+    /// The framework says that a task has ended well, and is not started again.
+    TaskEnded {
+        /** The task. */
+        task: Task,
     },
     /// The user or the framework ends the job.
     Cancel {
@@ -160,10 +166,10 @@ pub enum TrackerOutput {
         /** Where. */
         address: core::net::SocketAddr,
     },
-    /// Have the framework kill and replace what hosts this rank: it is lost, but its process may only be frozen.
+    /// Have the framework kill and replace what hosts this task: it is lost, but its process may only be frozen.
     Kill {
-        /** The rank that is lost. */
-        rank: Rank,
+        /** The task that is lost. */
+        task: Task,
         /** The framework's try. */
         attempt: Attempt,
         /** The executor that it ran in. */
@@ -223,6 +229,7 @@ pub struct Tracker {
     /// Ranks that had asked for a slot during a takeover and were lost before its end: a slot at an agent
     /// that may be dead would keep all waiting.
     late_joins: Vec<Join>,
+    standings: Standings,
     /// A later life that found no agent that knew anything.
     knows_nothing: bool,
     over: Option<Result<u128, Error>>,
@@ -263,6 +270,7 @@ impl Tracker {
             shares_memory: true,
             takeover,
             late_joins: Vec::new(),
+            standings: Standings::default(),
             knows_nothing: false,
             over: None,
             outputs: VecDeque::new(),
@@ -278,10 +286,10 @@ impl Tracker {
             TrackerInput::Closed { link, reason } => self.closed(link, reason),
             TrackerInput::Probed { agent, gone } => self.probed(agent, gone),
             TrackerInput::ExecutorGone { executor, reason } => self.executor_gone(&executor, &reason),
-            TrackerInput::TaskGone { rank, attempt, reason, counts } => {
-                self.task_gone(rank, attempt, &reason, counts);
+            TrackerInput::TaskGone { task, attempt, reason, counts } => {
+                self.task_gone(task, attempt, &reason, counts);
             }
-            TrackerInput::RankEnded { rank } => self.rank_ended(rank),
+            TrackerInput::TaskEnded { task } => self.task_ended(task),
             TrackerInput::Cancel { error } => self.fail(error),
             TrackerInput::BytesCame { link } => self.bytes_came(link),
             TrackerInput::Wake => self.judge_silence(),
@@ -290,6 +298,7 @@ impl Tracker {
         self.report_broken_links();
         self.judge_missing_members();
         self.advance();
+        self.give_ranks();
         if self.slots.iter().any(|slot| self.knew_the_end(slot)) {
             // It may have been the last one that others waited for.
             self.end_if_all_finished();
@@ -376,6 +385,8 @@ impl Tracker {
             AgentMessage::Report { .. } if self.over.is_some() => {}
             AgentMessage::Report { member, report } => self.report(member, report),
             AgentMessage::Event(event) => self.event(event),
+            AgentMessage::StandBy { task, attempt } => self.stand_by(agent, Standing { task, attempt, given: None }),
+            AgentMessage::StandDown { task, attempt } => self.stand_down(agent, task, attempt),
         }
     }
 

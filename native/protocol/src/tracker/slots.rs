@@ -3,7 +3,7 @@
 use crate::collective::{Extent, ObservedInput, SegmentAddress};
 use crate::error::{Code, Error};
 use crate::hook::Hook;
-use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Version};
+use crate::ids::{AgentId, Attempt, Incarnation, Millis, Position, Rank, Task, Version};
 use crate::view::{SlotState, ViewSlot};
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -30,7 +30,8 @@ pub(super) enum RankSlotState {
 pub(super) struct Death {
     pub(super) at: Millis,
     pub(super) incarnation: Incarnation,
-    pub(super) attempt: Attempt,
+    /// The framework's task that had the rank, and its try: what the framework names it by.
+    pub(super) task: (Task, Attempt),
     pub(super) executor: String,
     pub(super) reason: String,
     /// Whether it counts for certain.

@@ -130,7 +130,8 @@ impl Tracker {
         });
         // An agent that knows the job may only be frozen: nothing has to be decided before a rank asks
         // for a slot, or all have one. There is no view of a first rendezvous that isn't complete.
-        let is_awaited = takeover.newest.is_some() || !takeover.joins.is_empty() || is_whole;
+        let asks = !takeover.joins.is_empty() || self.some_stand_later();
+        let is_awaited = takeover.newest.is_some() || asks || is_whole;
         if !all_there && (self.now < takeover.until || !is_awaited) {
             return true;
         }
@@ -194,6 +195,8 @@ impl Tracker {
         let is_there = |(agent, ..): &Join| self.agents.get(agent).is_some_and(AgentRecord::counts);
         let (here, late): (Vec<Join>, Vec<Join>) = joins.into_iter().partition(is_there);
         self.late_joins = late;
+        // What was given by the former life is joined as below.
+        self.stand_after_takeover();
         for (agent, rank, attempt, fingerprint, hook) in here {
             self.join(agent, rank, attempt, fingerprint, hook);
         }

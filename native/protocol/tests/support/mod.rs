@@ -23,6 +23,7 @@ pub const TIMING: Timing =
 pub fn config(world: u32) -> TrackerConfig {
     TrackerConfig {
         world,
+        spares: 0,
         epoch: 1,
         timing: TIMING,
         deaths: DeathLimit::new(3, "spark.task.maxFailures"),
@@ -180,6 +181,7 @@ impl Desk {
             epoch: 0,
             view: None,
             ended: None,
+            standing: Vec::new(),
         }
     }
 

@@ -10,8 +10,10 @@ pub mod no_lost_work;
 pub mod progress;
 pub mod replay;
 pub(crate) mod reports;
+pub(crate) mod spares;
 
 pub(crate) use monotony::Monotony;
+pub(crate) use spares::Spares;
 
 use std::fmt;
 

@@ -114,11 +114,17 @@ pub enum Defect {
     VersionsLate,
     /// The last version that a rank enters is never reported.
     LastUnreported,
+    /// A spare trains on the rows that its own number has, whichever rank it was given.
+    RowsOfItsNumber,
+    /// A task that is given a rank doesn't join.
+    GivenInVain,
+    /// A task that stands by isn't given the job's end.
+    SparesUnreported,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 20] = [
+    pub const ALL: [Defect; 23] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -139,5 +145,8 @@ impl Defect {
         Defect::VersionsOvertaken,
         Defect::VersionsLate,
         Defect::LastUnreported,
+        Defect::RowsOfItsNumber,
+        Defect::GivenInVain,
+        Defect::SparesUnreported,
     ];
 }

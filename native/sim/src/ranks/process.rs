@@ -12,7 +12,8 @@ use rejoin_protocol::collective::Entry;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::{Host, HostConfig, HostInput, HostOutput, Offer, Peer, OWN_COPIES};
-use rejoin_protocol::ids::{AgentId, Checkpoint, Lane, Lineage, MemberId, Millis, Phase, Version};
+use rejoin_protocol::ids::{AgentId, Checkpoint, Lane, Lineage, MemberId, Millis, Phase, Rank, Version};
+use rejoin_protocol::message::RankGiven;
 use rejoin_protocol::report::Report;
 use rejoin_protocol::start::JobStart;
 use std::collections::{BTreeMap, VecDeque};
@@ -99,8 +100,17 @@ impl Process {
 
     /// [`Process::runs`] in one that is there. What failed for this rank is forgotten.
     pub fn starts(&mut self, id: Try) {
-        self.tasks.retain(|task| task.id.rank != id.rank || task.freed.is_none());
+        self.tasks.retain(|task| task.of.rank != id.rank || task.freed.is_none());
         self.tasks.push(Task::new(id));
+    }
+
+    /// The same in a job with spares: it asks for a rank first. What it is known by until then.
+    pub fn stands_by(&mut self, of: Try) -> Try {
+        self.tasks.retain(|task| task.of.rank != of.rank || task.freed.is_none());
+        let task = Task::standing(of);
+        let id = task.id;
+        self.tasks.push(task);
+        id
     }
 
     /// Those that run here, and those that have failed and were not started again.
@@ -243,6 +253,11 @@ impl Process {
         let hook = self.hook(job);
         let Some(task) = self.find(id) else { return };
         (task.freed, task.segment) = (None, segment);
+        if task.stands_by() {
+            let Try { rank, attempt } = task.of;
+            self.commands.push_back(HostInput::StandBy { task: rejoin_protocol::ids::Task(rank.0), attempt });
+            return;
+        }
         let Try { rank, attempt } = id;
         let (fingerprint, offer) = ("the same for all".into(), Offer { segment, hook });
         self.commands.push_back(HostInput::Join { rank, attempt, fingerprint, offer });
@@ -369,6 +384,28 @@ impl Process {
                 }
                 out.push(Output::Over(id, outcome));
             }
+            HostOutput::RankGiven { task, attempt, given: RankGiven { rank, attempt: joins_as } } => {
+                let of = Try { rank: Rank(task.0), attempt };
+                if let Some(task) = self.tasks.iter_mut().find(|task| task.of == of && task.stands_by()) {
+                    task.id = Try { rank, attempt: joins_as };
+                    out.extend((job.defect != Some(Defect::GivenInVain)).then_some(Output::Given(task.id)));
+                }
+            }
+            HostOutput::StandByOver { task, attempt, outcome } => {
+                let (of, is_over) = (Try { rank: Rank(task.0), attempt }, self.host.job_is_over());
+                let Some(task) = self.tasks.iter_mut().find(|task| task.of == of && task.stands_by()) else { return };
+                match outcome {
+                    _ if job.defect == Some(Defect::SparesUnreported) => {}
+                    Err(error) if !is_over => {
+                        task.freed = Some(error.code);
+                        out.push(Output::Freed(task.id, None, error));
+                    }
+                    outcome => {
+                        task.outcome = Some(outcome.clone().map_err(|error| error.code));
+                        out.push(Output::Over(task.id, outcome));
+                    }
+                }
+            }
             HostOutput::Close { .. } => {
                 self.closed = true;
                 self.tasks.iter_mut().for_each(|task| task.sim_rank = None);
@@ -388,7 +425,11 @@ impl Process {
         let found = crate::invariants::no_lost_work::held(id.rank, start.version, is_here);
         out.extend(found.err().map(Output::Violated));
         let own = End { process: self.number, rank: id.rank, incarnation: start.incarnation };
-        let sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, job);
+        let own_rows = self.task(id).map_or(id.rank, |task| task.of.rank);
+        let mut sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, job);
+        if job.defect == Some(Defect::RowsOfItsNumber) {
+            sim_rank.rows_of(Rank(own_rows.0 % job.program.world));
+        }
         if let Some(task) = self.find(id) {
             task.sim_rank = Some(sim_rank);
             task.reported = Reported::default();

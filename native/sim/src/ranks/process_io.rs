@@ -10,7 +10,7 @@ use rejoin_protocol::ids::{Attempt, Generation, Incarnation, Lane, Lineage, Rank
 use rejoin_protocol::message::{AgentMessage, TrackerMessage};
 use rejoin_protocol::start::JobStart;
 
-/// A task of the framework.
+/// A task of the framework, or the rank that it joins as: the same unless the job has spares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Try {
     /// The rank that it is to be.
@@ -28,7 +28,7 @@ pub enum Input {
     TrackerDown,
     /// The tracker said something.
     Tracker(TrackerMessage),
-    /// The rank's task asks to take part.
+    /// The rank's task asks to take part; one that stands by asks for a rank.
     Join(Try),
     /// The rank's thread takes the next step of its program.
     Go(Try),
@@ -91,6 +91,8 @@ pub enum Output {
     Replayed,
     /// A result was computed.
     Computed,
+    /// The task that stood by is to join as this.
+    Given(Try),
     /// The task's rank was given a start.
     Started(Try, Start),
     /// The task's rank has entered a version.

@@ -56,6 +56,8 @@ pub(super) struct SimRank {
     is_in_boot: bool,
     /// It says other things than it should, in this phase.
     lies_in: Option<Phase>,
+    /// The rank whose rows it trains on: its own.
+    rows: Rank,
 }
 
 impl SimRank {
@@ -83,6 +85,7 @@ impl SimRank {
         SimRank {
             lineage,
             version,
+            rows: own.rank,
             peers,
             model,
             next_model: mix(model, u64::from(version.0)),
@@ -240,9 +243,14 @@ impl SimRank {
     }
 
     /// What this rank gives to the next call of its program.
+    /// It trains on the rows of another rank.
+    pub(super) fn rows_of(&mut self, rank: Rank) {
+        self.rows = rank;
+    }
+
     fn own(&self, job: &Job) -> u64 {
         let (is_boot, index) = self.place(&job.program);
-        job.program.given(self.peers.own.rank, is_boot, self.version, index) ^ self.lie(is_boot)
+        job.program.given(self.rows, is_boot, self.version, index) ^ self.lie(is_boot)
     }
 
     fn lie(&self, is_boot: bool) -> u64 {

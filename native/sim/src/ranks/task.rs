@@ -9,11 +9,16 @@ use rejoin_protocol::collective::{Fetch, SegmentAddress};
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Phase, Rank, Version};
 
+/// Tasks that stand by are known by their number and this.
+const STANDING: u32 = 1 << 20;
+
 /// A task.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Which.
+    /// What it joins as; of one that stands by, a rank that no job has.
     pub id: Try,
+    /// What the framework calls it.
+    pub of: Try,
     pub(super) incarnation: Option<Incarnation>,
     pub(super) sim_rank: Option<SimRank>,
     /// A checkpoint that is to be fetched, and the agents that hold it.
@@ -27,9 +32,11 @@ pub struct Task {
 }
 
 impl Task {
+    /// A task that is its rank.
     pub(super) fn new(id: Try) -> Self {
         Task {
             id,
+            of: id,
             incarnation: None,
             sim_rank: None,
             wanted: None,
@@ -39,6 +46,17 @@ impl Task {
             freed: None,
             segment: None,
         }
+    }
+
+    /// A task that asks for a rank.
+    pub(super) fn standing(of: Try) -> Self {
+        let rank = Rank(of.rank.0 + STANDING);
+        Task { of, ..Task::new(Try { rank, ..of }) }
+    }
+
+    /// Whether it was given no rank yet.
+    pub fn stands_by(&self) -> bool {
+        self.id.rank.0 >= STANDING
     }
 
     /// What it was given as the job's end.

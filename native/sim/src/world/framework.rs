@@ -8,18 +8,18 @@ pub(super) struct Framework {
     pub(super) next_process: u32,
     /// All tasks that aren't done were started again so often.
     pub(super) stage: u32,
-    /// The next try of each rank in this stage.
+    /// The next try of each task in this stage: of the ranks' own, and of those that stand by beside them.
     pub(super) tries: Vec<u32>,
-    /// Ranks whose tasks have ended well.
+    /// Tasks that have ended well, by number.
     pub(super) ended: BTreeSet<u32>,
-    /// Starts that are on their way, by rank.
+    /// Starts that are on their way, by the task's number.
     pub(super) starting: BTreeMap<u32, u32>,
 }
 
 impl Framework {
-    pub(super) fn new(world: u32) -> Self {
-        let starting = (0..world).map(|rank| (rank, 1)).collect();
-        Framework { next_process: 0, stage: 0, tries: vec![0; world as usize], ended: BTreeSet::new(), starting }
+    pub(super) fn new(tasks: u32) -> Self {
+        let starting = (0..tasks).map(|task| (task, 1)).collect();
+        Framework { next_process: 0, stage: 0, tries: vec![0; tasks as usize], ended: BTreeSet::new(), starting }
     }
 
     pub(super) fn ends(&mut self, rank: u32) {

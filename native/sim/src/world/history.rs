@@ -4,7 +4,7 @@
 use super::sim_event::SimEvent;
 use super::state::World;
 use crate::ranks::{Defect, Input, Try};
-use rejoin_protocol::ids::Rank;
+use rejoin_protocol::ids::Task;
 use rejoin_protocol::tracker::TrackerInput;
 
 impl World {
@@ -13,17 +13,17 @@ impl World {
         if self.scenario.job.defect == Some(Defect::EndsUnreported) {
             return;
         }
-        for rank in self.framework.ended().map(Rank).collect::<Vec<Rank>>() {
+        for task in self.framework.ended().map(Task).collect::<Vec<Task>>() {
             // It hears of them while it takes over.
             let delay = self.draw(0..20);
-            self.after(delay, SimEvent::TrackerHears { epoch, input: TrackerInput::RankEnded { rank } });
+            self.after(delay, SimEvent::TrackerHears { epoch, input: TrackerInput::TaskEnded { task } });
         }
     }
 
     /// A task has ended well, and under `rejoin run` its process with it.
     pub(super) fn end_well(&mut self, process: u32, id: Try) {
         let Some(there) = self.processes.get_mut(&process).filter(|there| there.alive) else { return };
-        let rank = id.rank;
+        let rank = there.process.task(id).map_or(id.rank, |task| task.of.rank);
         if self.scenario.exits {
             there.alive = false;
             self.memory.is_gone(process);
@@ -36,13 +36,13 @@ impl World {
         self.say(|| format!("the task of rank {rank} in process {process} ends well"));
         self.framework.ends(rank.0);
         let delay = self.draw(0..50);
-        self.after(delay, SimEvent::FrameworkReports(TrackerInput::RankEnded { rank }));
+        self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskEnded { task: Task(rank.0) }));
         if self.scenario.executors.is_some() {
             return;
         }
         // Whatever else runs for this rank is of no use.
         let runs =
-            |there: &super::sim_process::SimProcess| there.process.tasks().iter().any(|task| task.id.rank == rank);
+            |there: &super::sim_process::SimProcess| there.process.tasks().iter().any(|task| task.of.rank == rank);
         let others = self.processes.iter().filter(|(_, there)| there.alive && runs(there));
         for other in others.map(|(other, _)| *other).collect::<Vec<u32>>() {
             let delay = self.draw(0..500);

@@ -153,6 +153,10 @@ impl World {
                 Output::Closed => self.say(|| format!("the agent of process {process} is over")),
                 Output::Replayed => self.tally.replayed += 1,
                 Output::Computed => self.tally.computed += 1,
+                Output::Given(id) => {
+                    let pause = self.draw(0..100);
+                    self.after(pause, SimEvent::Joins { process, id });
+                }
                 Output::Started(id, start) => {
                     self.paces(process, id, |pace| pace.started = Some(start.incarnation));
                     let lies = self.scenario.job.lies && start.incarnation.number > 0;

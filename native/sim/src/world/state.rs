@@ -56,7 +56,7 @@ impl World {
             processes: BTreeMap::new(),
             network: Network::default(),
             memory: Memory::default(),
-            framework: Framework::new(world),
+            framework: Framework::new(scenario.tasks()),
             dies_at_end: None,
             slow: BTreeMap::new(),
             fired: BTreeSet::new(),

@@ -11,6 +11,8 @@ pub struct Tally {
     pub steps: u64,
     /// Ranks that were lost.
     pub losses: u32,
+    /// Ranks that were given to tasks that stood by.
+    pub spares: u32,
     /// Views that were made.
     pub views: u32,
     /// Lives of the tracker.

@@ -6,7 +6,7 @@ use super::state::World;
 use crate::ranks::{Input, Process, Try};
 use crate::scenario::Executors;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Incarnation, Millis, Rank};
+use rejoin_protocol::ids::{Incarnation, Millis, Rank, Task};
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::TrackerInput;
 use std::collections::BTreeMap;
@@ -92,13 +92,18 @@ impl World {
     }
 
     fn runs(&mut self, process: u32, id: Try, within: u64) {
-        if let Some(there) = self.processes.get_mut(&process) {
-            there.process.starts(id);
-        }
+        let Some(there) = self.processes.get_mut(&process) else { return };
+        let joins = match self.scenario.spares {
+            0 => {
+                there.process.starts(id);
+                id
+            }
+            _ => there.process.stands_by(id),
+        };
         let Try { rank, attempt } = id;
-        self.say(|| format!("process {process} starts with attempt {attempt} of rank {rank}"));
+        self.say(|| format!("process {process} starts with attempt {attempt} of task {rank}"));
         let pause = self.draw(1..within);
-        self.after(pause, SimEvent::Joins { process, id });
+        self.after(pause, SimEvent::Joins { process, id: joins });
     }
 
     /// A rank's calls ended with an error: its task joins again when it was only sent back, and is
@@ -128,11 +133,13 @@ impl World {
     /// Whether a rank's task runs, or is about to, or has ended well.
     fn is_cared_for(&self, rank: Rank) -> bool {
         let mut living = self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
-        let runs = living.any(|task| task.id.rank == rank && task.freed().is_none());
+        let runs = living.any(|task| task.of.rank == rank && task.freed().is_none());
         runs || self.framework.ended.contains(&rank.0) || self.framework.is_starting(rank)
     }
 
     fn try_again(&mut self, process: u32, id: Try) {
+        let task = self.processes.get(&process).and_then(|there| there.process.task(id));
+        let id = task.map_or(id, |task| task.of);
         let rank = id.rank;
         if self.scenario.executors.is_some() {
             let delay = self.draw(1..50);
@@ -152,7 +159,8 @@ impl World {
     fn task_is_gone(&mut self, id: Try, delay: u64) {
         let Try { rank, attempt, .. } = id;
         let (reason, counts) = ("the task failed".into(), self.scenario.framework_counts.unwrap_or(true));
-        self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskGone { rank, attempt, reason, counts }));
+        let task = Task(rank.0);
+        self.after(delay, SimEvent::FrameworkReports(TrackerInput::TaskGone { task, attempt, reason, counts }));
     }
 
     pub(super) fn throw(&mut self, process: u32, id: Try) {
@@ -169,9 +177,9 @@ impl World {
         there.deferred.clear();
         self.memory.is_gone(process);
         let link = there.tracker_link.take();
-        let ids: Vec<Try> = there.process.tasks().iter().map(|task| task.id).collect();
+        let ids: Vec<Try> = there.process.tasks().iter().map(|task| task.of).collect();
         let ranks: Vec<Rank> = ids.iter().map(|id| id.rank).collect();
-        self.say(|| format!("process {process} is killed, with ranks {ranks:?}"));
+        self.say(|| format!("process {process} is killed, with tasks {ranks:?}"));
         self.connections_end(process, link);
         let noticed = self.draw(200..1500);
         let executor = process.to_string();
@@ -197,7 +205,7 @@ impl World {
         let reason = "the framework has lost it".into();
         self.after(0, SimEvent::FrameworkReports(TrackerInput::ExecutorGone { executor, reason }));
         let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
-        for rank in tasks.map(|task| task.id.rank).collect::<Vec<Rank>>() {
+        for rank in tasks.map(|task| task.of.rank).collect::<Vec<Rank>>() {
             self.start_later(rank.0);
         }
     }
@@ -205,7 +213,7 @@ impl World {
     /// Everything that is not done is started again; what runs goes on running.
     pub(super) fn restart_stage(&mut self) {
         self.framework.stage += 1;
-        for rank in 0..self.scenario.job.program.world {
+        for rank in 0..self.scenario.tasks() {
             self.framework.tries[rank as usize] = 0;
             if !self.framework.ended.contains(&rank) {
                 self.start_later(rank);

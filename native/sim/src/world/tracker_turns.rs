@@ -3,6 +3,7 @@
 use super::sim_event::SimEvent;
 use super::state::World;
 use super::trackers::{TrackerLife, TrackerLink, TIMING};
+use crate::invariants::Spares;
 use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Millis, Version};
@@ -19,6 +20,7 @@ impl World {
         let epoch = trackers.epochs;
         let config = TrackerConfig {
             world: self.scenario.job.program.world,
+            spares: self.scenario.spares,
             epoch,
             timing: TIMING,
             deaths: DeathLimit {
@@ -41,6 +43,7 @@ impl World {
             deferred: Vec::new(),
             // The first one may go on from an earlier run's lineage.
             monotony: reported.next_life(),
+            spares: Spares::default(),
             is_older: false,
             began: self.now,
             is_over: false,
@@ -192,7 +195,12 @@ impl World {
 
     fn tracker_wants(&mut self, epoch: u32, output: TrackerOutput) {
         match output {
-            TrackerOutput::Send { link, message } => self.send_to_process(link, message),
+            TrackerOutput::Send { link, message } => {
+                let life = self.trackers.lives.get_mut(&epoch);
+                let found = life.map_or(Ok(()), |life| life.spares.sends(&message));
+                self.violate(found);
+                self.send_to_process(link, message);
+            }
             TrackerOutput::Close { link } => {
                 if let Some(there) = self.trackers.links.get_mut(&link) {
                     there.stands = false;
@@ -226,12 +234,15 @@ impl World {
                 let its = |link: &&mut TrackerLink| link.epoch == epoch && u64::from(link.process) == agent.0;
                 self.trackers.links.values_mut().filter(its).for_each(|link| link.heard = false);
             }
+            Event::SpareTook { .. } => self.tally.spares += 1,
             Event::HookAgreed { hooked, .. } => self.tally.hooked = *hooked,
             _ => {}
         }
         let Some(life) = self.trackers.lives.get_mut(&epoch) else { return };
         life.has_planned |= matches!(event, Event::PlanMade { .. });
-        let found = life.monotony.event(event).and_then(|()| self.no_lost_work.event(epoch, event));
+        let found = life.spares.event(event, epoch == 1);
+        let found =
+            found.and_then(|()| life.monotony.event(event)).and_then(|()| self.no_lost_work.event(epoch, event));
         self.violate(found);
     }
 }

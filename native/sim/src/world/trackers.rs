@@ -1,7 +1,7 @@
 //! The tracker's lives: one at a time, or for a while two that don't know of each other.
 
 use super::sim_event::SimEvent;
-use crate::invariants::Monotony;
+use crate::invariants::{Monotony, Spares};
 use rejoin_protocol::ids::Incarnation;
 use rejoin_protocol::message::Timing;
 use rejoin_protocol::tracker::Tracker;
@@ -19,6 +19,7 @@ pub(super) struct TrackerLife {
     pub(super) stalled_until: u64,
     pub(super) deferred: Vec<SimEvent>,
     pub(super) monotony: Monotony,
+    pub(super) spares: Spares,
     /// A newer life has begun: it is cut off from all after a while.
     pub(super) is_older: bool,
     pub(super) began: u64,

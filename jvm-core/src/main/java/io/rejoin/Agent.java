@@ -93,6 +93,16 @@ public final class Agent extends ProcessAgent {
   }
 
   @Override
+  protected String[] standBy(long handle, int index, int stage, int task, long timeoutMillis) {
+    return Native.processStandBy(handle, index, stage, task, timeoutMillis);
+  }
+
+  @Override
+  protected void standDown(long handle, int index, int stage, int task) {
+    Native.processStandDown(handle, index, stage, task);
+  }
+
+  @Override
   protected boolean over(long handle) {
     return Native.processOver(handle);
   }

@@ -59,6 +59,15 @@ public final class EventReporter implements Consumer<TrainingEvent> {
                       + " incarnation {incarnation}"));
         }
         break;
+      case SPARE_STANDS_BY:
+        info(event.sentence("task {index} on executor {executor} stands by as a spare"));
+        break;
+      case SPARE_TOOK:
+        warn(
+            event.sentence(
+                "rank {rank} goes to the spare on executor {executor}, {vacant_millis} ms after its"
+                    + " loss: {reason} ({spares} more stand by)"));
+        break;
       case HOOK_AGREED:
         boolean hooked = Boolean.parseBoolean(event.text("hooked"));
         String how = hooked ? "are served by Rejoin's" : "go through the bridge";

@@ -60,6 +60,17 @@ final class Native {
   /** Lets it go; communicators that were made of it stay usable. Closing again does nothing. */
   static native void processClose(long process);
 
+  /**
+   * In a job with spares: the task asks for a rank, and waits at most so long. What it joins as, as
+   * key, value: rank, stage, task; over (true: the job has reached its end). Null while it stands
+   * by.
+   */
+  static native String[] processStandBy(
+      long process, int index, int stage, int task, long timeoutMillis);
+
+  /** That task has ended, however it did. */
+  static native void processStandDown(long process, int index, int stage, int task);
+
   /** Hands over the model that the job is to begin with, before a rank of the process joins. */
   static native void processHandOver(long process, int version, byte[] model);
 

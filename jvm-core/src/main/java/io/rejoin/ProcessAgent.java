@@ -1,6 +1,8 @@
 package io.rejoin;
 
+import java.util.Map;
 import java.util.concurrent.atomic.AtomicBoolean;
+import java.util.function.Consumer;
 
 /**
  * The native runtime of this process for one job; it hosts the ranks of this process and outlives
@@ -13,6 +15,8 @@ public abstract class ProcessAgent implements AutoCloseable {
     /** With settings as pairs of key and value, and the job's secret. */
     long open(String[] settings, byte[] secret);
   }
+
+  private static final long LOOK_MILLIS = 50;
 
   private final JobId job;
   private final long handle;
@@ -44,6 +48,47 @@ public abstract class ProcessAgent implements AutoCloseable {
   protected final boolean isClosed() {
     return closed.get();
   }
+
+  /**
+   * In a job with spares ({@link Tracker.Settings#spares}): a task asks for a rank, stands by until
+   * it is given one, and trains as that; when the job reaches its end before, it does nothing. The
+   * call returns or throws as the training does.
+   *
+   * @param own the task by its number, which is that of its rank or, for the tasks beyond, none;
+   *     and its try
+   * @param cancel how the framework says that the task should end; asked while it stands by
+   * @param training what it does as the rank that it was given, by the try that it has to join as
+   * @throws RejoinException CANCELLED; FENCED when a newer try of the task is there;
+   *     TRACKER_UNREACHABLE; the job's error when it is over with one
+   */
+  public final void asRank(RankTask own, CancelSignal cancel, Consumer<RankTask> training) {
+    long nativeSide = open();
+    try {
+      String[] given = null;
+      while (given == null) {
+        own.throwIfCancelled(cancel);
+        given = standBy(open(), own.rank(), own.stage(), own.task(), LOOK_MILLIS);
+      }
+      Map<String, String> values = Pairs.map(given);
+      if (!values.containsKey("over")) {
+        int rank = Integer.parseInt(values.get("rank"));
+        int stage = Integer.parseInt(values.get("stage"));
+        int task = Integer.parseInt(values.get("task"));
+        training.accept(new RankTask(rank, stage, task, own.joinMillis(), own.finishMillis()));
+      }
+    } finally {
+      if (!isClosed()) {
+        standDown(nativeSide, own.rank(), own.stage(), own.task());
+      }
+    }
+  }
+
+  /** The native side's answer, waiting at most so long; null while the task stands by. */
+  protected abstract String[] standBy(
+      long handle, int index, int stage, int task, long timeoutMillis);
+
+  /** The task has ended, however it did. */
+  protected abstract void standDown(long handle, int index, int stage, int task);
 
   /** Stops it, and frees what it holds. */
   @Override

@@ -48,15 +48,16 @@ public final class Tracker implements AutoCloseable {
   }
 
   /**
-   * The framework says that a try of a rank's task has failed or was killed.
+   * The framework says that a try of a task has failed or was killed.
    *
+   * @param index the task's number: that of its rank, in a job without spares
    * @param counts whether that counts against the framework's number of retries
    */
-  public void taskGone(int rank, int stage, int task, String reason, boolean counts) {
+  public void taskGone(int index, int stage, int task, String reason, boolean counts) {
     report(
         "task.gone",
-        "rank",
-        Integer.toString(rank),
+        "index",
+        Integer.toString(index),
         "stage",
         Integer.toString(stage),
         "task",
@@ -144,6 +145,15 @@ public final class Tracker implements AutoCloseable {
      */
     public Settings frameworkCountsDeaths() {
       return set("deaths.framework.counts", "true");
+    }
+
+    /**
+     * So many tasks more than ranks take part: every task asks for a rank ({@link
+     * ProcessAgent#asRank}), those beyond the ranks stand by, and one of them is given a rank when
+     * that is lost.
+     */
+    public Settings spares(int spares) {
+      return set("spares", Integer.toString(spares));
     }
 
     /** What the job is called in its event log, if {@link #with} has given it one. */

@@ -22,12 +22,25 @@ public final class TrainingEvent {
     AGENT_JOINED,
     /** An agent is gone: agent, executor, reason. */
     AGENT_LOST,
-    /** A rank has joined: rank, incarnation, stage, task, executor, vacant_millis. */
+    /**
+     * A rank has joined: rank, incarnation, index (the number of the framework's task: that of the
+     * rank, in a job without spares), stage, task (which try of it), executor, vacant_millis.
+     */
     RANK_JOINED,
     /** A newcomer was refused: rank, stage, task, reason. */
     RANK_REFUSED,
     /** A rank was declared lost: rank, incarnation, executor, reason, silent_millis, deaths. */
     RANK_LOST,
+    /**
+     * In a job with spares a task stands by: index (the task's number), stage, task, executor,
+     * spares (how many stand by now).
+     */
+    SPARE_STANDS_BY,
+    /**
+     * A task that stood by was given a rank that was lost: rank, index, stage, task, executor,
+     * vacant_millis, spares (how many stand by still), reason.
+     */
+    SPARE_TOOK,
     /** A new view: generation, alive, vacant, reason. */
     VIEW_MADE,
     /** A plan: generation, lineage, version, round, newcomers, reason. */
@@ -80,7 +93,8 @@ public final class TrainingEvent {
     /** The job is over with an error: code, message. */
     JOB_FAILED,
     /**
-     * The framework should kill and replace what hosts a rank: rank, stage, task, executor, reason.
+     * The framework should kill and replace what hosts a task: index (its number: that of its rank,
+     * in a job without spares), stage, task, executor, reason.
      */
     KILL_WANTED,
     /** A kind that this version doesn't know. */

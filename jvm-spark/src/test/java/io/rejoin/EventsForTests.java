@@ -8,7 +8,7 @@ public final class EventsForTests {
   public static TrainingEvent killWantedOfTheFirstTry() {
     return event(
         "KillWanted",
-        "rank",
+        "index",
         "0",
         "stage",
         "0",

@@ -281,7 +281,7 @@ record FaultCase(
    * Signals the process of a rank when an event comes: what a rule inside that process cannot do by
    * itself.
    */
-  private static final class ByEvent {
+  static final class ByEvent {
     private final Map<String, Long> processOf = new ConcurrentHashMap<>();
     private final Map<Integer, String> firstExecutorOf = new ConcurrentHashMap<>();
     private final RejoinRun run;

@@ -69,6 +69,23 @@ class FaultsIT {
   }
 
   /**
+   * The undisturbed training. Where the ranks are changes nothing about the model, so the sessions'
+   * shapes share it.
+   */
+  static Calm undisturbed(SparkSession spark, Recipe recipe, Variation variation, int workers)
+      throws Exception {
+    String key = recipe + " " + workers + (variation.hasRowsOfItsOwn() ? " " + variation : "");
+    Calm calm = UNDISTURBED.get(key);
+    if (calm == null) {
+      Dataset<Row> rows = variation.rows(spark, recipe, workers);
+      calm = Calm.of(Calm.run(spark, recipe, workers, FaultCase.ROUNDS).data(rows), LIMIT);
+      System.out.println(key + ", undisturbed: " + calm);
+      UNDISTURBED.put(key, calm);
+    }
+    return calm;
+  }
+
+  /**
    * Trains under this fault with these settings; the model must be that of the undisturbed training
    * with the default ones.
    */
@@ -77,14 +94,7 @@ class FaultsIT {
     StandaloneCluster cluster = Sessions.cluster();
     int workers = fault.workers();
     Dataset<Row> rows = variation.rows(spark, recipe, workers);
-    // Where the ranks are changes nothing about the model, so the sessions' shapes share it.
-    String key = recipe + " " + workers + (variation.hasRowsOfItsOwn() ? " " + variation : "");
-    Calm calm = UNDISTURBED.get(key);
-    if (calm == null) {
-      calm = Calm.of(Calm.run(spark, recipe, workers, FaultCase.ROUNDS).data(rows), LIMIT);
-      System.out.println(key + ", undisturbed: " + calm);
-      UNDISTURBED.put(key, calm);
-    }
+    Calm calm = undisturbed(spark, recipe, variation, workers);
     RejoinRun run = Calm.run(spark, recipe, workers, FaultCase.ROUNDS).data(rows);
     variation.apply(spark, run);
     fault.prepare().accept(run, calm);

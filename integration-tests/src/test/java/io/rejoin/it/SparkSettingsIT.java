@@ -140,7 +140,7 @@ class SparkSettingsIT {
             Code.UNRECOVERABLE,
             "no executor may take the rank again",
             "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor",
-            "rank 1, attempt 0.1");
+            "task 1, attempt 0.1");
   }
 
   @Test

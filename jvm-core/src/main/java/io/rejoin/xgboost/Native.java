@@ -19,6 +19,13 @@ final class Native {
   /** Stops the agent and frees what it holds. */
   static native void agentClose(long agent);
 
+  /** As {@code io.rejoin.Native.processStandBy}. */
+  static native String[] agentStandBy(
+      long agent, int index, int stage, int task, long timeoutMillis);
+
+  /** As {@code io.rejoin.Native.processStandDown}. */
+  static native void agentStandDown(long agent, int index, int stage, int task);
+
   /**
    * Joins as a rank and waits for the start (all needed ranks are there, checkpoint fetched) or the
    * job's end.

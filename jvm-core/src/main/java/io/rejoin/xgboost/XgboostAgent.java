@@ -58,6 +58,16 @@ public final class XgboostAgent extends ProcessAgent {
   }
 
   @Override
+  protected String[] standBy(long handle, int index, int stage, int task, long timeoutMillis) {
+    return Native.agentStandBy(handle, index, stage, task, timeoutMillis);
+  }
+
+  @Override
+  protected void standDown(long handle, int index, int stage, int task) {
+    Native.agentStandDown(handle, index, stage, task);
+  }
+
+  @Override
   protected boolean over(long handle) {
     return Native.agentOver(handle);
   }

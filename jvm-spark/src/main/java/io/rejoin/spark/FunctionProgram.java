@@ -3,8 +3,10 @@ package io.rejoin.spark;
 import io.rejoin.Agent;
 import io.rejoin.GangTask;
 import io.rejoin.RankLoop;
+import io.rejoin.RankTask;
 import io.rejoin.settings.CommonSettings;
 import java.io.Serializable;
+import java.util.function.IntFunction;
 
 /** A user's function as a rank of a gang. */
 final class FunctionProgram<T, M extends Serializable> implements GangProgram<T> {
@@ -19,19 +21,24 @@ final class FunctionProgram<T, M extends Serializable> implements GangProgram<T>
   }
 
   @Override
-  public void run(GangTask gang, SparkTask task, RankInput<T> input) {
+  public void run(GangTask gang, SparkTask task, IntFunction<RankInput<T>> inputs) {
     gang.run(
         task,
         Agent.class,
         Agent::open,
         agent ->
-            new RankLoop(
-                    agent,
-                    task.rank(gang),
-                    "a function on " + workers + " workers",
-                    gang.settings().number(CommonSettings.CALL_TIMEOUT),
-                    task)
-                .run(ranks -> ModelBytes.write(function.train(ranks, input))));
+            task.asRank(
+                gang, agent, rank -> run(gang, task, agent, rank, inputs.apply(rank.rank()))));
+  }
+
+  private void run(GangTask gang, SparkTask task, Agent agent, RankTask rank, RankInput<T> input) {
+    new RankLoop(
+            agent,
+            rank,
+            "a function on " + workers + " workers",
+            gang.settings().number(CommonSettings.CALL_TIMEOUT),
+            task)
+        .run(ranks -> ModelBytes.write(function.train(ranks, input)));
   }
 
   @Override

@@ -10,6 +10,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.rdd.RDD;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -41,9 +42,11 @@ final class Gang {
   private final String budget;
   private final String checkpointAdvice;
   private final Thread events;
-  private volatile Future<?> stage;
+  private final boolean hasSpares;
+  private volatile JavaFutureAction<?> stage;
   private volatile TrainingEvent end;
   private volatile boolean sparkIsDone;
+  private volatile boolean letGo;
 
   /** {@code budget} and {@code checkpointAdvice} are for the errors of a job that needs more. */
   Gang(
@@ -51,7 +54,9 @@ final class Gang {
       Consumer<TrainingEvent> listener,
       Surroundings surroundings,
       String budget,
-      String checkpointAdvice) {
+      String checkpointAdvice,
+      boolean hasSpares) {
+    this.hasSpares = hasSpares;
     this.context = surroundings.context();
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker);
@@ -73,7 +78,7 @@ final class Gang {
     String before = context.getLocalProperty(SparkRegistry.PROPERTY);
     context.setLocalProperty(SparkRegistry.PROPERTY, tracker.job().toString());
     try {
-      Future<List<String>> job = gang.toJavaRDD().collectAsync();
+      JavaFutureAction<List<String>> job = gang.toJavaRDD().collectAsync();
       stage = job;
       events.start();
       RejoinException failure = await(job);
@@ -109,12 +114,12 @@ final class Gang {
       if (String.valueOf(cause.getMessage()).contains("excludeOnFailure")) {
         return givenUp(EXCLUDED, cause);
       }
-      if (registry.mostFailuresOfOneRank() <= surroundings.deathsRetried()) {
+      if (registry.mostFailuresOfOneTask() <= surroundings.deathsRetried()) {
         return cancelled("Spark ended the training job: " + cause.getMessage(), cause);
       }
       return givenUp(
           "after "
-              + registry.mostFailuresOfOneRank()
+              + registry.mostFailuresOfOneTask()
               + " failures of one task ("
               + surroundings.deathsSetting()
               + ")",
@@ -161,7 +166,7 @@ final class Gang {
   private byte[] result(RejoinException failure) throws InterruptedException {
     TrainingEvent last = end;
     if (last != null && last.kind() == TrainingEvent.Kind.JOB_ENDED) {
-      if (failure != null) {
+      if (failure != null && !letGo) {
         LOG.warn(
             "job {} had ended well before Spark's job failed: {}",
             tracker.job().brief(),
@@ -220,6 +225,29 @@ final class Gang {
             "the tracker of job {} was closed while its events were followed",
             tracker.job().brief(),
             e);
+        return;
+      }
+    }
+    if (hasSpares && end != null && end.kind() == TrainingEvent.Kind.JOB_ENDED) {
+      letGoOfSpares();
+    }
+  }
+
+  /**
+   * All ranks have the end, and so has each spare that runs. One that Spark is about to start again
+   * has nothing to do any more, and one that was lost may be frozen: neither is waited for.
+   */
+  private void letGoOfSpares() {
+    while (!sparkIsDone) {
+      if (registry.tasksThatRun() == 0) {
+        letGo = true;
+        stage.cancel(true);
+        return;
+      }
+      try {
+        Thread.sleep(POLL_MILLIS);
+      } catch (InterruptedException e) {
+        Thread.currentThread().interrupt();
         return;
       }
     }

@@ -34,12 +34,14 @@ final class GangAdmission {
   }
 
   /**
-   * Waits until so many slots are free, counted against the other gangs, and takes them.
+   * Waits until a slot for each worker and each spare is free, counted against the other gangs, and
+   * takes them.
    *
    * @throws RejoinException BAD_ARGUMENT when the cluster doesn't have so many slots in time;
    *     TIMED_OUT when other gangs don't end in time; CANCELLED when the thread is interrupted
    */
   synchronized AdmittedGang admit(SparkContext context, int workers, SettingValues settings) {
+    int tasks = workers + (int) settings.number(SparkSettings.SPARES);
     Object ticket = new Object();
     long queued = System.nanoTime();
     long since = queued;
@@ -48,10 +50,10 @@ final class GangAdmission {
     try {
       while (true) {
         int slots = slots(context);
-        boolean enough = slots >= workers;
-        if (enough && queue.peek() == ticket && taken + workers <= slots) {
-          taken += workers;
-          return new AdmittedGang(workers);
+        boolean enough = slots >= tasks;
+        if (enough && queue.peek() == ticket && taken + tasks <= slots) {
+          taken += tasks;
+          return new AdmittedGang(tasks);
         }
         if (enough) {
           since = System.nanoTime();
@@ -60,25 +62,25 @@ final class GangAdmission {
           throw tooFew(context, workers, slots, settings);
         }
         if (millisSince(queued) > settings.number(SparkSettings.QUEUE_TIMEOUT)) {
-          throw tooLate(workers, slots, settings);
+          throw tooLate(tasks, slots, settings);
         }
         if (!logged) {
           logged = true;
           LOG.info(
               "waiting for {} slots: the cluster has {}, other fits hold {}, {} are queued before"
                   + " this one",
-              workers,
+              tasks,
               slots,
               taken,
               queue.size() - 1);
-          askForExecutors(context, workers - slots);
+          askForExecutors(context, tasks - slots);
         }
         wait(LOOK_MILLIS);
       }
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new RejoinException(
-          RejoinException.Code.CANCELLED, "interrupted while waiting for " + workers + " slots", e);
+          RejoinException.Code.CANCELLED, "interrupted while waiting for " + tasks + " slots", e);
     } finally {
       queue.remove(ticket);
       notifyAll();
@@ -103,7 +105,7 @@ final class GangAdmission {
     context.requestExecutors(executors);
   }
 
-  private RejoinException tooLate(int workers, int slots, SettingValues settings) {
+  private RejoinException tooLate(int tasks, int slots, SettingValues settings) {
     return new RejoinException(
         RejoinException.Code.TIMED_OUT,
         String.format(
@@ -111,13 +113,14 @@ final class GangAdmission {
             "waited %d ms (spark.rejoin.queue.timeout) for %d slots; other fits of this application"
                 + " hold %d of %d",
             settings.number(SparkSettings.QUEUE_TIMEOUT),
-            workers,
+            tasks,
             taken,
             slots));
   }
 
   private static RejoinException tooFew(
       SparkContext context, int workers, int slots, SettingValues settings) {
+    long spares = settings.number(SparkSettings.SPARES);
     String waited =
         String.format(
             Locale.ROOT,
@@ -127,15 +130,16 @@ final class GangAdmission {
         RejoinException.Code.BAD_ARGUMENT,
         String.format(
             Locale.ROOT,
-            "%d workers must train at the same time, but %s has %d slots%s; set numWorkers to at"
+            "%d workers must train at the same time%s, but %s has %d slots%s; set numWorkers to at"
                 + " most %d, or %s",
             workers,
+            spares == 0 ? "" : " and " + spares + " spares stand by (spark.rejoin.spares)",
             context.master(),
             slots,
             context.isLocal() ? "" : waited,
-            slots,
+            Math.max(1, slots - spares),
             context.isLocal()
-                ? "use local[" + workers + ",4]"
+                ? "use local[" + (workers + spares) + ",4]"
                 : "give the application more executors or cores, or lower spark.task.cpus"));
   }
 

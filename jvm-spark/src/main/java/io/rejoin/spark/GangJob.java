@@ -56,14 +56,15 @@ final class GangJob {
     Secret secret = Secret.random();
     try (Tracker tracker = open(job, secret)) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
-      GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts());
+      GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), spares());
       Consumer<TrainingEvent> reporter = new EventReporter(job, settings);
       return new Gang(
               tracker,
               listener == null ? reporter : reporter.andThen(listener),
               surroundings,
               budget,
-              program.checkpointAdvice())
+              program.checkpointAdvice(),
+              spares() > 0)
           .run(gang);
     }
   }
@@ -115,7 +116,19 @@ final class GangJob {
     } else {
       LOG.info("job {}: {} workers, input of {} bytes; {}", job.brief(), workers, bytes, budget);
     }
+    if (spares() > 0) {
+      LOG.info(
+          "job {}: {} more tasks stand by (spark.rejoin.spares); one takes over a rank whose task"
+              + " or executor is lost, at once, and the task that Spark tries again is the next"
+              + " one",
+          job.brief(),
+          spares());
+    }
     return budget;
+  }
+
+  private int spares() {
+    return (int) settings.number(SparkSettings.SPARES);
   }
 
   /** The hosts of the executors that the session has now. */

@@ -12,8 +12,8 @@ import java.util.function.Predicate;
 import java.util.stream.Collectors;
 
 /**
- * The driver's record of one gang: hosts, executors and the newest attempt of each rank's task,
- * with their addresses, their state, since when and why. It knows no Spark, no tracker and no
+ * The driver's record of one gang: hosts, executors and the newest attempt of each task, with their
+ * addresses, their ranks, their state, since when and why. It knows no Spark, no tracker and no
  * clock: it is told what they report, in any order, and returns one line for each change of a
  * state. Times are milliseconds since 1970. Safe to use from several threads.
  */
@@ -21,7 +21,7 @@ final class Registry {
   /** Executors that are gone are remembered, the newest so many of them. */
   static final int GONE_KEPT = 1_000;
 
-  /** What an executor or a rank's task is in. */
+  /** What an executor or a task is in. */
   enum State {
     /** Spark has reported the executor. */
     PRESENT,
@@ -33,7 +33,9 @@ final class Registry {
     GONE,
     /** The task was started. */
     STARTED,
-    /** The task is a member of the gang. */
+    /** The task is a spare: it takes part without a rank. */
+    STANDING_BY,
+    /** The task is a member of the gang, and has a rank. */
     JOINED,
     /** The tracker has declared the rank lost; Spark may not know yet. */
     LOST,
@@ -43,11 +45,11 @@ final class Registry {
     FINISHED;
 
     private String word() {
-      return name().toLowerCase(Locale.ROOT);
+      return name().toLowerCase(Locale.ROOT).replace('_', ' ');
     }
   }
 
-  /** What is to be done about a rank that was lost while its process may live. */
+  /** What is to be done about a task that was lost while its process may live. */
   enum Action {
     /** Nothing. */
     NONE,
@@ -95,8 +97,11 @@ final class Registry {
     /** The host of an executor, the executor of a task. */
     private String place = "";
 
-    /** An attempt's order among those of its rank; none yet. */
+    /** An attempt's order among those of its task; none yet. */
     private long order = -1;
+
+    /** The rank that a task has, or had last; none yet. */
+    private int rank = -1;
 
     private long number = -1;
 
@@ -107,6 +112,11 @@ final class Registry {
     /** Nothing comes after this. */
     private boolean isOver() {
       return state == State.GONE || state == State.FAILED || state == State.FINISHED;
+    }
+
+    /** Of a task. */
+    private boolean runs() {
+      return state == State.STARTED || state == State.STANDING_BY || state == State.JOINED;
     }
 
     private Entry at(String where) {
@@ -207,10 +217,10 @@ final class Registry {
         : Optional.empty();
   }
 
-  /** Spark has started an attempt of a rank's task. */
+  /** Spark has started an attempt of a task. */
   synchronized Optional<String> taskStarted(
-      int rank, int stage, int attempt, long number, String executor, long at) {
-    Entry entry = task(rank, stage, attempt);
+      int index, int stage, int attempt, long number, String executor, long at) {
+    Entry entry = task(index, stage, attempt);
     if (entry.number < 0) {
       entry.number = number;
     }
@@ -220,25 +230,39 @@ final class Registry {
         : Optional.empty();
   }
 
-  /** The attempt is a member of the gang. */
-  synchronized Optional<String> taskJoined(
-      int rank, int stage, int attempt, String executor, long at) {
-    Entry entry = task(rank, stage, attempt);
+  /** The attempt takes part without a rank, as a spare. */
+  synchronized Optional<String> taskStandsBy(
+      int index, int stage, int attempt, String executor, long at) {
+    Entry entry = task(index, stage, attempt);
     return entry.state == null || entry.state == State.STARTED
-        ? entry.at(executor).change(State.JOINED, "on executor " + executor, at)
+        ? entry.at(executor).change(State.STANDING_BY, "on executor " + executor, at)
         : Optional.empty();
   }
 
-  /** The tracker has declared a rank's newest attempt lost. */
+  /** The attempt is a member of the gang, as this rank. */
+  synchronized Optional<String> taskJoined(
+      int index, int stage, int attempt, int rank, String executor, long at) {
+    Entry entry = task(index, stage, attempt);
+    if (entry.state != null && entry.state != State.STARTED && entry.state != State.STANDING_BY) {
+      return Optional.empty();
+    }
+    entry.rank = rank;
+    return entry
+        .at(executor)
+        .change(State.JOINED, "as rank " + rank + " on executor " + executor, at);
+  }
+
+  /** The tracker has declared a rank lost. */
   synchronized Optional<String> rankLost(int rank, String executor, String why, long at) {
-    Entry entry = tasks.get(rank);
-    boolean isIt = entry != null && entry.place.equals(executor) && entry.state == State.JOINED;
-    return isIt ? entry.change(State.LOST, why, at) : Optional.empty();
+    return tasks.values().stream()
+        .filter(one -> one.rank == rank && one.state == State.JOINED && one.place.equals(executor))
+        .findFirst()
+        .flatMap(one -> one.change(State.LOST, why, at));
   }
 
   /** An attempt has ended well. */
-  synchronized Optional<String> taskFinished(int rank, int stage, int attempt, long at) {
-    return task(rank, stage, attempt).change(State.FINISHED, "its task has ended well", at);
+  synchronized Optional<String> taskFinished(int index, int stage, int attempt, long at) {
+    return task(index, stage, attempt).change(State.FINISHED, "its task has ended well", at);
   }
 
   /**
@@ -247,17 +271,22 @@ final class Registry {
    * @param counts whether that counts against Spark's number of retries
    */
   synchronized Optional<String> taskFailed(
-      int rank, int stage, int attempt, String why, boolean counts, long at) {
+      int index, int stage, int attempt, String why, boolean counts, long at) {
     if (counts) {
-      failures.merge(rank, 1, Integer::sum);
-      lastFailure = name(rank, stage, attempt) + ": " + why;
+      failures.merge(index, 1, Integer::sum);
+      lastFailure = name(index, stage, attempt) + ": " + why;
     }
-    return task(rank, stage, attempt).change(State.FAILED, why, at);
+    return task(index, stage, attempt).change(State.FAILED, why, at);
   }
 
-  /** The most failures of any one rank that count against Spark's limit. */
-  synchronized int mostFailuresOfOneRank() {
+  /** The most failures of any one task that count against Spark's limit. */
+  synchronized int mostFailuresOfOneTask() {
     return failures.values().stream().mapToInt(Integer::intValue).max().orElse(0);
+  }
+
+  /** How many tasks run, of those that aren't lost. */
+  synchronized int tasksThatRun() {
+    return (int) tasks.values().stream().filter(Entry::runs).count();
   }
 
   /** What the last task failed with that counts; empty if none did. */
@@ -266,9 +295,9 @@ final class Registry {
   }
 
   /** What is to be done about a lost attempt whose executor, which can't be killed, may live. */
-  synchronized Decision killTask(int rank, int stage, int attempt, String why) {
-    String name = name(rank, stage, attempt);
-    Entry entry = task(rank, stage, attempt);
+  synchronized Decision killTask(int index, int stage, int attempt, String why) {
+    String name = name(index, stage, attempt);
+    Entry entry = task(index, stage, attempt);
     if (entry.isOver()) {
       return new Decision(Action.NONE, name + " has ended: " + entry.why, -1);
     }
@@ -280,11 +309,11 @@ final class Registry {
   }
 
   /** Whether an attempt that has just started was to be killed, and why. */
-  synchronized Optional<String> killWanted(int rank, int stage, int attempt) {
-    return Optional.ofNullable(killsWanted.get(name(rank, stage, attempt)));
+  synchronized Optional<String> killWanted(int index, int stage, int attempt) {
+    return Optional.ofNullable(killsWanted.get(name(index, stage, attempt)));
   }
 
-  /** What is to be done about an executor whose rank was lost, and which may be frozen. */
+  /** What is to be done about an executor whose task was lost, and which may be frozen. */
   synchronized Decision killExecutor(String executor, String why) {
     Entry entry = executors.get(executor);
     if (entry != null && entry.state == State.GONE) {
@@ -293,7 +322,7 @@ final class Registry {
     String others =
         tasks.values().stream()
             .filter(task -> task.place.equals(executor) && task.state == State.JOINED)
-            .map(task -> task.name)
+            .map(task -> "rank " + task.rank + " (" + task.name + ")")
             .collect(Collectors.joining(", "));
     return new Decision(
         Action.KILL_EXECUTOR, why + (others.isEmpty() ? "" : "; with it go " + others), -1);
@@ -315,9 +344,9 @@ final class Registry {
     return Optional.ofNullable(executors.get(executor)).map(entry -> entry.state);
   }
 
-  /** The state of the newest attempt of a rank's task. */
-  synchronized Optional<State> taskState(int rank) {
-    return Optional.ofNullable(tasks.get(rank)).map(entry -> entry.state);
+  /** The state of the newest attempt of a task. */
+  synchronized Optional<State> taskState(int index) {
+    return Optional.ofNullable(tasks.get(index)).map(entry -> entry.state);
   }
 
   private String named(Predicate<Entry> which) {
@@ -334,19 +363,19 @@ final class Registry {
   }
 
   /**
-   * The entry of this attempt, which is the newest one of its rank from now on; of an older one an
+   * The entry of this attempt, which is the newest one of its task from now on; of an older one an
    * entry that is forgotten, since it was followed by another one.
    */
-  private Entry task(int rank, int stage, int attempt) {
+  private Entry task(int index, int stage, int attempt) {
     long order = ((long) stage << Integer.SIZE) + attempt;
-    Entry newest = tasks.get(rank);
+    Entry newest = tasks.get(index);
     if (newest != null && newest.order == order) {
       return newest;
     }
-    Entry entry = new Entry(name(rank, stage, attempt));
+    Entry entry = new Entry(name(index, stage, attempt));
     entry.order = order;
     if (newest == null || newest.order < order) {
-      tasks.put(rank, entry);
+      tasks.put(index, entry);
     } else {
       entry.state = State.FAILED;
       entry.why = "it was followed by " + newest.name;
@@ -354,7 +383,7 @@ final class Registry {
     return entry;
   }
 
-  private static String name(int rank, int stage, int attempt) {
-    return "rank " + rank + ", attempt " + stage + "." + attempt;
+  private static String name(int index, int stage, int attempt) {
+    return "task " + index + ", attempt " + stage + "." + attempt;
   }
 }

@@ -65,9 +65,14 @@ final class SparkRegistry extends SparkListener {
     }
   }
 
-  /** The most failures of any one rank that Spark counts against its limit. */
-  int mostFailuresOfOneRank() {
-    return registry.mostFailuresOfOneRank();
+  /** The most failures of any one task that Spark counts against its limit. */
+  int mostFailuresOfOneTask() {
+    return registry.mostFailuresOfOneTask();
+  }
+
+  /** How many tasks run that are neither lost nor over. */
+  int tasksThatRun() {
+    return registry.tasksThatRun();
   }
 
   /** What the last task failed with; empty if none did. */
@@ -84,12 +89,22 @@ final class SparkRegistry extends SparkListener {
       case AGENT_LOST:
         log(registry.agentLost(event.text("executor"), event.text("reason"), now()));
         break;
+      case SPARE_STANDS_BY:
+        log(
+            registry.taskStandsBy(
+                (int) event.number("index"),
+                (int) event.number("stage"),
+                (int) event.number("task"),
+                event.text("executor"),
+                now()));
+        break;
       case RANK_JOINED:
         log(
             registry.taskJoined(
-                (int) event.number("rank"),
+                (int) event.number("index"),
                 (int) event.number("stage"),
                 (int) event.number("task"),
+                (int) event.number("rank"),
                 event.text("executor"),
                 now()));
         break;
@@ -110,17 +125,17 @@ final class SparkRegistry extends SparkListener {
   }
 
   /**
-   * Does what {@code KILL_WANTED} asks for: the rank is lost, but what hosts it may only be frozen.
+   * Does what {@code KILL_WANTED} asks for: the task is lost, but what hosts it may only be frozen.
    */
   void kill(TrainingEvent wanted) {
     String executor = wanted.text("executor");
-    int rank = (int) wanted.number("rank");
+    int index = (int) wanted.number("index");
     int stage = (int) wanted.number("stage");
     int attempt = (int) wanted.number("task");
     String reason = wanted.text("reason");
     Registry.Decision decision =
         context.isLocal()
-            ? registry.killTask(rank, stage, attempt, "declared lost: " + reason)
+            ? registry.killTask(index, stage, attempt, "declared lost: " + reason)
             : registry.killExecutor(executor, reason);
     switch (decision.action()) {
       case KILL_TASK:
@@ -135,7 +150,7 @@ final class SparkRegistry extends SparkListener {
         }
         break;
       default:
-        LOG.info("nothing is to be killed for rank {} now: {}", rank, decision.reason());
+        LOG.info("nothing is to be killed for task {} now: {}", index, decision.reason());
         break;
     }
   }
@@ -201,7 +216,7 @@ final class SparkRegistry extends SparkListener {
       RejoinException failure = (RejoinException) thrown.get();
       if (failure.code() == RejoinException.Code.INCOMPATIBLE
           || failure.code() == RejoinException.Code.BAD_ARGUMENT) {
-        String text = "rank " + task.index() + " on executor " + task.executorId() + ": ";
+        String text = "task " + task.index() + " on executor " + task.executorId() + ": ";
         report(() -> tracker.cancel(failure.code(), text + failure.text()));
       }
     }

@@ -42,6 +42,16 @@ final class SparkSettings {
               + " `restart` (the fit begins again at round 0 on new pages, with a warning, at most"
               + " as often as a rank may die), `fail` (it ends with `INPUT_LOST`)");
 
+  static final Setting SPARES =
+      Setting.of(
+              "spares",
+              SettingType.integer(0, 1000),
+              "0",
+              "so many tasks more than workers stand by, a slot each: one takes over the rank of a"
+                  + " task or an executor that is lost, at once, and the task that Spark tries"
+                  + " again is the next spare ([above](#warm-spares))")
+          .toTracker("spares");
+
   static final Setting SLOTS_TIMEOUT =
       Setting.of("slots.timeout", SettingType.TIME, "60s", "how long a fit waits for executors");
 
@@ -85,6 +95,7 @@ final class SparkSettings {
               CommonSettings.CALL_TIMEOUT.withMeaning(
                   "of `RejoinSpark.train`: how long a collective waits for the other ranks,"
                       + " restarts of theirs included, before the task fails with `TIMED_OUT`"),
+              SPARES,
               SLOTS_TIMEOUT,
               QUEUE_TIMEOUT,
               CommonSettings.TRACKER_PORTS.withMeaning(

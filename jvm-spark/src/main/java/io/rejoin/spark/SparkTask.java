@@ -1,14 +1,19 @@
 package io.rejoin.spark;
 
 import io.rejoin.GangTask;
+import io.rejoin.ProcessAgent;
 import io.rejoin.RankTask;
 import io.rejoin.settings.CommonSettings;
 import java.net.InetAddress;
 import java.util.Optional;
+import java.util.function.Consumer;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
 
-/** A task of the gang on its Spark executor, whose rank is the number of its partition. */
+/**
+ * A task of the gang on its Spark executor. Its rank is the number of its partition, or, in a gang
+ * with spares, what it is given.
+ */
 final class SparkTask implements GangTask.Place {
   private final TaskContext context;
   private final SparkEnv env = SparkEnv.get();
@@ -17,8 +22,17 @@ final class SparkTask implements GangTask.Place {
     this.context = context;
   }
 
-  /** Which rank it is, and which try. */
-  RankTask rank(GangTask gang) {
+  /** Trains as the rank that it is, or is given; returns at once when the job is over before. */
+  void asRank(GangTask gang, ProcessAgent agent, Consumer<RankTask> training) {
+    if (gang.settings().number(SparkSettings.SPARES) == 0) {
+      training.accept(own(gang));
+    } else {
+      agent.asRank(own(gang), this, training);
+    }
+  }
+
+  /** By the number of its partition. */
+  private RankTask own(GangTask gang) {
     long members = gang.settings().number(CommonSettings.MEMBERS_TIMEOUT);
     return new RankTask(
         context.partitionId(),

@@ -5,6 +5,7 @@ import io.rejoin.xgboost.Matrices;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.TrainingSpec;
 import io.rejoin.xgboost.XgboostAgent;
+import java.util.function.IntFunction;
 
 /** XGBoost's training loop as a rank of a gang, which reads the rank's matrices. */
 final class XgboostProgram implements GangProgram<Matrices> {
@@ -17,14 +18,18 @@ final class XgboostProgram implements GangProgram<Matrices> {
   }
 
   @Override
-  public void run(GangTask gang, SparkTask task, RankInput<Matrices> input) {
+  public void run(GangTask gang, SparkTask task, IntFunction<RankInput<Matrices>> inputs) {
     gang.run(
         task,
         XgboostAgent.class,
         XgboostAgent::open,
         agent ->
-            new TrainingLoop(agent, spec)
-                .run(task.rank(gang), () -> input.iterator().next(), task));
+            task.asRank(
+                gang,
+                agent,
+                rank ->
+                    new TrainingLoop(agent, spec)
+                        .run(rank, () -> inputs.apply(rank.rank()).iterator().next(), task)));
   }
 
   @Override

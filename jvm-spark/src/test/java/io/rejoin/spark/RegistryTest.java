@@ -59,31 +59,63 @@ class RegistryTest {
   @Test
   void a_task_goes_from_its_start_to_its_loss_and_the_next_attempt_begins_anew() {
     assertEquals(
-        Optional.of("rank 1, attempt 0.0: started: on executor 3"),
+        Optional.of("task 1, attempt 0.0: started: on executor 3"),
         registry.taskStarted(1, 0, 0, 17, "3", 100));
     assertEquals(
-        Optional.of("rank 1, attempt 0.0: started for 50 ms, now joined: on executor 3"),
-        registry.taskJoined(1, 0, 0, "3", 150));
+        Optional.of("task 1, attempt 0.0: started for 50 ms, now joined: as rank 1 on executor 3"),
+        registry.taskJoined(1, 0, 0, 1, "3", 150));
     assertEquals(
-        Optional.of("rank 1, attempt 0.0: joined for 10 ms, now lost: silent"),
+        Optional.of("task 1, attempt 0.0: joined for 10 ms, now lost: silent"),
         registry.rankLost(1, "3", "silent", 160));
     assertEquals(
-        Optional.of("rank 1, attempt 0.0: lost for 5 ms, now failed: exit 137"),
+        Optional.of("task 1, attempt 0.0: lost for 5 ms, now failed: exit 137"),
         registry.taskFailed(1, 0, 0, "exit 137", true, 165));
     registry.taskStarted(1, 0, 1, 18, "4", 170);
     assertEquals(Optional.empty(), registry.rankLost(1, "3", "silent", 180), "it runs elsewhere");
     assertEquals(Optional.of(State.STARTED), registry.taskState(1));
-    assertEquals(1, registry.mostFailuresOfOneRank());
-    assertEquals("rank 1, attempt 0.0: exit 137", registry.lastFailure());
+    assertEquals(1, registry.mostFailuresOfOneTask());
+    assertEquals("task 1, attempt 0.0: exit 137", registry.lastFailure());
+  }
+
+  @Test
+  void a_spare_is_a_task_without_a_rank_until_it_takes_the_one_that_another_task_had() {
+    registry.taskStarted(1, 0, 0, 17, "3", 100);
+    registry.taskJoined(1, 0, 0, 1, "3", 110);
+    registry.taskStarted(3, 0, 0, 18, "4", 100);
+    assertEquals(
+        Optional.of("task 3, attempt 0.0: started for 20 ms, now standing by: on executor 4"),
+        registry.taskStandsBy(3, 0, 0, "4", 120));
+    assertEquals(Optional.empty(), registry.taskStandsBy(3, 0, 0, "4", 125));
+    registry.rankLost(1, "3", "exit 137", 130);
+    assertEquals(
+        Optional.of(
+            "task 3, attempt 0.0: standing by for 20 ms, now joined: as rank 1 on executor 4"),
+        registry.taskJoined(3, 0, 0, 1, "4", 140));
+    assertEquals(Optional.of(State.LOST), registry.taskState(1));
+    assertEquals(1, registry.tasksThatRun(), "the lost one may be frozen: it isn't waited for");
+    // The task that is tried again is the next spare, and the rank isn't its own any more.
+    registry.taskFailed(1, 0, 0, "exit 137", true, 150);
+    registry.taskStarted(1, 0, 1, 19, "5", 160);
+    registry.taskStandsBy(1, 0, 1, "5", 170);
+    assertEquals(
+        "silent; with it go rank 1 (task 3, attempt 0.0)",
+        registry.killExecutor("4", "silent").reason());
+    assertEquals(
+        Optional.of("task 3, attempt 0.0: joined for 40 ms, now lost: exit 1"),
+        registry.rankLost(1, "4", "exit 1", 180));
+    assertEquals(Optional.of(State.STANDING_BY), registry.taskState(1));
+    assertEquals(1, registry.tasksThatRun());
+    registry.taskFinished(1, 0, 1, 190);
+    assertEquals(0, registry.tasksThatRun());
   }
 
   @Test
   void what_is_reported_of_an_older_attempt_counts_as_a_failure_and_changes_no_state() {
     registry.taskStarted(1, 0, 1, 18, "4", 170);
     assertEquals(Optional.empty(), registry.taskFailed(1, 0, 0, "exit 137", true, 180));
-    assertEquals(Optional.empty(), registry.taskJoined(1, 0, 0, "3", 190));
+    assertEquals(Optional.empty(), registry.taskJoined(1, 0, 0, 1, "3", 190));
     assertEquals(Optional.of(State.STARTED), registry.taskState(1));
-    assertEquals(1, registry.mostFailuresOfOneRank());
+    assertEquals(1, registry.mostFailuresOfOneTask());
     // A stage that begins again numbers its attempts anew.
     registry.taskStarted(1, 1, 0, 20, "5", 200);
     assertEquals(Action.NONE, registry.killTask(1, 0, 1, "silent").action());
@@ -92,17 +124,17 @@ class RegistryTest {
   @Test
   void a_failure_that_spark_does_not_count_is_none() {
     registry.taskFailed(1, 0, 0, "preempted", false, 180);
-    assertEquals(0, registry.mostFailuresOfOneRank());
+    assertEquals(0, registry.mostFailuresOfOneTask());
     assertEquals("", registry.lastFailure());
     assertEquals(Optional.of(State.FAILED), registry.taskState(1));
   }
 
   @Test
   void a_task_that_spark_has_not_reported_is_killed_when_it_has() {
-    registry.taskJoined(1, 0, 0, "driver", 100);
+    registry.taskJoined(1, 0, 0, 1, "driver", 100);
     Decision early = registry.killTask(1, 0, 0, "silent");
     assertEquals(Action.WAIT, early.action());
-    assertTrue(early.reason().contains("rank 1, attempt 0.0"), early.reason());
+    assertTrue(early.reason().contains("task 1, attempt 0.0"), early.reason());
     assertEquals(Optional.empty(), registry.killWanted(1, 0, 1));
     registry.taskStarted(1, 0, 0, 17, "driver", 110);
     assertEquals(Optional.of("silent"), registry.killWanted(1, 0, 0));
@@ -112,18 +144,18 @@ class RegistryTest {
     registry.taskFailed(1, 0, 0, "killed", false, 120);
     Decision over = registry.killTask(1, 0, 0, "silent");
     assertEquals(Action.NONE, over.action());
-    assertEquals("rank 1, attempt 0.0 has ended: killed", over.reason());
+    assertEquals("task 1, attempt 0.0 has ended: killed", over.reason());
   }
 
   @Test
   void an_executor_is_killed_unless_it_is_gone_and_who_goes_with_it_is_said() {
     registry.executorAdded("3", "h", 1);
-    registry.taskJoined(0, 0, 0, "3", 2);
-    registry.taskJoined(1, 0, 0, "3", 2);
+    registry.taskJoined(0, 0, 0, 0, "3", 2);
+    registry.taskJoined(1, 0, 0, 1, "3", 2);
     registry.rankLost(1, "3", "silent", 3);
     Decision kill = registry.killExecutor("3", "rank 1 is silent");
     assertEquals(Action.KILL_EXECUTOR, kill.action());
-    assertEquals("rank 1 is silent; with it go rank 0, attempt 0.0", kill.reason());
+    assertEquals("rank 1 is silent; with it go rank 0 (task 0, attempt 0.0)", kill.reason());
     registry.executorGone("3", "exit 137", 4);
     Decision none = registry.killExecutor("3", "rank 1 is silent");
     assertEquals(Action.NONE, none.action());
@@ -167,7 +199,7 @@ class RegistryTest {
       int rank = random.nextInt(alive);
       String executor = present.get(random.nextInt(alive));
       registry.taskStarted(rank, 0, attempts[rank], at, executor, at);
-      registry.taskJoined(rank, 0, attempts[rank], executor, at);
+      registry.taskJoined(rank, 0, attempts[rank], rank, executor, at);
       if (random.nextInt(10) == 0) {
         present.remove(executor);
         gone.add(executor);
@@ -187,7 +219,7 @@ class RegistryTest {
             + " hosts: none",
         registry.summary());
     int most = failures.values().stream().mapToInt(Integer::intValue).max().orElse(0);
-    assertEquals(most, registry.mostFailuresOfOneRank());
+    assertEquals(most, registry.mostFailuresOfOneTask());
     long kept = gone.stream().filter(one -> registry.executorState(one).isPresent()).count();
     assertEquals(Registry.GONE_KEPT, kept, "of " + gone.size());
   }

@@ -53,7 +53,7 @@ class SparkRegistryTest {
   }
 
   @Test
-  void failures_are_counted_for_each_rank_of_the_own_job_alone() {
+  void failures_are_counted_for_each_task_of_the_own_job_alone() {
     JobId job = JobId.random();
     try (Tracker tracker =
         Tracker.open(job, Secret.random(), new Tracker.Settings(2, "127.0.0.1"))) {
@@ -62,12 +62,12 @@ class SparkRegistryTest {
       try {
         failingJob(2);
         registry.catchUp();
-        assertEquals(0, registry.mostFailuresOfOneRank(), "another job's failures");
+        assertEquals(0, registry.mostFailuresOfOneTask(), "another job's failures");
 
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, job.toString());
         failingJob(2);
         registry.catchUp();
-        assertEquals(2, registry.mostFailuresOfOneRank());
+        assertEquals(2, registry.mostFailuresOfOneTask());
         assertTrue(registry.lastFailure().contains("this try fails"), registry.lastFailure());
       } finally {
         session.sparkContext().setLocalProperty(SparkRegistry.PROPERTY, null);

@@ -1,0 +1,114 @@
+//! Which task is given which rank, in a job with spares: a pure function of what the tracker knows.
+//!
+//! The rules, in the order in which they are tried for the ranks that are open, by number:
+//!
+//! 1. A rank's own task, which has its number, is there: it gets it.
+//! 2. Some incarnation had the rank before, or its own task has another rank: the task that stands by for longest
+//!    gets it. So nothing is waited for after a death, and a task that is tried again becomes the next spare.
+//! 3. Otherwise the rank waits for its own task: spares neither delay a job's start nor take part in it.
+
+use crate::ids::{Rank, Task};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// A rank that no task has, and that none is about to join as.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenRank {
+    /// Which.
+    pub rank: Rank,
+    /// Some incarnation had it before.
+    pub was_taken: bool,
+    /// Why it is open, in words.
+    pub because: String,
+}
+
+/// A decision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Giving {
+    /// The rank.
+    pub rank: Rank,
+    /// The task that gets it.
+    pub task: Task,
+    /// The task stood by for any rank: it is not the one that the framework has started for this rank.
+    pub is_spare: bool,
+    /// Why, in words.
+    pub reason: String,
+}
+
+/// What is given, of the open ranks, to the tasks that stand by, the one that came first first; `have_ranks` are
+/// the tasks that have one.
+pub fn decide(open: &[OpenRank], standing_by: &[Task], have_ranks: &BTreeSet<Task>) -> Vec<Giving> {
+    let mut free: Vec<Task> = standing_by.to_vec();
+    let mut givings = Vec::new();
+    let mut left = Vec::new();
+    for one in open {
+        let own = Task(one.rank.0);
+        match free.iter().position(|task| *task == own) {
+            Some(index) => {
+                free.remove(index);
+                let (rank, reason) = (one.rank, format!("task {own} is there, which has the rank's number"));
+                givings.push(Giving { rank, task: own, is_spare: false, reason });
+            }
+            None => left.push(one),
+        }
+    }
+    for OpenRank { rank, was_taken, because } in left {
+        let own = Task(rank.0);
+        let is_given_away = have_ranks.contains(&own) || givings.iter().any(|giving| giving.task == own);
+        if !was_taken && !is_given_away || free.is_empty() {
+            continue;
+        }
+        let task = free.remove(0);
+        let reason = format!("task {task} stood by for longest, and the rank is open: {because}");
+        givings.push(Giving { rank: *rank, task, is_spare: true, reason });
+    }
+    givings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(rank: u32, was_taken: bool) -> OpenRank {
+        OpenRank { rank: Rank(rank), was_taken, because: "its process is gone".into() }
+    }
+
+    fn given(open: &[OpenRank], standing_by: &[u32], have_ranks: &[u32]) -> Vec<(u32, u32, bool)> {
+        let standing_by: Vec<Task> = standing_by.iter().copied().map(Task).collect();
+        let givings = decide(open, &standing_by, &have_ranks.iter().copied().map(Task).collect());
+        givings.into_iter().map(|giving| (giving.rank.0, giving.task.0, giving.is_spare)).collect()
+    }
+
+    #[test]
+    fn at_the_start_each_rank_gets_its_own_task_and_waits_for_it_although_spares_are_there() {
+        assert_eq!(given(&[open(0, false), open(1, false)], &[3, 1], &[]), [(1, 1, false)]);
+    }
+
+    #[test]
+    fn a_rank_that_was_lost_gets_the_spare_that_stood_by_for_longest() {
+        assert_eq!(given(&[open(1, true)], &[4, 3], &[0]), [(1, 4, true)]);
+    }
+
+    #[test]
+    fn a_task_that_came_for_its_own_rank_goes_before_a_spare_that_stood_by_for_longer() {
+        assert_eq!(given(&[open(0, true), open(1, true)], &[3, 1], &[]), [(1, 1, false), (0, 3, true)]);
+    }
+
+    #[test]
+    fn a_rank_that_nobody_had_goes_to_a_spare_once_its_own_task_has_another_rank() {
+        assert_eq!(given(&[open(1, false)], &[3], &[1]), [(1, 3, true)]);
+    }
+
+    #[test]
+    fn there_are_no_more_ranks_given_than_tasks_stand_by() {
+        assert_eq!(given(&[open(0, true), open(1, true)], &[2], &[]), [(0, 2, true)]);
+    }
+
+    #[test]
+    fn a_decision_says_why() {
+        let giving = decide(&[open(1, true)], &[Task(2)], &BTreeSet::new()).remove(0);
+        assert_eq!(giving.reason, "task 2 stood by for longest, and the rank is open: its process is gone");
+    }
+}

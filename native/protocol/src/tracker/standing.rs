@@ -1,0 +1,363 @@
+//! A job with spares: the tasks that ask for a rank, and which of them is given one ([`crate::spares`]).
+//!
+//! Every task of such a job asks, and joins as the rank that it is given. What it joins as is a try of that rank that
+//! is greater than all before it, whichever task had the rank: so all that is said of an older incarnation is fenced
+//! as without spares.
+
+use super::agent_record::AgentRecord;
+use super::standings::{NewestTry, StandingTask};
+use super::{RankSlotState, Tracker, TrackerOutput};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{AgentId, Attempt, Rank, Task};
+use crate::message::{RankGiven, Standing, TrackerMessage};
+use crate::spares::{decide, Giving, OpenRank};
+use alloc::collections::BTreeSet;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+impl Tracker {
+    fn has_spares(&self) -> bool {
+        self.config.spares > 0
+    }
+
+    /// A task asks for a rank, or its agent says again which it was given.
+    pub(super) fn stand_by(&mut self, agent: AgentId, standing: Standing) {
+        if let Some(over) = self.over.clone() {
+            return self.send(agent, TrackerMessage::Ended(over));
+        }
+        if self.takeover.is_some() {
+            self.standings.later.retain(|(other, later)| (*other, later.task) != (agent, standing.task));
+            self.standings.later.push((agent, standing));
+            return;
+        }
+        if let Err(error) = self.admit_standing(agent, standing) {
+            let Standing { task, attempt, .. } = standing;
+            self.send(agent, TrackerMessage::StandByEnded { task, attempt, error });
+        }
+    }
+
+    fn admit_standing(&mut self, agent: AgentId, standing: Standing) -> Result<(), Error> {
+        let Standing { task, attempt, given } = standing;
+        let (world, spares) = (self.config.world, self.config.spares);
+        if task.0 >= world.saturating_add(spares) {
+            let text = format!("task {task} asked for a rank of a job of {world} ranks with {spares} spares");
+            return Err(Error::new(Code::BadArgument, text));
+        }
+        if let Some(newest) = self.standings.tries.get(&task) {
+            if attempt < newest.attempt || attempt == newest.attempt && newest.is_gone {
+                let text = format!(
+                    "task {task} asked for a rank in its try {attempt}, but the newest one is {}{}; a try of the \
+                     framework takes part once",
+                    newest.attempt,
+                    if newest.is_gone { ", which has ended" } else { "" }
+                );
+                return Err(Error::new(Code::Fenced, text));
+            }
+        }
+        match self.standings.tasks.get_mut(&task) {
+            Some(known) if known.attempt == attempt => {
+                known.agent = agent;
+                let known = known.given;
+                match (known, given) {
+                    (Some(known), None) => {
+                        // The answer was lost with a connection.
+                        self.send(agent, TrackerMessage::RankGiven { task, attempt, given: known });
+                    }
+                    (None, Some(claimed)) => self.claim(task, agent, claimed)?,
+                    _ => {}
+                }
+                return Ok(());
+            }
+            Some(_) => self.end_standing(task, &format!("try {attempt} of task {task} took its place")),
+            None => {}
+        }
+        if self.living().any(|(_, slot)| slot.attempt.stage < attempt.stage) {
+            self.supersede_stage(attempt.stage);
+        }
+        self.end_older_stages(attempt.stage);
+        if let Some(over) = self.over.clone() {
+            // That death was one too many.
+            self.send(agent, TrackerMessage::Ended(over));
+            return Ok(());
+        }
+        self.standings.tries.insert(task, NewestTry { attempt, is_gone: false });
+        self.standings.came += 1;
+        let order = self.standings.came;
+        self.standings.tasks.insert(task, StandingTask { agent, attempt, given: None, order, is_reported: false });
+        match given {
+            Some(claimed) => self.claim(task, agent, claimed),
+            None => Ok(()),
+        }
+    }
+
+    /// A task says that a former life of the tracker, or this one, gave it a rank. It keeps that unless it was lost.
+    fn claim(&mut self, task: Task, agent: AgentId, claimed: RankGiven) -> Result<(), Error> {
+        let RankGiven { rank, attempt } = claimed;
+        let other = self.standings.of_rank(rank).is_some_and(|(other, _)| other != task);
+        let newest = self.standings.given.get(&rank).copied();
+        let is_its_own = self.slot(rank).is_some_and(|slot| match slot.state {
+            RankSlotState::Vacant => {
+                !slot.was_here || attempt > slot.attempt || slot.may_repeat && attempt == slot.attempt
+            }
+            _ => slot.attempt == attempt && slot.agent == agent,
+        });
+        let counts = self.agents.get(&agent).is_some_and(AgentRecord::counts);
+        if other || newest > Some(attempt) || !is_its_own || !counts {
+            self.standings.tasks.remove(&task);
+            let text = format!(
+                "task {task} was given rank {rank} (its try {attempt}), which was lost since; the task has to be \
+                 retried, and stands by then"
+            );
+            return Err(Error::new(Code::Fenced, text));
+        }
+        self.standings.given.insert(rank, attempt);
+        if let Some(standing) = self.standings.tasks.get_mut(&task) {
+            standing.given = Some(claimed);
+        }
+        Ok(())
+    }
+
+    /// All that an agent has, as of its registration: what it doesn't name has ended.
+    pub(super) fn stand_again(&mut self, agent: AgentId, all: Vec<Standing>) {
+        if self.takeover.is_some() {
+            self.standings.later.retain(|(other, _)| *other != agent);
+        }
+        let is_named = |task: &Task, standing: &StandingTask| {
+            all.iter().any(|named| (named.task, named.attempt) == (*task, standing.attempt))
+        };
+        let tasks = &mut self.standings.tasks;
+        tasks.retain(|task, standing| standing.agent != agent || is_named(task, standing));
+        for standing in all {
+            self.stand_by(agent, standing);
+        }
+    }
+
+    pub(super) fn stand_down(&mut self, agent: AgentId, task: Task, attempt: Attempt) {
+        self.standings.later.retain(|(other, later)| (*other, later.task, later.attempt) != (agent, task, attempt));
+        let its = self.standings.tasks.get(&task).filter(|known| (known.agent, known.attempt) == (agent, attempt));
+        if its.is_some() {
+            self.standings.tasks.remove(&task);
+        }
+    }
+
+    /// This try takes no part any more, whether it had a rank or not.
+    fn end_standing(&mut self, task: Task, reason: &str) {
+        let Some(StandingTask { agent, attempt, given, .. }) = self.standings.tasks.get(&task).cloned() else { return };
+        if let Some(given) = given.filter(|given| self.has_slot(*given)) {
+            self.lose(given.rank, reason.into(), true);
+        }
+        self.standings.tasks.remove(&task);
+        let error = Error::new(Code::Fenced, format!("task {task} stands by no more: {reason}"));
+        self.send(agent, TrackerMessage::StandByEnded { task, attempt, error });
+    }
+
+    /// The framework has started all tasks again: those of before stand by for nothing.
+    fn end_older_stages(&mut self, stage: u32) {
+        let older = self.standings.tasks.iter().filter(|(_, standing)| standing.attempt.stage < stage);
+        let older: Vec<Task> = older.map(|(task, _)| *task).collect();
+        for task in older {
+            let reason = format!("the framework started all tasks again: superseded by stage attempt {stage}");
+            self.end_standing(task, &reason);
+        }
+    }
+
+    fn has_slot(&self, given: RankGiven) -> bool {
+        self.living().any(|(rank, slot)| rank == given.rank && slot.attempt == given.attempt)
+    }
+
+    /// Whether this agent's task may join as this try of the rank.
+    pub(super) fn check_giving(&self, agent: AgentId, rank: Rank, attempt: Attempt) -> Result<(), Error> {
+        let given = Some(RankGiven { rank, attempt });
+        let is_given = |standing: &StandingTask| standing.agent == agent && standing.given == given;
+        if !self.has_spares() || self.standings.tasks.values().any(is_given) {
+            return Ok(());
+        }
+        let text = format!(
+            "rank {rank} was asked for (its try {attempt}) by a task that hasn't been given it, or was believed lost \
+             since; the task has to be retried, and stands by then"
+        );
+        Err(Error::new(Code::Fenced, text))
+    }
+
+    /// The task that has a rank, or had it last, and its try: for the framework, which knows nothing else.
+    pub(super) fn task_of(&self, rank: Rank) -> (Task, Attempt) {
+        let attempt = self.slot(rank).map(|slot| slot.attempt).unwrap_or_default();
+        match self.standings.of_try(rank, attempt) {
+            Some((task, standing)) => (task, standing.attempt),
+            None => (Task(rank.0), attempt),
+        }
+    }
+
+    /// The rank that this try of a task has in a slot.
+    pub(super) fn rank_of(&self, task: Task, attempt: Attempt) -> Option<Rank> {
+        if !self.has_spares() {
+            return self.living().find(|(r, slot)| r.0 == task.0 && slot.attempt == attempt).map(|(rank, _)| rank);
+        }
+        let standing = self.standings.tasks.get(&task).filter(|standing| standing.attempt == attempt)?;
+        standing.given.filter(|given| self.has_slot(*given)).map(|given| given.rank)
+    }
+
+    /// The framework says that a try has ended: whatever it says from now on, it is given no rank.
+    pub(super) fn standing_is_gone(&mut self, task: Task, attempt: Attempt, reason: &str) {
+        if !self.has_spares() {
+            return;
+        }
+        let newest = self.standings.tries.entry(task).or_insert(NewestTry { attempt, is_gone: true });
+        if newest.attempt <= attempt {
+            *newest = NewestTry { attempt, is_gone: true };
+        }
+        if self.standings.tasks.get(&task).is_some_and(|standing| standing.attempt == attempt) {
+            self.end_standing(task, &format!("the framework reports it ended: {reason}"));
+        }
+    }
+
+    /// A rank was lost: the task that had it takes no part any more.
+    pub(super) fn forget_giving(&mut self, rank: Rank) {
+        let attempt = self.slot(rank).map(|slot| slot.attempt).unwrap_or_default();
+        if let Some((task, _)) = self.standings.of_try(rank, attempt) {
+            self.standings.tasks.remove(&task);
+        }
+    }
+
+    /// An agent is lost: what its tasks were given and haven't joined as is free. Those that stand by are given
+    /// nothing before it speaks again; where it may be frozen, the framework is asked to replace it.
+    pub(super) fn standings_lost(&mut self, agent: AgentId, executor: &str, reason: &str, kill: bool) {
+        let here = self.standings.tasks.iter().filter(|(_, standing)| standing.agent == agent);
+        let here: Vec<(Task, Attempt, bool)> =
+            here.map(|(task, standing)| (*task, standing.attempt, standing.given.is_some())).collect();
+        for (task, attempt, has_rank) in here {
+            if has_rank {
+                self.standings.tasks.remove(&task);
+            } else if kill {
+                let (executor, reason) = (executor.to_string(), reason.to_string());
+                self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
+            }
+        }
+    }
+
+    /// What was brought while the job was being taken over, the newest try of each task first.
+    pub(super) fn stand_after_takeover(&mut self) {
+        let mut later = core::mem::take(&mut self.standings.later);
+        later.sort_by_key(|(_, standing)| {
+            (core::cmp::Reverse(standing.attempt), core::cmp::Reverse(standing.given.map(|given| given.attempt)))
+        });
+        for (agent, standing) in later {
+            self.stand_by(agent, standing);
+        }
+    }
+
+    /// Whether any task waits for the job to be taken over.
+    pub(super) fn some_stand_later(&self) -> bool {
+        !self.standings.later.is_empty()
+    }
+
+    /// Whether any task that was given no rank is there.
+    pub(super) fn some_stand_by(&self) -> bool {
+        self.standings.tasks.values().any(|standing| standing.given.is_none())
+    }
+
+    /// Gives open ranks to tasks that stand by.
+    pub(super) fn give_ranks(&mut self) {
+        if !self.has_spares() || self.over.is_some() || self.takeover.is_some() {
+            return;
+        }
+        let open: Vec<OpenRank> = self.open_ranks();
+        let mut waiting: Vec<(u64, Task)> = Vec::new();
+        let mut have_ranks = BTreeSet::new();
+        for (task, standing) in &self.standings.tasks {
+            let agent = self.agents.get(&standing.agent);
+            match standing.given {
+                Some(_) => drop(have_ranks.insert(*task)),
+                None if agent.is_some_and(|agent| agent.counts() && agent.link.is_some()) => {
+                    waiting.push((standing.order, *task));
+                }
+                None => {}
+            }
+        }
+        waiting.sort_unstable();
+        let waiting: Vec<Task> = waiting.into_iter().map(|(_, task)| task).collect();
+        for giving in decide(&open, &waiting, &have_ranks) {
+            self.give(giving);
+        }
+        self.report_spares();
+    }
+
+    fn open_ranks(&self) -> Vec<OpenRank> {
+        let all = (0..).map(Rank).zip(&self.slots);
+        let open = all.filter(|(rank, slot)| {
+            let comes_back = self.standings.tasks.get(&Task(rank.0)).is_some_and(|own| own.given.is_none());
+            // One that has the end by a former life isn't waited for, unless it comes.
+            slot.state == RankSlotState::Vacant
+                && self.standings.of_rank(*rank).is_none()
+                && (comes_back || !self.knew_the_end(slot))
+        });
+        let open = open.map(|(rank, slot)| OpenRank {
+            rank,
+            was_taken: slot.incarnation.is_some(),
+            because: slot.last_seen.clone(),
+        });
+        open.collect()
+    }
+
+    fn give(&mut self, Giving { rank, task, is_spare, reason }: Giving) {
+        let Some(standing) = self.standings.tasks.get(&task) else { return };
+        let (agent, attempt) = (standing.agent, standing.attempt);
+        let given = RankGiven { rank, attempt: self.next_try(rank, task, attempt) };
+        self.standings.given.insert(rank, given.attempt);
+        if let Some(standing) = self.standings.tasks.get_mut(&task) {
+            standing.given = Some(given);
+        }
+        self.send(agent, TrackerMessage::RankGiven { task, attempt, given });
+        if is_spare {
+            let executor = self.executor(agent);
+            let vacant_millis = self.slot(rank).and_then(|slot| slot.vacant_since).map_or(0, |at| self.now.since(at));
+            let spares = self.spares_ready();
+            self.event(Event::SpareTook { rank, index: task, attempt, executor, vacant_millis, spares, reason });
+        }
+    }
+
+    /// The try of a rank that comes next: greater than all that are known, by its number of starts too. A rank's own
+    /// task goes by its own number at least, so that a rank that was never given away is the framework's first try.
+    fn next_try(&self, rank: Rank, task: Task, attempt: Attempt) -> Attempt {
+        let slot = self.slot(rank);
+        let here = slot.filter(|slot| slot.was_here).map(|slot| slot.attempt);
+        let known = here.max(self.standings.given.get(&rank).copied());
+        let starts = slot.and_then(|slot| slot.incarnation).map_or(0, |last| last.number.saturating_add(1));
+        let own = if task.0 == rank.0 { attempt.task } else { 1 };
+        let stage = known.map_or(0, |known| known.stage).max(attempt.stage);
+        let next = known.filter(|known| known.stage == stage).map_or(0, |known| known.task.saturating_add(1));
+        Attempt { stage, task: next.max(starts).max(own) }
+    }
+
+    /// A task that wasn't given a rank at once stands by from now on.
+    fn report_spares(&mut self) {
+        let is_new = |standing: &StandingTask| standing.given.is_none() && !standing.is_reported;
+        let new = self.standings.tasks.iter_mut().filter(|(_, standing)| is_new(standing));
+        let new: Vec<(Task, Attempt, AgentId)> = new
+            .map(|(task, standing)| {
+                standing.is_reported = true;
+                (*task, standing.attempt, standing.agent)
+            })
+            .collect();
+        let spares = self.spares_ready();
+        for (task, attempt, agent) in new {
+            let executor = self.executor(agent);
+            self.event(Event::SpareStandsBy { index: task, attempt, executor, spares });
+        }
+    }
+
+    fn executor(&self, agent: AgentId) -> String {
+        self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default()
+    }
+
+    /// How many tasks stand by and could be given a rank at once.
+    fn spares_ready(&self) -> u32 {
+        let ready = |standing: &&StandingTask| {
+            let agent = self.agents.get(&standing.agent);
+            standing.given.is_none() && agent.is_some_and(|agent| agent.counts() && agent.link.is_some())
+        };
+        self.standings.tasks.values().filter(ready).count() as u32
+    }
+}

@@ -1,0 +1,50 @@
+//! What the tracker keeps of the tasks of a job with spares.
+
+use crate::ids::{AgentId, Attempt, Rank, Task};
+use crate::message::{RankGiven, Standing};
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+/// A try of a task that stands by, or was given a rank and has it as long as this is kept.
+#[derive(Clone, Debug)]
+pub(super) struct StandingTask {
+    pub(super) agent: AgentId,
+    pub(super) attempt: Attempt,
+    pub(super) given: Option<RankGiven>,
+    /// Smaller for one that came earlier.
+    pub(super) order: u64,
+    /// That it stands by has been reported.
+    pub(super) is_reported: bool,
+}
+
+/// The newest try of a task that is known.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewestTry {
+    pub(super) attempt: Attempt,
+    /// The framework says that it has ended.
+    pub(super) is_gone: bool,
+}
+
+/// The tasks of a job with spares.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standings {
+    pub(super) tasks: BTreeMap<Task, StandingTask>,
+    pub(super) tries: BTreeMap<Task, NewestTry>,
+    /// The newest try of each rank that was given away.
+    pub(super) given: BTreeMap<Rank, Attempt>,
+    pub(super) came: u64,
+    /// What agents have brought while the job is being taken over.
+    pub(super) later: Vec<(AgentId, Standing)>,
+}
+
+impl Standings {
+    pub(super) fn of_rank(&self, rank: Rank) -> Option<(Task, &StandingTask)> {
+        let mut all = self.tasks.iter();
+        all.find(|(_, standing)| standing.given.is_some_and(|given| given.rank == rank)).map(|(task, s)| (*task, s))
+    }
+
+    /// The task that was given this try of a rank.
+    pub(super) fn of_try(&self, rank: Rank, attempt: Attempt) -> Option<(Task, &StandingTask)> {
+        self.of_rank(rank).filter(|(_, standing)| standing.given == Some(RankGiven { rank, attempt }))
+    }
+}

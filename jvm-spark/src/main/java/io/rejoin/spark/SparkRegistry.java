@@ -10,6 +10,7 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeoutException;
 import org.apache.spark.ExceptionFailure;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkEnv;
 import org.apache.spark.Success$;
 import org.apache.spark.TaskEndReason;
 import org.apache.spark.TaskFailedReason;
@@ -143,6 +144,9 @@ final class SparkRegistry extends SparkListener {
         break;
       case KILL_EXECUTOR:
         LOG.warn("executor {} is to be killed and replaced: {}", executor, decision.reason());
+        // A frozen one doesn't answer, and may take 10 s to die: until then a spare would wait for
+        // the rows of which it holds a copy.
+        SparkEnv.get().blockManager().master().removeExecutorAsync(executor);
         if (!context.killAndReplaceExecutor(executor)) {
           LOG.warn(
               "Spark doesn't kill executor {}; its task waits for Spark to notice by itself",

@@ -87,7 +87,8 @@ install:
 model:
 	@cargo build --release --locked -p rejoin-model
 	@for setup in "two-versions --crashes 1" "boot-and-one --crashes 1" "two-collectives --cuts 1" \
-	    "two-versions --world 2 --zombies 1" "two-versions --world 2 --crashes 1 --cuts 1" \
+	    "two-versions --world 2 --zombies 1" "with-a-spare --world 2 --zombies 1 --reduced" \
+	    "two-versions --world 2 --crashes 1 --cuts 1" \
 	    "two-versions --world 2 --crashes 1 --tracker-deaths 1" "one-collective --tracker-deaths 1" \
 	    "two-collectives --crashes 1" "one-collective --crashes 2 --reduced" "two-collectives --crashes 2 --reduced" \
 	    "one-collective --crashes 1 --tracker-deaths 1 --reduced" \

@@ -139,8 +139,6 @@ fn ranks_that_make_different_calls_are_told_and_nothing_is_handed_out() {
 }
 
 #[test]
-fn a_spare_takes_over_from_a_process_that_dies_anywhere_or_is_declared_lost_and_lives_on() {
-    let setup = Setup { versions: vec![vec![None]], ..Setup::with_a_spare() };
-    holds(setup.clone().crashes(1), 1_000);
-    holds(Setup { zombies: 1, ..setup }, 1_000);
+fn a_spare_takes_over_from_a_process_that_dies_anywhere() {
+    holds(Setup::with_a_spare().crashes(1), 100_000);
 }

@@ -100,13 +100,12 @@ public final class TrainingSpec implements Serializable {
 
   /**
    * Whether the matrix is sketched lazily in the first update: then one discarded update belongs to
-   * the start. {@code approx} sketches in every round, {@code exact} and {@code gblinear} never.
+   * the start. {@code approx} sketches in every round, but in the first one alone where the
+   * objective's second derivatives are constant; {@code exact} and {@code gblinear} never.
    */
   boolean sketchesLazily() {
     String method = text("tree_method", "hist");
-    return !text("booster", "gbtree").equals("gblinear")
-        && !method.equals("approx")
-        && !method.equals("exact");
+    return !text("booster", "gbtree").equals("gblinear") && !method.equals("exact");
   }
 
   /**

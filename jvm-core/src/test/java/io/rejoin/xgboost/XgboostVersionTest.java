@@ -71,7 +71,8 @@ class XgboostVersionTest {
     assertTrue(sketches("tree_method", "hist"));
     assertTrue(sketches("booster", "dart"));
     assertTrue(sketches("eta", "0.1"));
-    assertFalse(sketches("tree_method", "approx"));
+    assertTrue(sketches("tree_method", "approx"));
+    assertFalse(sketches("tree_method", "exact"));
     assertFalse(sketches("booster", "gblinear"));
   }
 

@@ -15,6 +15,8 @@ import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostRegressionModel;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostRegressor;
 import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.sql.Dataset;
@@ -141,6 +143,21 @@ class SurvivalTest {
     Survival.Report<XGBoostClassificationModel> report =
         new Survival<>(new RejoinEstimator<>(sampled(10))).kill(1, 5).assertSameModel(rows);
     assertEquals(1, report.kills());
+  }
+
+  /** Its second derivatives are constant: {@code approx} sketches once, in the first round. */
+  @Test
+  void with_approx_and_squared_error_the_model_is_the_same_too() {
+    XGBoostRegressor stock = new XGBoostRegressor();
+    stock.setNumWorkers(3);
+    stock.setNumRound(8);
+    stock.setNthread(1);
+    stock.setMaxDepth(3);
+    stock.setTreeMethod("approx");
+    stock.setSubsample(0.8);
+    new Survival<>(new RejoinEstimator<XGBoostRegressionModel>(stock))
+        .kill(1, 5)
+        .assertSameModel(rows);
   }
 
   @Test

@@ -262,13 +262,6 @@ record FaultCase(
     return recipe == Recipe.APPROX ? fault.version(0, 1_000) : fault.boot(3_000);
   }
 
-  /**
-   * So many bytes of boot; {@code approx}, which sketches later, is struck before the first one.
-   */
-  static long inBoot(Recipe recipe, long bytes) {
-    return recipe == Recipe.APPROX ? 0 : bytes;
-  }
-
   private static FaultCase killed(String name, Function<Calm, Fault> fault) {
     return new FaultCase(name, 3, 1, (run, calm) -> run.fault(fault.apply(calm).kill()));
   }

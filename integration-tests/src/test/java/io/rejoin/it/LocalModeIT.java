@@ -29,8 +29,7 @@ class LocalModeIT {
         local(
             "a worker throws in boot",
             1,
-            (run, calm) ->
-                run.fault(Fault.of(2).boot(FaultCase.inBoot(run.recipe(), 1_000)).throwError())),
+            (run, calm) -> run.fault(Fault.of(2).boot(1_000).throwError())),
         local(
             "rank 0 throws in the last round",
             1,

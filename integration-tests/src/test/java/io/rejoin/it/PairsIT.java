@@ -28,7 +28,6 @@ class PairsIT {
             4,
             2,
             Sessions.Shape.PAIRS,
-            (run, calm) ->
-                run.fault(Fault.of(0).boot(FaultCase.inBoot(run.recipe(), 2_000)).kill())));
+            (run, calm) -> run.fault(Fault.of(0).boot(2_000).kill())));
   }
 }

@@ -4,31 +4,31 @@ import io.rejoin.TrainingEvent;
 import io.rejoin.it.Terminal.Tone;
 import java.io.IOException;
 import java.time.Duration;
-import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.function.Consumer;
 import org.apache.spark.sql.SparkSession;
 
 /**
  * {@code make demo}: trains on a real Spark cluster of separate processes, at default settings;
- * shows what happens when an executor is killed in the middle of a round of the same; then trains
- * with the stock estimator, undisturbed and under the same kill, and compares. It ends with status
- * 0 only if all models are the same, byte for byte.
+ * shows what happens when an executor is killed in the middle of a round of the same, and when a
+ * spare stands by; then trains with the stock estimator, undisturbed and under the same kill, and
+ * compares. It ends with status 0 only if all models are the same, byte for byte.
  *
  * <p>Settings are system properties: {@code kill} (as {@link KillOrder#parse} reads it), {@code
- * rounds}, {@code workers}, {@code spare} (slots beyond the workers), {@code stock.limit} (seconds
- * that the stock training may take), {@code checkpoint.rounds} (rounds per checkpoint; 0 is the
- * default rhythm).
+ * rounds}, {@code workers}, {@code repeat} (how often each row of the data is there), {@code
+ * stock.limit} (seconds that the stock training may take), {@code checkpoint.rounds} (rounds per
+ * checkpoint; 0 is the default rhythm).
  */
 public final class Demo {
   private static final int WORKERS = Integer.getInteger("workers", 3);
-  private static final int ROUNDS = Integer.getInteger("rounds", 100);
-  private static final int SPARE = Integer.getInteger("spare", 0);
+  private static final int ROUNDS = Integer.getInteger("rounds", 200);
+  private static final int REPEAT = Integer.getInteger("repeat", 15);
   private static final Duration STOCK_LIMIT =
-      Duration.ofSeconds(Integer.getInteger("stock.limit", 45));
+      Duration.ofSeconds(Integer.getInteger("stock.limit", 120));
   private static final String CHECKPOINT_ROUNDS = System.getProperty("checkpoint.rounds", "0");
   private static final Recipe RECIPE = Recipe.BINARY;
 
@@ -38,6 +38,11 @@ public final class Demo {
 
   /** Of the last training: the version that begins with a round. */
   private final NavigableMap<Integer, Integer> versionOfRound = new ConcurrentSkipListMap<>();
+
+  private Outcome undisturbed;
+
+  /** The kill orders as fault rules: their rounds are the undisturbed training's versions. */
+  private List<String> rules;
 
   private Demo(List<KillOrder> killOrders) {
     this.killOrders = killOrders;
@@ -49,10 +54,11 @@ public final class Demo {
     System.setProperty("log4j2.configurationFile", "rejoin-it-log4j2.properties");
     WorkDirectory work = WorkDirectory.fresh("demo-driver");
     System.setProperty("rejoin.it.log", work.file("driver.log").toString());
+    System.setProperty(Randhie.REPEAT, Integer.toString(REPEAT));
     List<KillOrder> killOrders;
     try {
       String kill = System.getProperty("kill", "");
-      killOrders = KillOrder.parse(kill.isEmpty() ? "1@12" : kill, WORKERS, ROUNDS);
+      killOrders = KillOrder.parse(kill.isEmpty() ? "1@160" : kill, WORKERS, ROUNDS);
     } catch (IllegalArgumentException bad) {
       System.out.println(bad.getMessage());
       System.exit(2);
@@ -76,17 +82,16 @@ public final class Demo {
         "Rejoin: distributed XGBoost training in Spark that survives a killed executor.");
     terminal.print(
         String.format(
-            "RAND Health Insurance Experiment, 20,190 person-years; %d workers, %d rounds, sampling"
-                + " of rows and columns.",
-            WORKERS, ROUNDS));
+            "RAND Health Insurance Experiment, 20,190 person-years, each %d times; %d workers, %d"
+                + " rounds, sampling of rows and columns.",
+            REPEAT, WORKERS, ROUNDS));
     terminal.title(
         "1. A real cluster: a master, a worker, and executors, each in a process of its own");
-    try (StandaloneCluster cluster = StandaloneCluster.start("demo", WORKERS + SPARE)) {
+    try (StandaloneCluster cluster = StandaloneCluster.start("demo", WORKERS + 1)) {
       terminal.line("master and worker are there: " + cluster.address());
-      Map<String, String> settings = new LinkedHashMap<>();
-      settings.put("spark.cores.max", Integer.toString(WORKERS + SPARE));
-      rejoin(cluster, settings);
-      stock(cluster, settings);
+      inSession(cluster, WORKERS, this::undisturbedAndStruck);
+      inSession(cluster, WORKERS + 1, this::struckWithOneSpare);
+      stock(cluster);
     }
     table.print();
     terminal.print(
@@ -106,49 +111,66 @@ public final class Demo {
     return verdict();
   }
 
-  private void rejoin(StandaloneCluster cluster, Map<String, String> settings) {
+  /** Calls {@code body} in a session with so many executors, whose JVMs are warm. */
+  private void inSession(StandaloneCluster cluster, int executors, Consumer<SparkSession> body) {
     SparkSession.Builder builder = SparkSession.builder().appName("rejoin demo");
     cluster.configuration().forEach(builder::config);
-    settings.forEach(builder::config);
+    builder.config("spark.cores.max", executors);
     SparkSession spark = builder.getOrCreate();
     try {
-      Executors.await(spark, WORKERS + SPARE);
+      Executors.await(spark, executors);
       terminal.line(
-          (WORKERS + SPARE)
+          executors
               + " executors are there; Spark "
               + spark.version()
               + ", XGBoost "
               + RejoinRun.xgboostVersion());
-      terminal.line(
-          "before each training that is compared, a short one of "
-              + StockDriver.WARM_UP_ROUNDS
-              + " rounds warms the JVMs up");
-      train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
-
-      terminal.title("2. RejoinEstimator, undisturbed");
-      Outcome undisturbed = train(spark, ROUNDS, List.of(), terminal);
-      modelLine(undisturbed);
-      terminal.line(checkpoints());
-      List<String> rules =
-          killOrders.stream().map(killOrder -> killOrder.rule(versionOfRound)).toList();
-      train(spark, StockDriver.WARM_UP_ROUNDS, List.of(), Terminal.silent());
-
-      terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(killOrders));
-      Outcome disturbed = train(spark, ROUNDS, rules, terminal);
-      modelLine(disturbed);
-      table.add("Rejoin", "undisturbed", undisturbed, null);
-      table.add("Rejoin", killed(), disturbed, undisturbed);
+      body.accept(spark);
     } finally {
       spark.stop();
     }
   }
 
-  private Outcome train(SparkSession spark, int rounds, List<String> rules, Terminal terminal) {
+  private void undisturbedAndStruck(SparkSession spark) {
+    terminal.line(
+        "before each training that is compared, a short one of "
+            + StockDriver.WARM_UP_ROUNDS
+            + " rounds warms the JVMs up");
+    warmUp(spark, 0);
+    terminal.title("2. RejoinEstimator, undisturbed");
+    undisturbed = train(spark, ROUNDS, 0, List.of(), terminal);
+    modelLine(undisturbed);
+    terminal.line(checkpoints());
+    rules = killOrders.stream().map(killOrder -> killOrder.rule(versionOfRound)).toList();
+    warmUp(spark, 0);
+    terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(killOrders));
+    Outcome struck = train(spark, ROUNDS, 0, rules, terminal);
+    modelLine(struck);
+    table.add("Rejoin", "undisturbed", undisturbed, null);
+    table.add("Rejoin", killed(), struck, undisturbed);
+  }
+
+  private void struckWithOneSpare(SparkSession spark) {
+    warmUp(spark, 1);
+    terminal.title(
+        "4. The same with spark.rejoin.spares=1: one more executor, whose task stands by");
+    Outcome struck = train(spark, ROUNDS, 1, rules, terminal);
+    modelLine(struck);
+    table.add("Rejoin, 1 spare", killed(), struck, undisturbed);
+  }
+
+  private void warmUp(SparkSession spark, int spares) {
+    train(spark, StockDriver.WARM_UP_ROUNDS, spares, List.of(), Terminal.silent());
+  }
+
+  private Outcome train(
+      SparkSession spark, int rounds, int spares, List<String> rules, Terminal terminal) {
     DemoNarration narration = new DemoNarration(terminal, WORKERS);
     versionOfRound.clear();
     RejoinRun run =
         new RejoinRun(spark, RECIPE, WORKERS, rounds)
             .setting("spark.rejoin.checkpoint.rounds", CHECKPOINT_ROUNDS)
+            .setting("spark.rejoin.spares", Integer.toString(spares))
             // The narration says it; the native log would say it between its lines.
             .setting("spark.rejoin.log.level", "error")
             .listen(narration::event)
@@ -177,19 +199,20 @@ public final class Demo {
         + ": after a death that many rounds may be computed twice";
   }
 
-  private void stock(StandaloneCluster cluster, Map<String, String> settings) throws IOException {
+  private void stock(StandaloneCluster cluster) throws IOException {
+    Map<String, String> settings = Map.of("spark.cores.max", Integer.toString(WORKERS));
     terminal.title(
-        "4. The stock estimator: undisturbed, then under the same kill (at most "
+        "5. The stock estimator: undisturbed, then under the same kill (at most "
             + STOCK_LIMIT.toSeconds()
             + " s each)");
     List<Outcome> outcomes =
         new StockRun(cluster, RECIPE, WORKERS, ROUNDS, STOCK_LIMIT, terminal::line)
             .undisturbedAndStruck(killOrders, settings);
-    Outcome undisturbed = outcomes.get(0);
-    if (undisturbed.trouble() != null) {
-      terminal.line(Tone.BAD, "undisturbed: " + undisturbed.trouble());
+    Outcome calm = outcomes.get(0);
+    if (calm.trouble() != null) {
+      terminal.line(Tone.BAD, "undisturbed: " + calm.trouble());
     }
-    table.add("stock", "undisturbed", undisturbed, null);
+    table.add("stock", "undisturbed", calm, null);
     if (outcomes.size() > 1) {
       Outcome disturbed = outcomes.get(1);
       if (disturbed.trouble() == null) {
@@ -197,7 +220,7 @@ public final class Demo {
       } else {
         terminal.line(Tone.BAD, disturbed.trouble());
       }
-      table.add("stock", killed(), disturbed, undisturbed);
+      table.add("stock", killed(), disturbed, calm);
     }
   }
 

@@ -6,6 +6,7 @@ package io.rejoin.it;
  * @param digest of the model, as {@link Digest} makes it; null when there is none
  * @param millis from fit to model, or until it was given up
  * @param executors how many Spark started during it
+ * @param executorMillis how long executors were there during it, summed over them
  * @param tasks how many tasks Spark started during it
  * @param bytesAgain shuffled, read or copied once more
  * @param roundsAgain rounds that had been computed before, summed over the ranks
@@ -15,6 +16,7 @@ public record Outcome(
     String digest,
     long millis,
     int executors,
+    long executorMillis,
     int tasks,
     long bytesAgain,
     int roundsAgain,
@@ -22,6 +24,6 @@ public record Outcome(
 
   /** One without a model. */
   public static Outcome none(long millis, int roundsAgain, String trouble) {
-    return new Outcome(null, millis, 0, 0, 0, roundsAgain, trouble);
+    return new Outcome(null, millis, 0, 0, 0, 0, roundsAgain, trouble);
   }
 }

@@ -3,6 +3,7 @@ package io.rejoin.it;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import org.apache.spark.ml.feature.VectorAssembler;
+import org.apache.spark.sql.Column;
 import org.apache.spark.sql.Dataset;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.SparkSession;
@@ -23,7 +24,15 @@ public final class Randhie {
     "lncoins", "idp", "lpi", "fmde", "physlm", "disea", "hlthg", "hlthf", "hlthp"
   };
 
+  /** The property that says how often each row is there: the demo trains on more of them. */
+  static final String REPEAT = "rejoin.it.repeat";
+
   private Randhie() {}
+
+  /** How often each row is there. */
+  static int repeat() {
+    return Integer.getInteger(REPEAT, 1);
+  }
 
   /**
    * The file; the property {@code rejoin.it.data} names another folder than {@code
@@ -48,6 +57,11 @@ public final class Randhie {
     }
     Dataset<Row> table =
         spark.read().option("header", "true").schema(schema.toString()).csv(file().toString());
+    if (repeat() > 1) {
+      // Still one partition, in one order.
+      Column copies = functions.sequence(functions.lit(1), functions.lit(repeat()));
+      table = table.withColumn("copy", functions.explode(copies));
+    }
     return new VectorAssembler().setInputCols(FEATURES).setOutputCol("features").transform(table);
   }
 

@@ -130,6 +130,8 @@ public final class RejoinRun {
       RejoinEstimator<?> ours = new RejoinEstimator<>(stock);
       ours.setEventListener(this::take);
       ours.setFaultsForTests(Faults.parse(String.join("|", rules)));
+      int present = spark.sparkContext().isLocal() ? 0 : Executors.present(spark);
+      long begin = System.currentTimeMillis();
       long start = System.nanoTime();
       Model<?> model = ours.fit(rows);
       long millis = (System.nanoTime() - start) / 1_000_000;
@@ -143,6 +145,7 @@ public final class RejoinRun {
           Digest.of(model),
           millis,
           counts.executorsAdded(),
+          counts.executorMillis(present, begin, begin + millis),
           counts.tasksStarted(),
           counts.bytesAgain(),
           roundsAgain(),

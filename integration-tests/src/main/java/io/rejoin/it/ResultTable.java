@@ -22,7 +22,7 @@ final class ResultTable {
   }
 
   private static final int NAME = 32;
-  private static final int CELL = 20;
+  private static final int CELL = 17;
 
   private final Terminal terminal;
   private final List<Column> columns = new ArrayList<>();
@@ -39,13 +39,12 @@ final class ResultTable {
   }
 
   /**
-   * Whether both of ours made a model as they should, and all models that there are have one
-   * digest.
+   * Whether all of ours made a model as they should, and all models that there are have one digest.
    */
   boolean agree() {
     boolean ours =
         columns.stream()
-            .filter(c -> c.who().equals("Rejoin"))
+            .filter(c -> c.who().startsWith("Rejoin"))
             .allMatch(c -> c.outcome().trouble() == null);
     return ours
         && columns.stream().map(c -> c.outcome().digest()).filter(d -> d != null).distinct().count()
@@ -64,6 +63,7 @@ final class ResultTable {
     row("seconds lost by the kill", Column::lost);
     row("rounds computed twice, by ranks", c -> Integer.toString(c.outcome().roundsAgain()));
     row("executors asked for", c -> c.model() ? Integer.toString(c.outcome().executors()) : "?");
+    row("executor-seconds", c -> c.model() ? decimal(c.outcome().executorMillis()) : "?");
     row(
         "shuffled or copied again",
         c -> c.model() ? DemoNarration.bytes(c.outcome().bytesAgain()) : "?");

@@ -22,12 +22,27 @@ import org.apache.spark.storage.BlockUpdatedInfo;
 public class RunFacts extends SparkListener {
   /** What was counted until a moment; an interval is the difference of two. */
   public record Counts(
-      int executorsAdded, int executorsLost, int tasksStarted, int tasksRetried, long bytesAgain) {
+      int executorsAdded,
+      int executorsLost,
+      long executorTimes,
+      int tasksStarted,
+      int tasksRetried,
+      long bytesAgain) {
+    /**
+     * How long executors were there in an interval, in milliseconds, summed over them.
+     *
+     * @param present how many there were at its start
+     */
+    public long executorMillis(int present, long start, long end) {
+      return present * (end - start) + (executorsAdded - executorsLost) * end - executorTimes;
+    }
+
     /** What came after {@code earlier}. */
     public Counts since(Counts earlier) {
       return new Counts(
           executorsAdded - earlier.executorsAdded,
           executorsLost - earlier.executorsLost,
+          executorTimes - earlier.executorTimes,
           tasksStarted - earlier.tasksStarted,
           tasksRetried - earlier.tasksRetried,
           bytesAgain - earlier.bytesAgain);
@@ -37,13 +52,18 @@ public class RunFacts extends SparkListener {
   private final Map<String, Long> blocks = new HashMap<>();
   private int executorsAdded;
   private int executorsLost;
+
+  /** The sum of the times at which executors came, less the times at which they went. */
+  private long executorTimes;
+
   private int tasksStarted;
   private int tasksRetried;
   private long bytesAgain;
 
   /** The counts until now. */
   public final synchronized Counts counts() {
-    return new Counts(executorsAdded, executorsLost, tasksStarted, tasksRetried, bytesAgain);
+    return new Counts(
+        executorsAdded, executorsLost, executorTimes, tasksStarted, tasksRetried, bytesAgain);
   }
 
   protected void taskStarted(
@@ -60,6 +80,7 @@ public class RunFacts extends SparkListener {
   public final void onExecutorAdded(SparkListenerExecutorAdded event) {
     synchronized (this) {
       executorsAdded++;
+      executorTimes += event.time();
     }
     executorAdded(event.executorId(), event.executorInfo().executorHost());
   }
@@ -68,6 +89,7 @@ public class RunFacts extends SparkListener {
   public final void onExecutorRemoved(SparkListenerExecutorRemoved event) {
     synchronized (this) {
       executorsLost++;
+      executorTimes -= event.time();
     }
     executorRemoved(event.executorId(), event.reason());
   }

@@ -45,7 +45,7 @@ public final class StockDriver {
       // replace dead ones are new JVMs.
       recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.data(spark, workers));
       Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
-      fit(arguments[run], estimator, recipe.data(spark, workers), facts);
+      fit(arguments[run], estimator, recipe.data(spark, workers), facts, Executors.present(spark));
     }
     report("done");
     spark.stop();
@@ -53,9 +53,10 @@ public final class StockDriver {
   }
 
   private static void fit(
-      String run, Predictor<?, ?, ?> estimator, Dataset<Row> data, RunFacts facts) {
+      String run, Predictor<?, ?, ?> estimator, Dataset<Row> data, RunFacts facts, int present) {
     RunFacts.Counts before = facts.counts();
     report("fit.start", "run=" + run);
+    long begin = System.currentTimeMillis();
     long start = System.nanoTime();
     try {
       Model<?> model = estimator.fit(data);
@@ -67,6 +68,7 @@ public final class StockDriver {
           "millis=" + millis,
           "digest=" + Digest.of(model),
           "executors=" + counts.executorsAdded(),
+          "executor.millis=" + counts.executorMillis(present, begin, begin + millis),
           "tasks=" + counts.tasksStarted(),
           "again=" + counts.bytesAgain());
     } catch (RuntimeException failed) {

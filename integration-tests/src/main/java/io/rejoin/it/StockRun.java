@@ -71,6 +71,7 @@ public final class StockRun {
                 "disturbed")
             .memory("1g")
             .property("rejoin.it.data", Randhie.file().getParent().toString())
+            .property(Randhie.REPEAT, Integer.toString(Randhie.repeat()))
             .property("log4j2.configurationFile", "rejoin-it-log4j2.properties")
             .property("rejoin.it.log", cluster.work().file("stock.log").toString());
     StockDriver.configure(driver, cluster.configuration());
@@ -168,6 +169,7 @@ public final class StockRun {
                   fact.get("digest"),
                   Long.parseLong(fact.get("millis")),
                   Integer.parseInt(fact.get("executors")),
+                  Long.parseLong(fact.get("executor.millis")),
                   Integer.parseInt(fact.get("tasks")),
                   Long.parseLong(fact.get("again")),
                   roundsAgain,

@@ -22,11 +22,13 @@ class Code(enum.IntEnum):
     TIMED_OUT = 14
     INTERNAL = 15
     INPUT_LOST = 16
+    RESIZED = 17
 
     @property
     def will_repeat(self) -> bool:
         """Whether trying the same again would fail the same way."""
-        return self not in (Code.FENCED, Code.ROLLED_BACK, Code.IO, Code.TIMED_OUT, Code.TRACKER_UNREACHABLE)
+        passes = (Code.FENCED, Code.ROLLED_BACK, Code.RESIZED, Code.IO, Code.TIMED_OUT, Code.TRACKER_UNREACHABLE)
+        return self not in passes
 
 
 class RejoinError(Exception):

@@ -359,8 +359,8 @@ class Alone(unittest.TestCase):
         written = dict(re.findall(r"REJOIN_(\w+) = (\d+)", header))
         for code in rejoin.Code:
             self.assertEqual(int(written[code.name]), code.value)
-        after = header.index("REJOIN_INPUT_LOST = ")
-        self.assertIn(f"REJOIN_INPUT_LOST = {len(rejoin.Code)}", header[after : after + 30])
+        after = header.index("REJOIN_RESIZED = ")
+        self.assertIn(f"REJOIN_RESIZED = {len(rejoin.Code)}", header[after : after + 30])
         project = (ROOT / "python/pyproject.toml").read_text()
         self.assertIn(f'version = "{rejoin.library_version()}"', project)
 

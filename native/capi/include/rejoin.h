@@ -27,7 +27,7 @@
  * - A call that fails leaves the caller's buffers as they were, but for what a prepare function has
  *   put into them. After a failure other than REJOIN_BAD_ARGUMENT the communicator refuses further
  *   calls with REJOIN_BAD_STATE: this process should end with a status other than 0, and the rank
- *   be started again. (After REJOIN_ROLLED_BACK it may also join again.)
+ *   be started again. (After REJOIN_ROLLED_BACK and REJOIN_RESIZED it may also join again.)
  * - A handle belongs to one thread at a time; a second one that calls meanwhile gets
  *   REJOIN_BAD_STATE. Different handles, as many as there are ranks in this process, have nothing
  *   to do with each other. There is no global state but the log's level.
@@ -98,6 +98,8 @@ enum {
     REJOIN_INTERNAL = 15,
     /* The stored input of a rank is lost, and making it anew gave other rows. The job is over. */
     REJOIN_INPUT_LOST = 16,
+    /* The world has shrunk (rejoin run --min): rejoin_join_again(), and this rank is another one in it. */
+    REJOIN_RESIZED = 17,
     /* No failure: the job had reached its end already when this rank came. There is nothing to do. */
     REJOIN_OVER = 64
 };
@@ -277,12 +279,14 @@ rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage
                           const rejoin_limits *limits, rejoin_communicator **communicator);
 
 /*
- * Takes part again after a call returned REJOIN_ROLLED_BACK: in the same process, as the rank's
- * next incarnation. Then rejoin_load() says what it starts from. The process keeps what it holds
- * for the others; one that ends instead is as right and is started again, but what it held is gone
- * with it. Neither counts as a death. What was loaded or gathered with the handle is freed.
+ * Takes part again after a call returned REJOIN_ROLLED_BACK or REJOIN_RESIZED: in the same process,
+ * as the rank's next incarnation. Then rejoin_load() says what it starts from; after REJOIN_RESIZED
+ * rejoin_rank() and rejoin_world() may say others than before. The process keeps what it holds for
+ * the others; one that ends instead is as right and is started again, but what it held is gone with
+ * it. After REJOIN_ROLLED_BACK neither counts as a death. What was loaded or gathered with the
+ * handle is freed.
  *
- * Returns REJOIN_BAD_STATE when no call has returned REJOIN_ROLLED_BACK: the handle stays as it is.
+ * Returns REJOIN_BAD_STATE when no call has returned one of the two: the handle stays as it is.
  * Else as rejoin_join(); after a failure this process should end.
  */
 rejoin_status rejoin_join_again(rejoin_communicator *communicator);

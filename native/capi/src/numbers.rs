@@ -27,6 +27,7 @@ pub(crate) fn status(code: Code) -> i32 {
         Code::TimedOut => 14,
         Code::Internal => 15,
         Code::InputLost => 16,
+        Code::Resized => 17,
     }
 }
 
@@ -78,7 +79,7 @@ mod tests {
         for code_ in Code::ALL {
             assert_eq!(code(status(code_)), Some(code_));
         }
-        assert_eq!((code(0), code(17), code(-1)), (None, None, None));
+        assert_eq!((code(0), code(18), code(-1)), (None, None, None));
     }
 
     #[test]

@@ -86,6 +86,7 @@ fn config(settings: &mut Settings, faults: &str, secret: Secret) -> Result<Track
         rules: TrackerConfig {
             world,
             spares: settings.or("spares", "a number of tasks", 0)?,
+            elastic: None,
             epoch: settings.or("epoch", "the tracker's life, from 1", 1)?,
             timing: Timing {
                 heartbeat_millis: settings.or("heartbeat.millis", millis, 200)?,

@@ -4,7 +4,6 @@ use crate::memory::{both, name};
 use crate::steps::only;
 use crate::tracker::{self, ToTracker};
 use crate::world::{Action, Ended, JobModel, Link, State};
-use crate::Setup;
 use rejoin_protocol::ids::AgentId;
 use rejoin_sim::ranks::{Defect, Input};
 
@@ -82,6 +81,10 @@ impl JobModel {
                     }
                 }
             }
+            Action::NoneCame => {
+                let input = ToTracker::NoneCame;
+                self.tracker_takes(&mut state, name(&input), || input);
+            }
             Action::TrackerWaitedEnough => {
                 state.waits_for_former = false;
                 let input = ToTracker::WaitedEnough;
@@ -91,8 +94,7 @@ impl JobModel {
                 state.left.tracker_deaths -= 1;
                 state.tracker_life += 1;
                 state.waits_for_former = true;
-                let Setup { world, spares, start, .. } = self.setup;
-                state.tracker = self.trackers.keep(tracker::new((world, spares), state.tracker_life, start));
+                state.tracker = self.trackers.keep(tracker::new(&self.setup, state.tracker_life));
                 for model_process in &mut state.processes {
                     if model_process.ended == Ended::Told && self.job.defect != Some(Defect::EndsUnreported) {
                         model_process.ended = Ended::Unreported;

@@ -5,6 +5,7 @@ use crate::steps::{self, only, FromProcess, ToProcess};
 use crate::tracker::{self, FromTracker, ToTracker};
 use crate::world::{JobModel, Link, LinkDirection, State};
 use rejoin_protocol::error::Code;
+use rejoin_protocol::ids::Version;
 use rejoin_protocol::start::JobStart;
 use rejoin_sim::ranks::Input;
 
@@ -83,7 +84,8 @@ impl JobModel {
                     let most = positions.map(|(_, version)| version).max().unwrap_or_default();
                     // A job that goes on from an earlier one begins a lineage with its first plan.
                     let start = self.setup.start;
-                    let is_back = start == JobStart::Fresh && lineage.0 > 0 || *version < start.version();
+                    let is_fixed = self.setup.least.is_none();
+                    let is_back = start == JobStart::Fresh && is_fixed && lineage.0 > 0 || *version < start.version();
                     if is_back || version.0 + 1 < most.0 {
                         state.violated.get_or_insert("NoLostWork");
                     }
@@ -132,12 +134,13 @@ impl JobModel {
 
     pub(crate) fn over(&self, state: &mut State, outcome: Result<u128, Code>) {
         self.ends.insert(state.tracker);
-        let program = &self.job.program;
-        let right = Ok(u128::from(program.model(program.end())));
         let allowed = match outcome {
             Err(Code::Mismatch) => self.setup.differs.is_some(),
             // Each survivor knows how far the job was.
-            outcome => outcome == right && self.setup.differs.is_none(),
+            Ok(model) => self.models.contains(&model) && self.setup.differs.is_none(),
+            // All were sent back from the beginning when the tracker died: none says how far the job was.
+            Err(Code::Unrecoverable) => self.setup.least.is_some() && state.tracker_life > 1 && !self.is_held(state),
+            Err(_) => false,
         };
         // A life that comes back after the end finds it again.
         let is_again = state.over == Some(outcome) && state.over_life < state.tracker_life;
@@ -150,6 +153,12 @@ impl JobModel {
             });
         }
         (state.over, state.over_life) = (Some(outcome), state.tracker_life);
+    }
+
+    /// Whether a process that lives holds a checkpoint.
+    fn is_held(&self, state: &State) -> bool {
+        let mut living = state.processes.iter().filter_map(|there| there.state);
+        living.any(|there| self.processes.of(there).held().any(|held| held.version > Version(0)))
     }
 
     /// The first frame from one process to another, for the one that takes it.

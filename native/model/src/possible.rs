@@ -9,6 +9,9 @@ use stateright::Model;
 impl JobModel {
     /// Whether the framework has to start this rank's task.
     pub(crate) fn is_missing(&self, state: &State, rank: u32) -> bool {
+        if self.setup.least.is_some() {
+            return false;
+        }
         !state.processes.iter().filter(|model_process| model_process.rank == rank && !model_process.declared).any(
             |model_process| {
                 let ended = model_process.ended != Ended::No;
@@ -27,7 +30,11 @@ impl JobModel {
         (0..self.setup.tasks()).all(|rank| {
             let mut slots = state.processes.iter().filter(|model_process| model_process.rank == rank);
             let was_told = |name| only(&self.processes.of(name)).outcome() == Some(over);
-            slots.any(|model_process| model_process.ended != Ended::No || model_process.state.is_some_and(was_told))
+            let is_gone =
+                self.setup.least.is_some() && slots.clone().all(|model_process| model_process.state.is_none());
+            is_gone
+                || slots
+                    .any(|model_process| model_process.ended != Ended::No || model_process.state.is_some_and(was_told))
         })
     }
 
@@ -63,6 +70,8 @@ impl JobModel {
         }
         actions.extend(state.wires.iter().filter(|(_, w)| !w.is_empty()).map(|(way, _)| Action::Reads(*way)));
         actions.extend((0..self.setup.tasks()).filter(|rank| self.is_missing(state, *rank)).map(Action::Starts));
+        let will_shrink = self.setup.least.is_some() && self.trackers.of(state.tracker).will_shrink();
+        actions.extend(will_shrink.then_some(Action::NoneCame));
         // The deadline: all that live are there and were heard, so that only the dead are waited for.
         let heard = |model_process: &ModelProcess| {
             model_process.to_tracker.is_empty()

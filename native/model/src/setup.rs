@@ -3,6 +3,7 @@
 use rejoin_protocol::ids::{Lane, Lineage, Rank, Version};
 use rejoin_protocol::start::{JobStart, Origin};
 use rejoin_sim::ranks::{Defect, Job, Plane, Program};
+use std::collections::BTreeSet;
 
 /// A small job, and the faults that it may meet at any point.
 #[derive(Clone, Debug)]
@@ -11,6 +12,8 @@ pub struct Setup {
     pub world: u32,
     /// Tasks more than ranks, which stand by.
     pub spares: u32,
+    /// The fewest ranks that the world may shrink to: processes that die are never started again then.
+    pub least: Option<u32>,
     /// Boot collectives; a root, or none for an allreduce.
     pub boot: Vec<Option<u32>>,
     /// The collectives of each version.
@@ -48,6 +51,7 @@ impl Setup {
         Setup {
             world: 3,
             spares: 0,
+            least: None,
             boot: Vec::new(),
             versions: vec![vec![None, Some(1)]],
             start: JobStart::Fresh,
@@ -116,6 +120,28 @@ impl Setup {
         Setup { world: 2, spares: 1, ..Setup::two_versions() }
     }
 
+    /// Three ranks, an allreduce and a checkpoint and another one, in a world that may shrink to two.
+    pub fn shrinking() -> Self {
+        Setup { least: Some(2), ..Setup::two_versions() }
+    }
+
+    /// What the job may end with: the world may have shrunk to any other one at any version.
+    pub(crate) fn models(&self) -> BTreeSet<u128> {
+        let mut all = BTreeSet::new();
+        self.models_from(self.world, Version(0), 1, &mut all);
+        all
+    }
+
+    fn models_from(&self, world: u32, from: Version, model: u64, all: &mut BTreeSet<u128>) {
+        let program = self.job().program.in_world(world, from, model);
+        all.insert(u128::from(program.model(program.end())));
+        for smaller in self.least.unwrap_or(world)..world {
+            for version in (from.0..program.versions()).map(Version) {
+                self.models_from(smaller, version, program.model(version), all);
+            }
+        }
+    }
+
     /// How many tasks the framework runs.
     pub(crate) fn tasks(&self) -> u32 {
         self.world + self.spares
@@ -148,6 +174,7 @@ impl Setup {
         if self.plane == Plane::Both {
             program = program.sending_first();
         }
-        Job::new(program, self.plane, self.defect)
+        let is_elastic = self.least.is_some();
+        Job { is_elastic, ..Job::new(program, self.plane, self.defect) }
     }
 }

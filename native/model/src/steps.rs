@@ -82,6 +82,8 @@ pub(crate) fn step(
                 effects.push(FromProcess::Freed { rolled_back: error.code == Code::RolledBack });
             }
             Output::Given(id) => effects.push(FromProcess::Given(id)),
+            // Worlds here are fixed.
+            Output::Began(..) | Output::Model(..) => {}
             Output::Started(_, start) => effects.push(FromProcess::Started(start.lineage, start.version)),
             Output::Entered(_, lineage, version) => {
                 // The version it was started at, or the next one.

@@ -1,10 +1,11 @@
 //! The tracker's steps.
 
 use crate::memory::{Name, Things};
+use crate::Setup;
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::ids::{AgentId, Millis, Task};
 use rejoin_protocol::message::{AgentMessage, Timing, TrackerMessage};
-use rejoin_protocol::start::JobStart;
+use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(crate) enum ToTracker {
     TaskEnded {
         task: u32,
     },
+    /// So much time has passed that no replacement is waited for any longer.
+    NoneCame,
     /// So much time has passed that a silent agent of the life before is waited for no longer.
     WaitedEnough,
 }
@@ -45,10 +48,12 @@ pub(crate) enum FromTracker {
     Over(Result<u128, Code>),
 }
 
-pub(crate) fn new((world, spares): (u32, u32), epoch: u32, start: JobStart) -> Tracker {
+pub(crate) fn new(setup: &Setup, epoch: u32) -> Tracker {
+    let Setup { world, spares, start, least, .. } = *setup;
     let config = TrackerConfig {
         world,
         spares,
+        elastic: least.map(|min| Elastic { min, timeout_millis: TIMING.heartbeat_millis }),
         epoch,
         timing: TIMING,
         deaths: DeathLimit::new(1000, "the limit"),
@@ -80,6 +85,10 @@ pub(crate) fn step(
             inputs.push(TrackerInput::ExecutorGone { executor: process.to_string(), reason });
         }
         ToTracker::TaskEnded { task } => inputs.push(TrackerInput::TaskEnded { task: Task(task) }),
+        ToTracker::NoneCame => {
+            now = tracker.wake_at().unwrap_or(NOW);
+            inputs.push(TrackerInput::Wake);
+        }
         ToTracker::WaitedEnough => {
             // No other has been silent meanwhile: the tracker takes such a jump for a stall of its own.
             now = NOW.plus(TIMING.lost_after_millis);

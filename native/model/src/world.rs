@@ -12,7 +12,7 @@ use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::Tracker;
 use rejoin_sim::ranks::{End, Frame, Input, Job, Process, Try};
 use stateright::{Model, Property};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The connection of a process to the tracker, as the tracker has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -112,6 +112,8 @@ pub enum Action {
     Cut(u32, u32, Lane),
     /// The tracker dies and comes back.
     TrackerDies,
+    /// No replacement has come for so long that the world shrinks.
+    NoneCame,
     /// A tracker that came back has waited long enough for agents that aren't there any more.
     TrackerWaitedEnough,
 }
@@ -120,6 +122,8 @@ pub enum Action {
 pub struct JobModel {
     pub(crate) setup: Setup,
     pub(crate) job: Job,
+    /// What the job may end with.
+    pub(crate) models: BTreeSet<u128>,
     pub(crate) trackers: Things<Tracker>,
     pub(crate) processes: Things<Process>,
     pub(crate) to_tracker: Things<AgentMessage>,
@@ -135,6 +139,7 @@ impl JobModel {
     pub fn new(setup: Setup) -> Self {
         JobModel {
             job: setup.job(),
+            models: setup.models(),
             setup,
             trackers: Things::default(),
             processes: Things::default(),
@@ -148,9 +153,9 @@ impl JobModel {
     }
 
     pub(crate) fn first(&self) -> State {
-        let Setup { world, spares, start, crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
+        let Setup { crashes, zombies, cuts, tracker_deaths, .. } = self.setup;
         let mut state = State {
-            tracker: self.trackers.keep(tracker::new((world, spares), 1, start)),
+            tracker: self.trackers.keep(tracker::new(&self.setup, 1)),
             tracker_life: 1,
             waits_for_former: false,
             processes: Vec::new(),
@@ -208,7 +213,7 @@ impl JobModel {
         let id = Try { rank: Rank(rank), attempt: Attempt { stage: 0, task: tries } };
         let mut process = Process::new(number, "host", 30_000, self.job.one_by_one, NOW);
         let id = match self.setup.spares {
-            0 => {
+            0 if self.setup.least.is_none() => {
                 process.starts(id);
                 id
             }

@@ -139,6 +139,19 @@ fn ranks_that_make_different_calls_are_told_and_nothing_is_handed_out() {
 }
 
 #[test]
+fn a_world_shrinks_after_a_death_anywhere_and_after_another_one_anywhere() {
+    holds(Setup { victims: Some(vec![1]), ..Setup::shrinking() }.crashes(1), 10_000);
+    let setup = Setup { least: Some(1), versions: vec![vec![None]], victims: Some(vec![0, 2]), ..Setup::shrinking() };
+    holds(setup.crashes(2), 10_000);
+}
+
+#[test]
+fn a_world_shrinks_although_the_tracker_dies_anywhere() {
+    let setup = Setup { least: Some(1), tracker_deaths: 1, ..two_ranks(Setup::two_versions()) };
+    holds(setup.crashes(1), 10_000);
+}
+
+#[test]
 fn a_spare_takes_over_from_a_process_that_dies_anywhere() {
     holds(Setup::with_a_spare().crashes(1), 100_000);
 }

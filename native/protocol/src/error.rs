@@ -41,11 +41,13 @@ pub enum Code {
     Internal,
     /// The stored input of a rank is lost, and making it anew gave other rows. The job is over.
     InputLost,
+    /// The world has changed: this rank is another one, in a world of another size. Run again from the newest version.
+    Resized,
 }
 
 impl Code {
     /// All of them, in the order of their numbers on the wire.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::BadArgument,
         Code::BadState,
         Code::Fenced,
@@ -62,6 +64,7 @@ impl Code {
         Code::TimedOut,
         Code::Internal,
         Code::InputLost,
+        Code::Resized,
     ];
 
     /// The name that stands in logs and in the JVM's exception, for instance `FENCED`.
@@ -83,12 +86,20 @@ impl Code {
             Code::TimedOut => "TIMED_OUT",
             Code::Internal => "INTERNAL",
             Code::InputLost => "INPUT_LOST",
+            Code::Resized => "RESIZED",
         }
+    }
+
+    /// Whether the rank was sent back: it may join again in the same process.
+    pub fn goes_back(self) -> bool {
+        matches!(self, Code::RolledBack | Code::Resized)
     }
 
     /// Whether trying the same again would fail the same way: such an error ends the job at once.
     pub fn will_repeat(self) -> bool {
-        !matches!(self, Code::Fenced | Code::RolledBack | Code::Io | Code::TimedOut | Code::TrackerUnreachable)
+        let passes =
+            [Code::Fenced, Code::RolledBack, Code::Resized, Code::Io, Code::TimedOut, Code::TrackerUnreachable];
+        !passes.contains(&self)
     }
 }
 

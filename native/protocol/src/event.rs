@@ -296,6 +296,13 @@ pub enum Event {
         /** The error, with its code. */
         error: Error,
     },
+    /// The world has shrunk: the ranks that were there begin again as these, from the newest version that is held.
+    Resized {
+        /** For each rank of the world before the one that it is now; none for those that were missing. */
+        ranks: Vec<Option<Rank>>,
+        /** The cause in words. */
+        reason: String,
+    },
 }
 
 /// Digests as a number on the wire, and as hexadecimal digits in texts: readers of JSON take numbers for 64-bit floats.

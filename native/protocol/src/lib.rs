@@ -29,6 +29,7 @@ pub mod message;
 pub mod plan;
 pub mod profile;
 pub mod report;
+pub mod resize;
 pub mod spares;
 pub mod start;
 pub mod tracker;

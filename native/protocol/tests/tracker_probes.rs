@@ -16,6 +16,7 @@ fn tracker() -> Tracker {
     let config = TrackerConfig {
         world: 2,
         spares: 0,
+        elastic: None,
         epoch: 1,
         timing,
         deaths: DeathLimit::new(4, "deaths"),

@@ -5,6 +5,7 @@ use crate::ranks::{Job, Plane, Program, Topology, FEWEST_ONE_BY_ONE};
 use fastrand::Rng;
 use rejoin_protocol::host::ONE_BY_ONE;
 use rejoin_protocol::ids::{Lineage, Rank, Version};
+use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::start::JobStart;
 
 /// One thing that goes wrong. The rank that it fires at is drawn then, among those that can be.
@@ -12,6 +13,8 @@ use rejoin_protocol::start::JobStart;
 pub enum Fault {
     /// SIGKILL of so many processes.
     Kill(u32),
+    /// SIGKILL of one, and there is no slot for its tasks any more.
+    KillForGood,
     /// SIGKILL of all.
     KillAll,
     /// A task throws; its process stays.
@@ -71,11 +74,13 @@ pub enum Family {
     Hook,
     /// The jobs of mixed, hook and job, with tasks that stand by.
     Spares,
+    /// Collectives, in a world that shrinks when a rank is gone for good.
+    Elastic,
 }
 
 impl Family {
     /// All of them, with their names on the command line.
-    pub const ALL: [(&'static str, Family); 7] = [
+    pub const ALL: [(&'static str, Family); 8] = [
         ("mixed", Family::Mixed),
         ("liar", Family::Liar),
         ("cascade", Family::Cascade),
@@ -83,6 +88,7 @@ impl Family {
         ("job", Family::Job),
         ("hook", Family::Hook),
         ("spares", Family::Spares),
+        ("elastic", Family::Elastic),
     ];
 }
 
@@ -102,6 +108,8 @@ pub struct Scenario {
     pub job: Job,
     /// So many tasks more than ranks, which stand by.
     pub spares: u32,
+    /// Within which bounds the world may shrink.
+    pub elastic: Option<Elastic>,
     /// Where tasks run; `None`: each in a process of its own.
     pub executors: Option<Executors>,
     /// Processes end with their tasks, as under `rejoin run`; otherwise they stay, as executors do.
@@ -144,6 +152,7 @@ impl Scenario {
             Family::Job => Scenario::collectives(seed),
             Family::Hook => Scenario::hook(seed),
             Family::Spares => Scenario::spares(seed),
+            Family::Elastic => Scenario::elastic(seed),
         };
         // In every other run all versions are reported one by one, for there are few.
         this.job.one_by_one = if seed.is_multiple_of(2) { ONE_BY_ONE } else { FEWEST_ONE_BY_ONE };
@@ -155,6 +164,7 @@ impl Scenario {
         Scenario {
             job,
             spares: 0,
+            elastic: None,
             executors: None,
             exits: false,
             places: None,
@@ -345,6 +355,36 @@ impl Scenario {
             // Deaths in quick succession, of those that have just been given a rank too.
             let at = rng.u64(200..2500);
             this.faults.extend((0..rng.u32(1..=4)).map(|_| (at + rng.u64(0..400), Fault::Kill(1))));
+        }
+        this
+    }
+
+    /// A job of collectives whose world may shrink, with deaths for good beside whatever goes wrong in those: alone, in
+    /// quick succession, and about the time at which the world shrinks; then the tracker may die too.
+    fn elastic(seed: u64) -> Self {
+        let mut this = Scenario::collectives(seed);
+        let mut rng = Rng::with_seed(seed ^ 0xe1a5_71c0);
+        let world = rng.u32(2..=6);
+        let by_hosts = this.job.program.by_hosts;
+        this.job.program = Program::draw(&mut rng, world, 8, 0);
+        (this.job.program.by_hosts, this.job.program.promises) = (by_hosts, true);
+        (this.job.is_elastic, this.start) = (true, JobStart::Fresh);
+        let timeout_millis = rng.u64(300..2500);
+        let least = if rng.u32(0..4) == 0 { world } else { world.div_ceil(2) };
+        this.elastic = Some(Elastic { min: rng.u32(1..=least), timeout_millis });
+        this.compute_millis = rng.u64(20..400);
+        // Of two lives at once each may have a world of its own, and a job that has too few ranks may end twice.
+        this.faults.retain(|(_, fault)| !matches!(fault, Fault::SecondTracker(_) | Fault::KillTrackerAtEnd(_)));
+        this.faults.truncate(rng.usize(0..=4));
+        let at = if rng.u32(0..10) == 0 { rng.u64(0..500) } else { rng.u64(700..2500) };
+        this.faults.push((at, Fault::KillForGood));
+        for _ in 0..rng.u32(0..=2) {
+            let near = at + rng.u64(0..400) + if rng.bool() { timeout_millis } else { 0 };
+            this.faults.push((near, if rng.bool() { Fault::KillForGood } else { Fault::Kill(1) }));
+        }
+        if rng.u32(0..3) == 0 {
+            let near = at + rng.u64(0..timeout_millis + 400);
+            this.faults.push((near, Fault::KillTracker(back_after(&mut rng))));
         }
         this
     }

@@ -140,6 +140,31 @@ fn a_task_that_is_given_a_rank_and_does_not_join_is_found() {
 }
 
 #[test]
+fn a_rank_that_goes_on_with_the_size_of_the_old_world_is_found() {
+    by(Defect::OldWorld, Family::Elastic, 20);
+}
+
+#[test]
+fn a_rank_of_a_smaller_world_that_trains_on_the_rows_of_its_old_number_is_found() {
+    by(Defect::OldRows, Family::Elastic, 20);
+}
+
+#[test]
+fn a_task_that_joins_a_smaller_world_as_what_it_was_in_the_larger_one_is_found() {
+    by(Defect::AsBefore, Family::Elastic, 20);
+}
+
+#[test]
+fn a_task_that_does_not_ask_which_rank_it_is_in_a_smaller_world_is_found() {
+    by(Defect::AsksNoMore, Family::Elastic, 20);
+}
+
+#[test]
+fn frames_of_an_old_worlds_ranks_that_are_taken_are_found() {
+    by(Defect::NoFencing, Family::Elastic, 500);
+}
+
+#[test]
 fn a_task_that_stands_by_and_is_not_told_the_end_is_found() {
     assert_eq!(by(Defect::SparesUnreported, Family::Spares, 20), "Deadlines");
 }

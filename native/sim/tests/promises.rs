@@ -21,6 +21,7 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
                 sum.computed += tally.computed;
                 sum.lives += tally.lives;
                 sum.spares += tally.spares;
+                sum.resized += tally.resized;
                 sum.shared += tally.shared;
                 hooked += u64::from(tally.hooked);
                 *ends.entry(tally.end).or_default() += 1;
@@ -118,6 +119,15 @@ fn a_thousand_ranks_find_each_other_with_one_view_and_a_few_messages_each() {
     let tally = rendezvous(1000).unwrap_or_else(|violation| panic!("{violation}"));
     assert_eq!(tally.views, 1, "no rank has to know of a rendezvous that isn't complete");
     assert!(tally.steps < 20_000, "{tally:?}");
+}
+
+#[test]
+fn four_thousand_jobs_whose_world_shrinks_keep_all_promises() {
+    let (ends, sum, _) = seeds(4_000, Family::Elastic);
+    // Otherwise fewer ranks are left than the job needs, or one was gone before it had begun.
+    assert!(ends["model"] > 2_600 * times(), "{ends:?}");
+    // Two of three worlds shrink; in every third job the tracker dies.
+    assert!(u64::from(sum.resized) > 2_300 * times() && u64::from(sum.lives) > 5_000 * times(), "{sum:?}");
 }
 
 #[test]

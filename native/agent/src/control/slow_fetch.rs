@@ -146,6 +146,7 @@ fn tracker() -> TrackerServer {
     let rules = TrackerConfig {
         world: 3,
         spares: 0,
+        elastic: None,
         epoch: 1,
         timing,
         deaths,

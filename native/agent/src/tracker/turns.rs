@@ -31,6 +31,7 @@ impl Desk {
         let rules = TrackerConfig {
             world: 3,
             spares: 0,
+            elastic: None,
             epoch: 1,
             timing,
             deaths: DeathLimit::new(4, "test.maxFailures"),

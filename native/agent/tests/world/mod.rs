@@ -150,6 +150,7 @@ impl World {
         let mut rules = TrackerConfig {
             world,
             spares: 0,
+            elastic: None,
             epoch: 1,
             timing,
             deaths: DeathLimit::new(4, "test.maxFailures"),

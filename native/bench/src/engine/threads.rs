@@ -24,6 +24,7 @@ fn run_job(world: usize, work: impl Fn(Communicator) -> Lines + Sync) -> Lines {
     let rules = TrackerConfig {
         world: world as u32,
         spares: 0,
+        elastic: None,
         epoch: 1,
         timing: Timing {
             heartbeat_millis: 250,

@@ -94,6 +94,7 @@ impl Job {
         let rules = TrackerConfig {
             world,
             spares: 0,
+            elastic: None,
             epoch: 1,
             timing,
             deaths: DeathLimit::new(20, "a setting"),

@@ -54,6 +54,7 @@ pub fn rules(world: u32, epoch: u32, lost_after: Duration, members: Duration, st
     TrackerConfig {
         world,
         spares: 0,
+        elastic: None,
         epoch,
         timing: Timing {
             heartbeat_millis: millis(HEARTBEAT).min(lost_after_millis / 4).max(1),

@@ -47,6 +47,7 @@ impl Ranks {
         let rules = TrackerConfig {
             world,
             spares: 0,
+            elastic: None,
             epoch: 1,
             timing: Timing {
                 heartbeat_millis: 50,

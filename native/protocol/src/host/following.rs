@@ -79,9 +79,12 @@ impl Host {
     fn free(&mut self, member: Member, error: Error) {
         let id = member.id();
         let Member { rank, attempt, incarnation, stage, .. } = member;
-        if error.code != Code::RolledBack {
+        match error.code {
             // One that is sent back joins again as the same.
-            self.has_no_rank(rank, attempt);
+            Code::RolledBack => {}
+            // Its task asks again, and is another rank then.
+            Code::Resized => self.asks_again(rank, attempt),
+            _ => self.has_no_rank(rank, attempt),
         }
         if stage != Stage::Over {
             self.outputs.push_back(HostOutput::Free { rank, attempt, incarnation, error });

@@ -39,6 +39,15 @@ impl Host {
         }
     }
 
+    /// The world has changed, and with it which rank this task is: it stands by until it has asked which one.
+    pub(super) fn asks_again(&mut self, rank: Rank, attempt: Attempt) {
+        let given = Some(RankGiven { rank, attempt });
+        self.standing
+            .iter_mut()
+            .filter(|here| here.standing.given == given)
+            .for_each(|here| here.standing.given = None);
+    }
+
     pub(super) fn rank_given(&mut self, task: Task, attempt: Attempt, given: RankGiven) {
         let its = |here: &&mut StandingHere| (here.standing.task, here.standing.attempt) == (task, attempt);
         match self.standing.iter_mut().find(its) {

@@ -119,7 +119,7 @@ impl Tracker {
 
     fn check_view(&self, view: &View) -> Checked {
         let View { lineage, branches, slots, fingerprint, .. } = view;
-        if slots.len() != self.slots.len() {
+        if !self.is_a_world(slots.len()) {
             return Err(format!("a view of {} ranks", slots.len()));
         }
         if branches.len() > LINEAGES_LIMIT || branches.len() as u32 != lineage.0 {
@@ -168,16 +168,17 @@ impl Tracker {
     }
 
     fn check_collective_id(&self, rank: Rank) -> Checked {
-        match self.slot(rank) {
-            Some(_) => Ok(()),
-            None => Err(format!("something of rank {rank}, but there are {} ranks", self.slots.len())),
+        // Of an elastic job also what was in a larger world.
+        match rank.0 < self.config.world {
+            true => Ok(()),
+            false => Err(format!("something of rank {rank}, but there are {} ranks", self.config.world)),
         }
     }
 
     fn check_count(&self, of: &str, count: usize) -> Checked {
-        match count <= self.slots.len() {
+        match count <= self.config.world as usize {
             true => Ok(()),
-            false => Err(format!("{count} {of} at once, but there are {} ranks", self.slots.len())),
+            false => Err(format!("{count} {of} at once, but there are {} ranks", self.config.world)),
         }
     }
 }

@@ -160,8 +160,8 @@ impl Tracker {
     /// With spares a later life may not know which rank the task had, and needn't: that it was sent the end says
     /// that all ranks had reported it, so none that is gone is waited for.
     pub(super) fn task_ended(&mut self, task: Task) {
-        let has_spares = self.config.spares > 0;
-        let its = (0..).zip(&mut self.slots).filter(|(rank, _)| has_spares || *rank == task.0);
+        let gives_ranks = self.gives_ranks();
+        let its = (0..).zip(&mut self.slots).filter(|(rank, _)| gives_ranks || *rank == task.0);
         its.for_each(|(_, slot)| slot.ended_well = true);
     }
 

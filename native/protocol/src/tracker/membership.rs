@@ -7,7 +7,7 @@ use crate::error::{Code, Error};
 use crate::event::Event;
 use crate::hook::{self, Hook};
 use crate::ids::{AgentId, Attempt, Generation, Incarnation, MemberId, Millis, Position, Rank};
-use crate::message::TrackerMessage;
+use crate::message::{RankGiven, TrackerMessage};
 use crate::plan::list;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -60,8 +60,16 @@ impl Tracker {
         fingerprint: String,
         hook: Hook,
     ) -> Result<(), Error> {
-        let world = self.config.world;
+        if self.standings.former.contains(&RankGiven { rank, attempt }) {
+            // Before all else: there may be no such rank any more.
+            return Err(self.was_resized(rank));
+        }
+        let world = self.world();
         if self.slot(rank).is_none() {
+            if self.config.elastic.is_some() {
+                // It may have been given to a task that was believed lost, in a larger world.
+                self.check_giving(agent, rank, attempt)?;
+            }
             return Err(Error::new(
                 Code::BadArgument,
                 format!("rank {rank} asked to join a job of {world} ranks; 0 to {} are expected", world - 1),
@@ -172,7 +180,7 @@ impl Tracker {
     }
 
     /// Empties a slot and drops what came with its incarnation. `None` if it was vacant.
-    fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
+    pub(super) fn vacate(&mut self, rank: Rank, reason: &str, counts: bool) -> Option<Incarnation> {
         let now = self.now;
         let task = self.task_of(rank);
         let slot = self.slots.get_mut(rank.0 as usize).filter(|slot| slot.state != RankSlotState::Vacant)?;
@@ -238,6 +246,7 @@ impl Tracker {
     pub(super) fn fence_again(&mut self, agent: AgentId, member: MemberId) {
         let MemberId { rank, incarnation } = member;
         let error = match self.slot(rank) {
+            _ if self.standings.moved.contains(&member) => self.was_resized(rank),
             Some(slot) if slot.may_repeat && slot.incarnation == Some(incarnation) => {
                 Error::new(Code::RolledBack, format!("all start again from an older version; {JOIN_AGAIN}"))
             }
@@ -425,10 +434,11 @@ impl Tracker {
         let error = Error::new(
             Code::MembersMissing,
             format!(
-                "the job waited {} s for its ranks, which is the limit: {}. See that {} tasks can run at once, and \
+                "the job waited {} s for its ranks, which is the limit: {}. {}See that {} tasks can run at once, and \
                  look for why those don't start; or raise the limit",
                 limit / 1000,
                 texts.join("; "),
+                self.too_few(),
                 self.config.world
             ),
         );

@@ -13,6 +13,7 @@ mod pair_troubles;
 mod planned;
 mod planning;
 mod reach;
+mod resizing;
 mod slots;
 mod standing;
 mod standings;
@@ -25,6 +26,7 @@ use crate::ids::{AgentId, Attempt, Generation, MemberId, Millis, Position, Rank,
 use crate::message::{AgentMessage, Standing, Timing, TrackerMessage};
 use crate::plan::Chain;
 use crate::report::Report;
+use crate::resize::Elastic;
 use crate::start::JobStart;
 use agent_record::AgentRecord;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -48,6 +50,9 @@ pub struct TrackerConfig {
     /// So many tasks more than ranks does the framework run: each task asks for a rank, and those that get none stand
     /// by ([`crate::spares`]). With 0 each task is its rank.
     pub spares: u32,
+    /// Within which bounds the world may shrink from `world` ranks on. In such a job too each task asks for a rank: the
+    /// one that it has changes with the world. `None`: the world is fixed.
+    pub elastic: Option<Elastic>,
     /// Which life of the tracker, from 1.
     pub epoch: u32,
     /// The rhythm.
@@ -299,6 +304,9 @@ impl Tracker {
         self.judge_missing_members();
         self.advance();
         self.give_ranks();
+        if self.resize() {
+            self.advance();
+        }
         if self.slots.iter().any(|slot| self.knew_the_end(slot)) {
             // It may have been the last one that others waited for.
             self.end_if_all_finished();
@@ -316,7 +324,7 @@ impl Tracker {
         self.over.is_none().then_some(self.wake_at)
     }
 
-    /// Number of ranks.
+    /// Number of ranks at present.
     pub fn world(&self) -> u32 {
         self.slots.len() as u32
     }
@@ -476,6 +484,18 @@ fn check(config: &TrackerConfig) -> Result<(), Error> {
                 timing.heartbeat_millis
             ));
         }
+    }
+    let Some(Elastic { min, timeout_millis }) = config.elastic else { return Ok(()) };
+    if min == 0 || min > config.world {
+        let world = config.world;
+        return bad(format!("a world of {world} ranks was to shrink to {min} at the least; 1 to {world} are expected"));
+    }
+    if timeout_millis < timing.heartbeat_millis || timeout_millis >= timing.members_millis {
+        return bad(format!(
+            "a replacement of a rank was to be waited for {timeout_millis} ms before the world shrinks; expected at \
+             least a heartbeat ({} ms), and less than the wait for missing members ({} ms), which ends the job",
+            timing.heartbeat_millis, timing.members_millis
+        ));
     }
     Ok(())
 }

@@ -26,6 +26,11 @@ impl Reach {
         self.highest = self.highest.max(version);
     }
 
+    /// All but these are gone for good: how far the furthest of them is, if one of them was started.
+    pub(super) fn survived_by(&mut self, furthest: Option<Version>) {
+        self.highest = furthest.unwrap_or(self.highest);
+    }
+
     /// All ranks begin again here: none is behind an older incarnation of its own.
     pub(super) fn all_start_at(&mut self, version: Version) {
         (self.highest, self.ceiling) = (version, None);

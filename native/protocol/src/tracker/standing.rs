@@ -18,8 +18,9 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 impl Tracker {
-    fn has_spares(&self) -> bool {
-        self.config.spares > 0
+    /// Whether tasks ask for ranks, and none is its rank by its number.
+    pub(super) fn gives_ranks(&self) -> bool {
+        self.config.spares > 0 || self.config.elastic.is_some()
     }
 
     /// A task asks for a rank, or its agent says again which it was given.
@@ -171,7 +172,7 @@ impl Tracker {
     pub(super) fn check_giving(&self, agent: AgentId, rank: Rank, attempt: Attempt) -> Result<(), Error> {
         let given = Some(RankGiven { rank, attempt });
         let is_given = |standing: &StandingTask| standing.agent == agent && standing.given == given;
-        if !self.has_spares() || self.standings.tasks.values().any(is_given) {
+        if !self.gives_ranks() || self.standings.tasks.values().any(is_given) {
             return Ok(());
         }
         let text = format!(
@@ -190,9 +191,14 @@ impl Tracker {
         }
     }
 
+    /// The number that the framework has started the task with which has this rank, or had it last.
+    pub fn started_as(&self, rank: Rank) -> Rank {
+        Rank(self.task_of(rank).0 .0)
+    }
+
     /// The rank that this try of a task has in a slot.
     pub(super) fn rank_of(&self, task: Task, attempt: Attempt) -> Option<Rank> {
-        if !self.has_spares() {
+        if !self.gives_ranks() {
             return self.living().find(|(r, slot)| r.0 == task.0 && slot.attempt == attempt).map(|(rank, _)| rank);
         }
         let standing = self.standings.tasks.get(&task).filter(|standing| standing.attempt == attempt)?;
@@ -201,7 +207,7 @@ impl Tracker {
 
     /// The framework says that a try has ended: whatever it says from now on, it is given no rank.
     pub(super) fn standing_is_gone(&mut self, task: Task, attempt: Attempt, reason: &str) {
-        if !self.has_spares() {
+        if !self.gives_ranks() {
             return;
         }
         let newest = self.standings.tries.entry(task).or_insert(NewestTry { attempt, is_gone: true });
@@ -260,7 +266,7 @@ impl Tracker {
 
     /// Gives open ranks to tasks that stand by.
     pub(super) fn give_ranks(&mut self) {
-        if !self.has_spares() || self.over.is_some() || self.takeover.is_some() {
+        if !self.gives_ranks() || self.over.is_some() || self.takeover.is_some() {
             return;
         }
         let open: Vec<OpenRank> = self.open_ranks();
@@ -320,7 +326,7 @@ impl Tracker {
 
     /// The try of a rank that comes next: greater than all that are known, by its number of starts too. A rank's own
     /// task goes by its own number at least, so that a rank that was never given away is the framework's first try.
-    fn next_try(&self, rank: Rank, task: Task, attempt: Attempt) -> Attempt {
+    pub(super) fn next_try(&self, rank: Rank, task: Task, attempt: Attempt) -> Attempt {
         let slot = self.slot(rank);
         let here = slot.filter(|slot| slot.was_here).map(|slot| slot.attempt);
         let known = here.max(self.standings.given.get(&rank).copied());

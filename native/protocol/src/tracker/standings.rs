@@ -1,8 +1,8 @@
 //! What the tracker keeps of the tasks of a job with spares.
 
-use crate::ids::{AgentId, Attempt, Rank, Task};
+use crate::ids::{AgentId, Attempt, MemberId, Rank, Task};
 use crate::message::{RankGiven, Standing};
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 /// A try of a task that stands by, or was given a rank and has it as long as this is kept.
@@ -33,6 +33,10 @@ pub(super) struct Standings {
     /// The newest try of each rank that was given away.
     pub(super) given: BTreeMap<Rank, Attempt>,
     pub(super) came: u64,
+    /// What was given in a world that isn't any more, and given up for another rank.
+    pub(super) former: BTreeSet<RankGiven>,
+    /// The incarnations that were sent into another world.
+    pub(super) moved: BTreeSet<MemberId>,
     /// What agents have brought while the job is being taken over.
     pub(super) later: Vec<(AgentId, Standing)>,
 }

@@ -48,8 +48,12 @@ impl Tracker {
             // What was agreed was agreed for the life of the job: no two views say different things.
             self.hooked = self.hooked.or(view.hooked);
             takeover.newest = Some(view);
+            self.fit_the_world();
         }
         for received in ranks {
+            if self.is_of_a_former_world(received.id()) {
+                continue;
+            }
             let now = self.now;
             let Some(slot) = self.slot_mut(received.rank) else { continue };
             if slot.incarnation.is_some_and(|known| known >= received.incarnation) {

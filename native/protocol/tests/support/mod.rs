@@ -24,6 +24,7 @@ pub fn config(world: u32) -> TrackerConfig {
     TrackerConfig {
         world,
         spares: 0,
+        elastic: None,
         epoch: 1,
         timing: TIMING,
         deaths: DeathLimit::new(3, "spark.task.maxFailures"),

@@ -11,6 +11,7 @@ pub mod progress;
 pub mod replay;
 pub(crate) mod reports;
 pub(crate) mod spares;
+pub mod worlds;
 
 pub(crate) use monotony::Monotony;
 pub(crate) use spares::Spares;

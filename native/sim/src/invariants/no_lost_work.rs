@@ -24,6 +24,10 @@ pub struct NoLostWork {
     /// finds a rank that waits for its first start begins anew: none has more than that.
     is_begun_alone: bool,
     going_back: bool,
+    /// What the tracker's lives have heard of ranks that they don't know to be lost.
+    entered: BTreeMap<Rank, Version>,
+    /// The world has changed at least once.
+    is_resized: bool,
 }
 
 impl NoLostWork {
@@ -69,10 +73,17 @@ impl NoLostWork {
         match event {
             Event::RankLost { rank, incarnation, .. } => {
                 self.lost.insert((*rank, *incarnation));
+                self.entered.remove(rank);
             }
-            Event::VersionEntered { version, .. } => self.hears(life, *version),
+            Event::VersionEntered { rank, version, .. } => {
+                self.entered.insert(*rank, *version);
+                self.hears(life, *version);
+            }
             Event::RolledBack { version, reason, .. } if *version == Version(0) && highest > self.kept(life) => {
                 return Err(Violation::new(NAME, format!("all ranks start again from version 0: {reason}")));
+            }
+            Event::Resized { ranks, .. } => {
+                (self.world, self.is_resized) = (ranks.iter().flatten().count(), true);
             }
             Event::ViewMade { reason, .. } => self.going_back |= reason.contains("go back"),
             Event::PlanMade { version, newcomers, reason, .. }
@@ -91,6 +102,14 @@ impl NoLostWork {
         Ok(())
     }
 
+    /// The world has shrunk: the furthest that a survivor is, if one was started. What others had entered is lost.
+    pub(crate) fn shrunk(&mut self, furthest: Option<Version>) {
+        let heard = std::mem::take(&mut self.entered).into_values().max();
+        let furthest = furthest.max(heard);
+        let most = |known: &mut Version| *known = furthest.map_or(*known, |furthest| furthest.min(*known));
+        self.highest.values_mut().for_each(most);
+    }
+
     pub(crate) fn started(&self, rank: Rank, start: &Start) -> Checked {
         let plans = self.planned.get(&rank);
         if !plans.is_some_and(|plans| plans.contains(&(start.lineage, start.version))) {
@@ -106,11 +125,15 @@ impl NoLostWork {
     /// A rank's calls ended. `was_late`: a new life of the tracker didn't wait for it, and it had
     /// lost nothing or came too late.
     pub(crate) fn freed(&self, rank: Rank, incarnation: Option<Incarnation>, error: &Error, was_late: bool) -> Checked {
+        if error.code == Code::BadArgument {
+            return Err(Violation::new(NAME, format!("rank {rank} was given what it can't join as: {error}")));
+        }
         let Some(incarnation) = incarnation else { return Ok(()) };
         let reported = self.lost.contains(&(rank, incarnation)) || was_late;
         let right = match error.code {
             Code::Fenced => reported,
             Code::RolledBack => self.going_back || self.planned.contains_key(&rank),
+            Code::Resized => self.is_resized,
             // It gives up by itself, which the tracker hears of.
             Code::Io | Code::TrackerUnreachable => true,
             _ => false,

@@ -33,6 +33,8 @@ impl Spares {
                 let text = || format!("rank {rank} is lost that nobody had");
                 return if was_held || !is_first_life { Ok(()) } else { Err(Violation::new(NAME, text())) };
             }
+            // All ranks are others now, and none has joined yet.
+            Event::Resized { .. } => self.held.clear(),
             _ => {}
         }
         Ok(())

@@ -55,6 +55,8 @@ pub struct Job {
     /// So many versions of each incarnation are reported one by one
     /// ([`HostConfig::one_by_one`](rejoin_protocol::host::HostConfig::one_by_one)).
     pub one_by_one: u32,
+    /// The world may shrink: what comes of the program's calls follows from how many ranks there were.
+    pub is_elastic: bool,
     /// A defect of the driver.
     pub defect: Option<Defect>,
 }
@@ -66,7 +68,7 @@ impl Job {
     /// Ranks that repeat themselves, with nothing of their own.
     pub fn new(program: Program, plane: Plane, defect: Option<Defect>) -> Self {
         let one_by_one = FEWEST_ONE_BY_ONE;
-        Job { program, plane, in_place: true, locals: false, lies: false, one_by_one, defect }
+        Job { program, plane, in_place: true, locals: false, lies: false, one_by_one, is_elastic: false, defect }
     }
 }
 
@@ -120,11 +122,19 @@ pub enum Defect {
     GivenInVain,
     /// A task that stands by isn't given the job's end.
     SparesUnreported,
+    /// A rank goes on with the number of ranks that its process began with.
+    OldWorld,
+    /// A rank of a smaller world trains on the rows that its task had in the larger one.
+    OldRows,
+    /// A task whose world has changed joins as what it was before, without asking again.
+    AsBefore,
+    /// A task whose world has changed doesn't ask again.
+    AsksNoMore,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 23] = [
+    pub const ALL: [Defect; 27] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -148,5 +158,9 @@ impl Defect {
         Defect::RowsOfItsNumber,
         Defect::GivenInVain,
         Defect::SparesUnreported,
+        Defect::OldWorld,
+        Defect::OldRows,
+        Defect::AsBefore,
+        Defect::AsksNoMore,
     ];
 }

@@ -113,6 +113,11 @@ impl Process {
         id
     }
 
+    /// Which one it is.
+    pub fn number(&self) -> u32 {
+        self.number
+    }
+
     /// Those that run here, and those that have failed and were not started again.
     pub fn tasks(&self) -> &[Task] {
         &self.tasks
@@ -263,6 +268,18 @@ impl Process {
         self.commands.push_back(HostInput::Join { rank, attempt, fingerprint, offer });
     }
 
+    /// A task's world has changed: it asks which rank it is now, and joins as that. What it is known by until then.
+    fn asks_again(&mut self, id: Try, job: &Job) -> Option<Try> {
+        let task = self.find(id)?;
+        match job.defect {
+            Some(Defect::AsksNoMore) => return None,
+            Some(Defect::AsBefore) => {}
+            _ => task.id = Task::standing(task.of).id,
+        }
+        (task.freed, task.incarnation) = (None, None);
+        Some(task.id)
+    }
+
     /// Whether its training library's collectives can be taken over.
     fn hook(&self, job: &Job) -> Hook {
         match job.plane {
@@ -375,7 +392,9 @@ impl Process {
                     task.wanted = None;
                     task.freed = Some(error.code);
                 }
+                let again = (error.code == Code::Resized).then(|| self.asks_again(id, job)).flatten();
                 out.push(Output::Freed(id, incarnation, error));
+                out.extend(again.map(Output::Given));
             }
             HostOutput::Over { rank, attempt, outcome } => {
                 let id = Try { rank, attempt };
@@ -417,7 +436,7 @@ impl Process {
     fn start(&mut self, id: Try, start: rejoin_protocol::host::Start, job: &Job, out: &mut Vec<Output>) {
         let sharing = |task: &Task| task.segment.zip(self.is_blind).map(|(own, is_blind)| Sharing::new(own, is_blind));
         let sharing = self.task(id).and_then(sharing);
-        if !job.lies {
+        if !job.lies && !job.is_elastic {
             let right = job.program.model(start.version);
             out.extend(replay::started(id.rank, &start, right, job.locals).err().map(Output::Violated));
         }
@@ -426,7 +445,14 @@ impl Process {
         out.extend(found.err().map(Output::Violated));
         let own = End { process: self.number, rank: id.rank, incarnation: start.incarnation };
         let own_rows = self.task(id).map_or(id.rank, |task| task.of.rank);
-        let mut sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, job);
+        let its = job.is_elastic.then(|| self.in_its_world(&start, job));
+        if job.is_elastic {
+            out.push(Output::Began(id, start.clone(), self.host.view().map_or(0, |view| view.world())));
+        }
+        let mut sim_rank = SimRank::new(own, &start, &self.hook(job), sharing, its.as_ref().unwrap_or(job));
+        if job.defect == Some(Defect::OldRows) {
+            sim_rank.rows_of(own_rows);
+        }
         if job.defect == Some(Defect::RowsOfItsNumber) {
             sim_rank.rows_of(Rank(own_rows.0 % job.program.world));
         }
@@ -436,6 +462,16 @@ impl Process {
             task.wishes.clear();
         }
         out.push(Output::Started(id, start));
+    }
+
+    /// What is to be done from a start on, in the world that the view has.
+    fn in_its_world(&self, start: &rejoin_protocol::host::Start, job: &Job) -> Job {
+        let world = match job.defect {
+            Some(Defect::OldWorld) => job.program.world,
+            _ => self.host.view().map_or(job.program.world, |view| view.world()),
+        };
+        let model = start.checkpoint.map_or(1, |checkpoint| checkpoint.digest as u64);
+        Job { program: job.program.in_world(world, start.version, model), ..job.clone() }
     }
 
     /// Something has made a task's rank go on.
@@ -464,6 +500,9 @@ impl Process {
             }
             Came::Finish(model) => {
                 let (rounds, digest) = (job.program.versions(), u128::from(model));
+                if job.is_elastic {
+                    out.push(Output::Model(lineage, Version(rounds), digest));
+                }
                 self.report(id, Report::Finished { rounds, digest });
             }
             Came::Entered(checkpoint) => {
@@ -474,6 +513,9 @@ impl Process {
                 self.commands.push_back(HostInput::Entered { member, checkpoint, local });
                 // A checkpoint that begins a lineage keeps the name it had before.
                 out.push(Output::Entered(id, lineage, checkpoint.version));
+                if job.is_elastic {
+                    out.push(Output::Model(checkpoint.lineage, checkpoint.version, checkpoint.digest));
+                }
             }
         }
     }
@@ -523,10 +565,12 @@ impl Process {
 
     fn peers_are(&mut self, own: MemberId, peers: &[Peer], job: &Job, out: &mut Vec<Output>) {
         let Some(sim_rank) = self.living(own).and_then(|task| task.sim_rank.as_mut()) else { return };
-        let mut join_accepted = vec![None; job.program.world as usize];
+        let mut join_accepted = vec![None; sim_rank.world()];
         for Peer { member: MemberId { rank, incarnation }, at } in peers {
             let end = End { process: at.agent.0 as u32, rank: *rank, incarnation: *incarnation };
-            join_accepted[rank.0 as usize] = Some(end);
+            if let Some(slot) = join_accepted.get_mut(rank.0 as usize) {
+                *slot = Some(end);
+            }
         }
         sim_rank.peers_are(join_accepted, job, out);
     }

@@ -97,6 +97,10 @@ pub enum Output {
     Started(Try, Start),
     /// The task's rank has entered a version.
     Entered(Try, Lineage, Version),
+    /// The task's rank begins in a world of so many ranks.
+    Began(Try, Start, u32),
+    /// A rank has a model: that of this version, taken in this lineage, or the last one.
+    Model(Lineage, Version, u128),
     /// The agent follows this view.
     View(Generation),
     /// A promise was broken.

@@ -121,6 +121,28 @@ impl Program {
         results.collect()
     }
 
+    /// What is left of it from this version on, for a world of so many ranks: it follows from the model that begins it.
+    pub fn in_world(&self, world: u32, version: Version, model: u64) -> Program {
+        let mut this = Program { world, ..self.clone() };
+        for made in this.boot.iter_mut().chain(this.versions.iter_mut().flatten()) {
+            made.call.root = made.call.root.map(|root| Rank(root.0 % world));
+        }
+        this.boot_results = this.all(&this.boot, 0, BOOT);
+        let from = version.0 as usize;
+        this.models[from] = match from {
+            0 => this.boot_results.iter().fold(1, |model, result| mix(model, *result)),
+            _ => model,
+        };
+        for version in from..this.versions.len() {
+            let model = this.models[version];
+            this.results[version] = this.all(&this.versions[version], model, version as u32);
+            let results = &this.results[version];
+            this.models[version + 1] =
+                results.iter().fold(mix(model, version as u64), |model, result| mix(model, *result));
+        }
+        this
+    }
+
     /// The same, in which the calls that are drawn go over channels in any case.
     pub fn sending(mut self, mut is_sent: impl FnMut() -> bool) -> Self {
         self.boot.iter_mut().chain(self.versions.iter_mut().flatten()).for_each(|made| made.is_sent = is_sent());

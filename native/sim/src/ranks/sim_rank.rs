@@ -14,6 +14,7 @@ use rejoin_protocol::error::Error;
 use rejoin_protocol::hook::Hook;
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Checkpoint, Generation, Incarnation, Lane, Lineage, Millis, Phase, Rank, Version};
+use std::sync::Arc;
 
 /// What came of a step.
 pub(super) enum Came {
@@ -58,6 +59,8 @@ pub(super) struct SimRank {
     lies_in: Option<Phase>,
     /// The rank whose rows it trains on: its own.
     rows: Rank,
+    /// What it runs, in an elastic job: that follows from its world and from what it starts with.
+    job: Option<Arc<Job>>,
 }
 
 impl SimRank {
@@ -86,6 +89,7 @@ impl SimRank {
             lineage,
             version,
             rows: own.rank,
+            job: job.is_elastic.then(|| Arc::new(job.clone())),
             peers,
             model,
             next_model: mix(model, u64::from(version.0)),
@@ -135,6 +139,11 @@ impl SimRank {
         results.max(self.streams.as_ref().map_or(0, Streams::versions_kept))
     }
 
+    /// The number of ranks of its world.
+    pub(super) fn world(&self) -> usize {
+        self.peers.now.len()
+    }
+
     /// Between two calls, and with something left to do.
     pub(super) fn is_idle(&self) -> bool {
         self.call.is_none() && !self.finished && !self.failed
@@ -147,6 +156,8 @@ impl SimRank {
 
     /// Takes the next step of its program.
     pub(super) fn go(&mut self, job: &Job, out: &mut Vec<Output>) -> Came {
+        let its = self.job.clone();
+        let job = its.as_deref().unwrap_or(job);
         if !self.is_idle() {
             return Came::Nothing;
         }
@@ -297,6 +308,8 @@ impl SimRank {
 
     /// The call that is under way goes on through shared memory, as far as it can now.
     pub(super) fn look(&mut self, memory: &mut Memory, now: Millis, job: &Job, out: &mut Vec<Output>) -> Came {
+        let its = self.job.clone();
+        let job = its.as_deref().unwrap_or(job);
         let Some(collectives) = &mut self.collectives else { return Came::Nothing };
         let own = self.call.as_ref().map_or(0, |(_, _, own)| *own);
         let run = collectives.look(own, memory, now, &self.peers, job, out);
@@ -305,6 +318,8 @@ impl SimRank {
 
     /// The call that is under way goes on as far as it can.
     pub(super) fn advance(&mut self, job: &Job, out: &mut Vec<Output>) -> Came {
+        let its = self.job.clone();
+        let job = its.as_deref().unwrap_or(job);
         let moved = self.streams.as_mut().map(|streams| {
             let given = streams.advance(self.peers.own.rank, &job.program);
             let moved = if job.in_place { streams.moves(&self.peers, job, out) } else { Ok(()) };

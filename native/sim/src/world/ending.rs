@@ -6,6 +6,7 @@ use super::state::World;
 use crate::invariants::{agreement, identity, progress, Violation};
 use crate::scenario::{Fault, NO_LIMIT};
 use rejoin_protocol::error::{Code, Error};
+use rejoin_protocol::ids::Version;
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::JobResult;
 
@@ -59,10 +60,14 @@ impl World {
         match outcome {
             Ok(_) if differs => Err(identity::unseen()),
             Ok(_) if lies => identity::lied(self.lied),
+            Ok(result) if self.scenario.elastic.is_some() => {
+                self.worlds.may_end(Version(program.versions()), result.digest)
+            }
             Ok(result) => agreement::job(result, program.model(program.end())),
             Err(error) if error.code == Code::Mismatch => identity::claimed(error, differs || lies),
             Err(error) if error.code == Code::Cancelled && self.fired.contains("cancel") => Ok(()),
             Err(error) if error.code == Code::Unrecoverable && self.may_be_lost(epoch, error) => Ok(()),
+            Err(error) if error.code == Code::MembersMissing && self.has_too_few(epoch, error) => Ok(()),
             // A rank that is fenced after the others have the end and are gone can't be started any more.
             Err(error) if error.code == Code::MembersMissing && error.message.contains("ended well under a former") => {
                 Ok(())
@@ -71,8 +76,16 @@ impl World {
         }
     }
 
+    /// An elastic job has fewer tasks left than it needs, or lacks one that it couldn't begin without.
+    fn has_too_few(&self, epoch: u32, error: &Error) -> bool {
+        let is_started = |there: &SimProcess| there.process.tasks().iter().any(|task| task.position().is_some());
+        let has_begun = self.reached_by(epoch).any(is_started) || error.message.contains("hasn't joined again");
+        let (world, gone) = (self.scenario.job.program.world, self.framework.gone.len() as u32);
+        self.scenario.elastic.is_some_and(|elastic| world - gone < elastic.min || gone > 0 && !has_begun)
+    }
+
     /// Processes that have sent something to this life, and can do so still.
-    fn reached_by(&self, epoch: u32) -> impl Iterator<Item = &SimProcess> {
+    pub(super) fn reached_by(&self, epoch: u32) -> impl Iterator<Item = &SimProcess> {
         let reached = move |(process, there): &(&u32, &SimProcess)| {
             let knows = there.tracker_link.is_some_and(|link| self.trackers.knows(epoch, link));
             there.alive && !there.frozen && knows && !self.is_parted_from_tracker(**process)

@@ -17,6 +17,11 @@ impl World {
         self.say(|| format!("fault: {fault:?}"));
         match fault {
             Fault::Kill(count) => (0..count).for_each(|_| self.kill_one()),
+            Fault::KillForGood => {
+                if let Some(process) = self.pick() {
+                    self.kill_for_good(process);
+                }
+            }
             Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
             Fault::Throw => {
                 let started = |there: &super::sim_process::SimProcess| -> Vec<Try> {

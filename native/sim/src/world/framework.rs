@@ -12,6 +12,8 @@ pub(super) struct Framework {
     pub(super) tries: Vec<u32>,
     /// Tasks that have ended well, by number.
     pub(super) ended: BTreeSet<u32>,
+    /// Tasks that are never started again: there is no slot for them.
+    pub(super) gone: BTreeSet<u32>,
     /// Starts that are on their way, by the task's number.
     pub(super) starting: BTreeMap<u32, u32>,
 }
@@ -19,7 +21,8 @@ pub(super) struct Framework {
 impl Framework {
     pub(super) fn new(tasks: u32) -> Self {
         let starting = (0..tasks).map(|task| (task, 1)).collect();
-        Framework { next_process: 0, stage: 0, tries: vec![0; tasks as usize], ended: BTreeSet::new(), starting }
+        let (tries, ended, gone) = (vec![0; tasks as usize], BTreeSet::new(), BTreeSet::new());
+        Framework { next_process: 0, stage: 0, tries, ended, gone, starting }
     }
 
     pub(super) fn ends(&mut self, rank: u32) {
@@ -31,7 +34,7 @@ impl Framework {
     }
 
     pub(super) fn is_quiet(&self) -> bool {
-        self.starting.iter().all(|(rank, count)| *count == 0 || self.ended.contains(rank))
+        self.starting.iter().all(|(rank, count)| *count == 0 || self.ended.contains(rank) || self.gone.contains(rank))
     }
 
     pub(super) fn describe(&self) -> String {

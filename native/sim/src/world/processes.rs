@@ -176,6 +176,14 @@ impl World {
                     let found = self.monotony.entered(who, lineage, version);
                     self.violate(found);
                 }
+                Output::Began(id, start, world) => {
+                    let found = self.worlds.began(id.rank, &start, world);
+                    self.violate(found);
+                }
+                Output::Model(lineage, version, model) => {
+                    let found = self.worlds.has(lineage, version, model);
+                    self.violate(found);
+                }
                 Output::View(generation) => {
                     let agent = AgentId(u64::from(process));
                     let found = self.monotony.view(agent, generation);

@@ -6,7 +6,7 @@ use super::sim_event::SimEvent;
 use super::sim_process::{Pace, SimProcess};
 use super::tally::Tally;
 use super::trackers::Trackers;
-use crate::invariants::{no_lost_work::NoLostWork, Monotony, Violation};
+use crate::invariants::{no_lost_work::NoLostWork, worlds::Worlds, Monotony, Violation};
 use crate::ranks::{Memory, Try};
 use crate::scenario::Scenario;
 use rejoin_protocol::error::Error;
@@ -35,6 +35,7 @@ pub(super) struct World {
     pub(super) over_at: u64,
     pub(super) monotony: Monotony,
     pub(super) no_lost_work: NoLostWork,
+    pub(super) worlds: Worlds,
     pub(super) violation: Option<Violation>,
     pub(super) tally: Tally,
     pub(super) verbose: bool,
@@ -65,6 +66,7 @@ impl World {
             over_at: 0,
             monotony: Monotony::default(),
             no_lost_work,
+            worlds: Worlds::new(scenario.elastic.map_or(world, |elastic| elastic.min)..=world),
             violation: None,
             tally: Tally::default(),
             verbose,

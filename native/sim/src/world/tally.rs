@@ -13,6 +13,8 @@ pub struct Tally {
     pub losses: u32,
     /// Ranks that were given to tasks that stood by.
     pub spares: u32,
+    /// How often the world has shrunk.
+    pub resized: u32,
     /// Views that were made.
     pub views: u32,
     /// Lives of the tracker.

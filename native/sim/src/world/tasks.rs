@@ -79,7 +79,7 @@ impl World {
     pub(super) fn start(&mut self, rank: u32) {
         let waiting = self.framework.starting.entry(rank).or_default();
         *waiting = waiting.saturating_sub(1);
-        if self.framework.ended.contains(&rank) {
+        if self.framework.ended.contains(&rank) || self.framework.gone.contains(&rank) {
             return;
         }
         let process = match self.scenario.executors {
@@ -94,7 +94,7 @@ impl World {
     fn runs(&mut self, process: u32, id: Try, within: u64) {
         let Some(there) = self.processes.get_mut(&process) else { return };
         let joins = match self.scenario.spares {
-            0 => {
+            0 if self.scenario.elastic.is_none() => {
                 there.process.starts(id);
                 id
             }
@@ -126,6 +126,8 @@ impl World {
                 let pause = self.draw(1..100);
                 self.after(pause, SimEvent::Joins { process, id });
             }
+            // It asks which rank it is now.
+            Code::Resized => {}
             _ => self.try_again(process, id),
         }
     }
@@ -134,7 +136,8 @@ impl World {
     fn is_cared_for(&self, rank: Rank) -> bool {
         let mut living = self.processes.values().filter(|there| there.alive).flat_map(|there| there.process.tasks());
         let runs = living.any(|task| task.of.rank == rank && task.freed().is_none());
-        runs || self.framework.ended.contains(&rank.0) || self.framework.is_starting(rank)
+        let has_no_more = self.framework.ended.contains(&rank.0) || self.framework.gone.contains(&rank.0);
+        runs || has_no_more || self.framework.is_starting(rank)
     }
 
     fn try_again(&mut self, process: u32, id: Try) {
@@ -197,6 +200,14 @@ impl World {
                 self.start_later(rank.0);
             }
         }
+    }
+
+    /// SIGKILL, and there is no slot for its tasks any more.
+    pub(super) fn kill_for_good(&mut self, process: u32) {
+        let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
+        let tasks: Vec<u32> = tasks.map(|task| task.of.rank.0).collect();
+        self.framework.gone.extend(tasks);
+        self.kill(process);
     }
 
     /// The framework believes that a process is gone; it lives on until it is notified.

@@ -21,6 +21,7 @@ impl World {
         let config = TrackerConfig {
             world: self.scenario.job.program.world,
             spares: self.scenario.spares,
+            elastic: self.scenario.elastic,
             epoch,
             timing: TIMING,
             deaths: DeathLimit {
@@ -224,6 +225,21 @@ impl World {
         }
     }
 
+    /// What is not to be lost by a resize.
+    fn note_survivors(&mut self) {
+        let living = self.processes.iter().filter(|(_, there)| there.alive && !there.frozen);
+        let all = living.flat_map(|(id, there)| there.process.tasks().iter().map(move |task| (*id, task)));
+        let trains = all.filter_map(|(id, task)| Some((id, task.position()?)));
+        let newest = trains.clone().map(|(_, (lineage, _))| lineage).max();
+        let survivors: Vec<(u32, Version)> = trains
+            .filter(|(_, (lineage, _))| Some(*lineage) == newest)
+            .map(|(id, (_, version))| (id, version))
+            .collect();
+        let lowest = survivors.iter().map(|(_, version)| *version).min();
+        self.no_lost_work.shrunk(survivors.iter().map(|(_, version)| *version).max());
+        self.worlds.shrunk(lowest, survivors.into_iter().map(|(id, _)| id).collect());
+    }
+
     fn tells(&mut self, epoch: u32, event: &Event) {
         self.say(|| format!("tracker {epoch}: {event:?}"));
         match event {
@@ -233,6 +249,15 @@ impl World {
                 // What it holds counts again when it has spoken.
                 let its = |link: &&mut TrackerLink| link.epoch == epoch && u64::from(link.process) == agent.0;
                 self.trackers.links.values_mut().filter(its).for_each(|link| link.heard = false);
+            }
+            Event::Resized { .. } => {
+                self.tally.resized += 1;
+                self.note_survivors();
+            }
+            Event::RolledBack { version, .. } => {
+                let there: Vec<u32> = self.reached_by(epoch).map(|there| there.process.number()).collect();
+                let found = self.worlds.begun_again(*version, |process| there.contains(&process));
+                self.violate(found);
             }
             Event::SpareTook { .. } => self.tally.spares += 1,
             Event::HookAgreed { hooked, .. } => self.tally.hooked = *hooked,

@@ -47,7 +47,12 @@ public final class RejoinException extends RuntimeException {
     /** A defect in Rejoin. */
     INTERNAL,
     /** The stored input of a rank is lost, and making it anew gave other rows. The job is over. */
-    INPUT_LOST;
+    INPUT_LOST,
+    /**
+     * The world has changed: this rank is another one, in a world of another size. Run again from
+     * the newest version.
+     */
+    RESIZED;
 
     /**
      * Whether trying the same again would fail the same way: such a failure ends the job at once.
@@ -56,6 +61,7 @@ public final class RejoinException extends RuntimeException {
       switch (this) {
         case FENCED:
         case ROLLED_BACK:
+        case RESIZED:
         case IO:
         case TIMED_OUT:
         case TRACKER_UNREACHABLE:

@@ -79,6 +79,8 @@ public final class TrainingEvent {
     DURABLE_FAILED,
     /** All ranks start again from an older version: lineage, version, reason. */
     ROLLED_BACK,
+    /** The world has shrunk: ranks (by rank of the world before), reason. */
+    RESIZED,
     /** A fault rule has fired: id, rank, incarnation. */
     FAULT_FIRED,
     /** A rank reported its end: rank, incarnation, digest. */

@@ -1,0 +1,187 @@
+//! An elastic job's world: when it shrinks ([`crate::resize`]), and what becomes of its ranks.
+//!
+//! The ranks that are there are sent back, as by a rollback, and each task is given what it is in the new world. It
+//! joins as that: a newcomer, with an incarnation above all of the old world, so that nothing which comes from there is
+//! heard. When all are there, the plan begins a lineage at the newest version that is held, by the rules of every plan.
+
+use super::slots::RankSlot;
+use super::{RankSlotState, Tracker};
+use crate::error::{Code, Error};
+use crate::event::Event;
+use crate::ids::{Incarnation, MemberId, Rank, Task};
+use crate::message::{RankGiven, TrackerMessage};
+use crate::resize::{decide, Decision, Elastic, Seat};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+/// What a survivor does whose world has changed.
+const JOIN_AGAIN: &str = "join again in the same process, which keeps what it holds";
+
+impl Tracker {
+    /// Shrinks the world if it is time. Whether it has changed.
+    pub(super) fn resize(&mut self) -> bool {
+        let Some(elastic) = self.config.elastic else { return false };
+        let has_ended = self.slots.iter().any(|slot| self.knew_the_end(slot));
+        if self.over.is_some() || self.takeover.is_some() || !self.planned.has_been || has_ended {
+            return false;
+        }
+        match decide(&self.seats(), &elastic) {
+            Decision::Stay => return false,
+            Decision::Shrink { ranks, reason } => match self.own_state() {
+                Some(what) => self.fail(Error::new(
+                    Code::Unrecoverable,
+                    format!(
+                        "{reason}; but {what}, which no other rank can go on with. Give all ranks one common model, or \
+                         start the job with a fixed world"
+                    ),
+                )),
+                None => self.shrink(&ranks, &reason),
+            },
+        }
+        true
+    }
+
+    /// Whether the world shrinks when enough time has passed, should nothing else happen.
+    pub fn will_shrink(&self) -> bool {
+        let Some(elastic) = self.config.elastic else { return false };
+        let is_going_on = self.over.is_none() && self.takeover.is_none() && self.planned.has_been;
+        let at_once = Elastic { timeout_millis: 0, ..elastic };
+        is_going_on && matches!(decide(&self.seats(), &at_once), Decision::Shrink { .. })
+    }
+
+    fn seats(&self) -> Vec<Seat> {
+        let all = (0..).map(Rank).zip(&self.slots);
+        let seats = all.map(|(rank, slot)| match slot.state {
+            RankSlotState::Vacant if self.standings.of_rank(rank).is_none() => {
+                let because = slot.last_seen.clone();
+                Seat::Missing { millis: self.now.since(slot.waits_since), because }
+            }
+            _ => Seat::Taken,
+        });
+        seats.collect()
+    }
+
+    /// What ranks have each for itself, and a world of other ranks can't go on with.
+    fn own_state(&self) -> Option<String> {
+        let held = self.agents.values().filter(|agent| agent.counts()).flat_map(|agent| &agent.held);
+        let mut of_the_line = held.filter(|held| self.chain.has(held));
+        if of_the_line.any(|held| held.has_own || held.owner.is_some()) {
+            return Some("its ranks have models of their own".into());
+        }
+        self.slots.iter().any(|slot| slot.locals.is_some()).then(|| "its ranks have state of their own".into())
+    }
+
+    fn shrink(&mut self, ranks: &[Option<Rank>], reason: &str) {
+        let world = ranks.iter().flatten().count();
+        // No incarnation has this number: so one of the old world is older than what a view of the new one names, also
+        // where its rank has not joined yet.
+        let newest = self.slots.iter().filter_map(|slot| slot.incarnation).max();
+        let newest = newest.map(|newest| Incarnation::after(Some(newest), self.config.epoch, 0));
+        // What the dead had entered alone is nothing that the others could lose.
+        self.reach.survived_by(self.slots.iter().filter_map(RankSlot::position).max());
+        let given: Vec<(Task, Rank, RankGiven)> = self
+            .standings
+            .tasks
+            .iter()
+            .filter_map(|(task, standing)| {
+                let given = standing.given?;
+                let next = ranks.get(given.rank.0 as usize).copied().flatten()?;
+                Some((*task, next, given))
+            })
+            .collect();
+        for (rank, next) in (0..).map(Rank).zip(ranks).filter_map(|(rank, next)| Some((rank, (*next)?))) {
+            let agent = self.slot(rank).map(|slot| slot.agent).unwrap_or_default();
+            let Some(incarnation) = self.vacate(rank, &format!("it is rank {next} now"), false) else { continue };
+            let member = MemberId { rank, incarnation };
+            self.standings.moved.insert(member);
+            let error = Error::new(
+                Code::Resized,
+                format!(
+                    "rank {rank} of {} is rank {next} of {world} from now on: {reason}; {JOIN_AGAIN}",
+                    self.slots.len()
+                ),
+            );
+            self.send(agent, TrackerMessage::Fenced { member, error });
+        }
+        let now = self.now;
+        let former = core::mem::take(&mut self.slots);
+        let staying = former.into_iter().zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
+        self.slots = staying
+            .map(|slot| RankSlot {
+                incarnation: newest,
+                deaths: slot.deaths,
+                vacant_since: Some(now),
+                last_seen: "it was there when the world shrank, and hasn't joined again".into(),
+                ..RankSlot::new(now)
+            })
+            .collect();
+        for (task, rank, before) in given {
+            self.standings.former.insert(before);
+            let Some(attempt) = self.standings.tasks.get(&task).map(|standing| standing.attempt) else { continue };
+            let next = RankGiven { rank, attempt: self.next_try(rank, task, attempt) };
+            self.standings.given.insert(rank, next.attempt);
+            if let Some(standing) = self.standings.tasks.get_mut(&task) {
+                standing.given = Some(next);
+            }
+        }
+        let at = self.clock(now);
+        self.losses.sent_back(&at, reason);
+        self.event(Event::Resized { ranks: ranks.to_vec(), reason: reason.into() });
+        self.rollback_reason = Some(reason.into());
+        self.changed = Some(format!("the world has shrunk to {world} ranks: {reason}"));
+    }
+
+    /// For an incarnation of a former world.
+    pub(super) fn was_resized(&self, rank: Rank) -> Error {
+        let world = self.slots.len();
+        Error::new(
+            Code::Resized,
+            format!("rank {rank} was in a world that has shrunk to {world} ranks since; {JOIN_AGAIN}"),
+        )
+    }
+
+    /// What an elastic job lacks, for the error of one that waited for it.
+    pub(super) fn too_few(&self) -> String {
+        let Some(Elastic { min, .. }) = self.config.elastic else { return String::new() };
+        let there = self.seats().iter().filter(|seat| **seat == Seat::Taken).count();
+        format!("Its world doesn't go below {min} ranks, and {there} were there. ")
+    }
+
+    /// Whether the job may have so many ranks.
+    pub(super) fn is_a_world(&self, ranks: usize) -> bool {
+        let least = self.config.elastic.map_or(self.config.world, |elastic| elastic.min);
+        (least as usize..=self.config.world as usize).contains(&ranks)
+    }
+
+    /// A life that comes back has learned of a newer view: the world is that one's, and what was known of an
+    /// incarnation before it counts no more.
+    pub(super) fn fit_the_world(&mut self) {
+        let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
+        let (Some(_), Some(view)) = (self.config.elastic, newest) else { return };
+        let (now, world) = (self.now, view.slots.len());
+        let known: Vec<MemberId> =
+            self.living().filter_map(|(rank, slot)| Some(MemberId { rank, incarnation: slot.incarnation? })).collect();
+        for member in known {
+            if self.is_of_a_former_world(member) {
+                if let Some(slot) = self.slot_mut(member.rank) {
+                    *slot = RankSlot::new(now);
+                }
+            }
+        }
+        self.slots.resize_with(world, || RankSlot::new(now));
+    }
+
+    /// Whether the newest view that a later life knows of has a later incarnation of this rank, or no such rank. Where
+    /// the world has shrunk it may have been another one then: so it is told that, and asks.
+    pub(super) fn is_of_a_former_world(&mut self, member: MemberId) -> bool {
+        let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
+        let (Some(_), Some(view)) = (self.config.elastic, newest) else { return false };
+        let slot = view.slots.get(member.rank.0 as usize);
+        let is_former = slot.is_none_or(|slot| slot.incarnation > Some(member.incarnation));
+        if is_former && view.world() < self.config.world {
+            self.standings.moved.insert(member);
+        }
+        is_former
+    }
+}

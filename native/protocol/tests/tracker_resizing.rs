@@ -1,0 +1,341 @@
+//! An elastic job at the tracker: a rank that is not replaced, and what becomes of the others.
+
+mod support;
+
+use rejoin_protocol::error::Code;
+use rejoin_protocol::event::Event;
+use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, MemberId, Millis, Position, Rank, Task, Version};
+use rejoin_protocol::message::{
+    AgentMessage, RankGiven, RankState, RankStatus, Registration, Standing, StatusReport, TrackerMessage,
+};
+use rejoin_protocol::report::Report;
+use rejoin_protocol::resize::Elastic;
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
+use rejoin_protocol::view::View;
+use support::takeover::former;
+use support::*;
+
+const TIMEOUT: u64 = 2000;
+
+fn elastic(world: u32, min: u32) -> TrackerConfig {
+    TrackerConfig { elastic: Some(Elastic { min, timeout_millis: TIMEOUT }), ..config(world) }
+}
+
+/// What agents were given over this link: task, rank, and the rank's try.
+fn given(outputs: &[TrackerOutput], to: u64) -> Vec<(u32, u32, u32)> {
+    let given = sent(outputs, to).into_iter().filter_map(|message| match message {
+        TrackerMessage::RankGiven { task, given, .. } => Some((task.0, given.rank.0, given.attempt.task)),
+        _ => None,
+    });
+    given.collect()
+}
+
+fn asks(desk: &mut Desk, task: u32, its: u32) -> Vec<TrackerOutput> {
+    desk.says(u64::from(task) + 1, AgentMessage::StandBy { task: Task(task), attempt: attempt(its) }).to_vec()
+}
+
+/// Task n, in agent n + 1, asks and joins as what it is given: the rank and its incarnation.
+fn takes_part(desk: &mut Desk, task: u32, its: u32) -> (u32, u32) {
+    let link = u64::from(task) + 1;
+    let asked = asks(desk, task, its);
+    let [(_, rank, its)] = given(&asked, link)[..] else { panic!("task {task} is given {asked:?}") };
+    let outputs = desk.joins(link, rank, attempt(its));
+    let accepted = sent(&outputs, link).into_iter().find_map(|message| match message {
+        TrackerMessage::JoinAccepted { incarnation, .. } => Some(incarnation.number),
+        _ => None,
+    });
+    (rank, accepted.unwrap_or_else(|| panic!("rank {rank} of task {task}: {outputs:?}")))
+}
+
+/// So many ranks, each of the task of its number, that are in version 3 and hold it.
+fn training(world: u32, min: u32) -> Desk {
+    let mut desk = Desk::with(elastic(world, min));
+    for task in 0..world {
+        desk.register(u64::from(task) + 1);
+        takes_part(&mut desk, task, 0);
+    }
+    for rank in 0..world {
+        desk.stands(u64::from(rank) + 1, vec![stands(rank, 0, RankState::Fresh)], Vec::new());
+    }
+    for version in 0..=3 {
+        (0..world).for_each(|rank| drop(desk.enters(rank, 0, version)));
+    }
+    desk
+}
+
+/// The process of this task dies; the agents of the others answer the view with what they hold.
+fn dies(desk: &mut Desk, task: u32, living: &[(u32, u32)]) {
+    let executor = format!("exec-{}", task + 1);
+    desk.input(TrackerInput::ExecutorGone { executor, reason: "it exited".into() });
+    for (rank, incarnation) in living {
+        desk.stands(u64::from(*rank) + 1, vec![stands(*rank, *incarnation, at(3))], vec![checkpoint(3)]);
+    }
+}
+
+fn resized(outputs: &[TrackerOutput]) -> Option<(Vec<Option<u32>>, String)> {
+    events(outputs).into_iter().find_map(|event| match event {
+        Event::Resized { ranks, reason } => {
+            Some((ranks.iter().map(|rank| rank.map(|r| r.0)).collect(), reason.clone()))
+        }
+        _ => None,
+    })
+}
+
+fn view(outputs: &[TrackerOutput], to: u64) -> View {
+    (*views(outputs, to).last().unwrap_or_else(|| panic!("no view in {outputs:?}"))).clone()
+}
+
+/// Each survivor asks again, joins as what it is given, and its agent answers: the last plan.
+fn goes_on(desk: &mut Desk, tasks: &[u32], held: &[Checkpoint]) -> (Vec<(u32, u32)>, Vec<TrackerOutput>) {
+    let ranks: Vec<(u32, u32)> = tasks.iter().map(|task| takes_part(desk, *task, 0)).collect();
+    let mut last = Vec::new();
+    for (task, (rank, incarnation)) in tasks.iter().zip(&ranks) {
+        last = desk.stands(u64::from(*task) + 1, vec![stands(*rank, *incarnation, RankState::Fresh)], held.to_vec());
+    }
+    (ranks, last)
+}
+
+#[test]
+fn a_rank_without_a_replacement_is_waited_for_and_then_the_others_begin_again_without_it() {
+    let mut desk = training(4, 2);
+    dies(&mut desk, 1, &[(0, 0), (2, 0), (3, 0)]);
+    let alive = [1, 3, 4];
+    assert_eq!(resized(&desk.pass_alive(TIMEOUT - 200, &alive)), None);
+    let outputs = desk.pass_alive(300, &alive);
+    let (ranks, reason) = resized(&outputs).expect("a smaller world");
+    assert_eq!(ranks, [Some(0), None, Some(1), Some(2)]);
+    assert!(reason.contains("no replacement of rank 1 came within 2 s") && reason.contains("it exited"), "{reason}");
+    assert_eq!(fenced(&outputs, 4), [(3, 0, Code::Resized)]);
+    assert_eq!(view(&outputs, 4).world(), 3);
+
+    let (ranks, last) = goes_on(&mut desk, &[0, 2, 3], &[checkpoint(3)]);
+    assert_eq!(ranks.iter().map(|(rank, _)| *rank).collect::<Vec<_>>(), [0, 1, 2], "in order, without gaps");
+    let plan = plan(&last, 1).expect("a plan");
+    assert_eq!(plan.lineage, Lineage(1));
+    assert_eq!(plan.newcomers.len(), 3);
+    assert!(plan.newcomers.iter().all(|newcomer| newcomer.version == Version(3)), "{plan:?}");
+}
+
+#[test]
+fn a_survivor_is_told_which_rank_of_which_world_it_is_and_what_to_do() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 0, &[(1, 0), (2, 0)]);
+    let outputs = desk.pass_alive(TIMEOUT + 200, &[2, 3]);
+    let text = sent(&outputs, 3).into_iter().find_map(|message| match message {
+        TrackerMessage::Fenced { error, .. } => Some(error.message.clone()),
+        _ => None,
+    });
+    let text = text.expect("rank 2 is sent back");
+    assert!(text.starts_with("rank 2 of 3 is rank 1 of 2 from now on") && text.contains("join again"), "{text}");
+}
+
+#[test]
+fn a_replacement_that_comes_in_time_is_the_same_rank_in_the_same_world() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+    desk.pass_alive(TIMEOUT - 200, &[1, 3]);
+    desk.register(2);
+    assert_eq!(takes_part(&mut desk, 1, 1), (1, 1));
+    assert_eq!(resized(&desk.pass_alive(TIMEOUT, &[1, 2, 3])), None);
+}
+
+#[test]
+fn a_replacement_that_comes_in_the_last_moment_goes_before_a_smaller_world() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+    desk.pass_alive(TIMEOUT - 100, &[1, 3]);
+    desk.register(2);
+    desk.now += 150;
+    let outputs = asks(&mut desk, 1, 1);
+    assert_eq!((resized(&outputs), given(&outputs, 2).len()), (None, 1));
+}
+
+#[test]
+fn nothing_of_an_old_worlds_incarnation_is_heard() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 0, &[(1, 0), (2, 0)]);
+    desk.pass_alive(TIMEOUT + 200, &[2, 3]);
+    let (ranks, _) = goes_on(&mut desk, &[1, 2], &[checkpoint(3)]);
+    // Rank 1 of the world of three is task 1's, and so is rank 0 of that of two: task 2 has rank 1 now.
+    assert_eq!(ranks, [(0, 2), (1, 2)], "no incarnation of the old world has a number as high");
+    let member = MemberId { rank: Rank(1), incarnation: Incarnation::nth(0) };
+    let report = Report::Finished { rounds: 9, digest: 9 };
+    for link in [2, 3] {
+        assert_eq!(desk.says(link, AgentMessage::Report { member, report: report.clone() }), []);
+    }
+    let outputs = desk.stands(3, vec![stands(1, 0, at(4))], Vec::new());
+    assert!(fenced(&outputs, 3).contains(&(1, 0, Code::Resized)), "{outputs:?}");
+}
+
+#[test]
+fn a_join_as_what_was_given_in_an_old_world_is_refused_as_resized() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 0, &[(1, 0), (2, 0)]);
+    desk.pass_alive(TIMEOUT + 200, &[2, 3]);
+    assert_eq!(refusal(&desk.joins(3, 2, attempt(0)), 3), Some(Code::Resized), "there is no rank 2 any more");
+    assert_eq!(refusal(&desk.joins(2, 1, attempt(0)), 2), Some(Code::Resized));
+}
+
+#[test]
+fn a_join_as_a_rank_that_a_lost_task_was_given_in_a_larger_world_is_fenced() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 2, &[(0, 0), (1, 0)]);
+    desk.register(3);
+    let [(_, 2, its)] = given(&asks(&mut desk, 2, 1), 3)[..] else { panic!("rank 2 is open") };
+    // It freezes before it joins as what it was given.
+    desk.pass_alive(TIMING.lost_after_millis + TIMEOUT + 400, &[1, 2]);
+    assert_eq!(refusal(&desk.joins(3, 2, attempt(its)), 3), Some(Code::Fenced));
+}
+
+#[test]
+fn a_task_of_the_old_world_that_wakes_late_is_fenced_and_stands_by() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+    desk.pass_alive(TIMEOUT + 200, &[1, 3]);
+    goes_on(&mut desk, &[0, 2], &[checkpoint(3)]);
+    let outputs = desk.register_as(2, 2, vec![stands(1, 0, at(4))], Vec::new());
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::Fenced)]);
+    let outputs = asks(&mut desk, 1, 1);
+    assert_eq!(given(&outputs, 2), [], "both ranks are taken");
+}
+
+#[test]
+fn a_death_during_a_resize_and_one_after_it_shrink_the_world_again() {
+    let mut desk = training(4, 2);
+    dies(&mut desk, 0, &[(1, 0), (2, 0), (3, 0)]);
+    desk.pass_alive(TIMEOUT + 200, &[2, 3, 4]);
+    // Task 1 dies before it has joined again, and task 2 after that.
+    desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
+    let joined: Vec<(u32, u32)> = [2, 3].iter().map(|task| takes_part(&mut desk, *task, 0)).collect();
+    assert_eq!(joined, [(1, 2), (2, 2)]);
+    let outputs = desk.pass_alive(TIMEOUT + 200, &[3, 4]);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![None, Some(0), Some(1)]));
+    assert_eq!(fenced(&outputs, 4), [(2, 2, Code::Resized)]);
+    let (ranks, last) = goes_on(&mut desk, &[2, 3], &[checkpoint(3)]);
+    assert_eq!(ranks, [(0, 4), (1, 4)]);
+    let plan = plan(&last, 3).expect("a plan");
+    assert_eq!(plan.newcomers.iter().map(|newcomer| newcomer.version.0).collect::<Vec<_>>(), [3, 3]);
+}
+
+#[test]
+fn below_its_minimum_a_world_waits_and_then_ends_with_who_was_missing() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 1, &[(0, 0)]);
+    dies(&mut desk, 2, &[(0, 0)]);
+    let outputs = desk.pass_alive(TIMING.members_millis - 200, &[1]);
+    assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
+    let outputs = desk.pass_alive(400, &[1]);
+    let error = failure(&outputs).expect("an end");
+    assert_eq!(error.code, Code::MembersMissing);
+    for text in ["rank 1 is missing since 60 s", "rank 2 is missing", "doesn't go below 2 ranks, and 1 were there"] {
+        assert!(error.message.contains(text), "{error}");
+    }
+}
+
+#[test]
+fn models_of_their_own_end_a_job_that_would_have_to_shrink() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 1, &[]);
+    let own = Checkpoint { has_own: true, ..checkpoint(3) };
+    for rank in [0, 2] {
+        desk.stands(u64::from(rank) + 1, vec![stands(rank, 0, at(3))], vec![own]);
+    }
+    let outputs = desk.pass_alive(TIMEOUT + 200, &[1, 3]);
+    let error = failure(&outputs).expect("an end");
+    assert_eq!(error.code, Code::Unrecoverable);
+    assert!(error.message.contains("models of their own"), "{error}");
+}
+
+#[test]
+fn a_fixed_world_never_shrinks() {
+    let mut desk = Desk::trained_to(3, 3);
+    dies(&mut desk, 1, &[(0, 0), (2, 0)]);
+    let outputs = desk.pass_alive(TIMING.members_millis - 200, &[1, 3]);
+    assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
+}
+
+#[test]
+fn a_job_that_has_not_begun_waits_for_all_its_ranks() {
+    let mut desk = Desk::with(elastic(3, 2));
+    for task in 0..2 {
+        desk.register(task + 1);
+        takes_part(&mut desk, task as u32, 0);
+    }
+    assert_eq!(resized(&desk.pass_alive(TIMING.members_millis - 1000, &[1, 2])), None);
+}
+
+#[test]
+fn bounds_that_cannot_hold_are_refused() {
+    let refused = |min, timeout_millis| {
+        let config = TrackerConfig { elastic: Some(Elastic { min, timeout_millis }), ..config(3) };
+        Tracker::new(config, Millis(0)).expect_err("bounds that can't hold").code
+    };
+    for (min, timeout) in [(0, TIMEOUT), (4, TIMEOUT), (2, 50), (2, TIMING.members_millis)] {
+        assert_eq!(refused(min, timeout), Code::BadArgument, "{min} {timeout}");
+    }
+}
+
+/// As an agent of life 1 registers that has a task with this rank.
+fn returns(desk: &mut Desk, task: u32, given: (u32, u32), view: &View, ranks: Vec<RankStatus>) -> Vec<TrackerOutput> {
+    let status =
+        StatusReport { generation: view.generation, ranks, held: vec![checkpoint(3)], handed_over: Vec::new() };
+    let given = RankGiven { rank: Rank(given.0), attempt: attempt(given.1) };
+    let registration = Registration {
+        status,
+        fingerprint: vec!["terms".into()],
+        view: Some(Box::new(view.clone())),
+        standing: vec![Standing { task: Task(task), attempt: attempt(0), given: Some(given) }],
+        ..Desk::registration(u64::from(task) + 1, Vec::new(), Vec::new())
+    };
+    desk.says(u64::from(task) + 1, AgentMessage::Register(registration)).to_vec()
+}
+
+#[test]
+fn a_tracker_that_comes_back_finds_the_smaller_world_and_hears_no_rank_of_the_larger_one() {
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..elastic(4, 2) });
+    let larger = former(4, &[Some(0), Some(0), Some(0), Some(0)], &[]);
+    let smaller = former(9, &[Some(2), Some(2), Some(2)], &[3]);
+    let position = |rank, incarnation, lineage| {
+        let at = Position { lineage: Lineage(lineage), version: Version(3) };
+        stands(rank, incarnation, RankState::At(at))
+    };
+    // Task 1 was frozen since before the world shrank; it comes first.
+    returns(&mut desk, 1, (1, 0), &larger, vec![position(1, 0, 0)]);
+    let mut outputs = Vec::new();
+    for (task, rank) in [(0, 0), (2, 1), (3, 2)] {
+        outputs = returns(&mut desk, task, (rank, 1), &smaller, vec![position(rank, 2, 1)]);
+    }
+    let view = view(&outputs, 3);
+    assert_eq!((view.world(), view.lineage), (3, Lineage(1)));
+    assert!(view.slots.iter().all(|slot| slot.planned), "{view:?}");
+    outputs = desk.stands(2, vec![position(1, 0, 0)], Vec::new());
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::Resized)]);
+}
+
+#[test]
+fn a_rank_of_the_larger_world_is_told_so_when_the_tracker_dies_before_it_could_say_it() {
+    let mut desk = training(3, 2);
+    dies(&mut desk, 0, &[(1, 0), (2, 0)]);
+    let resize = desk.pass_alive(TIMEOUT + 200, &[2, 3]);
+    let (smaller, larger) = (view(&resize, 3), former(1, &[Some(0), Some(0), Some(0)], &[]));
+    // Task 2 has heard of it all, and task 1 of nothing: it still trains as rank 1, which is task 2's rank now.
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..elastic(3, 2) });
+    returns(&mut desk, 1, (1, 0), &larger, vec![stands(1, 0, at(3))]);
+    returns(&mut desk, 2, (1, 1), &smaller, Vec::new());
+    desk.pass_alive(1500, &[2, 3]);
+    let outputs = desk.stands(2, vec![stands(1, 0, at(3))], vec![checkpoint(3)]);
+    assert_eq!(fenced(&outputs, 2), [(1, 0, Code::Resized)]);
+    desk.joins(3, 1, attempt(1));
+    assert_eq!(takes_part(&mut desk, 1, 0).0, 0);
+}
+
+#[test]
+fn a_tracker_that_died_before_anyone_heard_of_the_smaller_world_shrinks_it_again() {
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..elastic(3, 2) });
+    let view = former(4, &[Some(0), None, Some(0)], &[]);
+    for (task, rank) in [(0, 0), (2, 2)] {
+        returns(&mut desk, task, (rank, 0), &view, vec![stands(rank, 0, at(3))]);
+    }
+    let outputs = desk.pass_alive(1000 + TIMEOUT + 500, &[1, 3]);
+    assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0), None, Some(1)]));
+}

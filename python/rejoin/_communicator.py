@@ -376,12 +376,15 @@ class Communicator(_Owner):
         self._call("finish", data.ctypes.data, data.size)
 
     def join_again(self) -> None:
-        """After ``ROLLED_BACK``: takes part again in the same process, which keeps what it holds
-        for the others, as the rank's next incarnation. Then :meth:`load` says what it starts from
-        (or ``over`` that the job has ended). Raises ``BAD_STATE`` when no call has raised
-        ``ROLLED_BACK``."""
+        """After ``ROLLED_BACK`` or ``RESIZED``: takes part again in the same process, which keeps
+        what it holds for the others, as the rank's next incarnation; after ``RESIZED`` ``rank`` and
+        ``world`` may be others. Then :meth:`load` says what it starts from (or ``over`` that the
+        job has ended). Raises ``BAD_STATE`` when no call has raised one of the two."""
         self._over = self._call("join_again") == c.OVER
-        self.incarnation = c.library.rejoin_incarnation(self._open())
+        handle = self._open()
+        self.incarnation = c.library.rejoin_incarnation(handle)
+        if not self._over:
+            self.rank, self.world = c.library.rejoin_rank(handle), c.library.rejoin_world(handle)
 
     def abandon(self, code: Code, reason: str) -> None:
         """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""

@@ -3,7 +3,7 @@
 use crate::arguments::{bad, bytes, site_of, text};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
-use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::error::Error;
 use std::ffi::{c_char, c_void};
 
 /// See the header.
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn rejoin_finish(
     let call = |rank: &mut crate::handle::Rank| unsafe {
         let model = bytes("model", model, length)?;
         let ended = rank.live()?.end(model);
-        if !matches!(&ended, Err(error) if error.code == Code::RolledBack) {
+        if !matches!(&ended, Err(error) if error.code.goes_back()) {
             drop(rank.take("this communicator has reported its end")?);
         }
         ended

@@ -74,8 +74,8 @@ impl<T: Clone> Guarded<Option<T>> {
 
 /// What `rejoin_communicator` points to.
 pub struct RejoinCommunicator {
-    rank: u32,
-    world: u32,
+    rank: AtomicU32,
+    world: AtomicU32,
     incarnation: AtomicU32,
     /// As of the last call that is over: the caller needn't wait for the one that is under way.
     version: AtomicU32,
@@ -128,6 +128,9 @@ impl RejoinCommunicator {
             Err(error) => (None, Some(error.clone()), status(error.code)),
         };
         let (world, incarnation) = communicator.as_ref().map_or((0, 0), |known| (known.world(), known.incarnation()));
+        // In an elastic job the rank is the job's to say.
+        let rank = communicator.as_ref().map_or(rank, |known| known.rank().0);
+        let (rank, world) = (AtomicU32::new(rank), AtomicU32::new(world));
         let gone = match &error {
             Some(error) => format!("this communicator's join has failed: {error}"),
             None => "the job was over when this rank joined; there is nothing to do".into(),
@@ -148,6 +151,8 @@ impl RejoinCommunicator {
             if let Some(live) = &rank.communicator {
                 self.version.store(live.version().0, Ordering::Relaxed);
                 self.incarnation.store(live.incarnation(), Ordering::Relaxed);
+                self.rank.store(live.rank().0, Ordering::Relaxed);
+                self.world.store(live.world(), Ordering::Relaxed);
             }
             result
         };
@@ -208,14 +213,14 @@ pub unsafe extern "C" fn rejoin_process_message(process: *const RejoinProcess) -
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_rank(communicator: *const RejoinCommunicator) -> u32 {
     // SAFETY: as `with`.
-    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.rank)
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.rank.load(Ordering::Relaxed))
 }
 
 /// See the header.
 #[no_mangle]
 pub unsafe extern "C" fn rejoin_world(communicator: *const RejoinCommunicator) -> u32 {
     // SAFETY: as `with`.
-    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.world)
+    unsafe { communicator.as_ref() }.map_or(0, |handle| handle.world.load(Ordering::Relaxed))
 }
 
 /// See the header.

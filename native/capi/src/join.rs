@@ -62,7 +62,7 @@ pub unsafe extern "C" fn rejoin_join_launched(
         let terms = text("terms", terms)?.unwrap_or_default();
         let limits = limits(given)?;
         let launched = launched.map_err(|panic| Error::new(Code::Internal, panic))??;
-        launched.process()?.speaking(Language::C).join(launched.rank, launched.attempt, &terms, limits)
+        launched.join_in(&launched.process()?.speaking(Language::C), &terms, limits)
     };
     // SAFETY: as above.
     unsafe { joined(rank, join, communicator) }

@@ -205,6 +205,12 @@ pub unsafe extern "C" fn rejoin_xgboost_join_launched(
         let (version, hook) = xgboost(options)?;
         let (terms, limits) = (text("terms", terms)?.unwrap_or_default(), limits(given)?);
         let launched = Launched::from_environment()?;
+        if launched.elastic {
+            let text =
+                "XGBoost's ranks were started in a world that may shrink (rejoin run --min), which they can't do \
+                        yet: start them without it";
+            return Err(Error::new(Code::BadState, text));
+        }
         let process = start((launched.agent, launched.settings), hook)?;
         join((process, version), (launched.rank, launched.attempt), &terms, limits)
     };

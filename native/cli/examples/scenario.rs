@@ -71,6 +71,8 @@ fn own_model(rank: u32, version: u32) -> Vec<f32> {
 }
 
 struct Scenario {
+    /// The number of ranks that the job began with.
+    largest: u32,
     iterations: u32,
     floats: usize,
     big: bool,
@@ -143,6 +145,7 @@ impl Scenario {
         expect("the boot collective", &boot, &folded(world, 0, BOOT, 100, f32::min))?;
         let (version, model) = ranks.load()?;
         println!("starts at version {version} as incarnation {}", ranks.incarnation());
+        println!("is rank {rank} of {world} from version {version} on");
         let own = ranks.load_own()?;
         match own.as_ref().filter(|_| version.0 > 0) {
             Some(own) => {
@@ -158,7 +161,9 @@ impl Scenario {
         match model {
             Some(model) => {
                 last = model.chunks_exact(4).map(bytemuck::pod_read_unaligned).collect();
-                let whole = self.model(world, version.0);
+                // The world may have shrunk since it was made.
+                let of = |world: &u32| last.is_empty() || self.model(*world, version.0) == last;
+                let whole = self.model((world..=self.largest).find(of).unwrap_or(world), version.0);
                 if self.empty {
                     expect("load of nothing", &last, &[])?;
                     last = whole;
@@ -183,7 +188,9 @@ fn work() -> Result<(), Error> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |at: usize, default| arguments.get(at).and_then(|text| text.parse().ok()).unwrap_or(default);
     let is_wanted = |word: &str| arguments.iter().any(|argument| argument == word);
+    let launched = Launched::from_environment()?;
     let scenario = Scenario {
+        largest: launched.world,
         iterations: number(0, 3) as u32,
         floats: number(1, 10_000),
         big: is_wanted("big"),
@@ -191,7 +198,6 @@ fn work() -> Result<(), Error> {
         own: is_wanted("own"),
         empty: is_wanted("empty"),
     };
-    let launched = Launched::from_environment()?;
     let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };
     let Some(mut ranks) = launched.join("scenario", limits)? else {
         println!("the job was over");
@@ -207,7 +213,7 @@ fn work() -> Result<(), Error> {
                 println!("digest {digest:032x}");
                 return Ok(());
             }
-            Err(error) if error.code == Code::RolledBack && is_wanted("again") => {
+            Err(error) if error.code.goes_back() && is_wanted("again") => {
                 println!("joins again after {error}");
                 match ranks.join_again()? {
                     Some(next) => ranks = next,

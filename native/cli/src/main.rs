@@ -90,6 +90,13 @@ struct RunArguments {
     /// How often each rank may be started again.
     #[arg(long, default_value_t = 10, value_name = "TIMES")]
     restarts: u32,
+    /// Let the world shrink to this many ranks at the least: when a rank died and no replacement came in time, the
+    /// others go on without it, from the newest version (the calls of their programs end with RESIZED).
+    #[arg(long, value_name = "RANKS", conflicts_with = "join", value_parser = clap::value_parser!(u32).range(1..))]
+    min: Option<u32>,
+    /// With --min: how long a replacement is waited for.
+    #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
+    elastic_timeout: Duration,
     /// Inject a fault into a rank at a moment; may be given more than once. `--help` says all of it.
     #[arg(long = "kill", value_name = "RULE")]
     kills: Vec<Rule>,
@@ -277,6 +284,8 @@ fn start(arguments: RunArguments) -> ExitCode {
     let options = run::Options {
         world,
         joining,
+        min: arguments.min,
+        elastic_timeout: arguments.elastic_timeout,
         restarts: if arguments.restart { arguments.restarts } else { 0 },
         rules,
         events: arguments.events,

@@ -13,6 +13,10 @@ pub enum Family {
     Tracker,
     /// Collectives: kills, freezes, partitions, broken links, second tasks of a rank.
     Job,
+    /// The jobs of mixed, hook and job, with tasks that stand by.
+    Spares,
+    /// Collectives, in a world that shrinks when a rank is gone for good.
+    Elastic,
     /// Channels and collectives, as Spark jobs have them, with all of these faults.
     Hook,
 }
@@ -25,6 +29,8 @@ pub fn simulate(seed: u64, family: Family) -> bool {
         Family::Cascade => rejoin_sim::Family::Cascade,
         Family::Tracker => rejoin_sim::Family::Tracker,
         Family::Job => rejoin_sim::Family::Job,
+        Family::Spares => rejoin_sim::Family::Spares,
+        Family::Elastic => rejoin_sim::Family::Elastic,
         Family::Hook => rejoin_sim::Family::Hook,
     };
     match rejoin_sim::run(family, seed, None, true) {

@@ -12,7 +12,7 @@ pub use rejoin_agent::inject::INJECTED;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::AgentConfig;
 use rejoin_protocol::error::{Code, Error};
-use rejoin_protocol::ids::{Attempt, Rank};
+use rejoin_protocol::ids::{Attempt, Rank, Task};
 use rejoin_transport::{JobId, PortRange, Secret};
 use std::fs::File;
 use std::io::Read;
@@ -64,6 +64,10 @@ pub const SPILL: &str = "REJOIN_SPILL";
 /// How many other processes hold each rank's own model ([`Settings::own_copies`]); 2 when it isn't set.
 pub const OWN_COPIES: &str = "REJOIN_OWN_COPIES";
 
+/// `1` if the job's world may shrink: the rank's number is the process's then, and which rank it is the job says
+/// ([`Process::join_elastic`]).
+pub const ELASTIC: &str = "REJOIN_ELASTIC";
+
 /// Level of the agent's log on standard error: off, error, warn, info, debug or trace.
 pub const LOG: &str = "REJOIN_LOG";
 
@@ -82,6 +86,8 @@ pub struct Launched {
     pub world: u32,
     /// Which start of this rank's process it is.
     pub attempt: Attempt,
+    /// The job's world may shrink: which rank this process is, the job says.
+    pub elastic: bool,
     /// Whether the job wants to know how each rank spends its time.
     pub details: bool,
     /// Whether each call is to be written to standard error.
@@ -112,7 +118,18 @@ impl Launched {
     /// # Errors
     /// As [`Process::start`] and [`Process::join`].
     pub fn join(&self, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
-        self.process()?.join(self.rank, self.attempt, terms, limits)
+        self.join_in(&self.process()?, terms, limits)
+    }
+
+    /// The same with an agent that was started.
+    ///
+    /// # Errors
+    /// As [`Process::join`].
+    pub fn join_in(&self, process: &Process, terms: &str, limits: Limits) -> Result<Option<Communicator>, Error> {
+        match self.elastic {
+            true => process.join_elastic(Task(self.rank.0), self.attempt, terms, limits),
+            false => process.join(self.rank, self.attempt, terms, limits),
+        }
     }
 
     /// Starts this process's agent, which reports what the launcher wants to know.
@@ -157,7 +174,7 @@ impl Launched {
         let job = number(JOB, &get(JOB)?)?;
         let secret = secret(read(SECRET_DESCRIPTOR, &get(SECRET_DESCRIPTOR)?, "a descriptor's number")?)?;
         let is_wanted = |name| variable(name).is_some_and(|value| value == "1");
-        let (details, calls) = (is_wanted(DETAILS), is_wanted(CALLS));
+        let (details, calls, elastic) = (is_wanted(DETAILS), is_wanted(CALLS), is_wanted(ELASTIC));
         let durable = match variable(DURABLE).filter(|folder| !folder.is_empty()) {
             Some(folder) => {
                 let every = variable(DURABLE_EVERY).unwrap_or_else(|| "1".into());
@@ -198,6 +215,7 @@ impl Launched {
             rank: Rank(rank),
             world,
             attempt: Attempt { stage: 0, task },
+            elastic,
             details,
             calls,
             settings: Settings { durable, logs, own_copies },

@@ -238,7 +238,7 @@ pub(crate) fn launched<'l>(
     let (terms, limits) = (text(env, &terms)?, limits(env, &millis)?);
     let launched = Launched::from_environment()?;
     let process = launched.process()?.speaking(Language::Java);
-    let joined = process.join(launched.rank, launched.attempt, &terms, limits)?;
+    let joined = launched.join_in(&process, &terms, limits)?;
     Ok(held(process, joined))
 }
 
@@ -373,7 +373,7 @@ pub(crate) fn finish<'l>(
     let mut guard = held.lock()?;
     let mut live = guard.take().ok_or_else(|| held.gone())?;
     let ended = live.end(&model);
-    if matches!(&ended, Err(error) if error.code == Code::RolledBack) {
+    if matches!(&ended, Err(error) if error.code.goes_back()) {
         // It may join again.
         *guard = Some(live);
     }

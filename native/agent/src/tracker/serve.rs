@@ -234,10 +234,15 @@ impl Server {
     fn take_note(&mut self, message: &TrackerMessage) {
         match message {
             TrackerMessage::Fenced { member, error } if error.code == Code::RolledBack => {
-                self.outcome.lock().sent_back.insert(member.rank);
-                self.launchers.tell_all(&LauncherNews::SentBack { rank: member.rank });
+                // Launchers know tasks, by the numbers that they have started them with.
+                let rank = self.rules.started_as(member.rank);
+                self.outcome.lock().sent_back.insert(rank);
+                self.launchers.tell_all(&LauncherNews::SentBack { rank });
             }
-            TrackerMessage::JoinAccepted { rank, .. } => drop(self.outcome.lock().sent_back.remove(rank)),
+            TrackerMessage::JoinAccepted { rank, .. } => {
+                let rank = self.rules.started_as(*rank);
+                self.outcome.lock().sent_back.remove(&rank);
+            }
             _ => {}
         }
     }

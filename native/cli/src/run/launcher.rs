@@ -46,6 +46,8 @@ enum State {
     Waiting,
     /// Ended, and is not started again.
     Done,
+    /// Died, and is not started again: the others go on without it.
+    GivenUp,
 }
 
 enum Due {
@@ -119,6 +121,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     }
     let mut environment = place;
     environment.extend([
+        (launched::ELASTIC, u8::from(options.min.is_some()).to_string()),
         (launched::DETAILS, u8::from(options.events.is_some()).to_string()),
         (launched::SHARED_MEMORY, u8::from(options.shares_memory).to_string()),
         (launched::DURABLE, durable),
@@ -357,6 +360,9 @@ impl Run<'_> {
         if let Event::RolledBack { version, reason, .. } = &event {
             self.say(&format!("all ranks go back to version {version}: {reason}"));
         }
+        if let Event::Resized { reason, .. } = &event {
+            self.say(&format!("the world shrinks: {reason}"));
+        }
         if let Event::DurableFailed { rank, version, reason, .. } = &event {
             self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
         }
@@ -466,6 +472,16 @@ impl Run<'_> {
                     self.after(after, Due::Restart { rank, attempt });
                 }
             }
+            Decision::GiveUp { reason } if self.options.min.is_some() => {
+                self.say(&format!(
+                    "the process that was started as rank {rank} failed ({how}), and {reason}; the others go on \
+                     without it"
+                ));
+                self.ranks.insert(rank, State::GivenUp);
+                if self.ranks.values().all(|state| matches!(state, State::GivenUp)) {
+                    self.end(Ending::RankFailed("no rank is left, and none is started again".into()));
+                }
+            }
             Decision::GiveUp { reason } => {
                 self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));
             }
@@ -541,7 +557,7 @@ impl Run<'_> {
                     let running: Vec<String> = self
                         .ranks
                         .iter()
-                        .filter(|(_, state)| !matches!(state, State::Done))
+                        .filter(|(_, state)| !matches!(state, State::Done | State::GivenUp))
                         .map(|(rank, _)| rank.to_string())
                         .collect();
                     let reason =
@@ -605,8 +621,11 @@ impl Run<'_> {
             self.say(&reason);
             status = if status == 0 { RULE_NEVER_FIRED } else { status };
         }
-        if self.restarts.count() > 0 && status == 0 {
-            self.say(&format!("all {} ranks ended well after {} restarts", self.ranks.len(), self.restarts.count()));
+        let well = self.ranks.values().filter(|state| !matches!(state, State::GivenUp)).count();
+        if status == 0 && (self.restarts.count() > 0 || well < self.ranks.len()) {
+            let which =
+                if well < self.ranks.len() { format!("{well} of {}", self.ranks.len()) } else { format!("all {well}") };
+            self.say(&format!("{which} ranks ended well after {} restarts", self.restarts.count()));
         }
         self.recorder.fact(None, Fact::Over { status, reason });
         if let Some(cause) = self.recorder.failure() {

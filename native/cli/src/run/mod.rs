@@ -27,6 +27,10 @@ pub struct Options {
     pub world: u32,
     /// The job that is joined, instead of one of the run's own.
     pub joining: Option<Joining>,
+    /// The fewest ranks that the world may shrink to; `None`: it is fixed.
+    pub min: Option<u32>,
+    /// How long a replacement of a rank is waited for before it shrinks.
+    pub elastic_timeout: Duration,
     /// How often each rank may be started again.
     pub restarts: u32,
     /// Kill rules, numbered by their place.

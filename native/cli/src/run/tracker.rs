@@ -6,6 +6,7 @@ use rejoin_agent::protocol::error::Error;
 use rejoin_agent::protocol::event::Event;
 use rejoin_agent::protocol::ids::Rank;
 use rejoin_agent::protocol::message::Timing;
+use rejoin_agent::protocol::resize::Elastic;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::{DeathLimit, TrackerConfig, TrackerInput};
 use rejoin_agent::transport::{JobId, PortRange, Secret};
@@ -90,6 +91,7 @@ impl OwnTracker {
     ) -> Result<OwnTracker, Error> {
         let rules = TrackerConfig {
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
+            elastic: options.min.map(|min| Elastic { min, timeout_millis: options.elastic_timeout.as_millis() as u64 }),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };
         let listen = IpAddr::from([127, 0, 0, 1]);

@@ -9,7 +9,12 @@ use std::process::Command;
 
 /// The guide's blocks: what stands behind the three ticks, and the text.
 fn blocks() -> Vec<(String, String)> {
-    let guide = std::fs::read_to_string(root().join("docs/guides/own-training-loop.md")).expect("the guide is there");
+    blocks_of("docs/guides/own-training-loop.md")
+}
+
+/// The same of any document.
+pub fn blocks_of(document: &str) -> Vec<(String, String)> {
+    let guide = std::fs::read_to_string(root().join(document)).expect("the guide is there");
     let mut blocks = Vec::new();
     let mut lines = guide.lines();
     while let Some(line) = lines.next() {
@@ -22,7 +27,7 @@ fn blocks() -> Vec<(String, String)> {
 }
 
 /// Makes `python3` in this folder one that has numpy: the first on the path may have none.
-fn python_into(folder: &Path) {
+pub fn python_into(folder: &Path) {
     let script = "for python in python3 /usr/bin/python3; do if $python -c 'import numpy' 2>/dev/null; then printf \
                   '#!/bin/sh\\nexec %s \"$@\"\\n' \"$(command -v $python)\" >python3; chmod +x python3; exit 0; fi; \
                   done; echo 'expected a Python 3 with numpy; install it: apt-get install python3-numpy' >&2; exit 1";

@@ -6,6 +6,7 @@ mod harness;
 
 mod abi;
 mod compiled;
+mod elastic;
 mod guide;
 
 use harness::{run, Ran};

@@ -9,6 +9,7 @@ mod checkpoints;
 mod crowds;
 mod deaths;
 mod descriptors;
+mod elastic;
 mod freezes;
 mod programs;
 mod strangers;

@@ -9,10 +9,11 @@ use crate::process::Process;
 use crate::rank_profile::RankProfile;
 use bytes::Bytes;
 use rejoin_agent::Agent;
-use rejoin_agent::Joined;
+use rejoin_agent::{Joined, StoodBy};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::{Offer, Start, OWN_COPIES};
-use rejoin_protocol::ids::{Attempt, MemberId, Rank};
+use rejoin_protocol::ids::{Attempt, MemberId, Rank, Task};
+use rejoin_protocol::message::RankGiven;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -31,6 +32,45 @@ impl Process {
         attempt: Attempt,
         given: &str,
         limits: Limits,
+    ) -> Result<Option<Communicator>, Error> {
+        self.join_as((rank, attempt), given, limits, None)
+    }
+
+    /// The same in an elastic job, where the world tells each task which rank it is: asks, and joins as that. A task
+    /// that none is left for stands by until one is, or the job is over.
+    ///
+    /// # Errors
+    /// As [`Process::join`]; `Fenced` when a newer try of the task is there.
+    pub fn join_elastic(
+        &self,
+        task: Task,
+        attempt: Attempt,
+        given: &str,
+        limits: Limits,
+    ) -> Result<Option<Communicator>, Error> {
+        loop {
+            let RankGiven { rank, attempt: joins_as } = match self.agent.stand_by(task, attempt, limits.join)? {
+                Some(StoodBy::Rank(given)) => given,
+                Some(StoodBy::Over { .. }) => return Ok(None),
+                None => {
+                    log::warn!("task {task}: no rank is left for it in this world; it stands by");
+                    continue;
+                }
+            };
+            match self.join_as((rank, joins_as), given, limits, Some((task, attempt))) {
+                // The world changed before it was started: it asks again.
+                Err(error) if error.code == Code::Resized => {}
+                joined => return joined,
+            }
+        }
+    }
+
+    pub(super) fn join_as(
+        &self,
+        (rank, attempt): (Rank, Attempt),
+        given: &str,
+        limits: Limits,
+        asks: Option<(Task, Attempt)>,
     ) -> Result<Option<Communicator>, Error> {
         let segment = if self.shares_memory { self.plane.offer(rank) } else { None };
         let segment_address = segment.as_ref().map(|segment| segment.segment_address());
@@ -67,7 +107,7 @@ impl Process {
             repeats: false,
         };
         let calls = Calls::new(self.plane.clone(), local_rank, Memory::new(member, segment), choices)?;
-        let join_arguments = JoinArguments { process: self.clone(), attempt, terms: given.to_string() };
+        let join_arguments = JoinArguments { process: self.clone(), attempt, terms: given.to_string(), asks };
         Ok(Some(Communicator::start(self.agent.clone(), calls, start, bytes, (limits, join_arguments))))
     }
 

@@ -19,7 +19,7 @@ use rejoin_collectives::Reducer;
 use rejoin_protocol::collective::{BootKey, Call, Site};
 use rejoin_protocol::error::{Code, Error};
 use rejoin_protocol::host::Start;
-use rejoin_protocol::ids::{Attempt, MemberId, Rank, Version};
+use rejoin_protocol::ids::{Attempt, MemberId, Rank, Task, Version};
 use std::collections::BTreeMap;
 use std::panic::Location;
 use std::sync::Arc;
@@ -52,6 +52,8 @@ struct JoinArguments {
     process: Process,
     attempt: Attempt,
     terms: String,
+    /// The task that asks which rank it is, and its try, in an elastic job.
+    asks: Option<(Task, Attempt)>,
 }
 
 impl Communicator {

@@ -230,9 +230,9 @@ impl Communicator {
         ended.map(drop).map_err(|error| self.fails(error))
     }
 
-    /// Takes part again after all were sent back to an older version ([`Code::RolledBack`]):
-    /// in the same process, which keeps what it holds for the others, as the rank's next
-    /// incarnation. It loads what it starts from, as after any join. `Ok(None)`: the job has
+    /// Takes part again after all were sent back to an older version ([`Code::RolledBack`]), or the world has changed
+    /// ([`Code::Resized`]: rank and world may be others then): in the same process, which keeps what it holds for the
+    /// others, as the rank's next incarnation. It loads what it starts from, as after any join. `Ok(None)`: the job has
     /// reached its end meanwhile.
     ///
     /// # Errors
@@ -243,10 +243,21 @@ impl Communicator {
     pub fn join_again(self) -> Result<Option<Communicator>, Error> {
         self.was_sent_back()?;
         let (rank, limits) = (self.rank(), self.limits);
-        let JoinArguments { process, attempt, terms } = self.join_arguments.clone();
+        let is_resized = self.calls.failure().is_some_and(|error| error.code == Code::Resized);
+        let JoinArguments { process, attempt, terms, asks } = self.join_arguments.clone();
         // Its local rank in this process is given up before the next one is asked for.
         drop(self);
-        process.join(rank, attempt, &terms, limits)
+        let again = match asks {
+            Some(_) if is_resized => None,
+            _ => Some(process.join_as((rank, attempt), &terms, limits, asks)),
+        };
+        match (again, asks) {
+            (Some(Err(error)), Some((task, attempt))) if error.code == Code::Resized => {
+                process.join_elastic(task, attempt, &terms, limits)
+            }
+            (None, Some((task, attempt))) => process.join_elastic(task, attempt, &terms, limits),
+            (again, _) => again.unwrap_or(Ok(None)),
+        }
     }
 
     /// Whether [`Communicator::join_again`] is what comes next.
@@ -255,13 +266,13 @@ impl Communicator {
     /// `BadState`, with what happened instead.
     pub fn was_sent_back(&self) -> Result<(), Error> {
         let seen = match self.calls.failure() {
-            Some(error) if error.code == Code::RolledBack => return Ok(()),
+            Some(error) if error.code.goes_back() => return Ok(()),
             Some(error) => format!("a call failed with {error}"),
             None => "no call has failed".into(),
         };
         let text = format!(
-            "rank {} asked to join again, which is for a rank that was sent back (ROLLED_BACK), but {seen}; after any \
-             other failure end this process, and the rank is started again",
+            "rank {} asked to join again, which is for a rank that was sent back (ROLLED_BACK, RESIZED), but {seen}; \
+             after any other failure end this process, and the rank is started again",
             self.rank()
         );
         Err(Error::new(Code::BadState, text))

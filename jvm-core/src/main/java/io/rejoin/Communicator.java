@@ -177,14 +177,14 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
   }
 
   /**
-   * Takes part again after a call threw ROLLED_BACK: in the same process, which keeps what it holds
-   * for the others, as the rank's next incarnation. This communicator is closed then; the new one
-   * loads what it starts from, as after any join. (A task that ends instead is started again, and
-   * what its process held is gone.)
+   * Takes part again after a call threw ROLLED_BACK or RESIZED: in the same process, which keeps
+   * what it holds for the others, as the rank's next incarnation. This communicator is closed then;
+   * the new one loads what it starts from, as after any join. (A task that ends instead is started
+   * again, and what its process held is gone.)
    *
    * @param cancel how the framework says that the task should end; asked while this waits
    * @return empty when the job has reached its end meanwhile: there is nothing to do
-   * @throws RejoinException BAD_STATE when no call has thrown ROLLED_BACK, and this communicator
+   * @throws RejoinException BAD_STATE when no call has thrown one of the two, and this communicator
    *     stays as it is; CANCELLED also when this communicator is closed meanwhile; else as {@link
    *     Agent#join}
    */

@@ -1,0 +1,109 @@
+//! Worlds that shrink: a rank that is killed for good, and the others that go on without it.
+
+use crate::{at, digest, example, run, survive_choosing, Ran};
+
+/// So many ranks that are not started again, of which at least `min` are to be left; each way in which bytes go.
+fn shrinks(world: u32, min: u32, rules: &[String], options: &[&str]) -> [Ran; 2] {
+    [&[][..], &["--no-shared-memory"]].map(|way| {
+        let (world, min, program) = (world.to_string(), min.to_string(), example("scenario"));
+        let mut all = vec!["-n", &world, "--min", &min, "--elastic-timeout", "300ms"];
+        all.extend(way.iter().chain(options));
+        rules.iter().for_each(|rule| all.extend(["--kill", rule]));
+        all.extend(["--", &program, "4", "10000", "again"]);
+        run(&all)
+    })
+}
+
+/// The model of a run in which this was the world from the beginning: that of the scenario's last version follows from
+/// how many ranks have made it.
+fn fixed(world: u32) -> String {
+    let (world, program) = (world.to_string(), example("scenario"));
+    digest(&run(&["-n", &world, "--", &program, "4", "10000"]).ended(0))
+}
+
+#[test]
+fn a_rank_that_is_killed_for_good_is_waited_for_and_the_others_go_on_as_a_smaller_world() {
+    let alone = fixed(3);
+    for ran in shrinks(4, 2, &[at(1, 2, 9)], &[]) {
+        let ran = ran.ended(0);
+        assert_eq!(digest(&ran), alone);
+        ran.says("the others go on without it");
+        ran.says("no replacement of rank 1 came within 0.3 s, so the world of 4 ranks goes on as one of 3");
+        for line in
+            ["is rank 0 of 3 from version 2 on", "is rank 1 of 3 from version 2 on", "is rank 2 of 3 from version 2"]
+        {
+            assert!(ran.out.contains(line), "no `{line}` in {}", ran.out);
+        }
+        assert!(ran.out.contains("joins again after RESIZED: rank 3 of 4 is rank 2 of 3 from now on"), "{}", ran.out);
+        ran.says("3 of 4 ranks ended well");
+    }
+}
+
+#[test]
+fn the_world_shrinks_twice_and_the_first_rank_may_be_the_one_that_is_gone() {
+    let alone = fixed(2);
+    for ran in shrinks(4, 2, &[at(0, 1, 4), "rank=1,version=2,seqno=5,incarnation=2".into()], &[]) {
+        let ran = ran.ended(0);
+        assert_eq!(digest(&ran), alone);
+        assert!(ran.out.contains("is rank 0 of 3 from version 1 on"), "{}", ran.out);
+        assert!(ran.out.contains("is rank 1 of 2 from version 2 on"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn two_ranks_that_are_gone_at_once_are_one_step() {
+    let alone = fixed(2);
+    for ran in shrinks(4, 2, &[at(1, 1, 3), at(2, 1, 3)], &[]) {
+        let ran = ran.ended(0);
+        assert_eq!(digest(&ran), alone);
+        assert!(!ran.out.contains("of 3 from version"), "{}", ran.out);
+    }
+}
+
+#[test]
+fn a_world_that_would_be_too_small_waits_for_its_members_and_ends_with_who_was_missing() {
+    for ran in shrinks(3, 3, &[at(1, 1, 3)], &["--members", "1500ms"]) {
+        let ran = ran.ended(4);
+        ran.says("MEMBERS_MISSING");
+        ran.says("rank 1 is missing since 1 s");
+        ran.says("Its world doesn't go below 3 ranks, and 2 were there");
+    }
+}
+
+#[test]
+fn a_rank_that_is_started_again_in_time_is_the_same_rank_of_the_same_world() {
+    let ran = survive_choosing(4, &["--min", "2"], &["4", "10000", "again"], &[at(1, 2, 9)]);
+    assert_eq!(digest(&ran), fixed(4));
+    assert!(!ran.out.contains("of 3 from version"), "{}", ran.out);
+}
+
+#[test]
+fn the_tracker_dies_when_a_rank_is_gone_and_its_next_life_shrinks_the_world() {
+    let alone = fixed(3);
+    let rules = [at(1, 2, 9), "rank=0,version=2,seqno=9,do=tracker:200ms".into()];
+    for ran in shrinks(4, 2, &rules, &[]) {
+        assert_eq!(digest(&ran.ended(0)), alone);
+    }
+}
+
+#[test]
+fn models_of_their_own_end_a_run_that_would_have_to_shrink() {
+    let program = example("scenario");
+    let rule = at(1, 2, 9);
+    let ran = run(&[
+        "-n",
+        "4",
+        "--min",
+        "2",
+        "--elastic-timeout",
+        "300ms",
+        "--kill",
+        &rule,
+        "--",
+        &program,
+        "4",
+        "100",
+        "own",
+    ]);
+    ran.ended(4).says("its ranks have models of their own");
+}

@@ -1,6 +1,6 @@
 # The two commands of the README are `make demo` and `make test`. Each does all the set-up that it needs.
 
-KILL ?= 1@160
+KILL ?= 1@240
 CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 

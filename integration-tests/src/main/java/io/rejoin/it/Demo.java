@@ -25,7 +25,7 @@ import org.apache.spark.sql.SparkSession;
  */
 public final class Demo {
   private static final int WORKERS = Integer.getInteger("workers", 3);
-  private static final int ROUNDS = Integer.getInteger("rounds", 200);
+  private static final int ROUNDS = Integer.getInteger("rounds", 300);
   private static final int REPEAT = Integer.getInteger("repeat", 15);
   private static final Duration STOCK_LIMIT =
       Duration.ofSeconds(Integer.getInteger("stock.limit", 120));
@@ -58,7 +58,7 @@ public final class Demo {
     List<KillOrder> killOrders;
     try {
       String kill = System.getProperty("kill", "");
-      killOrders = KillOrder.parse(kill.isEmpty() ? "1@160" : kill, WORKERS, ROUNDS);
+      killOrders = KillOrder.parse(kill.isEmpty() ? "1@240" : kill, WORKERS, ROUNDS);
     } catch (IllegalArgumentException bad) {
       System.out.println(bad.getMessage());
       System.exit(2);
@@ -138,13 +138,13 @@ public final class Demo {
             + " rounds warms the JVMs up");
     warmUp(spark, 0);
     terminal.title("2. RejoinEstimator, undisturbed");
-    undisturbed = train(spark, ROUNDS, 0, List.of(), terminal);
+    undisturbed = train(compared(spark), 0, List.of(), terminal);
     modelLine(undisturbed);
     terminal.line(checkpoints());
     rules = killOrders.stream().map(killOrder -> killOrder.rule(versionOfRound)).toList();
     warmUp(spark, 0);
     terminal.title("3. RejoinEstimator again; SIGKILL to the executor of " + words(killOrders));
-    Outcome struck = train(spark, ROUNDS, 0, rules, terminal);
+    Outcome struck = train(compared(spark), 0, rules, terminal);
     modelLine(struck);
     table.add("Rejoin", "undisturbed", undisturbed, null);
     table.add("Rejoin", killed(), struck, undisturbed);
@@ -154,27 +154,29 @@ public final class Demo {
     warmUp(spark, 1);
     terminal.title(
         "4. The same with spark.rejoin.spares=1: one more executor, whose task stands by");
-    Outcome struck = train(spark, ROUNDS, 1, rules, terminal);
+    Outcome struck = train(compared(spark), 1, rules, terminal);
     modelLine(struck);
     table.add("Rejoin, 1 spare", killed(), struck, undisturbed);
   }
 
-  private void warmUp(SparkSession spark, int spares) {
-    train(spark, StockDriver.WARM_UP_ROUNDS, spares, List.of(), Terminal.silent());
+  private static RejoinRun compared(SparkSession spark) {
+    return new RejoinRun(spark, RECIPE, WORKERS, ROUNDS);
   }
 
-  private Outcome train(
-      SparkSession spark, int rounds, int spares, List<String> rules, Terminal terminal) {
+  private void warmUp(SparkSession spark, int spares) {
+    RejoinRun run = new RejoinRun(spark, RECIPE, WORKERS, StockDriver.WARM_UP_ROUNDS);
+    train(run.data(RECIPE.warmUp(spark, WORKERS)), spares, List.of(), Terminal.silent());
+  }
+
+  private Outcome train(RejoinRun run, int spares, List<String> rules, Terminal terminal) {
     DemoNarration narration = new DemoNarration(terminal, WORKERS);
     versionOfRound.clear();
-    RejoinRun run =
-        new RejoinRun(spark, RECIPE, WORKERS, rounds)
-            .setting("spark.rejoin.checkpoint.rounds", CHECKPOINT_ROUNDS)
-            .setting("spark.rejoin.spares", Integer.toString(spares))
-            // The narration says it; the native log would say it between its lines.
-            .setting("spark.rejoin.log.level", "error")
-            .listen(narration::event)
-            .listen(this::note);
+    run.setting("spark.rejoin.checkpoint.rounds", CHECKPOINT_ROUNDS)
+        .setting("spark.rejoin.spares", Integer.toString(spares))
+        // The narration says it; the native log would say it between its lines.
+        .setting("spark.rejoin.log.level", "error")
+        .listen(narration::event)
+        .listen(this::note);
     rules.forEach(run::fault);
     return run.train(new SparkFacts(narration));
   }

@@ -1,5 +1,6 @@
 package io.rejoin.it;
 
+import java.util.stream.Stream;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostEstimator;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostRanker;
@@ -51,6 +52,16 @@ public enum Recipe {
       default:
         return Randhie.anyVisit(spark);
     }
+  }
+
+  /**
+   * About as many rows in two partitions for each worker: every executor reads and divides some of
+   * them, as the one does that happens to get the rows of a training.
+   */
+  public Dataset<Row> warmUp(SparkSession spark, int workers) {
+    int parts = 2 * workers;
+    Dataset<Row> part = data(spark, workers).sample(1.0 / parts, SEED);
+    return Stream.generate(() -> part).limit(parts).reduce(Dataset::union).orElseThrow();
   }
 
   /** A stock estimator. {@code spark}: for the recipes that hold an evaluation set. */

@@ -43,7 +43,7 @@ public final class StockDriver {
       Executors.await(spark, workers);
       // Not reported: the first training of a JVM is slower than all others, and executors that
       // replace dead ones are new JVMs.
-      recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.data(spark, workers));
+      recipe.estimator(spark, workers, WARM_UP_ROUNDS).fit(recipe.warmUp(spark, workers));
       Predictor<?, ?, ?> estimator = recipe.estimator(spark, workers, rounds);
       fit(arguments[run], estimator, recipe.data(spark, workers), facts, Executors.present(spark));
     }

@@ -14,8 +14,6 @@ import java.util.Locale;
  * that of the Java classes.
  */
 public final class NativeLibrary {
-  private static final String[] SUPPORTED = {"linux-x86_64"};
-
   private static boolean loaded;
   private static RejoinException failure;
 
@@ -92,9 +90,8 @@ public final class NativeLibrary {
         throw incompatible(
             "no native library for this platform ("
                 + platform
-                + ") in the jar; it contains those for "
-                + String.join(", ", SUPPORTED)
-                + ". Build Rejoin on a machine of this kind to get one",
+                + ") in the jar. Rejoin runs on Linux; a jar has libraries for the machines that it"
+                + " was built for: gradle -Pmachines=x86_64,aarch64 assemble",
             null);
       }
       copy = Files.createTempFile("rejoin-", "-" + file);

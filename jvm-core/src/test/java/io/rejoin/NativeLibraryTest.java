@@ -5,6 +5,15 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.Collections;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
 class NativeLibraryTest {
@@ -14,6 +23,33 @@ class NativeLibraryTest {
     assertEquals("linux-aarch64", NativeLibrary.platform("Linux", "aarch64"));
     assertEquals("macos-aarch64", NativeLibrary.platform("Mac OS X", "aarch64"));
     assertEquals("windows-x86_64", NativeLibrary.platform("Windows 11", "amd64"));
+  }
+
+  @Test
+  void the_library_needs_no_glibc_newer_than_2_17() throws Exception {
+    Path library = Files.createTempFile("rejoin-", ".so");
+    String resource =
+        "/native/"
+            + NativeLibrary.platform("Linux", System.getProperty("os.arch"))
+            + "/librejoin_jni.so";
+    try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
+      Files.copy(in, library, StandardCopyOption.REPLACE_EXISTING);
+      Process readelf =
+          new ProcessBuilder("readelf", "--wide", "--version-info", library.toString())
+              .redirectErrorStream(true)
+              .start();
+      String versions = new String(readelf.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+      assertEquals(0, readelf.waitFor(), versions);
+      List<Integer> minors =
+          Pattern.compile("GLIBC_2\\.(\\d+)")
+              .matcher(versions)
+              .results()
+              .map(found -> Integer.valueOf(found.group(1)))
+              .collect(Collectors.toList());
+      assertEquals(17, Collections.max(minors), versions);
+    } finally {
+      Files.delete(library);
+    }
   }
 
   @Test

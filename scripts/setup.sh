@@ -27,9 +27,10 @@ command -v c++ >/dev/null || missing+=(g++)
 command -v pkg-config >/dev/null || missing+=(pkg-config)
 # Any Python 3 with numpy will do; Debian's is the one that apt-get can give numpy to.
 python3 -c 'import numpy' 2>/dev/null || /usr/bin/python3 -c 'import numpy' 2>/dev/null || missing+=(python3-numpy)
-# Builds examples/flink.
+# Builds examples/.
 command -v mvn >/dev/null || missing+=(maven)
-# Fetches distributions of Spark and Flink (scripts/spark-distribution.sh, flink-distribution.sh).
+# Fetches distributions of Spark and Flink (scripts/spark-distribution.sh, flink-distribution.sh), and
+# the linker of the published library (cargo-portable.sh).
 python3 -m pip --version >/dev/null 2>&1 || missing+=(python3-pip)
 if [ "${#missing[@]}" -gt 0 ]; then
   command -v apt-get >/dev/null || wanted "${missing[*]}" "no apt-get to install them" "Install them by hand"

@@ -7,6 +7,8 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Locale;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /**
  * Loads the native library that travels in the jar: once per class loader, from a fresh copy (a
@@ -14,6 +16,9 @@ import java.util.Locale;
  * that of the Java classes.
  */
 public final class NativeLibrary {
+  private static final String[] MACHINES = {"linux-x86_64", "linux-aarch64"};
+  private static final String LIBRARY = System.mapLibraryName("rejoin_jni");
+
   private static boolean loaded;
   private static RejoinException failure;
 
@@ -69,6 +74,10 @@ public final class NativeLibrary {
     return family + "-" + machine;
   }
 
+  private static String resource(String platform) {
+    return "/native/" + platform + "/" + LIBRARY;
+  }
+
   static void checkVersion(String expected, String seen) {
     if (!expected.equals(seen)) {
       throw incompatible(
@@ -82,19 +91,21 @@ public final class NativeLibrary {
   }
 
   private static void loadCopy(String platform) {
-    String file = System.mapLibraryName("rejoin_jni");
-    String resource = "/native/" + platform + "/" + file;
+    String resource = resource(platform);
     Path copy = null;
     try (InputStream in = NativeLibrary.class.getResourceAsStream(resource)) {
       if (in == null) {
         throw incompatible(
             "no native library for this platform ("
                 + platform
-                + ") in the jar. Rejoin runs on Linux; a jar has libraries for the machines that it"
-                + " was built for: gradle -Pmachines=x86_64,aarch64 assemble",
+                + ") in the jar; it contains those for "
+                + Stream.of(MACHINES)
+                    .filter(one -> NativeLibrary.class.getResource(resource(one)) != null)
+                    .collect(Collectors.joining(", "))
+                + ". Rejoin's build puts others in on Linux: gradle -Pmachines=x86_64,aarch64",
             null);
       }
-      copy = Files.createTempFile("rejoin-", "-" + file);
+      copy = Files.createTempFile("rejoin-", "-" + LIBRARY);
       Files.copy(in, copy, StandardCopyOption.REPLACE_EXISTING);
       System.load(copy.toAbsolutePath().toString());
     } catch (IOException e) {

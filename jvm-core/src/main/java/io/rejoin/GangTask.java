@@ -5,6 +5,10 @@ import io.rejoin.settings.SettingValues;
 import java.io.Serializable;
 import java.net.InetAddress;
 import java.net.UnknownHostException;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -68,11 +72,7 @@ public final class GangTask implements Serializable {
   public <A extends ProcessAgent> void run(
       Place place, Class<A> kind, Opener<A> opener, Consumer<A> training) {
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
-    AgentSettings here =
-        new AgentSettings(trackerAddress())
-            .with(settings)
-            .place(place.executor(), address(place.hostname()), place.hostname())
-            .spillDirectory(place.spillDirectory());
+    AgentSettings here = agentSettings(place);
     A agent = agent(place, kind, () -> opener.open(job, secret, here));
     try {
       training.accept(agent);
@@ -82,6 +82,34 @@ public final class GangTask implements Serializable {
       }
       throw e;
     }
+  }
+
+  /**
+   * What a rank's process needs that runs beside the task and joins by the C library: keys and
+   * values by turns, in UTF-8, a zero byte between two. The settings of an agent by the native
+   * keys, and {@code secret} (64 hexadecimal digits), {@code rank}, {@code stage}, {@code task},
+   * {@code join.millis}, {@code call.millis}, {@code finish.millis}, {@code log.level}. With the
+   * secret in it, it is for nothing but the framework's own channel between the two.
+   */
+  public byte[] launchRecord(Place place, RankTask rank) {
+    List<String> words = new ArrayList<>(Arrays.asList(agentSettings(place).words(job)));
+    words.addAll(Arrays.asList("secret", secret.digits()));
+    words.addAll(Arrays.asList("rank", String.valueOf(rank.rank())));
+    words.addAll(Arrays.asList("stage", String.valueOf(rank.stage())));
+    words.addAll(Arrays.asList("task", String.valueOf(rank.task())));
+    words.addAll(Arrays.asList("join.millis", String.valueOf(rank.joinMillis())));
+    String callMillis = String.valueOf(settings.number(CommonSettings.CALL_TIMEOUT));
+    words.addAll(Arrays.asList("call.millis", callMillis));
+    words.addAll(Arrays.asList("finish.millis", String.valueOf(rank.finishMillis())));
+    words.addAll(Arrays.asList("log.level", settings.text(CommonSettings.LOG_LEVEL)));
+    return String.join("\0", words).getBytes(StandardCharsets.UTF_8);
+  }
+
+  private AgentSettings agentSettings(Place place) {
+    return new AgentSettings(trackerAddress())
+        .with(settings)
+        .place(place.executor(), address(place.hostname()), place.hostname())
+        .spillDirectory(place.spillDirectory());
   }
 
   /**

@@ -1,6 +1,7 @@
 package io.rejoin;
 
 import java.io.Serializable;
+import java.math.BigInteger;
 import java.security.SecureRandom;
 
 /**
@@ -27,6 +28,10 @@ public final class Secret implements Serializable {
 
   byte[] bytes() {
     return bytes.clone();
+  }
+
+  String digits() {
+    return String.format("%064x", new BigInteger(1, bytes));
   }
 
   /** Says nothing. */

@@ -6,6 +6,8 @@ import io.rejoin.RankLoop;
 import io.rejoin.RankTask;
 import io.rejoin.settings.CommonSettings;
 import java.io.Serializable;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.function.IntFunction;
 
 /** A user's function as a rank of a gang. */
@@ -21,7 +23,7 @@ final class FunctionProgram<T, M extends Serializable> implements GangProgram<T>
   }
 
   @Override
-  public void run(GangTask gang, SparkTask task, IntFunction<RankInput<T>> inputs) {
+  public Iterator<byte[]> run(GangTask gang, SparkTask task, IntFunction<RankInput<T>> inputs) {
     gang.run(
         task,
         Agent.class,
@@ -29,6 +31,7 @@ final class FunctionProgram<T, M extends Serializable> implements GangProgram<T>
         agent ->
             task.asRank(
                 gang, agent, rank -> run(gang, task, agent, rank, inputs.apply(rank.rank()))));
+    return Collections.emptyIterator();
   }
 
   private void run(GangTask gang, SparkTask task, Agent agent, RankTask rank, RankInput<T> input) {

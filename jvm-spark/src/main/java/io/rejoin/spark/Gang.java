@@ -4,7 +4,6 @@ import io.rejoin.EventDelivery;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
-import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
@@ -48,22 +47,22 @@ final class Gang {
   private volatile boolean sparkIsDone;
   private volatile boolean letGo;
 
-  /** {@code budget} and {@code checkpointAdvice} are for the errors of a job that needs more. */
+  /** {@code budget} is for the errors of a job that needs more. */
   Gang(
       Tracker tracker,
       Consumer<TrainingEvent> listener,
       Surroundings surroundings,
       String budget,
-      String checkpointAdvice,
+      GangProgram<?> program,
       boolean hasSpares) {
     this.hasSpares = hasSpares;
     this.context = surroundings.context();
     this.tracker = tracker;
-    this.registry = new SparkRegistry(context, tracker);
+    this.registry = new SparkRegistry(context, tracker, program.besideExecutor());
     this.listener = new EventDelivery("rejoin-listener-" + tracker.job().brief(), listener);
     this.surroundings = surroundings;
     this.budget = budget;
-    this.checkpointAdvice = checkpointAdvice;
+    this.checkpointAdvice = program.checkpointAdvice();
     this.events = new Thread(this::followEvents, "rejoin-events-" + tracker.job().brief());
     this.events.setDaemon(true);
   }
@@ -73,12 +72,12 @@ final class Gang {
    *
    * @throws RejoinException the job's error; CANCELLED when the user ended it
    */
-  byte[] run(RDD<String> gang) {
+  byte[] run(RDD<?> gang) {
     context.addSparkListener(registry);
     String before = context.getLocalProperty(SparkRegistry.PROPERTY);
     context.setLocalProperty(SparkRegistry.PROPERTY, tracker.job().toString());
     try {
-      JavaFutureAction<List<String>> job = gang.toJavaRDD().collectAsync();
+      JavaFutureAction<?> job = gang.toJavaRDD().collectAsync();
       stage = job;
       events.start();
       RejoinException failure = await(job);

@@ -13,6 +13,7 @@ import io.rejoin.settings.SettingValues;
 import java.util.List;
 import java.util.Locale;
 import java.util.function.Consumer;
+import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
 import org.apache.spark.rdd.RDD;
@@ -51,6 +52,15 @@ final class GangJob {
    * @throws RejoinException the job's error; CANCELLED when the user ended it
    */
   <T> byte[] run(RDD<T> rows, List<PreparedInput> inputs, GangProgram<T> program) {
+    return run(rows, inputs, program, gang -> gang);
+  }
+
+  /** The same, where {@code stage} says what is run over the gang, partition by partition. */
+  <T> byte[] run(
+      RDD<T> rows,
+      List<PreparedInput> inputs,
+      GangProgram<T> program,
+      Function<RDD<byte[]>, RDD<?>> stage) {
     JobId job = JobId.random();
     String budget = sayWhatCanBeSurvived(job, inputs);
     Secret secret = Secret.random();
@@ -63,9 +73,9 @@ final class GangJob {
               listener == null ? reporter : reporter.andThen(listener),
               surroundings,
               budget,
-              program.checkpointAdvice(),
+              program,
               spares() > 0)
-          .run(gang);
+          .run(stage.apply(gang));
     }
   }
 

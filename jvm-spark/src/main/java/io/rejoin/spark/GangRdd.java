@@ -15,9 +15,10 @@ import scala.reflect.ClassTag$;
 /**
  * The gang: one partition per rank, and one for each spare, whose task reads the partition of the
  * rank that it is given. An RDD of its own and not a function over one, because after a rollback a
- * rank reads its partition again within the same task. Has no rows; the result goes to the tracker.
+ * rank reads its partition again within the same task. Its rows are for a process beside the task,
+ * if the program has one; the result goes to the tracker.
  */
-final class GangRdd<T> extends RDD<String> {
+final class GangRdd<T> extends RDD<byte[]> {
   private static final long serialVersionUID = 1L;
 
   private final RDD<T> rows;
@@ -51,12 +52,12 @@ final class GangRdd<T> extends RDD<String> {
   }
 
   @Override
-  public scala.collection.Iterator<String> compute(Partition split, TaskContext context) {
-    program.run(
-        gang,
-        new SparkTask(context),
-        rank -> new RankInput<>(rows, spares == 0 ? split : splits[rank], context));
-    return ScalaCollections.empty();
+  public scala.collection.Iterator<byte[]> compute(Partition split, TaskContext context) {
+    return ScalaCollections.scala(
+        program.run(
+            gang,
+            new SparkTask(context),
+            rank -> new RankInput<>(rows, spares == 0 ? split : splits[rank], context)));
   }
 
   @Override
@@ -78,8 +79,8 @@ final class GangRdd<T> extends RDD<String> {
     return ScalaCollections.list(hosts);
   }
 
-  private static ClassTag<String> tag() {
-    return ClassTag$.MODULE$.apply(String.class);
+  private static ClassTag<byte[]> tag() {
+    return ClassTag$.MODULE$.apply(byte[].class);
   }
 
   /** A task of a gang with spares, by its number. */

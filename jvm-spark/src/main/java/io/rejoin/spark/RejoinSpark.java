@@ -123,11 +123,12 @@ public final class RejoinSpark {
    * The same data set with nothing computed of it yet, so that no shuffle file of lost rows is left
    * among those of new ones. What the user has cached stays.
    */
-  private static <T> Dataset<T> replanned(Dataset<T> dataset) {
+  static <T> Dataset<T> replanned(Dataset<T> dataset) {
     return dataset.as(dataset.encoder());
   }
 
-  private static <T> Dataset<T> divided(Dataset<T> dataset, int workers) {
+  /** The data set in as many partitions as workers. */
+  static <T> Dataset<T> divided(Dataset<T> dataset, int workers) {
     // Of the very plan that is run if they are as many as workers: to know them, adaptive execution
     // runs the stages behind a shuffle, and would run those of another plan once more.
     int partitions = dataset.queryExecution().toRdd().getNumPartitions();

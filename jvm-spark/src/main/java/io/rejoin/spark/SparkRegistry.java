@@ -46,11 +46,14 @@ final class SparkRegistry extends SparkListener {
 
   private final SparkContext context;
   private final Tracker tracker;
+  private final boolean besideExecutors;
   private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
   private final Registry registry = new Registry();
 
-  SparkRegistry(SparkContext context, Tracker tracker) {
+  /** {@code besideExecutors}: {@link GangProgram#besideExecutor()}. */
+  SparkRegistry(SparkContext context, Tracker tracker, boolean besideExecutors) {
     this.context = context;
+    this.besideExecutors = besideExecutors;
     this.tracker = tracker;
     InputPreparation.blockManagers()
         .filter(one -> !one.isDriver())
@@ -135,7 +138,7 @@ final class SparkRegistry extends SparkListener {
     int attempt = (int) wanted.number("task");
     String reason = wanted.text("reason");
     Registry.Decision decision =
-        context.isLocal()
+        context.isLocal() || besideExecutors
             ? registry.killTask(index, stage, attempt, "declared lost: " + reason)
             : registry.killExecutor(executor, reason);
     switch (decision.action()) {

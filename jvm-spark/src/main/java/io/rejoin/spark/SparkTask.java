@@ -32,7 +32,7 @@ final class SparkTask implements GangTask.Place {
   }
 
   /** By the number of its partition. */
-  private RankTask own(GangTask gang) {
+  RankTask own(GangTask gang) {
     long members = gang.settings().number(CommonSettings.MEMBERS_TIMEOUT);
     return new RankTask(
         context.partitionId(),

@@ -5,6 +5,8 @@ import io.rejoin.xgboost.Matrices;
 import io.rejoin.xgboost.TrainingLoop;
 import io.rejoin.xgboost.TrainingSpec;
 import io.rejoin.xgboost.XgboostAgent;
+import java.util.Collections;
+import java.util.Iterator;
 import java.util.function.IntFunction;
 
 /** XGBoost's training loop as a rank of a gang, which reads the rank's matrices. */
@@ -18,7 +20,8 @@ final class XgboostProgram implements GangProgram<Matrices> {
   }
 
   @Override
-  public void run(GangTask gang, SparkTask task, IntFunction<RankInput<Matrices>> inputs) {
+  public Iterator<byte[]> run(
+      GangTask gang, SparkTask task, IntFunction<RankInput<Matrices>> inputs) {
     gang.run(
         task,
         XgboostAgent.class,
@@ -30,6 +33,7 @@ final class XgboostProgram implements GangProgram<Matrices> {
                 rank ->
                     new TrainingLoop(agent, spec)
                         .run(rank, () -> inputs.apply(rank.rank()).iterator().next(), task)));
+    return Collections.emptyIterator();
   }
 
   @Override

@@ -1,0 +1,140 @@
+package io.rejoin.spark;
+
+import io.rejoin.Faults;
+import io.rejoin.NativeLibrary;
+import io.rejoin.RejoinException;
+import io.rejoin.settings.CommonSettings;
+import io.rejoin.settings.SettingValues;
+import java.lang.reflect.InvocationTargetException;
+import java.util.Collections;
+import java.util.List;
+import org.apache.spark.SparkContext;
+import org.apache.spark.api.java.JavaSparkContext;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.PythonRDD;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.types.StructType;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * What Python's {@code rejoin.spark} calls on the driver, and nobody else: a gang whose ranks are
+ * the Python workers of its tasks.
+ */
+public final class PythonGang {
+  private static final Logger LOG = LoggerFactory.getLogger(PythonGang.class);
+
+  private PythonGang() {}
+
+  /** The version of this jar, which has to be that of the Python package. */
+  public static String version() {
+    return NativeLibrary.version();
+  }
+
+  /**
+   * Runs a function in lock step; returns the bytes that all ranks have finished with.
+   *
+   * @param data what the ranks read, as Arrow batches in the format of its streams; null for none
+   * @param workers how many ranks there are, all at once, a slot each
+   * @param function what pyspark has made of a function over the partition: it gets the launch
+   *     record ({@link io.rejoin.GangTask#launchRecord}), then the batches
+   * @throws RejoinException as {@link RejoinSpark#train(Dataset, int, RankFunction)}; BAD_ARGUMENT
+   *     before any work where spares are asked for
+   */
+  public static byte[] run(
+      SparkSession session, Dataset<Row> data, int workers, PythonFunction function) {
+    SettingValues settings = SparkSettings.of(session);
+    refuseSpares(settings);
+    NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
+    Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
+    surroundings.check("num_proc");
+    return new Beginnings(settings, surroundings, Faults.none())
+        .train(
+            beginning ->
+                data == null
+                    ? run(surroundings, settings, function)
+                    : run(
+                        beginning.again() ? RejoinSpark.replanned(data) : data,
+                        surroundings,
+                        settings,
+                        function));
+  }
+
+  private static byte[] run(
+      Surroundings surroundings, SettingValues settings, PythonFunction function) {
+    SparkContext context = surroundings.context();
+    int workers = surroundings.workers();
+    try (GangAdmission.AdmittedGang admittedGang =
+        GangAdmission.of(context).admit(context, workers, settings)) {
+      LOG.debug("{} admitted", admittedGang);
+      RDD<byte[]> none =
+          JavaSparkContext.fromSparkContext(context)
+              .<byte[]>parallelize(Collections.emptyList(), workers)
+              .rdd();
+      return run(none, Collections.emptyList(), surroundings, settings, function);
+    }
+  }
+
+  private static byte[] run(
+      Dataset<Row> data,
+      Surroundings surroundings,
+      SettingValues settings,
+      PythonFunction function) {
+    SparkContext context = surroundings.context();
+    int workers = surroundings.workers();
+    InputPreparation preparation = new InputPreparation(settings, data.sparkSession());
+    Dataset<Row> divided = RejoinSpark.divided(data, workers);
+    StructType schema = divided.schema();
+    try (GangAdmission.AdmittedGang admittedGang =
+            GangAdmission.of(context).admit(context, workers, settings);
+        PreparedInput input =
+            preparation.prepare("training", divided, workers, new SparkRowPages(schema))) {
+      LOG.debug("{} admitted", admittedGang);
+      return run(
+          arrowBatches(preparation.frame(input, schema)),
+          Collections.singletonList(input),
+          surroundings,
+          settings,
+          function);
+    }
+  }
+
+  private static byte[] run(
+      RDD<byte[]> rows,
+      List<PreparedInput> inputs,
+      Surroundings surroundings,
+      SettingValues settings,
+      PythonFunction function) {
+    return new GangJob(surroundings, settings, null, Faults.none())
+        .run(rows, inputs, new PythonProgram(), gang -> new PythonRDD(gang, function, true, false));
+  }
+
+  /** A standby task would need a Python worker that doesn't know its rank yet. */
+  private static void refuseSpares(SettingValues settings) {
+    if (settings.number(SparkSettings.SPARES) > 0) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "spark.rejoin.spares is "
+              + settings.number(SparkSettings.SPARES)
+              + "; rejoin.spark.run has no spares, so set it to 0 for this session");
+    }
+  }
+
+  /** What Spark itself gives pandas. Its class is another one from Spark 4 on. */
+  @SuppressWarnings("unchecked")
+  private static RDD<byte[]> arrowBatches(Dataset<Row> rows) {
+    try {
+      return (RDD<byte[]>) rows.getClass().getMethod("toArrowBatchRdd").invoke(rows);
+    } catch (NoSuchMethodException | IllegalAccessException | InvocationTargetException e) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "Spark "
+              + rows.sparkSession().version()
+              + " has no usable Dataset.toArrowBatchRdd; supported are 3.5 and 4.1",
+          e);
+    }
+  }
+}

@@ -1,0 +1,172 @@
+"""Any Python function in lock step on the tasks of a plain Spark stage.
+
+    import rejoin.spark
+    from pyspark.sql import SparkSession
+
+    spark = rejoin.spark.configure(SparkSession.builder.master("spark://…:7077")).getOrCreate()
+
+    def mean(ranks, rows, column):
+        sums = np.zeros(2)
+        for batch in rows:                      # pyarrow.RecordBatch
+            values = batch.column(column).to_numpy()
+            sums += values.sum(), len(values)
+        ranks.allreduce(sums)
+        return sums[0] / sums[1]
+
+    means = rejoin.spark.run(mean, args=("price",), num_proc=3, data=table)
+
+The death of a Python worker or of an executor costs no restart: Spark retries that task alone, it
+rejoins the running job as its rank, and the results are, byte for byte, those without the death.
+"""
+
+import pathlib
+import pickle
+import re
+from typing import Any, Callable, List, Mapping, NoReturn, Optional, Sequence, Tuple
+
+from . import _library, _spark_rank
+from ._arguments import refused
+from ._errors import Code, RejoinError
+
+_JARS = pathlib.Path(__file__).with_name("jars")
+_REMEDY = "spark = rejoin.spark.configure(SparkSession.builder).getOrCreate()"
+
+
+def configure(builder: Any, jars: Optional[Sequence[str]] = None) -> Any:
+    """Adds Rejoin's jars to a ``SparkSession.builder``, and returns it.
+
+    ``jars`` are the paths of ``rejoin-core`` and of ``rejoin-spark`` for the session's Scala; without
+    it those that came with this package. They are added to ``spark.jars``; jars that the builder has
+    there stay. A session that runs already doesn't get them: Spark reads ``spark.jars`` at its start.
+    """
+    ours = [str(jar) for jar in jars] if jars is not None else _own_jars()
+    missing = [jar for jar in ours if not pathlib.Path(jar).is_file()]
+    if missing:
+        raise refused(f"there is no jar {', '.join(missing)}; expected the files of rejoin-core and rejoin-spark")
+    set_before = getattr(builder, "_options", {}).get("spark.jars", "")
+    return builder.config("spark.jars", ",".join(filter(None, [set_before, *ours])))
+
+
+def run(
+    fn: Callable[..., Any],
+    args: Tuple[Any, ...] = (),
+    kwargs: Optional[Mapping[str, Any]] = None,
+    num_proc: int = 1,
+    data: Any = None,
+) -> List[Any]:
+    """Runs ``fn(ranks, *args, **kwargs)`` as the ranks of a job; the results, in rank order.
+
+    ``ranks`` is a :class:`rejoin.Communicator`. ``num_proc`` tasks of a plain stage run at once, a
+    slot each. With ``data``, a classic ``DataFrame``, it is ``fn(ranks, rows, *args, **kwargs)``:
+    ``rows`` are the rank's, and each ``iter(rows)`` gives them from the first one on as
+    ``pyarrow.RecordBatch``; they are divided once, and stored on several executors, so that a rank
+    that comes back reads the same rows in the same order. The function, its arguments and results
+    travel by cloudpickle.
+
+    What a rank does before its death it does again, and takes the results of the collectives that
+    it had taken part in; ``ranks.load`` and ``ranks.checkpoint`` make that less. So it has to do the
+    same each time: no clock, no random numbers without a seed. The function doesn't call
+    ``ranks.finish`` or ``ranks.close``: what it returns is the end.
+
+    The session's settings ``spark.rejoin.*`` count. Raises :class:`rejoin.RejoinError`:
+    ``BAD_ARGUMENT`` and ``INCOMPATIBLE`` before any work; ``UNRECOVERABLE`` with the rank's Python
+    traceback when a rank has failed more often than Spark retries; ``CANCELLED``; or the job's own
+    error. Nothing of the job is left on the cluster then.
+    """
+    if not callable(fn):
+        raise refused(f"fn is {type(fn).__name__}; expected a function")
+    if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
+        raise refused(f"num_proc is {num_proc!r}; expected a whole number from 1 on")
+    session = _session(data)
+    gang = _gang(session)
+    schema = None if data is None else _arrow_schema(data)
+    function = _function(session, _spark_rank.Rank(fn, tuple(args), dict(kwargs or {}), schema, num_proc))
+    try:
+        everything = gang.run(session._jsparkSession, None if data is None else data._jdf, num_proc, function)
+    except Exception as raised:
+        _raise(session, raised)
+    from pyspark import cloudpickle
+
+    return [cloudpickle.loads(result) for result in pickle.loads(bytes(everything))]
+
+
+def _own_jars() -> List[str]:
+    try:
+        import pyspark
+    except ImportError as cause:
+        raise RejoinError(Code.INCOMPATIBLE, "pyspark can't be imported; pip install 'rejoin[spark]'") from cause
+    scala = "2.12" if pyspark.__version__.startswith("3.") else "2.13"
+    jars = [*_JARS.glob("rejoin-core-*.jar"), *_JARS.glob(f"rejoin-spark_{scala}-*.jar")]
+    if len(jars) != 2:
+        seen = ", ".join(jar.name for jar in jars) or "none"
+        raise RejoinError(
+            Code.INCOMPATIBLE,
+            f"expected one rejoin-core and one rejoin-spark_{scala} in {_JARS}, saw {seen}; give their paths: "
+            "configure(builder, jars=[…])",
+        )
+    return [str(jar) for jar in jars]
+
+
+def _session(data: Any) -> Any:
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() if data is None else data.sparkSession
+    if session is None:
+        raise refused(f"there is no Spark session; start one: {_REMEDY}")
+    if not hasattr(session, "_jsparkSession"):
+        raise refused("Spark Connect is not supported: run this where the SparkContext is, with a classic session")
+    return session
+
+
+def _gang(session: Any) -> Any:
+    """The driver's part, in the JVM."""
+    gang = session._jvm.io.rejoin.spark.PythonGang
+    # What isn't on the class path is a package for Py4J.
+    if type(gang).__name__ != "JavaClass":
+        raise RejoinError(
+            Code.INCOMPATIBLE,
+            "this Spark session was started without Rejoin's jars; start it so, after stopping the one that runs: "
+            + _REMEDY,
+        )
+    theirs, ours = gang.version(), _library.library_version()
+    if theirs != ours:
+        raise RejoinError(
+            Code.INCOMPATIBLE,
+            f"the session has Rejoin's jar of version {theirs}, Python has the package of version {ours}; both have "
+            "to be of one release",
+        )
+    return gang
+
+
+def _arrow_schema(data: Any) -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.pandas.utils import require_minimum_pyarrow_version
+
+    require_minimum_pyarrow_version()
+    return to_arrow_schema(data.schema)
+
+
+def _function(session: Any, rank: Any) -> Any:
+    """What the JVM gives to Python workers, as pyspark makes it of a function for mapPartitions."""
+    from pyspark.rdd import _wrap_function
+    from pyspark.serializers import NoOpSerializer
+
+    whole = NoOpSerializer()
+    try:
+        return _wrap_function(session.sparkContext, lambda _index, records: rank(records), whole, whole)
+    except Exception as cause:
+        raise refused(f"the function or its arguments can't be sent to Python workers: {cause}") from cause
+
+
+def _raise(session: Any, raised: Exception) -> NoReturn:
+    """A failure of the JVM's as this package's own, with the traceback of the rank that failed last."""
+    thrown = getattr(raised, "java_exception", None)
+    if thrown is None or thrown.getClass().getName() != "io.rejoin.RejoinException":
+        raise raised
+    everything = session._jvm.org.apache.spark.util.Utils.exceptionString(thrown)
+    traceback = re.search(r"Traceback \(most recent call last\):.*?(?=\n\s*\tat |\Z)", everything, re.DOTALL)
+    text = thrown.text() + (f"\n\nThe rank's own:\n{traceback.group().rstrip()}" if traceback else "")
+    raise RejoinError(Code[thrown.code().name()], text) from None
+
+
+__all__ = ["configure", "run"]

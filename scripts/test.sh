@@ -111,6 +111,9 @@ else
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
   fetched
   suite spark35-xgb340 distribution SparkDistributionIT
+  step "python on Spark: functions on a cluster, with real kills"
+  scripts/test-python.sh spark.test_run >"$reports/pyspark.log" 2>&1 || failed=1
+  grep -E '^(FAIL|ERROR):|^expected' "$reports/pyspark.log"
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
   step "published modules, and examples/ built from them by Maven"
@@ -125,5 +128,5 @@ mapfile -t results < <(
   find jvm-core jvm-spark jvm-flink integration-tests -type d -name test-reports
 )
 python3 integration-tests/summary.py \
-  "$reports/cargo.log" "$reports/python.log" "${fuzzed[@]}" "${results[@]}" || failed=1
+  "$reports/cargo.log" "$reports"/py*.log "${fuzzed[@]}" "${results[@]}" || failed=1
 exit "$failed"

@@ -66,7 +66,10 @@ class Rank:
         from pyspark import cloudpickle
 
         given = self._args if rows is None else (rows, *self._args)
+        begin = ranks.version
         result = cloudpickle.dumps(self._fn(ranks, *given, **self._kwargs))
+        if ranks.version == begin:
+            ranks.load()  # the function may have had no use for it, and it may be called again here
         everyone = ranks.allgather_v(np.frombuffer(result, dtype=np.uint8))
         return pickle.dumps([each.tobytes() for each in everyone], protocol=4)
 

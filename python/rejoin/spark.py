@@ -6,6 +6,7 @@
     spark = rejoin.spark.configure(SparkSession.builder.master("spark://…:7077")).getOrCreate()
 
     def mean(ranks, rows, column):
+        ranks.load()
         sums = np.zeros(2)
         for batch in rows:                      # pyarrow.RecordBatch
             values = batch.column(column).to_numpy()
@@ -164,7 +165,7 @@ def _raise(session: Any, raised: Exception) -> NoReturn:
     if thrown is None or thrown.getClass().getName() != "io.rejoin.RejoinException":
         raise raised
     everything = session._jvm.org.apache.spark.util.Utils.exceptionString(thrown)
-    traceback = re.search(r"Traceback \(most recent call last\):.*?(?=\n\s*\tat |\Z)", everything, re.DOTALL)
+    traceback = re.search(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\Z)", everything, re.DOTALL)
     text = thrown.text() + (f"\n\nThe rank's own:\n{traceback.group().rstrip()}" if traceback else "")
     raise RejoinError(Code[thrown.code().name()], text) from None
 

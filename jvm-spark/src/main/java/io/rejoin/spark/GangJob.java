@@ -106,7 +106,7 @@ final class GangJob {
   /** Returns what it logs, for the error of a job that needs more. */
   private String sayWhatCanBeSurvived(JobId job, List<PreparedInput> inputs) {
     int workers = surroundings.workers();
-    int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(0);
+    int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(workers);
     long bytes = inputs.stream().mapToLong(PreparedInput::bytes).sum();
     int deaths = surroundings.deathsRetried();
     String budget =

@@ -1,0 +1,207 @@
+"""`rejoin.spark.run` on executors that are processes of their own, with real kills. What a rank does
+is defined within the tests, so that it travels by value, as a notebook's functions do."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+import unittest
+import unittest.mock
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+VERSION = next(
+    line.split("'")[1] for line in (ROOT / "build.gradle").read_text().splitlines() if "ext.spark35Version" in line
+)
+SPARK = ROOT / "build" / f"spark-{VERSION}"
+FOLDERS = [ROOT / "python", ROOT / "build" / "python" / "arrow", SPARK / "python"]
+PYTHONPATH = os.pathsep.join(map(str, [*FOLDERS, *(SPARK / "python" / "lib").glob("py4j-*.zip")]))
+JARS = [
+    str(jar)
+    for pattern in ("jvm-core/build/libs/rejoin-core-*.jar", "jvm-spark/build/libs/rejoin-spark_2.12-*.jar")
+    for jar in ROOT.glob(pattern)
+]
+WORLD = 3
+
+
+def dies(how):
+    """What rank 1 does to itself in its first life."""
+
+    def die():
+        daemon = os.getppid()
+        if how == "worker":
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif how == "executor":
+            with open(f"/proc/{daemon}/stat") as stat:
+                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        elif how == "frozen":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif how == "raises":
+            raise ValueError("once")
+        time.sleep(60)  # until the signal is there
+
+    return die
+
+
+def descent(kill):
+    """Eight steps over the rank's rows, one version each."""
+    die = dies(kill)
+
+    def steps(ranks, rows):
+        import numpy as np
+
+        version, model = ranks.load()
+        state = np.zeros(2) if model is None else np.frombuffer(model).copy()
+        values = np.concatenate([batch.column("x").to_numpy() for batch in rows])
+        for step in range(version, 8):
+            if kill and (ranks.rank, ranks.incarnation, step) == (1, 0, 4):
+                die()
+            sums = np.array([np.sum(values * (step + 1) - state[0]), float(len(values))])
+            ranks.allreduce(sums)
+            state += sums / 1000
+            ranks.checkpoint(state)
+        return ranks.rank, ranks.incarnation, state.tobytes()
+
+    return steps
+
+
+class OnACluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        missing = [str(folder) for folder in [SPARK, *FOLDERS] if not folder.is_dir()]
+        if missing or len(JARS) != 2:
+            raise AssertionError(
+                f"expected {missing or 'one jar of each kind'}; make it: scripts/python-spark.sh {sys.executable}, "
+                f"gradle :jvm-core:jar :jvm-spark:jar; saw the jars {JARS}"
+            )
+        sys.path[:0] = PYTHONPATH.split(os.pathsep)
+        os.environ.update(SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+        from pyspark.sql import SparkSession
+
+        import rejoin.spark
+
+        cls.rejoin = rejoin
+        builder = SparkSession.builder.master(f"local-cluster[{WORLD + 1},1,1024]").config("spark.ui.enabled", "false")
+        builder.config("spark.ui.showConsoleProgress", "false")
+        builder.config("spark.rejoin.members.timeout", "30s")  # what waits for a rank in vain fails
+        for name, value in {"PYTHONPATH": PYTHONPATH, "REJOIN_LIBRARY": os.environ["REJOIN_LIBRARY"]}.items():
+            builder.config(f"spark.executorEnv.{name}", value)
+        cls.spark = rejoin.spark.configure(builder, JARS).getOrCreate()
+        cls.spark.sparkContext.setLogLevel("ERROR")
+        cls.rows = cls.spark.range(0, 3000, 1, WORLD).selectExpr("id * 0.1D AS x")
+        cls.undisturbed = rejoin.spark.run(descent(""), num_proc=WORLD, data=cls.rows)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.spark.stop()
+
+    def same_after(self, kill):
+        results = self.rejoin.spark.run(descent(kill), num_proc=WORLD, data=self.rows)
+        self.assertEqual([rank for rank, _, _ in results], [0, 1, 2])
+        self.assertEqual([incarnation for _, incarnation, _ in results], [0, 1, 0])
+        self.assertEqual([state for _, _, state in results], [state for _, _, state in self.undisturbed])
+
+    def refused(self, code, words, fn, **more):
+        with self.assertRaises(self.rejoin.RejoinError) as raised:
+            self.rejoin.spark.run(fn, **more)
+        self.assertEqual(raised.exception.code.name, code)
+        for word in words:
+            self.assertIn(word, raised.exception.text)
+
+    def test_a_python_worker_that_is_killed_rejoins_alone(self):
+        self.same_after("worker")
+
+    def test_an_executor_that_is_killed_costs_its_rank_alone_a_retry(self):
+        self.same_after("executor")
+
+    def test_a_python_worker_that_freezes_is_killed_and_rejoins_while_its_executor_lives(self):
+        before = self.executors()
+        self.same_after("frozen")
+        self.assertEqual(self.executors(), before)
+
+    def executors(self):
+        return str(self.spark._jsc.sc().getExecutorMemoryStatus().keySet())
+
+    def test_a_function_that_raises_once_is_tried_again(self):
+        self.same_after("raises")
+
+    def test_a_rank_that_comes_back_reads_the_same_rows_though_they_can_not_be_computed_again(self):
+        rows = self.spark.range(900).selectExpr("reflect('java.util.UUID', 'randomUUID') AS x").repartition(5)
+
+        def read(ranks, rows):
+            def text():
+                return ",".join(value for batch in rows for value in batch.column("x").to_pylist()).encode()
+
+            version, seen = ranks.load()
+            if version == 0:
+                import numpy as np
+
+                mine = np.frombuffer(text(), dtype=np.uint8)
+                ranks.checkpoint(b"\n".join(each.tobytes() for each in ranks.allgather_v(mine)))
+                if ranks.rank == 1:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                seen = None
+            ranks.barrier()
+            return None if seen is None else seen.split(b"\n")[ranks.rank] == text(), len(text())
+
+        results = self.rejoin.spark.run(read, num_proc=WORLD, data=rows)
+        self.assertEqual([same for same, _ in results], [None, True, None])
+        self.assertGreater(results[1][1], 1000)
+
+    def test_results_come_in_rank_order_and_need_no_collective_and_no_data(self):
+        def name(ranks, prefix, suffix=""):
+            return f"{prefix}{ranks.rank} of {ranks.world}{suffix}"
+
+        results = self.rejoin.spark.run(name, args=("rank ",), kwargs={"suffix": "!"}, num_proc=2)
+        self.assertEqual(results, ["rank 0 of 2!", "rank 1 of 2!"])
+
+    def test_a_function_that_always_fails_ends_the_job_with_its_traceback(self):
+        def fail(ranks):
+            def deep_inside():
+                raise ValueError("always the same")
+
+            if ranks.rank == 1:
+                deep_inside()
+            ranks.load()
+            ranks.barrier()
+
+        self.refused("UNRECOVERABLE", ["deep_inside", "ValueError: always the same"], fail, num_proc=2)
+        self.assertEqual(self.rejoin.spark.run(lambda ranks: ranks.rank, num_proc=WORLD), [0, 1, 2])
+
+    def test_what_can_not_work_is_refused_before_any_work(self):
+        import threading
+
+        lock = threading.Lock()
+        self.refused("BAD_ARGUMENT", ["can't be sent"], lambda ranks: lock, num_proc=2)
+        self.refused("BAD_ARGUMENT", ["num_proc is 0"], lambda ranks: None, num_proc=0)
+        self.refused("BAD_ARGUMENT", ["fn is int"], 5, num_proc=2)
+        with unittest.mock.patch("rejoin._library.library_version", return_value="9.9.9"):
+            self.refused("INCOMPATIBLE", ["jar of version 0.", "package of version 9.9.9"], lambda ranks: None)
+        self.spark.conf.set("spark.rejoin.spares", "1")
+        try:
+            self.refused("BAD_ARGUMENT", ["spark.rejoin.spares is 1"], lambda ranks: None, num_proc=2)
+        finally:
+            self.spark.conf.unset("spark.rejoin.spares")
+
+
+class WithoutOurJars(unittest.TestCase):
+    def test_a_session_without_our_jars_is_told_the_line_to_add(self):
+        program = """if True:
+            import rejoin.spark
+            from pyspark.sql import SparkSession
+            SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+            try:
+                rejoin.spark.run(lambda ranks: None)
+            except rejoin.RejoinError as refused:
+                print(refused)"""
+        environment = dict(os.environ, PYTHONPATH=PYTHONPATH, SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable)
+        ended = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
+        )
+        self.assertIn("INCOMPATIBLE", ended.stdout, ended.stderr)
+        self.assertIn("rejoin.spark.configure(SparkSession.builder)", ended.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

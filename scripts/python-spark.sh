@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# What Python's tests of Spark need beside the package: a Spark distribution, and in
+# build/python/arrow (100 MB) what reads its rows: scripts/python-spark.sh PYTHON. Does nothing when
+# all is there.
+set -eu
+cd "$(dirname "$0")/.."
+python=${1:-python3}
+scripts/spark-distribution.sh spark35
+folder=build/python/arrow
+[ -d "$folder" ] && exit 0
+rm -rf "$folder.new"
+mkdir -p build/python
+"$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --only-binary=:all: \
+  --target "$folder.new" 'numpy<3' 'pandas<3' 'pyarrow<22'
+mv "$folder.new" "$folder"

@@ -6,6 +6,8 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import unittest
 import unittest.mock
@@ -149,6 +151,42 @@ class OnACluster(unittest.TestCase):
         self.assertEqual([same for same, _ in results], [None, True, None])
         self.assertGreater(results[1][1], 1000)
 
+    def test_a_job_whose_input_is_lost_begins_again_on_the_rows_that_there_are_now(self):
+        rows = self.spark.range(0, 900, 1, WORLD).selectExpr("reflect('java.util.UUID', 'randomUUID') AS x")
+
+        with tempfile.TemporaryDirectory() as folder:
+            signs = pathlib.Path(folder)
+
+            def read(ranks, rows):
+                ranks.load()
+                (signs / f"{ranks.rank}-began-{os.getpid()}-{time.monotonic_ns()}").touch()
+                ranks.barrier()
+                if ranks.rank == 1 and not (signs / "lost").exists():
+                    (signs / "dying").touch()
+                    while not (signs / "lost").exists():
+                        time.sleep(0.05)
+                    os.kill(os.getpid(), signal.SIGKILL)
+                ranks.barrier()
+                return ranks.incarnation, sum(batch.num_rows for batch in rows)
+
+            def lose():
+                deadline = time.monotonic() + 60
+                while not (signs / "dying").exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                context = self.spark.sparkContext._jsc
+                for stored in context.getPersistentRDDs():
+                    context.sc().env().blockManager().master().removeRdd(stored, True)
+                (signs / "lost").touch()
+
+            loser = threading.Thread(target=lose)
+            loser.start()
+            try:
+                results = self.rejoin.spark.run(read, num_proc=WORLD, data=rows)
+            finally:
+                loser.join()
+            self.assertEqual(len(list(signs.glob("0-began-*"))), 2)
+        self.assertEqual(results, [(0, 300)] * WORLD)
+
     def test_results_come_in_rank_order_and_need_no_collective_and_no_data(self):
         def name(ranks, prefix, suffix=""):
             return f"{prefix}{ranks.rank} of {ranks.world}{suffix}"
@@ -170,8 +208,6 @@ class OnACluster(unittest.TestCase):
         self.assertEqual(self.rejoin.spark.run(lambda ranks: ranks.rank, num_proc=WORLD), [0, 1, 2])
 
     def test_what_can_not_work_is_refused_before_any_work(self):
-        import threading
-
         lock = threading.Lock()
         self.refused("BAD_ARGUMENT", ["can't be sent"], lambda ranks: lock, num_proc=2)
         self.refused("BAD_ARGUMENT", ["num_proc is 0"], lambda ranks: None, num_proc=0)

@@ -203,7 +203,7 @@ final class Gang {
           + ")"
           + (surroundings.excludes() ? "; " + EXCLUDING : "");
     }
-    if (code.equals(RejoinException.Code.UNRECOVERABLE.name())) {
+    if (code.equals(RejoinException.Code.UNRECOVERABLE.name()) && !message.contains(budget)) {
       return message + ". In this fit " + budget;
     }
     return message;

@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import java.util.EnumSet;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.Set;
@@ -43,6 +44,14 @@ final class SparkRegistry extends SparkListener {
   private static final Logger LOG = LoggerFactory.getLogger(SparkRegistry.class);
 
   private static final long CATCH_UP_MILLIS = 2_000;
+
+  /** With what a task may fail before it is a member, each time that it is tried. */
+  private static final Set<RejoinException.Code> BEFORE_JOINING =
+      EnumSet.of(
+          RejoinException.Code.INCOMPATIBLE,
+          RejoinException.Code.BAD_ARGUMENT,
+          RejoinException.Code.INPUT_LOST,
+          RejoinException.Code.MISMATCH);
 
   private final SparkContext context;
   private final Tracker tracker;
@@ -214,15 +223,14 @@ final class SparkRegistry extends SparkListener {
   }
 
   /**
-   * A task that fails before it is a member (no native library, no port) has no other way to the
-   * tracker, which has to learn that trying again is of no use. What a member failed with is known
-   * there already, and comes first.
+   * A task that fails before it is a member (no native library, no port, rows that are lost) has no
+   * other way to the tracker, which has to learn that trying again is of no use. What a member
+   * failed with is known there already, and comes first.
    */
   private void endIfItWillRepeat(TaskInfo task, Option<Throwable> thrown) {
     if (thrown.isDefined() && thrown.get() instanceof RejoinException) {
       RejoinException failure = (RejoinException) thrown.get();
-      if (failure.code() == RejoinException.Code.INCOMPATIBLE
-          || failure.code() == RejoinException.Code.BAD_ARGUMENT) {
+      if (BEFORE_JOINING.contains(failure.code())) {
         String text = "task " + task.index() + " on executor " + task.executorId() + ": ";
         report(() -> tracker.cancel(failure.code(), text + failure.text()));
       }

@@ -106,6 +106,9 @@ if [ "$long" = long ]; then
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink120 main flink.FlinkFaultsIT
   suite flink20 kill flink.FlinkKillIT
 else
+  # Mostly downloads; FlinkDistributionIT needs what it builds.
+  scripts/examples.sh >"$reports/examples.log" 2>&1 &
+  examples=$!
   suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
@@ -117,7 +120,8 @@ else
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT
   step "published modules, and examples/ built from them by Maven"
-  scripts/examples.sh || failed=1
+  wait "$examples" || failed=1
+  cat "$reports/examples.log"
   suite flink23 flink flink.FlinkClusterIT flink.FlinkFaultsIT flink.FlinkEndingsIT flink.FlinkRestoreIT \
     flink.FlinkSourceIT flink.FlinkXgboostIT flink.FlinkDistributionIT
   suite flink120 kill flink.FlinkKillIT

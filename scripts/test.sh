@@ -33,8 +33,12 @@ step "native: units, state machines, simulator, links, bridge"
 # Some of them load the real XGBoost.
 gradle --no-daemon --quiet xgboostLibraries >"$reports/xgboost.log" 2>&1 || cat "$reports/xgboost.log"
 [ "$long" = long ] && export REJOIN_TIMES=${REJOIN_TIMES:-10}
-# Not the documentation's: no crate has any, and rustdoc would look for them in each.
-cargo test --workspace --lib --bins --tests --examples --locked --no-fail-fast >"$reports/cargo.log" 2>&1 || failed=1
+# Not the documentation's: no crate has any, and rustdoc would look for them in each. Without those cargo
+# has to be told to build the examples, which tests run.
+{
+  cargo build --workspace --examples --locked &&
+    cargo test --workspace --lib --bins --tests --locked --no-fail-fast
+} >"$reports/cargo.log" 2>&1 || failed=1
 grep -E '^test .*FAILED|^error|panicked at' "$reports/cargo.log" | sort -u
 
 step "python: the package and its examples, killed at moments of their life"

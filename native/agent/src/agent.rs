@@ -354,6 +354,8 @@ impl Agent {
 
     /// Ends a member's calls with an error, from any thread, and frees its worker.
     pub fn free(&self, member: MemberId, error: Error) {
+        // At once: a call that begins after this one would pass before the control thread is there.
+        self.shared.failed(member, error.clone());
         self.shared.command(Command::Free { member, error });
     }
 

@@ -52,6 +52,9 @@ public final class GangTask implements Serializable {
   private final String tracker;
   private final SettingValues settings;
 
+  /** The driver's: the processes of a cluster may have been given other jars. */
+  private final String version = NativeLibrary.version();
+
   /**
    * For the tasks of a job whose tracker they reach at host:port. Each process finds the host's
    * address by itself: it may have another one there than where the tracker runs.
@@ -71,8 +74,8 @@ public final class GangTask implements Serializable {
   /** Trains with the process's agent; returns or throws as the training does. */
   public <A extends ProcessAgent> void run(
       Place place, Class<A> kind, Opener<A> opener, Consumer<A> training) {
-    NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     AgentSettings here = agentSettings(place);
+    NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     A agent = agent(place, kind, () -> opener.open(job, secret, here));
     try {
       training.accept(agent);
@@ -87,12 +90,14 @@ public final class GangTask implements Serializable {
   /**
    * What a rank's process needs that runs beside the task and joins by the C library: keys and
    * values by turns, in UTF-8, a zero byte between two. The settings of an agent by the native
-   * keys, and {@code secret} (64 hexadecimal digits), {@code rank}, {@code stage}, {@code task},
-   * {@code join.millis}, {@code call.millis}, {@code finish.millis}, {@code log.level}. With the
-   * secret in it, it is for nothing but the framework's own channel between the two.
+   * keys, and {@code version} (this jar's), {@code secret} (64 hexadecimal digits), {@code rank},
+   * {@code stage}, {@code task}, {@code join.millis}, {@code call.millis}, {@code finish.millis},
+   * {@code log.level}. With the secret in it, it is for nothing but the framework's own channel
+   * between the two.
    */
   public byte[] launchRecord(Place place, RankTask rank) {
     List<String> words = new ArrayList<>(Arrays.asList(agentSettings(place).words(job)));
+    words.addAll(Arrays.asList("version", version));
     words.addAll(Arrays.asList("secret", secret.digits()));
     words.addAll(Arrays.asList("rank", String.valueOf(rank.rank())));
     words.addAll(Arrays.asList("stage", String.valueOf(rank.stage())));
@@ -106,10 +111,28 @@ public final class GangTask implements Serializable {
   }
 
   private AgentSettings agentSettings(Place place) {
+    checkVersion(place);
     return new AgentSettings(trackerAddress())
         .with(settings)
         .place(place.executor(), address(place.hostname()), place.hostname())
         .spillDirectory(place.spillDirectory());
+  }
+
+  private void checkVersion(Place place) {
+    String here = NativeLibrary.version();
+    if (!here.equals(version)) {
+      throw new RejoinException(
+          RejoinException.Code.INCOMPATIBLE,
+          "the driver has Rejoin's jars of version "
+              + version
+              + ", this process (executor "
+              + place.executor()
+              + " on "
+              + place.hostname()
+              + ") of version "
+              + here
+              + "; expected one version everywhere. Look at the jars on the class path there");
+    }
   }
 
   /**

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What Python's tests of Spark need beside the package: a Spark distribution, and in
-# build/python/arrow (100 MB) what reads its rows: scripts/python-spark.sh PYTHON. Does nothing when
-# all is there.
+# What Python's tests of Spark need beside the package and XGBoost: a Spark distribution, and in
+# build/python/arrow (200 MB) what reads its rows, and what XGBoost's estimators need:
+# scripts/python-spark.sh PYTHON. Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
 python=${1:-python3}
@@ -11,5 +11,5 @@ folder=build/python/arrow
 rm -rf "$folder.new"
 mkdir -p build/python
 "$python" -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --only-binary=:all: \
-  --target "$folder.new" 'numpy<3' 'pandas<3' 'pyarrow<22'
+  --target "$folder.new" 'numpy<3' 'pandas<3' 'pyarrow<22' 'scikit-learn<2'
 mv "$folder.new" "$folder"

@@ -2,7 +2,8 @@
 # The Python package's tests, by the first Python that has numpy, with the library and the launcher
 # that `cargo test` has built, and with XGBoosts of PyPI (scripts/python-xgboost.sh). Arguments are
 # the tests to run, as test_xgboost.Bridged; all of them without any, but for those on Spark:
-# spark.test_run, for which the jars have to be built (gradle :jvm-core:jar :jvm-spark:jar).
+# spark.test_run and spark.test_estimator, for which the jars have to be built (gradle
+# :jvm-core:jar :jvm-spark:jar).
 set -eu
 cd "$(dirname "$0")/.."
 folder=${BUILT:-${CARGO_TARGET_DIR:-target}/debug}
@@ -12,10 +13,8 @@ export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
     # Without them the tests that need them fail, and say so.
-    case ${1:-} in
-      spark.*) PYTHONPATH='' scripts/python-spark.sh "$python" || true ;;
-      *) PYTHONPATH='' scripts/python-xgboost.sh "$python" || true ;;
-    esac
+    if [[ ${1:-} == spark.* ]]; then PYTHONPATH='' scripts/python-spark.sh "$python" || true; fi
+    PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
     if [ $# -gt 0 ]; then
       cd python/tests
       exec "$python" -m unittest -v "$@"

@@ -511,6 +511,8 @@ class Process(_Owner):
     holds one.
     """
 
+    _PREFIX = "rejoin_process_"
+
     def __init__(
         self,
         job: str,
@@ -552,12 +554,19 @@ class Process(_Owner):
                 "rank's process"
             )
         handle = ctypes.c_void_p()
-        status = c.library.rejoin_process_start(ctypes.byref(config), ctypes.byref(handle))
+        status = self._start(config, handle)
         self._handle = handle.value
         if status != c.OK:
-            text = c.library.rejoin_process_message(handle).decode(errors="replace")
+            text = self._function("message")(handle).decode(errors="replace")
             self.close()
             raise RejoinError(c.code(status), text)
+
+    def _start(self, config: c.Config, handle: Any) -> int:
+        status: int = self._function("start")(ctypes.byref(config), ctypes.byref(handle))
+        return status
+
+    def _function(self, name: str) -> Any:
+        return getattr(c.library, self._PREFIX + name)
 
     def join(
         self,
@@ -571,18 +580,21 @@ class Process(_Owner):
         finish_timeout: Optional[float] = None,
     ) -> Communicator:
         """Joins as a rank; ``stage`` counts the starts of all ranks together, ``task`` those of this rank alone."""
-        handle, process = ctypes.c_void_p(), self._open()
         limits = _limits(join_timeout, call_timeout, finish_timeout)
-        numbers = (given.number("the rank", rank, 32), given.number("stage", stage, 32), given.number("task", task, 32))
-        join_ = c.library.rejoin_join
-        status = join_(process, *numbers, given.text("terms", terms), ctypes.byref(limits), ctypes.byref(handle))
-        return _joined(status, handle)
+        return _joined(*self._join(c.library.rejoin_join, (rank, stage, task), terms, limits))
+
+    def _join(self, join: Any, attempt: Tuple[int, int, int], terms: str, limits: c.Limits) -> Tuple[int, Any]:
+        """The status, and the rank's handle."""
+        handle = ctypes.c_void_p()
+        numbers = [given.number(what, number, 32) for what, number in zip(("the rank", "stage", "task"), attempt)]
+        byref = ctypes.byref
+        return join(self._open(), *numbers, given.text("terms", terms), byref(limits), byref(handle)), handle
 
     def close(self) -> None:
         """Closing again does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None and self._is_ours():
-            c.library.rejoin_process_close(handle)
+            self._function("close")(handle)
 
     def __enter__(self) -> "Process":
         return self

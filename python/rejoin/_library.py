@@ -136,6 +136,16 @@ _FUNCTIONS = {
     "rejoin_checkpoint_lazy": (_STATUS, [Handle, Supplier, Release, _DATA, _TEXT]),
     "rejoin_supply": (None, [_DATA, _DATA, _SIZE]),
     "rejoin_finish": (_STATUS, [Handle, _DATA, _SIZE]),
+    "rejoin_xgboost_process_start": (
+        _STATUS,
+        [ctypes.POINTER(Config), ctypes.POINTER(XgboostOptions), ctypes.POINTER(Handle)],
+    ),
+    "rejoin_xgboost_process_message": (_TEXT, [Handle]),
+    "rejoin_xgboost_process_close": (None, [Handle]),
+    "rejoin_xgboost_join": (
+        _STATUS,
+        [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
+    ),
     "rejoin_xgboost_join_launched": (
         _STATUS,
         [_TEXT, ctypes.POINTER(XgboostOptions), ctypes.POINTER(Limits), ctypes.POINTER(Handle)],

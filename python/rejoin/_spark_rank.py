@@ -1,4 +1,4 @@
-"""A rank of ``rejoin.spark.run``, in the Python worker of its Spark task."""
+"""A rank in the Python worker of its Spark task."""
 
 import os
 import pickle
@@ -14,64 +14,60 @@ from ._errors import Code, RejoinError
 _END_SECONDS = 10
 
 
-class Rank:
-    """What is sent to every worker; called with what the JVM gives it: the launch record, then the rows."""
+class Launch:
+    """What the JVM gives a worker to join with (``GangTask.launchRecord``)."""
 
-    def __init__(
-        self, fn: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], schema: Any, world: int
-    ) -> None:
-        self._fn, self._args, self._kwargs = fn, args, kwargs
-        self._schema = schema
-        self._world = world
+    def __init__(self, record: bytes) -> None:
+        words = bytes(record).decode().split("\0")
+        self._values = dict(zip(words[::2], words[1::2]))
+        theirs, ours = self._values["version"], _library.library_version()
+        if theirs != ours:
+            text = (
+                f"the driver has Rejoin of version {theirs}, this Python worker (executor {self._values['executor']} "
+                f"on {self._values['hostname']}) of version {ours}; expected one version everywhere"
+            )
+            raise RejoinError(Code.INCOMPATIBLE, text)
+        _library.log_level(self._values["log.level"])
 
-    def __call__(self, records: Iterator[bytes]) -> Iterator[bytes]:
-        launch = _launch(next(records))
-        _library.log_level(launch["log.level"])
-        rows = None if self._schema is None else Rows(self._schema, list(records))
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def number(self, name: str) -> int:
+        return int(self._values[name])
+
+    def seconds(self, name: str) -> float:
+        return self.number(name + ".millis") / 1000
+
+    def attempt(self) -> Tuple[int, int, int]:
+        """The rank, the stage, and the task's number."""
+        return self.number("rank"), self.number("stage"), self.number("task")
+
+    def process(self, start: Callable[..., Any]) -> Any:
+        """This worker's agent. Its name is its own: an executor may have several workers."""
         try:
-            self._take_part(launch, rows)
+            return self._start(start)
         except RejoinError as failure:
-            # The driver is about to end the job. If the task failed before that, Spark would try it
-            # again for nothing.
-            if failure.code.will_repeat:
-                time.sleep(_END_SECONDS)
+            # A port that was taken by what has died may be free in a moment; at the very start it is the setting.
+            if failure.code == Code.IO and self["ports"] != "0" and self.attempt()[1:] == (0, 0):
+                text = f"{failure.text} (spark.rejoin.agent.ports is {self['ports']})"
+                raise RejoinError(Code.BAD_ARGUMENT, text) from failure
             raise
-        return iter(())
 
-    def _take_part(self, launch: Dict[str, str], rows: "Optional[Rows]") -> None:
-        with _process(launch) as process, self._join(process, launch) as ranks:
-            while not ranks.over:
-                try:
-                    ranks.finish(self._run(ranks, rows))
-                    return
-                except RejoinError as failure:
-                    if failure.code != Code.ROLLED_BACK:
-                        ranks.abandon(failure.code, failure.text)
-                        raise
-                ranks.join_again()
-
-    def _join(self, process: Process, launch: Dict[str, str]) -> Communicator:
-        return process.join(
-            int(launch["rank"]),
-            f"rejoin.spark.run on {self._world} workers",
-            stage=int(launch["stage"]),
-            task=int(launch["task"]),
-            join_timeout=int(launch["join.millis"]) / 1000,
-            call_timeout=int(launch["call.millis"]) / 1000,
-            finish_timeout=int(launch["finish.millis"]) / 1000,
+    def _start(self, start: Callable[..., Any]) -> Any:
+        return start(
+            self["job"],
+            bytes.fromhex(self["secret"]),
+            self["tracker"],
+            f"{self['executor']}-python-{os.getpid()}",
+            listen=self["host"],
+            ports=self["ports"],
+            host=self["hostname"],
+            encrypt=self["encrypt"] == "true",
+            tracker_timeout=self.seconds("tracker"),
+            log_memory=self.number("log.memory.bytes"),
+            log_disk=self.number("log.disk.bytes"),
+            spill=self["spill.dir"],
         )
-
-    def _run(self, ranks: Communicator, rows: "Optional[Rows]") -> bytes:
-        """The results of all ranks, the same bytes at each: so they outlive any of them."""
-        from pyspark import cloudpickle
-
-        given = self._args if rows is None else (rows, *self._args)
-        begin = ranks.version
-        result = cloudpickle.dumps(self._fn(ranks, *given, **self._kwargs))
-        if ranks.version == begin:
-            ranks.load()  # the function may have had no use for it, and it may be called again here
-        everyone = ranks.allgather_v(np.frombuffer(result, dtype=np.uint8))
-        return pickle.dumps([each.tobytes() for each in everyone], protocol=4)
 
 
 class Rows:
@@ -98,24 +94,72 @@ class Rows:
         return self.to_arrow().to_pandas()
 
 
-def _launch(record: bytes) -> Dict[str, str]:
-    words = bytes(record).decode().split("\0")
-    return dict(zip(words[::2], words[1::2]))
+class Rank:
+    """What is sent to every worker; called with what the JVM gives it: the launch record, then the rows."""
+
+    def __init__(self, schema: Any) -> None:
+        self._schema = schema
+
+    def __call__(self, records: Iterator[bytes]) -> Iterator[bytes]:
+        launch = Launch(next(records))
+        rows = None if self._schema is None else Rows(self._schema, list(records))
+        try:
+            self.take_part(launch, rows)
+        except RejoinError as failure:
+            # The driver is about to end the job. If the task failed before that, Spark would try it
+            # again for nothing.
+            if failure.code.will_repeat:
+                time.sleep(_END_SECONDS)
+            raise
+        return iter(())
+
+    def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
+        """Joins, and does the rank's work until the job's end."""
+        raise NotImplementedError
 
 
-def _process(launch: Dict[str, str]) -> Process:
-    """This worker's agent. Its name is its own: an executor may have several workers."""
-    return Process(
-        launch["job"],
-        bytes.fromhex(launch["secret"]),
-        launch["tracker"],
-        f"{launch['executor']}-python-{os.getpid()}",
-        listen=launch["host"],
-        ports=launch["ports"],
-        host=launch["hostname"],
-        encrypt=launch["encrypt"] == "true",
-        tracker_timeout=int(launch["tracker.millis"]) / 1000,
-        log_memory=int(launch["log.memory.bytes"]),
-        log_disk=int(launch["log.disk.bytes"]),
-        spill=launch["spill.dir"],
-    )
+class FunctionRank(Rank):
+    """A rank of ``rejoin.spark.run``."""
+
+    def __init__(
+        self, fn: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], schema: Any, world: int
+    ) -> None:
+        super().__init__(schema)
+        self._fn, self._args, self._kwargs = fn, args, kwargs
+        self._terms = f"rejoin.spark.run on {world} workers"
+
+    def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
+        with launch.process(Process) as process, self._join(process, launch) as ranks:
+            while not ranks.over:
+                try:
+                    ranks.finish(self._run(ranks, rows))
+                    return
+                except RejoinError as failure:
+                    if failure.code != Code.ROLLED_BACK:
+                        ranks.abandon(failure.code, failure.text)
+                        raise
+                ranks.join_again()
+
+    def _join(self, process: Process, launch: Launch) -> Communicator:
+        rank, stage, task = launch.attempt()
+        return process.join(
+            rank,
+            self._terms,
+            stage=stage,
+            task=task,
+            join_timeout=launch.seconds("join"),
+            call_timeout=launch.seconds("call"),
+            finish_timeout=launch.seconds("finish"),
+        )
+
+    def _run(self, ranks: Communicator, rows: Optional[Rows]) -> bytes:
+        """The results of all ranks, the same bytes at each: so they outlive any of them."""
+        from pyspark import cloudpickle
+
+        given = self._args if rows is None else (rows, *self._args)
+        begin = ranks.version
+        result = cloudpickle.dumps(self._fn(ranks, *given, **self._kwargs))
+        if ranks.version == begin:
+            ranks.load()  # the function may have had no use for it, and it may be called again here
+        everyone = ranks.allgather_v(np.frombuffer(result, dtype=np.uint8))
+        return pickle.dumps([each.tobytes() for each in everyone], protocol=4)

@@ -1,11 +1,11 @@
 """One rank of a job that trains with XGBoost: the calls of ``rejoin.h`` and nothing else."""
 
 import ctypes
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from . import _arguments as given, _library as c
 from ._arguments import refused
-from ._communicator import _Owner
+from ._communicator import Process, _Owner
 from ._errors import Code, RejoinError
 
 _HOOKS = {"auto": 0, "off": 1}
@@ -109,12 +109,38 @@ def _text(handle: Any) -> str:
 
 def join(version: str, terms: str, hook: str, limits: c.Limits) -> Optional[Rank]:
     """Joins as the rank that this process was started as; ``None`` when the job had ended before."""
-    if hook not in _HOOKS:
-        raise refused(f"hook is {hook!r}; expected auto or off")
-    options = c.XgboostOptions(ctypes.sizeof(c.XgboostOptions), given.text("the version", version), _HOOKS[hook])
-    handle, words = ctypes.c_void_p(), given.text("terms", terms)
+    options, handle, words = _options(version, hook), ctypes.c_void_p(), given.text("terms", terms)
     byref = ctypes.byref
     status = c.library.rejoin_xgboost_join_launched(words, byref(options), byref(limits), byref(handle))
+    return _joined(status, handle)
+
+
+class XgboostProcess(Process):
+    """One process's part in a job that trains with XGBoost of this version; the rest is :class:`rejoin.Process`'s."""
+
+    _PREFIX = "rejoin_xgboost_process_"
+
+    def __init__(self, version: str, hook: str, *place: Any, **settings: Any) -> None:
+        self._options = _options(version, hook)
+        super().__init__(*place, **settings)
+
+    def _start(self, config: c.Config, handle: Any) -> int:
+        byref = ctypes.byref
+        status: int = self._function("start")(byref(config), byref(self._options), byref(handle))
+        return status
+
+    def join_as(self, attempt: Tuple[int, int, int], terms: str, limits: c.Limits) -> Optional[Rank]:
+        """Joins as a rank, by its number, stage and task; ``None`` when the job had ended before."""
+        return _joined(*self._join(c.library.rejoin_xgboost_join, attempt, terms, limits))
+
+
+def _options(version: str, hook: str) -> c.XgboostOptions:
+    if hook not in _HOOKS:
+        raise refused(f"hook is {hook!r}; expected auto or off")
+    return c.XgboostOptions(ctypes.sizeof(c.XgboostOptions), given.text("the version", version), _HOOKS[hook])
+
+
+def _joined(status: int, handle: Any) -> Optional[Rank]:
     if status == c.OK and handle.value is not None:
         return Rank(handle.value)
     text = _text(handle)

@@ -22,15 +22,14 @@ rejoins the running job as its rank, and the results are, byte for byte, those w
 
 import pathlib
 import pickle
-import re
-from typing import Any, Callable, List, Mapping, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
-from . import _library, _spark_rank
 from ._arguments import refused
 from ._errors import Code, RejoinError
+from ._spark_gang import Gang, arrow_schema, session_of
+from ._spark_rank import FunctionRank
 
 _JARS = pathlib.Path(__file__).with_name("jars")
-_REMEDY = "spark = rejoin.spark.configure(SparkSession.builder).getOrCreate()"
 
 
 def configure(builder: Any, jars: Optional[Sequence[str]] = None) -> Any:
@@ -78,17 +77,13 @@ def run(
         raise refused(f"fn is {type(fn).__name__}; expected a function")
     if isinstance(num_proc, bool) or not isinstance(num_proc, int) or num_proc < 1:
         raise refused(f"num_proc is {num_proc!r}; expected a whole number from 1 on")
-    session = _session(data)
-    gang = _gang(session)
-    schema = None if data is None else _arrow_schema(data)
-    function = _function(session, _spark_rank.Rank(fn, tuple(args), dict(kwargs or {}), schema, num_proc))
-    try:
-        everything = gang.run(session._jsparkSession, None if data is None else data._jdf, num_proc, function)
-    except Exception as raised:
-        _raise(session, raised)
+    gang = Gang(session_of(data))
+    schema = None if data is None else arrow_schema(data)
+    rank = FunctionRank(fn, tuple(args), dict(kwargs or {}), schema, num_proc)
+    everything = gang.run(rank, data, num_proc, ("num_proc", "Communicator.checkpoint more often"))
     from pyspark import cloudpickle
 
-    return [cloudpickle.loads(result) for result in pickle.loads(bytes(everything))]
+    return [cloudpickle.loads(result) for result in pickle.loads(everything)]
 
 
 def _own_jars() -> List[str]:
@@ -108,66 +103,13 @@ def _own_jars() -> List[str]:
     return [str(jar) for jar in jars]
 
 
-def _session(data: Any) -> Any:
-    from pyspark.sql import SparkSession
+def __getattr__(name: str) -> Any:
+    # It needs xgboost, which the rest doesn't.
+    if name == "RejoinEstimator":
+        from ._spark_estimator import RejoinEstimator
 
-    session = SparkSession.getActiveSession() if data is None else data.sparkSession
-    if session is None:
-        raise refused(f"there is no Spark session; start one: {_REMEDY}")
-    if not hasattr(session, "_jsparkSession"):
-        raise refused("Spark Connect is not supported: run this where the SparkContext is, with a classic session")
-    return session
-
-
-def _gang(session: Any) -> Any:
-    """The driver's part, in the JVM."""
-    gang = session._jvm.io.rejoin.spark.PythonGang
-    # What isn't on the class path is a package for Py4J.
-    if type(gang).__name__ != "JavaClass":
-        raise RejoinError(
-            Code.INCOMPATIBLE,
-            "this Spark session was started without Rejoin's jars; start it so, after stopping the one that runs: "
-            + _REMEDY,
-        )
-    theirs, ours = gang.version(), _library.library_version()
-    if theirs != ours:
-        raise RejoinError(
-            Code.INCOMPATIBLE,
-            f"the session has Rejoin's jar of version {theirs}, Python has the package of version {ours}; both have "
-            "to be of one release",
-        )
-    return gang
-
-
-def _arrow_schema(data: Any) -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
-    from pyspark.sql.pandas.utils import require_minimum_pyarrow_version
-
-    require_minimum_pyarrow_version()
-    return to_arrow_schema(data.schema)
-
-
-def _function(session: Any, rank: Any) -> Any:
-    """What the JVM gives to Python workers, as pyspark makes it of a function for mapPartitions."""
-    from pyspark.rdd import _wrap_function
-    from pyspark.serializers import NoOpSerializer
-
-    whole = NoOpSerializer()
-    try:
-        return _wrap_function(session.sparkContext, lambda _index, records: rank(records), whole, whole)
-    except Exception as cause:
-        raise refused(f"the function or its arguments can't be sent to Python workers: {cause}") from cause
-
-
-def _raise(session: Any, raised: Exception) -> NoReturn:
-    """A failure of the JVM's as this package's own, with the traceback of the rank that failed last."""
-    thrown = getattr(raised, "java_exception", None)
-    if thrown is None or thrown.getClass().getName() != "io.rejoin.RejoinException":
-        raise raised
-    everything = session._jvm.org.apache.spark.util.Utils.exceptionString(thrown)
-    traceback = re.search(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\Z)", everything, re.DOTALL)
-    text = thrown.text() + (f"\n\nThe rank's own:\n{traceback.group().rstrip()}" if traceback else "")
-    raise RejoinError(Code[thrown.code().name()], text) from None
+        return RejoinEstimator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 __all__ = ["configure", "run"]

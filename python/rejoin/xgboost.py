@@ -16,7 +16,7 @@ to 3.4; ``docs/guides/python-xgboost.md`` says what holds, and what a training h
 import json
 import threading
 from types import TracebackType
-from typing import Any, Optional, Tuple, Type
+from typing import Any, Callable, Optional, Tuple, Type
 
 import xgboost
 from xgboost.callback import TrainingCallback
@@ -45,9 +45,8 @@ _here = _Here()
 class _Context:
     """A rank's part in its job, from its join to its end."""
 
-    def __init__(self, terms: str, hook: str, join_timeout: Optional[float], finish_timeout: Optional[float]) -> None:
-        self._terms, self._hook = terms, hook
-        self._limits = _limits(join_timeout, None, finish_timeout)
+    def __init__(self, join_: Callable[[], Optional[Rank]]) -> None:
+        self._join = join_
         self._carried: Any = None
         self.rank: Optional[Rank] = None
         self.training: Optional[Training] = None
@@ -55,7 +54,7 @@ class _Context:
     def __enter__(self) -> Rank:
         if _here.context is not None:
             raise RejoinError(Code.BAD_STATE, "this thread is inside a rejoin.xgboost.communicator() already")
-        self.rank = join(xgboost.__version__, self._terms, self._hook, self._limits)
+        self.rank = self._join()
         if self.rank is None:
             # The job had ended well when this process came: what follows would train a model of its own.
             raise SystemExit(0)
@@ -98,7 +97,7 @@ class _Context:
         try:
             self._end_communicator()
             if raised is None:
-                self._finish(rank)
+                rank.finish(*self.outcome())
         except RejoinError as failed:
             self._report(rank, failed)
             raise
@@ -116,14 +115,15 @@ class _Context:
         except (AttributeError, XGBoostError):
             pass  # it was not opened; or its sockets are gone, as those of a rank that was freed
 
-    def _finish(self, rank: Rank) -> None:
+    def outcome(self) -> Tuple[int, bytes]:
+        """The rounds, and what all ranks end with."""
         if self.training is None or self.training.outcome is None:
             text = (
                 "this `with` statement ends without a model: expected one xgboost.train(…, "
                 "callbacks=[rejoin.xgboost.Checkpoint()]) inside it"
             )
             raise RejoinError(Code.BAD_STATE, text)
-        rank.finish(*self.training.outcome)
+        return self.training.outcome
 
     @staticmethod
     def _report(rank: Rank, raised: BaseException) -> Optional[RejoinError]:
@@ -170,7 +170,8 @@ def communicator(
     what ended this rank or the job. An exception of the program is reported to the job, and its rank
     may be started again.
     """
-    return _Context(terms, hook, join_timeout, finish_timeout)
+    limits = _limits(join_timeout, None, finish_timeout)
+    return _Context(lambda: join(xgboost.__version__, terms, hook, limits))
 
 
 class Checkpoint(TrainingCallback):

@@ -12,38 +12,7 @@ import time
 import unittest
 import unittest.mock
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-VERSION = next(
-    line.split("'")[1] for line in (ROOT / "build.gradle").read_text().splitlines() if "ext.spark35Version" in line
-)
-SPARK = ROOT / "build" / f"spark-{VERSION}"
-FOLDERS = [ROOT / "python", ROOT / "build" / "python" / "arrow", SPARK / "python"]
-PYTHONPATH = os.pathsep.join(map(str, [*FOLDERS, *(SPARK / "python" / "lib").glob("py4j-*.zip")]))
-JARS = [
-    str(jar)
-    for pattern in ("jvm-core/build/libs/rejoin-core-*.jar", "jvm-spark/build/libs/rejoin-spark_2.12-*.jar")
-    for jar in ROOT.glob(pattern)
-]
-WORLD = 3
-
-
-def dies(how):
-    """What rank 1 does to itself in its first life."""
-
-    def die():
-        daemon = os.getppid()
-        if how == "worker":
-            os.kill(os.getpid(), signal.SIGKILL)
-        elif how == "executor":
-            with open(f"/proc/{daemon}/stat") as stat:
-                os.kill(int(stat.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
-        elif how == "frozen":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif how == "raises":
-            raise ValueError("once")
-        time.sleep(60)  # until the signal is there
-
-    return die
+from .cluster import JARS, PYTHONPATH, ROOT, SPARK, WORLD, dies, session
 
 
 def descent(kill):
@@ -71,32 +40,12 @@ def descent(kill):
 class OnACluster(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        missing = [str(folder) for folder in [SPARK, *FOLDERS] if not folder.is_dir()]
-        if missing or len(JARS) != 2:
-            raise AssertionError(
-                f"expected {missing or 'one jar of each kind'}; make it: scripts/python-spark.sh {sys.executable}, "
-                f"gradle :jvm-core:jar :jvm-spark:jar; saw the jars {JARS}"
-            )
-        sys.path[:0] = PYTHONPATH.split(os.pathsep)
-        os.environ.update(SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
-        from pyspark.sql import SparkSession
-
+        cls.spark = session()
         import rejoin.spark
 
         cls.rejoin = rejoin
-        builder = SparkSession.builder.master(f"local-cluster[{WORLD + 1},1,1024]").config("spark.ui.enabled", "false")
-        builder.config("spark.ui.showConsoleProgress", "false")
-        builder.config("spark.rejoin.members.timeout", "30s")  # what waits for a rank in vain fails
-        for name, value in {"PYTHONPATH": PYTHONPATH, "REJOIN_LIBRARY": os.environ["REJOIN_LIBRARY"]}.items():
-            builder.config(f"spark.executorEnv.{name}", value)
-        cls.spark = rejoin.spark.configure(builder, JARS).getOrCreate()
-        cls.spark.sparkContext.setLogLevel("ERROR")
         cls.rows = cls.spark.range(0, 3000, 1, WORLD).selectExpr("id * 0.1D AS x")
         cls.undisturbed = rejoin.spark.run(descent(""), num_proc=WORLD, data=cls.rows)
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.spark.stop()
 
     def same_after(self, kill):
         results = self.rejoin.spark.run(descent(kill), num_proc=WORLD, data=self.rows)
@@ -207,6 +156,28 @@ class OnACluster(unittest.TestCase):
         self.refused("UNRECOVERABLE", ["deep_inside", "ValueError: always the same"], fail, num_proc=2)
         self.assertEqual(self.rejoin.spark.run(lambda ranks: ranks.rank, num_proc=WORLD), [0, 1, 2])
 
+    def test_workers_without_the_c_library_end_the_job_at_the_first_try(self):
+        environment = self.spark.sparkContext.environment
+        before = environment["REJOIN_LIBRARY"]
+        environment["REJOIN_LIBRARY"] = "/nowhere/librejoin.so"
+        try:
+            self.refused("INCOMPATIBLE", ["executor", "/nowhere/librejoin.so"], lambda ranks: None, num_proc=2)
+        finally:
+            environment["REJOIN_LIBRARY"] = before
+
+    def test_a_range_of_ports_that_does_not_suffice_ends_the_job_with_the_setting_s_name(self):
+        import socket
+
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            taken.listen()
+            port = taken.getsockname()[1]
+            self.spark.conf.set("spark.rejoin.agent.ports", f"{port}-{port}")
+            try:
+                self.refused("BAD_ARGUMENT", [f"spark.rejoin.agent.ports is {port}-{port}"], lambda ranks: None)
+            finally:
+                self.spark.conf.unset("spark.rejoin.agent.ports")
+
     def test_what_can_not_work_is_refused_before_any_work(self):
         lock = threading.Lock()
         self.refused("BAD_ARGUMENT", ["can't be sent"], lambda ranks: lock, num_proc=2)
@@ -221,23 +192,33 @@ class OnACluster(unittest.TestCase):
             self.spark.conf.unset("spark.rejoin.spares")
 
 
-class WithoutOurJars(unittest.TestCase):
-    def test_a_session_without_our_jars_is_told_the_line_to_add(self):
-        program = """if True:
+class ASessionOfItsOwn(unittest.TestCase):
+    def said(self, configure, without=()):
+        """What a program's job fails with, whose session is configured so, and whose workers lack these folders."""
+        program = f"""if True:
+            import sys
+            sys.path[:0] = {[str(folder) for folder in without]}
             import rejoin.spark
             from pyspark.sql import SparkSession
-            SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+            builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+            {configure}.getOrCreate().sparkContext.setLogLevel("OFF")
             try:
                 rejoin.spark.run(lambda ranks: None)
             except rejoin.RejoinError as refused:
                 print(refused)"""
-        environment = dict(os.environ, PYTHONPATH=PYTHONPATH, SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable)
+        path = [part for part in PYTHONPATH.split(os.pathsep) if part not in map(str, without)]
+        environment = dict(
+            os.environ, PYTHONPATH=os.pathsep.join(path), SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable
+        )
         ended = subprocess.run(
             [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60
         )
         self.assertIn("INCOMPATIBLE", ended.stdout, ended.stderr)
-        self.assertIn("rejoin.spark.configure(SparkSession.builder)", ended.stdout)
+        return ended.stdout
 
+    def test_that_was_started_without_our_jars_is_told_the_line_to_add(self):
+        self.assertIn("rejoin.spark.configure(SparkSession.builder)", self.said("builder"))
 
-if __name__ == "__main__":
-    unittest.main()
+    def test_whose_workers_lack_the_package_is_told_so(self):
+        said = self.said(f"rejoin.spark.configure(builder, {JARS})", without=[ROOT / "python"])
+        self.assertIn("have no package rejoin", said)

@@ -9,6 +9,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.Supplier;
@@ -94,8 +95,10 @@ public final class GangTask implements Serializable {
    * {@code stage}, {@code task}, {@code join.millis}, {@code call.millis}, {@code finish.millis},
    * {@code log.level}. With the secret in it, it is for nothing but the framework's own channel
    * between the two.
+   *
+   * @param more what the program needs besides
    */
-  public byte[] launchRecord(Place place, RankTask rank) {
+  public byte[] launchRecord(Place place, RankTask rank, Map<String, String> more) {
     List<String> words = new ArrayList<>(Arrays.asList(agentSettings(place).words(job)));
     words.addAll(Arrays.asList("version", version));
     words.addAll(Arrays.asList("secret", secret.digits()));
@@ -107,6 +110,7 @@ public final class GangTask implements Serializable {
     words.addAll(Arrays.asList("call.millis", callMillis));
     words.addAll(Arrays.asList("finish.millis", String.valueOf(rank.finishMillis())));
     words.addAll(Arrays.asList("log.level", settings.text(CommonSettings.LOG_LEVEL)));
+    more.forEach((key, value) -> words.addAll(Arrays.asList(key, value)));
     return String.join("\0", words).getBytes(StandardCharsets.UTF_8);
   }
 

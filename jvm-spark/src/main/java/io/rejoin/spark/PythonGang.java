@@ -27,7 +27,21 @@ import org.slf4j.LoggerFactory;
 public final class PythonGang {
   private static final Logger LOG = LoggerFactory.getLogger(PythonGang.class);
 
-  private PythonGang() {}
+  private final Surroundings surroundings;
+  private final SettingValues settings;
+  private final PythonProgram program;
+  private final PythonFunction function;
+
+  private PythonGang(
+      Surroundings surroundings,
+      SettingValues settings,
+      PythonProgram program,
+      PythonFunction function) {
+    this.surroundings = surroundings;
+    this.settings = settings;
+    this.program = program;
+    this.function = function;
+  }
 
   /** The version of this jar, which has to be that of the Python package. */
   public static String version() {
@@ -40,31 +54,35 @@ public final class PythonGang {
    * @param data what the ranks read, as Arrow batches in the format of its streams; null for none
    * @param workers how many ranks there are, all at once, a slot each
    * @param function what pyspark has made of a function over the partition: it gets the launch
-   *     record ({@link io.rejoin.GangTask#launchRecord}), then the batches
+   *     record ({@link PythonProgram}), then the batches
+   * @param workersName what the user calls the number of workers
+   * @param checkpointAdvice {@link GangProgram#checkpointAdvice}
    * @throws RejoinException as {@link RejoinSpark#train(Dataset, int, RankFunction)}; BAD_ARGUMENT
    *     before any work where spares are asked for
    */
   public static byte[] run(
-      SparkSession session, Dataset<Row> data, int workers, PythonFunction function) {
+      SparkSession session,
+      Dataset<Row> data,
+      int workers,
+      PythonFunction function,
+      String workersName,
+      String checkpointAdvice) {
     SettingValues settings = SparkSettings.of(session);
     refuseSpares(settings);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
-    surroundings.check("num_proc");
+    surroundings.check(workersName);
+    PythonProgram program = new PythonProgram(checkpointAdvice);
+    PythonGang gang = new PythonGang(surroundings, settings, program, function);
     return new Beginnings(settings, surroundings, Faults.none())
         .train(
             beginning ->
                 data == null
-                    ? run(surroundings, settings, function)
-                    : run(
-                        beginning.again() ? RejoinSpark.replanned(data) : data,
-                        surroundings,
-                        settings,
-                        function));
+                    ? gang.runWithoutRows()
+                    : gang.runWith(beginning.again() ? RejoinSpark.replanned(data) : data));
   }
 
-  private static byte[] run(
-      Surroundings surroundings, SettingValues settings, PythonFunction function) {
+  private byte[] runWithoutRows() {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
     try (GangAdmission.AdmittedGang admittedGang =
@@ -74,15 +92,11 @@ public final class PythonGang {
           JavaSparkContext.fromSparkContext(context)
               .<byte[]>parallelize(Collections.emptyList(), workers)
               .rdd();
-      return run(none, Collections.emptyList(), surroundings, settings, function);
+      return run(none, Collections.emptyList());
     }
   }
 
-  private static byte[] run(
-      Dataset<Row> data,
-      Surroundings surroundings,
-      SettingValues settings,
-      PythonFunction function) {
+  private byte[] runWith(Dataset<Row> data) {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
     InputPreparation preparation = new InputPreparation(settings, data.sparkSession());
@@ -93,23 +107,13 @@ public final class PythonGang {
         PreparedInput input =
             preparation.prepare("training", divided, workers, new SparkRowPages(schema))) {
       LOG.debug("{} admitted", admittedGang);
-      return run(
-          arrowBatches(preparation.frame(input, schema)),
-          Collections.singletonList(input),
-          surroundings,
-          settings,
-          function);
+      return run(arrowBatches(preparation.frame(input, schema)), Collections.singletonList(input));
     }
   }
 
-  private static byte[] run(
-      RDD<byte[]> rows,
-      List<PreparedInput> inputs,
-      Surroundings surroundings,
-      SettingValues settings,
-      PythonFunction function) {
+  private byte[] run(RDD<byte[]> rows, List<PreparedInput> inputs) {
     return new GangJob(surroundings, settings, null, Faults.none())
-        .run(rows, inputs, new PythonProgram(), gang -> new PythonRDD(gang, function, true, false));
+        .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }
 
   /** A standby task would need a Python worker that doesn't know its rank yet. */
@@ -119,7 +123,7 @@ public final class PythonGang {
           RejoinException.Code.BAD_ARGUMENT,
           "spark.rejoin.spares is "
               + settings.number(SparkSettings.SPARES)
-              + "; rejoin.spark.run has no spares, so set it to 0 for this session");
+              + "; ranks in Python workers have no spares, so set it to 0 for this session");
     }
   }
 

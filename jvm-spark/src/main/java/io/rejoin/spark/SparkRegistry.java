@@ -228,13 +228,22 @@ final class SparkRegistry extends SparkListener {
    * failed with is known there already, and comes first.
    */
   private void endIfItWillRepeat(TaskInfo task, Option<Throwable> thrown) {
-    if (thrown.isDefined() && thrown.get() instanceof RejoinException) {
-      RejoinException failure = (RejoinException) thrown.get();
-      if (BEFORE_JOINING.contains(failure.code())) {
-        String text = "task " + task.index() + " on executor " + task.executorId() + ": ";
-        report(() -> tracker.cancel(failure.code(), text + failure.text()));
-      }
+    failure(thrown)
+        .filter(failure -> BEFORE_JOINING.contains(failure.code()))
+        .ifPresent(
+            failure -> {
+              String text = "task " + task.index() + " on executor " + task.executorId() + ": ";
+              report(() -> tracker.cancel(failure.code(), text + failure.text()));
+            });
+  }
+
+  private static Optional<RejoinException> failure(Option<Throwable> thrown) {
+    if (thrown.isEmpty()) {
+      return Optional.empty();
     }
+    return thrown.get() instanceof RejoinException
+        ? Optional.of((RejoinException) thrown.get())
+        : PythonFailure.of(thrown.get());
   }
 
   @Override

@@ -1,0 +1,166 @@
+"""XGBoost's own PySpark estimators, trained by ranks that survive."""
+
+import os
+import pickle
+from typing import Any, Callable, Dict, List, Optional
+
+import xgboost
+from pyspark.ml import Estimator
+from pyspark.ml.param import Param
+from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLReader, MLWritable, MLWriter
+from pyspark.sql import Row
+from xgboost.spark import core
+
+from ._arguments import refused
+from ._errors import Code, RejoinError
+from ._spark_gang import Gang, arrow_schema, session_of
+from ._spark_xgboost import SEAMS, EstimatorRank
+
+_STOCK = "stock"
+
+
+class RejoinEstimator(Estimator, MLReadable, MLWritable):  # type: ignore[misc]
+    """``RejoinEstimator(SparkXGBClassifier(num_workers=3, …)).fit(df)``: the fit survives.
+
+    ``stock`` is a ``SparkXGBClassifier``, ``SparkXGBRegressor`` or ``SparkXGBRanker`` of
+    ``xgboost.spark``; so is the model that comes back, with the stock bytes. This is an estimator
+    with the parameters, and the uid, of the stock one, which it shares with it: it goes into
+    pipelines and ``CrossValidator``, is copied, saved and loaded.
+
+    The fit runs in a plain stage, ``num_workers`` slots at once. When a Python worker or an executor
+    dies, Spark retries that task alone; it goes on from the last checkpoint, of every 10 rounds or
+    of every ``spark.rejoin.checkpoint.rounds``, while the others keep what they have. The rows are
+    stored on several executors first, so that it reads the same ones. Callbacks see each round again
+    as it was (:class:`rejoin.xgboost.Checkpoint` says what they can't ask for there).
+
+    ``seed_per_iteration`` is set: where rows or columns are sampled, the samples are others than
+    stock's own. Up to XGBoost 3.2 ``checkpoint.rounds`` is part of the result there.
+
+    Raises :class:`rejoin.RejoinError` as :func:`rejoin.spark.run` does; ``BAD_ARGUMENT`` for a
+    device that isn't a CPU, and for other estimators; ``INCOMPATIBLE`` for an XGBoost whose
+    estimator is made otherwise.
+    """
+
+    def __init__(self, stock: Any) -> None:
+        if not isinstance(stock, core._SparkXGBEstimator):
+            text = f"stock is {type(stock).__name__}; expected a SparkXGBClassifier, SparkXGBRegressor or SparkXGBRanker"
+            raise refused(text)
+        super().__init__()
+        self.stock = stock
+        self.uid = stock.uid
+        self._paramMap, self._defaultParamMap = stock._paramMap, stock._defaultParamMap
+
+    @property
+    def params(self) -> List[Any]:
+        """The stock estimator's."""
+        params: List[Any] = self.stock.params
+        return params
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.__dict__.get("stock"), name, None)
+        if isinstance(value, Param):
+            return value
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}; its stock estimator may have")
+
+    def copy(self, extra: Optional[Dict[Any, Any]] = None) -> "RejoinEstimator":
+        """Of the stock estimator, with these parameters besides."""
+        return RejoinEstimator(self.stock.copy(extra))
+
+    def write(self) -> "_Writer":
+        """What saves it: the stock estimator, in a folder of its own."""
+        return _Writer(self)
+
+    @classmethod
+    def read(cls) -> "_Reader":
+        """What loads it."""
+        return _Reader()
+
+    def _fit(self, dataset: Any) -> Any:
+        session = session_of(dataset)
+        gang = Gang(session)
+        stock = self.stock.copy()
+        _refuse_device(stock)
+        workers = stock.getOrDefault(stock.num_workers)
+        prepare = stock._prepare_input
+
+        def prepared(*given: Any) -> Any:
+            frame, *more = prepare(*given)
+            return (_Prepared(frame, lambda function: _train(gang, frame, workers, function)), *more)
+
+        # Of this copy alone. Its tracker would wait for ranks that don't come.
+        stock._prepare_input = prepared
+        stock._get_tracker_args = lambda *_: (True, {})
+        return stock._fit(dataset)
+
+    def __repr__(self) -> str:
+        return f"RejoinEstimator({self.stock!r})"
+
+
+class _Writer(MLWriter):  # type: ignore[misc]
+    def __init__(self, instance: RejoinEstimator) -> None:
+        super().__init__()
+        self._instance = instance
+
+    def saveImpl(self, path: str) -> None:
+        DefaultParamsWriter.saveMetadata(self._instance, path, self.sc, paramMap={})
+        self._instance.stock.save(os.path.join(path, _STOCK))
+
+
+class _Reader(MLReader):  # type: ignore[misc]
+    def load(self, path: str) -> RejoinEstimator:
+        return RejoinEstimator(DefaultParamsReader.loadParamsInstance(os.path.join(path, _STOCK), self.sc))
+
+
+def _train(gang: Gang, frame: Any, workers: int, function: Callable[..., Any]) -> List[str]:
+    missing = [name for name in SEAMS if name not in function.__globals__]
+    if missing:
+        text = f"its estimator's training doesn't use {', '.join(missing)}"
+        raise RejoinError(Code.INCOMPATIBLE, f"XGBoost {xgboost.__version__} isn't as expected: {text}; {_SUPPORTED}")
+    rank = EstimatorRank(function, arrow_schema(frame), workers)
+    texts: List[str] = pickle.loads(gang.run(rank, frame, workers, ("num_workers", "spark.rejoin.checkpoint.rounds")))
+    return texts
+
+
+_SUPPORTED = "supported are 3.1 to 3.4 as they come from PyPI"
+
+
+class _Prepared:
+    """The data frame that stock has prepared, as far as it uses it from there on."""
+
+    def __init__(self, frame: Any, train: Callable[[Callable[..., Any]], List[str]]) -> None:
+        self._frame, self._train = frame, train
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._frame, name)
+
+    def mapInPandas(self, function: Callable[..., Any], schema: Any, *_: Any, **__: Any) -> "_Trained":
+        """Stock's training, in lock step."""
+        return _Trained(lambda: self._train(function))
+
+
+class _Trained:
+    """What stock asks for its results: a data frame, or the elements of a barrier stage."""
+
+    def __init__(self, train: Callable[[], List[str]]) -> None:
+        self._train = train
+
+    @property
+    def rdd(self) -> "_Trained":
+        return self
+
+    def barrier(self) -> "_Trained":
+        return self
+
+    def mapPartitions(self, _: Any) -> "_Trained":
+        return self
+
+    def collect(self) -> List[Any]:
+        return [Row(data=text) for text in self._train()]
+
+
+def _refuse_device(stock: Any) -> None:
+    device = str(stock.getOrDefault("device")) if stock.hasParam("device") and stock.isDefined("device") else "cpu"
+    gpu = stock.hasParam("use_gpu") and stock.isDefined("use_gpu") and stock.getOrDefault("use_gpu")
+    if gpu or not device.startswith("cpu"):
+        seen = "use_gpu is True" if gpu else f'device is "{device}"'
+        raise refused(f'{seen}; a RejoinEstimator trains on the CPU: leave it out, or say "cpu"')

@@ -1,0 +1,85 @@
+"""What runs on the driver: ranks in the Python workers of a Spark session, through the JVM."""
+
+import re
+from typing import Any, NoReturn, Tuple
+
+from . import _library
+from ._arguments import refused
+from ._errors import Code, RejoinError
+from ._spark_rank import Rank
+
+REMEDY = "spark = rejoin.spark.configure(SparkSession.builder).getOrCreate()"
+
+
+def session_of(data: Any) -> Any:
+    """The session of a data frame, or the active one; a classic one."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession() if data is None else data.sparkSession
+    if session is None:
+        raise refused(f"there is no Spark session; start one: {REMEDY}")
+    if not hasattr(session, "_jsparkSession"):
+        raise refused("Spark Connect is not supported: run this where the SparkContext is, with a classic session")
+    return session
+
+
+def arrow_schema(data: Any) -> Any:
+    """The schema of the batches that a rank gets of it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.pandas.utils import require_minimum_pyarrow_version
+
+    require_minimum_pyarrow_version()
+    return to_arrow_schema(data.schema)
+
+
+class Gang:
+    """The driver's part, in the JVM of a session."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._jvm = session._jvm.io.rejoin.spark.PythonGang
+        # What isn't on the class path is a package for Py4J.
+        if type(self._jvm).__name__ != "JavaClass":
+            raise RejoinError(
+                Code.INCOMPATIBLE,
+                "this Spark session was started without Rejoin's jars; start it so, after stopping the one that "
+                f"runs: {REMEDY}",
+            )
+        theirs, ours = self._jvm.version(), _library.library_version()
+        if theirs != ours:
+            raise RejoinError(
+                Code.INCOMPATIBLE,
+                f"the session has Rejoin's jar of version {theirs}, Python has the package of version {ours}; both "
+                "have to be of one release",
+            )
+
+    def run(self, rank: Rank, data: Any, world: int, names: Tuple[str, str]) -> bytes:
+        """Runs it on so many tasks; what all ranks have finished with. ``names``: of the argument
+        that says how many, and of what makes checkpoints more frequent."""
+        function = self._function(rank)
+        frame = None if data is None else data._jdf
+        try:
+            return bytes(self._jvm.run(self._session._jsparkSession, frame, world, function, *names))
+        except Exception as raised:
+            self._raise(raised)
+
+    def _function(self, rank: Rank) -> Any:
+        """What the JVM gives to Python workers, as pyspark makes it of a function for mapPartitions."""
+        from pyspark.rdd import _wrap_function
+        from pyspark.serializers import NoOpSerializer
+
+        whole = NoOpSerializer()
+        try:
+            return _wrap_function(self._session.sparkContext, lambda _index, records: rank(records), whole, whole)
+        except Exception as cause:
+            raise refused(f"the function or its arguments can't be sent to Python workers: {cause}") from cause
+
+    def _raise(self, raised: Exception) -> NoReturn:
+        """A failure of the JVM's as this package's own, with the traceback of the rank that failed last."""
+        thrown = getattr(raised, "java_exception", None)
+        if thrown is None or thrown.getClass().getName() != "io.rejoin.RejoinException":
+            raise raised
+        everything = self._session._jvm.org.apache.spark.util.Utils.exceptionString(thrown)
+        traceback = re.search(r"Traceback \(most recent call last\):\n.*?(?=\n\s*\tat |\Z)", everything, re.DOTALL)
+        text = thrown.text() + (f"\n\nThe rank's own:\n{traceback.group().rstrip()}" if traceback else "")
+        raise RejoinError(Code[thrown.code().name()], text) from None

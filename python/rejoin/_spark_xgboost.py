@@ -1,0 +1,114 @@
+"""A rank of a ``RejoinEstimator``, in the Python worker of its Spark task.
+
+What stock's estimator sends to a task, ``_train_booster``, runs as it is. It finds our part in the
+place of three names: ``BarrierTaskContext`` (a plain task has none), ``CommunicatorContext`` (the
+communicator is there already), and ``worker_train``, which is stock's with one callback more.
+"""
+
+import contextlib
+import pickle
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import pyspark
+import xgboost
+
+from ._communicator import _limits
+from ._errors import Code, RejoinError
+from ._spark_rank import Launch, Rank, Rows
+from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
+from .xgboost import Checkpoint, _Context
+
+# What `_train_booster` has to refer to.
+SEAMS = ("CommunicatorContext", "worker_train")
+
+_EVERY = 10
+
+
+class EstimatorRank(Rank):
+    """``stock`` is a generator function: of data frames, from data frames with the column ``data``."""
+
+    def __init__(self, stock: Callable[..., Any], schema: Any, world: int) -> None:
+        super().__init__(schema)
+        self._stock = stock
+        self._world = world
+
+    def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
+        def start(*place: Any, **settings: Any) -> XgboostProcess:
+            return XgboostProcess(xgboost.__version__, launch["hook"], *place, **settings)
+
+        every = launch.number("checkpoint.rounds") or _EVERY
+        terms = f"{self._world} workers, {every} rounds per checkpoint"
+        limits = _limits(launch.seconds("join"), None, launch.seconds("finish"))
+        with launch.process(start) as process:
+            while True:
+                rank = process.join_as(launch.attempt(), terms, limits)
+                if rank is None or self._train(rank, rows, every):
+                    return
+
+    def _train(self, rank: XgboostRank, rows: Optional[Rows], every: int) -> bool:
+        """Whether the end was reached; otherwise all ranks go back to an older version."""
+        part = _Part(rank)
+        try:
+            with part:
+                frames = (batch.to_pandas() for batch in rows or ())
+                part.texts = self._texts(frames, part, rank, every)
+        except RejoinError as failure:
+            if failure.code != Code.ROLLED_BACK:
+                raise
+            return False
+        return True
+
+    def _texts(self, frames: Iterator[Any], part: "_Part", rank: XgboostRank, every: int) -> List[str]:
+        """What stock's rank 0 hands to the driver: evaluations, configuration, model. Every rank
+        makes it, so it outlives any of them."""
+        train = self._stock.__globals__["worker_train"]
+
+        def worker_train(*arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
+            booster: xgboost.Booster = train(*arguments, callbacks=[*(callbacks or ()), Checkpoint(every)], **named)
+            return booster
+
+        class Barrier:
+            """Of a task that needs none."""
+
+            @classmethod
+            def get(cls) -> "Barrier":
+                return cls()
+
+            def barrier(self) -> None:
+                pass
+
+            def allGather(self, message: str = "") -> List[str]:
+                return [message] * rank.world
+
+            def partitionId(self) -> int:
+                return rank.rank if part.training is None else 0
+
+        def joined(*_: Any, **__: Any) -> Any:
+            return contextlib.nullcontext()
+
+        names = self._stock.__globals__
+        ours = {"CommunicatorContext": joined, "worker_train": worker_train}
+        with _replaced(names, ours), _replaced(vars(pyspark), {"BarrierTaskContext": Barrier}):
+            return [text for frame in self._stock(frames) for text in frame["data"]]
+
+
+class _Part(_Context):
+    """A rank's part in its job from its join on; what all ranks end with are stock's texts."""
+
+    def __init__(self, rank: XgboostRank) -> None:
+        super().__init__(lambda: rank)
+        self.texts: List[str] = []
+
+    def outcome(self) -> Tuple[int, bytes]:
+        rounds, _ = super().outcome()
+        return rounds, pickle.dumps(self.texts, protocol=4)
+
+
+@contextlib.contextmanager
+def _replaced(names: Dict[str, Any], ours: Dict[str, Any]) -> Iterator[None]:
+    theirs = {name: names[name] for name in ours}
+    names.update(ours)
+    try:
+        yield
+    finally:
+        names.update(theirs)

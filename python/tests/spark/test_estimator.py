@@ -1,0 +1,188 @@
+"""`RejoinEstimator` beside the estimators that it is made of, with real kills. Callbacks are defined
+within functions, so that they travel by value, as a notebook's do."""
+
+import tempfile
+import unittest
+
+from .cluster import WORLD, dies, session
+
+ROUNDS = 12
+
+
+def dying(how, round_, rank=1):
+    """A callback that does this to a rank in its first life, before a round."""
+    from xgboost.callback import TrainingCallback
+
+    die = dies(how)
+
+    class Dies(TrainingCallback):
+        def before_iteration(self, model, epoch, evals_log):
+            from pyspark import TaskContext
+            from xgboost.collective import get_rank
+
+            if (epoch, get_rank(), TaskContext.get().attemptNumber()) == (round_, rank, 0):
+                die()
+            return False
+
+    return Dies()
+
+
+class OnACluster(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.spark, cls.made = session(), {}
+        import rejoin.spark
+        import xgboost.spark
+        from pyspark.ml.functions import array_to_vector
+        from pyspark.sql import functions as sql
+
+        cls.rejoin, cls.xgboost = rejoin, xgboost.spark
+        columns = [(sql.xxhash64(sql.col("id"), sql.lit(column)) % 1000) / 1000.0 for column in range(6)]
+        cls.rows = (
+            cls.spark.range(0, 3000, 1, WORLD)
+            .select("id", array_to_vector(sql.array(*columns)).alias("features"), (columns[0]).alias("first"))
+            .selectExpr(
+                "features",
+                "CAST(first + pmod(hash(id), 100) / 400.0 > 0.1 AS int) AS label",
+                "first * 3 + pmod(hash(id), 100) / 100.0 AS number",
+                "pmod(hash(id), 5) AS relevance",
+                "1 + pmod(id, 3) AS weight",
+                "pmod(hash(id, 7), 4) = 0 AS held_out",
+                "CAST(id / 100 AS int) AS query",
+            )
+            .localCheckpoint()
+        )
+
+    def estimator(self, kind, **parameters):
+        rounds = {"num_workers": WORLD, "n_estimators": ROUNDS, "max_depth": 3, "force_repartition": False}
+        return getattr(self.xgboost, kind)(**{**rounds, **parameters})
+
+    def fit(self, stock):
+        return self.rejoin.spark.RejoinEstimator(stock).fit(self.rows)
+
+    @staticmethod
+    def model(fitted):
+        return bytes(fitted.get_booster().save_raw("ubj"))
+
+
+class TheSameModel(OnACluster):
+    def same(self, kind, *callbacks, **parameters):
+        """Ours after what the callbacks do, and stock's without it."""
+        theirs = self.stock(kind, **parameters)
+        ours = self.fit(self.estimator(kind, callbacks=list(callbacks), **parameters))
+        self.assertIs(type(ours), type(theirs))
+        self.assertEqual(self.model(ours), self.model(theirs))
+        self.assertEqual(ours.training_summary, theirs.training_summary)
+        self.assertEqual(ours.get_booster().attributes(), theirs.get_booster().attributes())
+        configuration = ours.get_booster().save_config().replace('"seed_per_iteration":"1"', '"seed_per_iteration":"0"')
+        self.assertEqual(configuration, theirs.get_booster().save_config())
+        return ours
+
+    def stock(self, kind, **parameters):
+        """Its model, made once."""
+        key = (kind, *sorted((name, str(value)) for name, value in parameters.items()))
+        if key not in self.made:
+            self.made[key] = self.estimator(kind, **parameters).fit(self.rows)
+        return self.made[key]
+
+    def test_a_fit_in_which_nobody_dies_gives_stock_s_model(self):
+        model = self.same("SparkXGBClassifier")
+        self.assertEqual(model.transform(self.rows).where("prediction = label").count() > 1500, True)
+
+    def test_a_python_worker_that_is_killed_after_a_checkpoint_rejoins(self):
+        self.same("SparkXGBClassifier", dying("worker", 11))
+
+    def test_rank_0_that_is_killed_before_the_first_round_rejoins_with_weights(self):
+        self.same("SparkXGBRegressor", dying("worker", 0, rank=0), label_col="number", weight_col="weight")
+
+    def test_an_executor_that_is_killed_rejoins_with_early_stopping(self):
+        model = self.same(
+            "SparkXGBClassifier",
+            dying("executor", 14),
+            n_estimators=60,
+            learning_rate=1.0,
+            max_depth=6,
+            early_stopping_rounds=4,
+            eval_metric=["logloss", "error"],
+            validation_indicator_col="held_out",
+        )
+        self.assertLess(model.get_booster().num_boosted_rounds(), 60)
+
+    def test_a_ranker_survives_an_exception_and_two_ranks_that_die(self):
+        callbacks = [dying("raises", 5), dying("worker", 7, rank=0), dying("worker", 7, rank=2)]
+        self.same("SparkXGBRanker", *callbacks, label_col="relevance", qid_col="query", force_repartition=True)
+
+    def test_a_frozen_worker_is_killed_and_rejoins(self):
+        self.same("SparkXGBClassifier", dying("frozen", 3))
+
+    def test_a_model_is_trained_on_from_another_one_with_learning_rates_of_its_own(self):
+        from xgboost.callback import LearningRateScheduler
+
+        first = self.estimator("SparkXGBRegressor", label_col="number", n_estimators=4).fit(self.rows)
+        more = {"label_col": "number", "xgb_model": first.get_booster()}
+        theirs = self.estimator("SparkXGBRegressor", callbacks=[LearningRateScheduler([0.3] * 6 + [0.1] * 6)], **more)
+        dying_too = [LearningRateScheduler([0.3] * 6 + [0.1] * 6), dying("worker", 8)]
+        ours = self.estimator("SparkXGBRegressor", callbacks=dying_too, **more)
+        self.assertEqual(self.model(self.fit(ours)), self.model(theirs.fit(self.rows)))
+
+    def test_it_is_saved_and_loaded_with_its_parameters(self):
+        ours = self.rejoin.spark.RejoinEstimator(self.estimator("SparkXGBRegressor", label_col="number", reg_alpha=0.5))
+        with tempfile.TemporaryDirectory() as folder:
+            ours.save(folder + "/estimator")
+            loaded = type(ours).load(folder + "/estimator")
+        self.assertEqual((loaded.uid, loaded.getOrDefault("reg_alpha")), (ours.uid, 0.5))
+        copied = loaded.copy({loaded.max_depth: 2})
+        depths = [one.getOrDefault(one.max_depth) for one in (loaded, copied)]
+        self.assertEqual(depths, [3, 2])
+
+    def test_what_can_not_work_is_refused_before_any_work(self):
+        def refused(words, fit):
+            with self.assertRaises(self.rejoin.RejoinError) as raised:
+                fit()
+            self.assertEqual(raised.exception.code.name, "BAD_ARGUMENT")
+            for word in words:
+                self.assertIn(word, raised.exception.text)
+
+        refused(["device", "cuda"], lambda: self.fit(self.estimator("SparkXGBClassifier", device="cuda")))
+        refused(["stock is int"], lambda: self.rejoin.spark.RejoinEstimator(5))
+        self.spark.conf.set("spark.rejoin.checkpoint.rounds", "often")
+        try:
+            refused(["checkpoint.rounds", "often"], lambda: self.fit(self.estimator("SparkXGBClassifier")))
+        finally:
+            self.spark.conf.unset("spark.rejoin.checkpoint.rounds")
+
+    def test_parameters_that_xgboost_refuses_end_the_fit_at_once_with_its_own_words(self):
+        with self.assertRaises(self.rejoin.RejoinError) as raised:
+            self.fit(self.estimator("SparkXGBClassifier", grow_policy="sideways"))
+        self.assertEqual(raised.exception.code.name, "TRAINING_FAILED")
+        self.assertIn("sideways", raised.exception.text)
+
+
+class InACrossValidation(OnACluster):
+    def test_it_takes_its_place_in_a_cross_validation_of_a_pipeline(self):
+        from pyspark.ml import Pipeline
+        from pyspark.ml.evaluation import BinaryClassificationEvaluator
+        from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+
+        def validated(make):
+            stock = self.estimator("SparkXGBClassifier", num_workers=2, n_estimators=3)
+            wrapped = make(stock)
+            grid = ParamGridBuilder().addGrid(wrapped.max_depth, [1, 3]).build()
+            judge = BinaryClassificationEvaluator()
+            validator = CrossValidator(
+                estimator=Pipeline(stages=[wrapped]),
+                estimatorParamMaps=grid,
+                evaluator=judge,
+                numFolds=2,
+                parallelism=2,
+                seed=5,
+            )
+            with tempfile.TemporaryDirectory() as folder:
+                validator.save(folder + "/validator")
+                validator = CrossValidator.load(folder + "/validator")
+            self.assertIs(type(validator.getEstimator().getStages()[0]), type(wrapped))
+            return validator.fit(self.rows)
+
+        theirs, ours = validated(lambda stock: stock), validated(self.rejoin.spark.RejoinEstimator)
+        self.assertEqual(ours.avgMetrics, theirs.avgMetrics)
+        self.assertEqual(self.model(ours.bestModel.stages[0]), self.model(theirs.bestModel.stages[0]))

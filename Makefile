@@ -4,8 +4,8 @@ KILL ?= 1@240
 CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
-.PHONY: setup build demo demo-flink quick test test-long test-nightly model model-long soak lint install clean
-.PHONY: bench bench-fit bench-flink bench-collectives bench-network
+.PHONY: setup build demo demo-flink demo-python quick test test-long test-nightly model model-long soak lint
+.PHONY: install wheel clean bench bench-fit bench-flink bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -21,6 +21,11 @@ demo: build
 # A real Flink cluster on this machine; RANK and VERSION choose whose TaskManager is killed, and when.
 demo-flink: build
 	@integration-tests/demo-flink.sh
+
+# XGBoost's own PySpark estimator on executors of this machine; KILL=round chooses when a Python
+# worker, and an executor, are killed. Four minutes, once built.
+demo-python: setup
+	@KILL=$(if $(filter file,$(origin KILL)),,$(KILL)) integration-tests/demo-python.sh
 
 # The inner loop, at most 5 minutes once built: units, state machines, a short simulation. SEEDS (1000) of it.
 quick:
@@ -77,6 +82,10 @@ bench-network: build
 	    $$bench compare --pairs $${PAIRS:-9} --worlds 4,8 --sizes 8,1024,65536,1048576,16777216
 	@bench=$$(realpath $${CARGO_TARGET_DIR:-target}/release/rejoin-bench); \
 	  BENCH=training $$bench network --hosts 2 -- scripts/bench.sh
+
+# The Python package with all that it needs, as build/wheel/*.whl.
+wheel: build
+	@scripts/wheel.sh
 
 # The C library, its header and pkg-config file, and the launcher.
 PREFIX ?= /usr/local

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Prints which crates are inside a native library, under which licences, with their texts, as these
-licences want it: scripts/notices.py CRATE, where CRATE is one of the workspace (rejoin-jni)."""
+"""Prints which crates are inside native libraries and programs, under which licences, with their texts,
+as these licences want it: scripts/notices.py CRATE..., each one of the workspace (rejoin-jni)."""
 
 import json
 import pathlib
@@ -10,15 +10,15 @@ import sys
 TEXTS = ("licen", "copying", "notice", "unlicense")
 
 
-def crates(root: str) -> list:
-    """What the crate is built of, for Linux, but for the workspace's own."""
+def crates(roots: list) -> list:
+    """What these crates are built of, for Linux, but for the workspace's own."""
     command = ["cargo", "metadata", "--format-version", "1", "--locked", "--filter-platform"]
     metadata = json.loads(subprocess.check_output([*command, "x86_64-unknown-linux-gnu"]))
     packages = {package["id"]: package for package in metadata["packages"]}
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    waiting = [name for name in metadata["workspace_members"] if packages[name]["name"] == root]
-    if not waiting:
-        sys.exit(f"expected a crate of the workspace; saw {root}")
+    waiting = [name for name in metadata["workspace_members"] if packages[name]["name"] in roots]
+    if not roots or len(waiting) != len(roots):
+        sys.exit(f"expected crates of the workspace; saw {' '.join(roots) or 'none'}")
     found = set()
     while waiting:
         name = waiting.pop()
@@ -37,10 +37,10 @@ def texts(package: dict) -> list:
     return [path.read_text(errors="replace").strip() for path in files]
 
 
-def main(root: str) -> None:
-    print("Rejoin is licensed under the Apache License 2.0. Its native library contains the following crates.")
+def main(*roots: str) -> None:
+    print("Rejoin is licensed under the Apache License 2.0. Its native code contains the following crates.")
     numbers = {}
-    for package in crates(root):
+    for package in crates(list(roots)):
         own = [numbers.setdefault(text, len(numbers) + 1) for text in texts(package)]
         where = f"; texts {', '.join(map(str, own))}" if own else ""
         print(f"- {package['name']} {package['version']}: {package['license']}, {package['repository']}{where}")

@@ -104,6 +104,10 @@ if [ "$long" = long ]; then
   product spark35-xgb320 $some
   product spark41-xgb311 $some
   fetched
+  step "python: estimators on Spark, and the wheel"
+  scripts/test-python.sh spark.test_estimator >"$reports/pyspark.log" 2>&1 || failed=1
+  { scripts/wheel.sh && scripts/test-python.sh published.test_wheel; } >"$reports/pywheel.log" 2>&1 || failed=1
+  grep -hE '^(FAIL|ERROR):|^expected' "$reports/pyspark.log" "$reports/pywheel.log"
   suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT
@@ -118,8 +122,8 @@ else
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
   fetched
   suite spark35-xgb340 distribution SparkDistributionIT
-  step "python on Spark: functions on a cluster, with real kills"
-  scripts/test-python.sh spark.test_run >"$reports/pyspark.log" 2>&1 || failed=1
+  step "python on Spark: functions and XGBoost on a cluster, with real kills"
+  scripts/test-python.sh spark.test_run spark.test_estimator.TheSameModel >"$reports/pyspark.log" 2>&1 || failed=1
   grep -E '^(FAIL|ERROR):|^expected' "$reports/pyspark.log"
   suite spark35-xgb320 main MainFaultsIT
   suite spark41-xgb311 main MainFaultsIT ScalaIT

@@ -31,7 +31,9 @@ def _site() -> bytes:
 def _view(address: int, count: int, dtype: Any) -> "np.ndarray[Any, Any]":
     """Memory of the library as an array, for the time of a callback."""
     size = count * np.dtype(dtype).itemsize
-    return np.frombuffer((ctypes.c_char * size).from_address(address), dtype=dtype, count=count)
+    memory: Any = (ctypes.c_char * size).from_address(address)
+    array: "np.ndarray[Any, Any]" = np.frombuffer(memory, dtype=dtype, count=count)
+    return array
 
 
 def _limits(join: Optional[float], call: Optional[float], finish: Optional[float]) -> c.Limits:
@@ -202,6 +204,7 @@ class Communicator(_Owner):
         callbacks = _Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         data = array.ctypes.data
+        arguments: Tuple[Any, ...]
         if callable(op):
             fold = (given.name_of(op, name), callbacks.fold(op, array.dtype), None)
             arguments = (data, array.size, array.itemsize, *fold, *options)
@@ -258,6 +261,7 @@ class Communicator(_Owner):
         callbacks = _Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         buffers = (array.ctypes.data, array.size, output.ctypes.data, output.size)
+        arguments: Tuple[Any, ...]
         if callable(op):
             fold = (given.name_of(op, name), callbacks.fold(op, array.dtype), None)
             arguments = (*buffers, array.itemsize, *fold, *options)

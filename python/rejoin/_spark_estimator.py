@@ -19,7 +19,7 @@ from ._spark_xgboost import SEAMS, EstimatorRank
 _STOCK = "stock"
 
 
-class RejoinEstimator(Estimator, MLReadable, MLWritable):  # type: ignore[misc]
+class RejoinEstimator(Estimator, MLReadable, MLWritable):
     """``RejoinEstimator(SparkXGBClassifier(num_workers=3, …)).fit(df)``: the fit survives.
 
     ``stock`` is a ``SparkXGBClassifier``, ``SparkXGBRegressor`` or ``SparkXGBRanker`` of
@@ -43,7 +43,9 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):  # type: ignore[misc]
 
     def __init__(self, stock: Any) -> None:
         if not isinstance(stock, core._SparkXGBEstimator):
-            text = f"stock is {type(stock).__name__}; expected a SparkXGBClassifier, SparkXGBRegressor or SparkXGBRanker"
+            text = (
+                f"stock is {type(stock).__name__}; expected a SparkXGBClassifier, SparkXGBRegressor or SparkXGBRanker"
+            )
             raise refused(text)
         super().__init__()
         self.stock = stock
@@ -96,7 +98,7 @@ class RejoinEstimator(Estimator, MLReadable, MLWritable):  # type: ignore[misc]
         return f"RejoinEstimator({self.stock!r})"
 
 
-class _Writer(MLWriter):  # type: ignore[misc]
+class _Writer(MLWriter):
     def __init__(self, instance: RejoinEstimator) -> None:
         super().__init__()
         self._instance = instance
@@ -106,7 +108,7 @@ class _Writer(MLWriter):  # type: ignore[misc]
         self._instance.stock.save(os.path.join(path, _STOCK))
 
 
-class _Reader(MLReader):  # type: ignore[misc]
+class _Reader(MLReader):
     def load(self, path: str) -> RejoinEstimator:
         return RejoinEstimator(DefaultParamsReader.loadParamsInstance(os.path.join(path, _STOCK), self.sc))
 

@@ -99,7 +99,7 @@ class Training:
         self._entered = self._start.round
         # Rounds, and the model's bytes, at the end.
         self.outcome: Optional[Tuple[int, bytes]] = None
-        booster._training = self  # type: ignore[attr-defined]
+        booster._training = self
         booster.__class__ = _Surviving
         booster.set_param("seed_per_iteration", "true")
 
@@ -243,7 +243,7 @@ class Training:
                 self._agree(stops=True)
             self._enter(self._round, complete=True)
         self._booster.__class__ = xgboost.Booster
-        del self._booster._training  # type: ignore[attr-defined]
+        del self._booster._training
 
     def _agree(self, stops: bool) -> None:
         """Whether all ranks stop here, or none: the others would wait for one that has left."""

@@ -7,32 +7,36 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+# Which Spark, and with it which XGBoost and which Scala.
+SET = os.environ.get("SPARK_SET", "spark35")
+XGBOOST, SCALA = {"spark35": ("3.2.0", "2.12"), "spark41": ("3.4.1", "2.13")}[SET]
 VERSION = next(
-    line.split("'")[1] for line in (ROOT / "build.gradle").read_text().splitlines() if "ext.spark35Version" in line
+    line.split("'")[1] for line in (ROOT / "build.gradle").read_text().splitlines() if f"ext.{SET}Version" in line
 )
 SPARK = ROOT / "build" / f"spark-{VERSION}"
 FOLDERS = [
     ROOT / "python",
-    *(ROOT / "build" / "python" / name for name in ("arrow", "xgboost-3.2.0")),
+    *(ROOT / "build" / "python" / name for name in ("arrow", f"xgboost-{XGBOOST}")),
     SPARK / "python",
 ]
 PYTHONPATH = os.pathsep.join(map(str, [*FOLDERS, *(SPARK / "python" / "lib").glob("py4j-*.zip")]))
 JARS = [
     str(jar)
-    for pattern in ("jvm-core/build/libs/rejoin-core-*.jar", "jvm-spark/build/libs/rejoin-spark_2.12-*.jar")
+    for pattern in ("jvm-core/build/libs/rejoin-core-*.jar", f"jvm-spark/build/libs/rejoin-spark_{SCALA}-*.jar")
     for jar in ROOT.glob(pattern)
 ]
 WORLD = 3
 
 
 @functools.lru_cache(maxsize=None)
-def session():
-    """One executor more than ranks."""
+def session(executors=WORLD + 1):
+    """One executor more than ranks, so that one that dies is replaced at once."""
     missing = [str(folder) for folder in [SPARK, *FOLDERS] if not folder.is_dir()]
     if missing or len(JARS) != 2:
         raise AssertionError(
-            f"expected {missing or 'one jar of each kind'}; make it: scripts/python-spark.sh {sys.executable}, "
-            f"scripts/python-xgboost.sh {sys.executable}, gradle :jvm-core:jar :jvm-spark:jar; saw the jars {JARS}"
+            f"expected {missing or 'one jar of each kind'}; make it: SPARK_SET={SET} scripts/python-spark.sh "
+            f"{sys.executable}, scripts/python-xgboost.sh {sys.executable}, gradle :jvm-core:jar :jvm-spark:assemble; "
+            f"saw the jars {JARS}"
         )
     sys.path[:0] = PYTHONPATH.split(os.pathsep)
     os.environ.update(SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
@@ -40,7 +44,7 @@ def session():
 
     import rejoin.spark
 
-    builder = SparkSession.builder.master(f"local-cluster[{WORLD + 1},1,1024]").config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]").config("spark.ui.enabled", "false")
     builder.config("spark.ui.showConsoleProgress", "false")
     builder.config("spark.rejoin.members.timeout", "30s")  # what waits for a rank in vain fails
     for name, value in {"PYTHONPATH": PYTHONPATH, "REJOIN_LIBRARY": os.environ["REJOIN_LIBRARY"]}.items():

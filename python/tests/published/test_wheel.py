@@ -1,0 +1,104 @@
+"""The wheel, installed into an environment of its own as a user does it."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+
+PROGRAM = """if True:
+    import os, signal
+    import numpy as np
+    import rejoin
+    with rejoin.join() as ranks:
+        version, _ = ranks.load()
+        if (ranks.rank, ranks.incarnation, version) == (1, 0, 0):
+            os.kill(os.getpid(), signal.SIGKILL)
+        total = ranks.allreduce(np.array([ranks.rank + 1.0]))
+        print("total", total[0], "incarnation", ranks.incarnation, flush=True)
+        ranks.finish(total)
+"""
+
+
+class AWheel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        wheels = list((ROOT / "build" / "wheel").glob("rejoin-*.whl"))
+        if len(wheels) != 1:
+            raise AssertionError(f"expected one wheel in build/wheel, saw {wheels}; make it: make wheel")
+        cls.wheel = wheels[0]
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(cls.folder.cleanup)
+        environment = pathlib.Path(cls.folder.name) / "environment"
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        cls.bin = environment / "bin"
+        install = [cls.bin / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", cls.wheel]
+        subprocess.run(install, check=True)
+        cls.installed = next(environment.glob("lib/python*/site-packages/rejoin"))
+
+    def run_outside(self, *command, **environment):
+        """Without what this process found its own package by."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("REJOIN_", "PYTHON"))}
+        kept.update(environment)
+        kept["PATH"] = f"{self.bin}:{kept['PATH']}"
+        return subprocess.run(
+            command,
+            env=kept,
+            cwd=self.folder.name,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=300,
+        )
+
+    def test_it_is_for_any_python_and_any_glibc_from_2_17_on(self):
+        self.assertRegex(self.wheel.name, r"^rejoin-[0-9.]+-py3-none-manylinux2014_(x86_64|aarch64)\.whl$")
+        for native in ("librejoin.so", "bin/rejoin"):
+            symbols = subprocess.check_output(
+                ["readelf", "--version-info", "--wide", self.installed / native], text=True
+            )
+            minors = [int(minor) for minor in re.findall(r"GLIBC_2\.(\d+)", symbols)]
+            self.assertTrue(minors)
+            self.assertLessEqual(max(minors), 17, native)
+
+    def test_its_launcher_and_its_library_carry_ranks_through_a_kill(self):
+        ended = self.run_outside(
+            self.bin / "rejoin", "run", "-n", "2", "--restart", "--", self.bin / "python", "-c", PROGRAM
+        )
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        self.assertEqual(ended.stdout.count("total 3.0"), 2, ended.stdout)
+        self.assertIn("incarnation 1", ended.stdout)
+
+    def test_it_brings_the_jars_of_spark_3_and_4_and_the_licences_of_what_is_inside(self):
+        jars = sorted(re.sub(r"-[0-9.]+jar$", "", jar.name) for jar in (self.installed / "jars").iterdir())
+        self.assertEqual(jars, ["rejoin-core", "rejoin-spark_2.12", "rejoin-spark_2.13"])
+        notices = [path.read_text() for path in self.installed.parent.glob("rejoin-*.dist-info/**/NOTICE")]
+        self.assertEqual(len(notices), 1)
+        self.assertIn("- crossbeam-channel ", notices[0])
+        self.assertIn("- clap ", notices[0])
+
+    def test_the_notebook_of_the_examples_runs_to_its_end(self):
+        from spark.cluster import FOLDERS, PYTHONPATH, SPARK
+
+        self.run_outside(self.bin / "python", "-m", "pip", "install", "--quiet", "nbclient<1", "ipykernel<7")
+        program = f"""if True:
+            import nbclient, nbformat
+            notebook = nbformat.read({str(ROOT / "examples/pyspark/survives.ipynb")!r}, 4)
+            nbclient.NotebookClient(notebook, timeout=120).execute()
+            for cell in notebook.cells:
+                for output in cell.get("outputs", []):
+                    print(output.get("text") or output.get("data", {{}}).get("text/plain"))"""
+        path = [part for part in PYTHONPATH.split(os.pathsep) if part != str(FOLDERS[0])]
+        ended = self.run_outside(
+            *(self.bin / "python", "-c", program),
+            PYTHONPATH=os.pathsep.join(path),
+            SPARK_HOME=str(SPARK),
+            SPARK_LOCAL_IP="127.0.0.1",
+        )
+        self.assertEqual(ended.returncode, 0, ended.stdout)
+        self.assertIn("the same model: True", ended.stdout)
+        self.assertRegex(ended.stdout, r"rank 2: .* started again 1 times")

@@ -32,8 +32,10 @@ def flat(tree):
         else:
             part += character
     prefix = tree[:brace]
-    return [(prefix[:-2] if path == "self" else prefix + path, prefix.split("::")[-2] if path == "self" else name)
-            for path, name in paths]
+    return [
+        (prefix[:-2] if path == "self" else prefix + path, prefix.split("::")[-2] if path == "self" else name)
+        for path, name in paths
+    ]
 
 
 class Crate:
@@ -77,7 +79,7 @@ class Crate:
         module = target
         while module not in self.modules:
             module = module[:-1]
-        rest = target[len(module):]
+        rest = target[len(module) :]
         if rest and rest[0] in self.exports[module] and target not in seen:
             return self.home(self.exports[module][rest[0]] + rest[1:], (*seen, target))
         return module

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Formatting and lints, Rust and Java; the width of prose and of code. Changes nothing.
+# Formatting and lints, Rust, Java and Python; the width of prose and of code. Changes nothing. Python's
+# tools are of PyPI, in build/python/lint (80 MB, once).
 set -eu
 cd "$(dirname "$0")/.."
 scripts/columns.py .
@@ -7,3 +8,17 @@ scripts/circles.py native/*/src
 cargo fmt --all --check
 cargo clippy --workspace --all-targets --locked -- -D warnings
 gradle --no-daemon --quiet checkFormat
+
+tools=$PWD/build/python/lint
+if [ ! -d "$tools" ]; then
+  rm -rf "$tools.new"
+  python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --only-binary=:all: \
+    --target "$tools.new" 'ruff==0.14.*' 'mypy==1.17.*' 'numpy==2.*'
+  mv "$tools.new" "$tools"
+fi
+export PYTHONPATH=$tools
+programs=(python examples/python integration-tests scripts)
+python3 -m ruff format --quiet --check --config python/pyproject.toml "${programs[@]}"
+python3 -m ruff check --quiet --config python/pyproject.toml "${programs[@]}"
+cd python
+python3 -m mypy --config-file pyproject.toml --cache-dir ../build/python/mypy rejoin

@@ -86,8 +86,9 @@ def grown(samples, launcher):
         late = [s for s in series if s[0] >= 2 * end / 3]
         if not early or not late:
             continue
-        yield ("launcher" if pid == launcher else "rank that lived on"), *(
-            (max(s[at] for s in early), max(s[at] for s in late)) for at in (1, 2)
+        yield (
+            ("launcher" if pid == launcher else "rank that lived on"),
+            *((max(s[at] for s in early), max(s[at] for s in late)) for at in (1, 2)),
         )
 
 

@@ -18,7 +18,9 @@ BEGIN = """
 
 class Calls(Launched):
     def test_every_collective_gives_every_rank_its_value_while_ranks_die(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     def check(ranks, salt):
         own, world = ranks.rank, ranks.world
         for kind in "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split():
@@ -77,6 +79,7 @@ class Calls(Launched):
         ranks.finish(np.arange(3))
         print("digest", rejoin.digest(np.arange(3)), "incarnation", ranks.incarnation, flush=True)
     """
+        )
         out, _ = self.run_ranks(3, program)
         undisturbed = out.count("incarnation 0")
         self.assertEqual(undisturbed, 3, out)
@@ -92,7 +95,9 @@ class Calls(Launched):
         self.assertEqual(err.count("fired at"), 3, err)
 
     def test_what_cannot_be_is_refused_with_a_code_and_the_communicator_stays_usable(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     def refused(said, call, *arguments, **named):
         try:
             call(*arguments, **named)
@@ -159,11 +164,14 @@ class Calls(Launched):
     assert "closed" in repr(ranks)
     print("all was refused", flush=True)
     """
+        )
         out, _ = self.run_ranks(1, program)
         self.assertIn("all was refused", out)
 
     def test_a_forked_child_is_refused_and_its_end_changes_nothing(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     with rejoin.join() as ranks:
         ranks.load()
         ranks.allreduce(np.ones(2))
@@ -180,12 +188,15 @@ class Calls(Launched):
         ranks.finish(b"")
         print("ended", flush=True)
     """
+        )
         for way in [], ["--no-shared-memory"]:
             out, _ = self.run_ranks(2, program, *way)
             self.assertEqual((out.count("refused"), out.count("ended")), (2, 2), out)
 
     def test_an_exception_of_the_program_gives_the_seat_back_and_the_rank_comes_again(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     with rejoin.join() as ranks:
         version, model = ranks.load()
         for iteration in range(version, 3):
@@ -196,12 +207,15 @@ class Calls(Launched):
         ranks.finish(b"the model")
         print("digest", rejoin.digest(b"the model"), flush=True)
     """
+        )
         out, err = self.run_ranks(2, program, "--restart")
         self.assertIn("ValueError: a bad day", err)
         self.digest(out)
 
     def test_a_lazy_checkpoint_is_made_for_the_rank_that_comes_back(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     made = []
     with rejoin.join() as ranks:
         version, model = ranks.load()
@@ -214,6 +228,7 @@ class Calls(Launched):
         print(f"made {len(made)} digest {rejoin.digest(state)}", flush=True)
     assert not rejoin._communicator._snapshots, "all are released in the end"
     """
+        )
         undisturbed, _ = self.run_ranks(2, program)
         # Each rank's first one twice, to see that it is a snapshot.
         self.assertEqual(undisturbed.count("made 2 "), 2, undisturbed)
@@ -236,7 +251,9 @@ class Calls(Launched):
             self.assertNotIn("REJOIN_BOOT", line)
 
     def test_a_lazy_checkpoint_of_what_changes_is_refused_at_the_next_one(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     with rejoin.join() as ranks:
         ranks.load()
         state = np.zeros(4)
@@ -244,12 +261,15 @@ class Calls(Launched):
             state += ranks.allreduce(np.ones(4))
             ranks.checkpoint_lazy(lambda: state)
     """
+        )
         _, err = self.run_ranks(2, program, "--restart", status=4)
         self.assertIn("MISMATCH", err)
         self.assertIn("the supplier of lazy checkpoint 1", err)
 
     def test_a_model_of_its_own_comes_back_with_the_rank(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     with rejoin.join() as ranks:
         version, model = ranks.load()
         own = ranks.load_own()
@@ -260,11 +280,14 @@ class Calls(Launched):
         ranks.finish(b"shared")
         print(f"digest {rejoin.digest(b'shared')}", flush=True)
     """
+        )
         out, _ = self.run_ranks(3, program, "--restart", "--kill", "rank=1,version=2,seqno=0")
         self.assertIn("[1.1] digest", out)
 
     def test_an_exception_in_a_callback_is_the_cause_of_the_error_and_ends_the_job(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     def bad(left, right):
         raise ValueError("can't be added")
 
@@ -277,23 +300,29 @@ class Calls(Launched):
             print(f"seen {error.code.name} by {cause}: {error.text}", flush=True)
             raise
     """
+        )
         out, err = self.run_ranks(2, program, status=4)
         self.assertIn("seen TRAINING_FAILED by ValueError: ", out)
         self.assertIn("the custom reducer failed: `bad` returned 1", out + err)
 
     def test_results_that_fit_nowhere_end_the_job_with_an_error_that_names_the_settings(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     with rejoin.join() as ranks:
         ranks.load()
         for _ in range(10):
             ranks.allreduce(np.ones(1000))
     """
+        )
         _, err = self.run_ranks(2, program, "--log-memory", "20k", "--log-disk", "0", status=4)
         self.assertIn("OUT_OF_SPACE", err)
         self.assertIn("--log-memory", err)
 
     def test_a_result_that_has_no_room_in_memory_ends_the_job_and_not_the_process(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     import resource
 
     with rejoin.join() as ranks:
@@ -309,13 +338,16 @@ class Calls(Launched):
                 print(error, flush=True)
         raise SystemExit(1)
     """
+        )
         out, err = self.run_ranks(1, program, status=4)
         self.assertIn("OUT_OF_SPACE: the result of allreduce(25000000 f64, sum)", out)
         self.assertIn("needs 200000000 bytes of memory at once", out)
         self.assertIn("BAD_STATE", out)
 
     def test_different_calls_are_named_with_their_sites_in_python(self):
-        program = BEGIN + """
+        program = (
+            BEGIN
+            + """
     with rejoin.join() as ranks:
         ranks.load()
         if ranks.rank == 0:
@@ -323,6 +355,7 @@ class Calls(Launched):
         else:
             ranks.allreduce(np.ones(3))
     """
+        )
         _, err = self.run_ranks(2, program, status=4)
         self.assertIn("MISMATCH", err)
         self.assertRegex(err, r"allreduce\(2 f64, sum\) at <string>:\d+")

@@ -14,7 +14,7 @@ export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1
 for python in python3 /usr/bin/python3; do
   if "$python" -c 'import numpy' 2>/dev/null; then
     # Without them the tests that need them fail, and say so.
-    if [[ ${1:-} == spark.* || ${1:-} == published.* ]]; then PYTHONPATH='' scripts/python-spark.sh "$python" || true; fi
+    case ${1:-} in spark.* | published.*) PYTHONPATH='' scripts/python-spark.sh "$python" || true ;; esac
     PYTHONPATH='' scripts/python-xgboost.sh "$python" || true
     if [ $# -gt 0 ]; then
       cd python/tests

@@ -105,9 +105,11 @@ if [ "$long" = long ]; then
   product spark41-xgb311 $some
   fetched
   step "python: estimators on Spark, and the wheel"
-  scripts/test-python.sh spark.test_estimator >"$reports/pyspark.log" 2>&1 || failed=1
   { scripts/wheel.sh && scripts/test-python.sh published.test_wheel; } >"$reports/pywheel.log" 2>&1 || failed=1
-  grep -hE '^(FAIL|ERROR):|^expected' "$reports/pyspark.log" "$reports/pywheel.log"
+  scripts/test-python.sh spark.test_estimator >"$reports/pyspark.log" 2>&1 || failed=1
+  SPARK_SET=spark41 scripts/test-python.sh spark.test_estimator spark.test_run.OnACluster \
+    >"$reports/pyspark41.log" 2>&1 || failed=1
+  grep -hE '^(FAIL|ERROR):|^expected' "$reports"/py{wheel,spark,spark41}.log
   suite spark41-xgb311 distribution SparkDistributionIT LocalClusterIT
   JAVA_OPTIONS="${JAVA_OPTIONS:-} -Drejoin.it.seed=$SEED" suite flink23 long flink.FlinkLongIT
   suite flink23 clusters flink.FlinkHighAvailabilityIT flink.FlinkSlotsIT

@@ -62,8 +62,10 @@ def whole(what: str, array: Any, writable: bool) -> "np.ndarray[Any, Any]":
 def raw(what: str, data: Data) -> "np.ndarray[Any, Any]":
     """The bytes of whatever holds some, without a copy."""
     if isinstance(data, np.ndarray):
-        return whole(what, data, False).reshape(-1).view(np.uint8)
+        data = whole(what, data, False)
+        return data.reshape(-1).view(np.uint8)
     try:
-        return np.frombuffer(data, dtype=np.uint8)
+        view: "np.ndarray[Any, Any]" = np.frombuffer(data, dtype=np.uint8)
+        return view
     except (TypeError, ValueError, BufferError) as cause:
         raise refused(f"{what} is a {type(data).__name__}; expected bytes or a numpy array ({cause})") from cause

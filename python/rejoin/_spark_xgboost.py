@@ -63,9 +63,11 @@ class EstimatorRank(Rank):
         makes it, so it outlives any of them."""
         train = self._stock.__globals__["worker_train"]
 
-        def worker_train(*arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
-            booster: xgboost.Booster = train(*arguments, callbacks=[*(callbacks or ()), Checkpoint(every)], **named)
-            return booster
+        def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
+            trained = train(params, *arguments, callbacks=[*(callbacks or ()), Checkpoint(every)], **named)
+            # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
+            # default metrics); made of the model's bytes it is the same at a rank that came back after the end.
+            return xgboost.Booster(params, model_file=bytearray(trained.save_raw("ubj")))
 
         class Barrier:
             """Of a task that needs none."""

@@ -4,6 +4,7 @@ import atexit
 import functools
 import os
 import pathlib
+import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -20,10 +21,11 @@ FOLDERS = [
     SPARK / "python",
 ]
 PYTHONPATH = os.pathsep.join(map(str, [*FOLDERS, *(SPARK / "python" / "lib").glob("py4j-*.zip")]))
+RELEASE = re.search(r'^version = "(.+)"', (ROOT / "Cargo.toml").read_text(), re.MULTILINE).group(1)
+# Not those of sources and documentation that may be beside them.
 JARS = [
-    str(jar)
-    for pattern in ("jvm-core/build/libs/rejoin-core-*.jar", f"jvm-spark/build/libs/rejoin-spark_{SCALA}-*.jar")
-    for jar in ROOT.glob(pattern)
+    str(ROOT / f"{module}/build/libs/{name}-{RELEASE}.jar")
+    for module, name in [("jvm-core", "rejoin-core"), ("jvm-spark", f"rejoin-spark_{SCALA}")]
 ]
 WORLD = 3
 
@@ -31,12 +33,11 @@ WORLD = 3
 @functools.lru_cache(maxsize=None)
 def session(executors=WORLD + 1):
     """One executor more than ranks, so that one that dies is replaced at once."""
-    missing = [str(folder) for folder in [SPARK, *FOLDERS] if not folder.is_dir()]
-    if missing or len(JARS) != 2:
+    missing = [str(path) for path in [SPARK, *FOLDERS, *map(pathlib.Path, JARS)] if not path.exists()]
+    if missing:
         raise AssertionError(
-            f"expected {missing or 'one jar of each kind'}; make it: SPARK_SET={SET} scripts/python-spark.sh "
-            f"{sys.executable}, scripts/python-xgboost.sh {sys.executable}, gradle :jvm-core:jar :jvm-spark:assemble; "
-            f"saw the jars {JARS}"
+            f"expected {missing}; make it: SPARK_SET={SET} scripts/python-spark.sh {sys.executable}, "
+            f"scripts/python-xgboost.sh {sys.executable}, gradle :jvm-core:jar :jvm-spark:assemble"
         )
     sys.path[:0] = PYTHONPATH.split(os.pathsep)
     os.environ.update(SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")

@@ -23,7 +23,7 @@ demo-flink: build
 	@integration-tests/demo-flink.sh
 
 # XGBoost's own PySpark estimator on executors of this machine; KILL=round chooses when a Python
-# worker, and an executor, are killed. Four minutes, once built.
+# worker, and then an executor, are killed. Two minutes, once built.
 demo-python: setup
 	@KILL=$(if $(filter file,$(origin KILL)),,$(KILL)) integration-tests/demo-python.sh
 

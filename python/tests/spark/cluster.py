@@ -8,9 +8,10 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-# Which Spark, and with it which XGBoost and which Scala.
+# Which Spark, and with it which Scala; which XGBoost.
 SET = os.environ.get("SPARK_SET", "spark35")
-XGBOOST, SCALA = {"spark35": ("3.2.0", "2.12"), "spark41": ("3.4.1", "2.13")}[SET]
+XGBOOST = os.environ.get("XGBOOST") or {"spark35": "3.2.0", "spark41": "3.4.1"}[SET]
+SCALA = {"spark35": "2.12", "spark41": "2.13"}[SET]
 VERSION = next(
     line.split("'")[1] for line in (ROOT / "build.gradle").read_text().splitlines() if f"ext.{SET}Version" in line
 )

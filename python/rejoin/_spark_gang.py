@@ -1,12 +1,15 @@
 """What runs on the driver: ranks in the Python workers of a Spark session, through the JVM."""
 
 import re
-from typing import Any, NoReturn, Tuple
+import uuid
+from typing import Any, Callable, List, NoReturn, Tuple
 
 from . import _library
 from ._arguments import refused
 from ._errors import Code, RejoinError
 from ._spark_rank import Rank
+
+_END_SECONDS = 10
 
 REMEDY = "spark = rejoin.spark.configure(SparkSession.builder).getOrCreate()"
 
@@ -59,9 +62,39 @@ class Gang:
         function = self._function(rank)
         frame = None if data is None else data._jdf
         try:
-            return bytes(self._jvm.run(self._session._jsparkSession, frame, world, function, *names))
+            return self._interruptible(
+                lambda: bytes(self._jvm.run(self._session._jsparkSession, frame, world, function, *names))
+            )
         except Exception as raised:
             self._raise(raised)
+
+    def _interruptible(self, call: Callable[[], bytes]) -> bytes:
+        """Calls it in a thread of its own, and cancels its Spark jobs when this one is interrupted:
+        Py4J has one connection for each thread, and pyspark's handler of SIGINT would talk into the call's."""
+        from pyspark import InheritableThread
+
+        context, tag = self._session.sparkContext, f"rejoin-{uuid.uuid4()}"
+        results: List[bytes] = []
+        raised: List[BaseException] = []
+
+        def work() -> None:
+            context.addJobTag(tag)
+            try:
+                results.append(call())
+            except BaseException as caught:
+                raised.append(caught)
+
+        thread = InheritableThread(work)
+        thread.start()
+        try:
+            thread.join()
+        except BaseException:
+            context.cancelJobsWithTag(tag)
+            thread.join(_END_SECONDS)
+            raise
+        if raised:
+            raise raised[0]
+        return results[0]
 
     def _function(self, rank: Rank) -> Any:
         """What the JVM gives to Python workers, as pyspark makes it of a function for mapPartitions."""

@@ -156,6 +156,34 @@ class OnACluster(unittest.TestCase):
         self.refused("UNRECOVERABLE", ["deep_inside", "ValueError: always the same"], fail, num_proc=2)
         self.assertEqual(self.rejoin.spark.run(lambda ranks: ranks.rank, num_proc=WORLD), [0, 1, 2])
 
+    def test_a_job_whose_group_is_cancelled_ends_within_seconds_with_its_reason(self):
+        context = self.spark.sparkContext
+        with tempfile.TemporaryDirectory() as folder:
+            began = pathlib.Path(folder) / "began"
+
+            def forever(ranks):
+                ranks.load()
+                while True:
+                    ranks.barrier()
+                    began.touch()
+
+            def cancel():
+                deadline = time.monotonic() + 60
+                while not began.exists() and time.monotonic() < deadline:
+                    time.sleep(0.05)
+                self.cancelled = time.monotonic()
+                context.cancelJobGroup("to be cancelled")
+
+            canceller = threading.Thread(target=cancel)
+            canceller.start()
+            context.setJobGroup("to be cancelled", "a job that never ends")
+            try:
+                self.refused("CANCELLED", [], forever, num_proc=2)
+                self.assertLess(time.monotonic() - self.cancelled, 5)
+            finally:
+                canceller.join()
+                context.setJobGroup("others", "")
+
     def test_workers_without_the_c_library_end_the_job_at_the_first_try(self):
         environment = self.spark.sparkContext.environment
         before = environment["REJOIN_LIBRARY"]
@@ -193,6 +221,53 @@ class OnACluster(unittest.TestCase):
 
 
 class ASessionOfItsOwn(unittest.TestCase):
+    def test_that_is_interrupted_has_no_job_any_more_within_seconds(self):
+        program = f"""if True:
+            import time
+            import rejoin.spark
+            from pyspark.sql import SparkSession
+            builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+            spark = rejoin.spark.configure(builder, {JARS}).getOrCreate()
+            spark.sparkContext.setLogLevel("OFF")
+            def forever(ranks):
+                ranks.load()
+                while True:
+                    ranks.barrier()
+                    if ranks.rank == 0:
+                        print("began", flush=True)
+            try:
+                rejoin.spark.run(forever, num_proc=2)
+            except KeyboardInterrupt:
+                print("interrupted", flush=True)
+            while spark.sparkContext.statusTracker().getActiveStageIds():
+                time.sleep(0.1)
+            print("nothing runs", rejoin.spark.run(lambda ranks: ranks.rank, num_proc=2), flush=True)"""
+        environment = dict(os.environ, PYTHONPATH=PYTHONPATH, SPARK_HOME=str(SPARK), PYSPARK_PYTHON=sys.executable)
+        driver = subprocess.Popen(
+            [sys.executable, "-c", program],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.addCleanup(driver.stdout.close)
+        self.addCleanup(driver.kill)
+        watchdog = threading.Timer(90, driver.kill)
+        watchdog.start()
+        self.addCleanup(watchdog.cancel)
+        lines = []
+        interrupted = None
+        for line in driver.stdout:
+            if line.startswith("began") and interrupted is None:
+                interrupted = time.monotonic()
+                driver.send_signal(signal.SIGINT)
+            if not line.startswith("began"):
+                lines.append(line)
+            if line.startswith("interrupted"):
+                self.assertLess(time.monotonic() - interrupted, 5)
+        self.assertEqual(driver.wait(), 0, "".join(lines[-30:]))
+        self.assertEqual(lines[-1], "nothing runs [0, 1]\n")
+
     def said(self, configure, without=()):
         """What a program's job fails with, whose session is configured so, and whose workers lack these folders."""
         program = f"""if True:

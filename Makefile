@@ -5,7 +5,7 @@ CHECKPOINT_ROUNDS ?= 0
 export KILL CHECKPOINT_ROUNDS
 
 .PHONY: setup build demo demo-flink demo-python quick test test-long test-nightly model model-long soak lint
-.PHONY: install wheel clean bench bench-fit bench-flink bench-collectives bench-network
+.PHONY: install wheel clean bench bench-fit bench-flink bench-python bench-collectives bench-network
 
 setup:
 	@scripts/setup.sh
@@ -52,6 +52,10 @@ bench: build
 # memory. VERSIONS=spark35-xgb320 or spark41-xgb311 for the others; half an hour with PAIRS=9.
 bench-fit: build
 	@BENCH=fit scripts/bench.sh
+
+# Whole fits of PySpark's XGBoost, ours and stock's in turn: time, memory, a killed worker.
+bench-python: setup
+	@scripts/bench-python.sh
 
 bench-flink: build
 	@scripts/bench-flink.sh

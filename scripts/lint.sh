@@ -17,7 +17,7 @@ if [ ! -d "$tools" ]; then
   mv "$tools.new" "$tools"
 fi
 export PYTHONPATH=$tools
-programs=(python examples/python integration-tests scripts)
+programs=(python examples/python examples/pyspark integration-tests scripts)
 python3 -m ruff format --quiet --check --config python/pyproject.toml "${programs[@]}"
 python3 -m ruff check --quiet --config python/pyproject.toml "${programs[@]}"
 cd python

@@ -81,24 +81,34 @@ class AWheel(unittest.TestCase):
         self.assertIn("- crossbeam-channel ", notices[0])
         self.assertIn("- clap ", notices[0])
 
-    def test_the_notebook_of_the_examples_runs_to_its_end(self):
+    def run_on_spark(self, *program):
         from spark.cluster import FOLDERS, PYTHONPATH, SPARK
 
-        self.run_outside(self.bin / "python", "-m", "pip", "install", "--quiet", "nbclient<1", "ipykernel<7")
-        program = f"""if True:
-            import nbclient, nbformat
-            notebook = nbformat.read({str(ROOT / "examples/pyspark/survives.ipynb")!r}, 4)
-            nbclient.NotebookClient(notebook, timeout=120).execute()
-            for cell in notebook.cells:
-                for output in cell.get("outputs", []):
-                    print(output.get("text") or output.get("data", {{}}).get("text/plain"))"""
         path = [part for part in PYTHONPATH.split(os.pathsep) if part != str(FOLDERS[0])]
         ended = self.run_outside(
-            *(self.bin / "python", "-c", program),
+            *(self.bin / "python", *program),
             PYTHONPATH=os.pathsep.join(path),
             SPARK_HOME=str(SPARK),
             SPARK_LOCAL_IP="127.0.0.1",
         )
         self.assertEqual(ended.returncode, 0, ended.stdout)
-        self.assertIn("the same model: True", ended.stdout)
-        self.assertRegex(ended.stdout, r"rank 2: .* started again 1 times")
+        return ended.stdout
+
+    def test_the_example_of_scikit_learn_runs_to_its_end(self):
+        said = self.run_on_spark(ROOT / "examples/pyspark/partial_fit.py")
+        self.assertRegex(said, r"after 20 passes 9\d\.\d % are right, say all 3 ranks")
+
+    def test_the_notebook_of_the_examples_runs_to_its_end(self):
+        self.run_outside(self.bin / "python", "-m", "pip", "install", "--quiet", "nbclient<1", "ipykernel<7")
+        said = self.run_on_spark(
+            "-c",
+            f"""if True:
+            import nbclient, nbformat
+            notebook = nbformat.read({str(ROOT / "examples/pyspark/survives.ipynb")!r}, 4)
+            nbclient.NotebookClient(notebook, timeout=120).execute()
+            for cell in notebook.cells:
+                for output in cell.get("outputs", []):
+                    print(output.get("text") or output.get("data", {{}}).get("text/plain"))""",
+        )
+        self.assertIn("the same model: True", said)
+        self.assertRegex(said, r"rank 2: .* started again 1 times")

@@ -9,6 +9,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
+import org.apache.spark.SparkException;
 import org.apache.spark.api.java.JavaFutureAction;
 import org.apache.spark.rdd.RDD;
 import org.slf4j.Logger;
@@ -81,6 +82,10 @@ final class Gang {
       stage = job;
       events.start();
       RejoinException failure = await(job);
+      if (failure != null) {
+        // Where the tracker gave up first, Spark's job was cancelled, and its error doesn't say it.
+        registry.lastError().map(SparkException::new).ifPresent(failure::addSuppressed);
+      }
       sparkIsDone = true;
       // The tracker reports the end before any task returns, so this is only the way of the last
       // events to here.

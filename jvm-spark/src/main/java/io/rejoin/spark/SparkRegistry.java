@@ -58,6 +58,7 @@ final class SparkRegistry extends SparkListener {
   private final boolean besideExecutors;
   private final Set<Integer> stages = ConcurrentHashMap.newKeySet();
   private final Registry registry = new Registry();
+  private volatile String lastError;
 
   /** {@code besideExecutors}: {@link GangProgram#besideExecutor()}. */
   SparkRegistry(SparkContext context, Tracker tracker, boolean besideExecutors) {
@@ -67,6 +68,11 @@ final class SparkRegistry extends SparkListener {
     InputPreparation.blockManagers()
         .filter(one -> !one.isDriver())
         .forEach(one -> log(registry.executorAdded(one.executorId(), one.host(), now())));
+  }
+
+  /** What the task that threw last has thrown, with its traces. */
+  Optional<String> lastError() {
+    return Optional.ofNullable(lastError);
   }
 
   /** Waits, for a moment at most, until Spark's bus has delivered what happened before. */
@@ -217,6 +223,7 @@ final class SparkRegistry extends SparkListener {
             && ((TaskFailedReason) reason).countTowardsTaskFailures();
     log(registry.taskFailed(task.index(), stage, task.attemptNumber(), line, counts, now()));
     if (reason instanceof ExceptionFailure) {
+      lastError = text;
       endIfItWillRepeat(task, ((ExceptionFailure) reason).exception());
     }
     report(() -> tracker.taskGone(task.index(), stage, task.attemptNumber(), line, counts));

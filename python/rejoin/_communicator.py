@@ -394,6 +394,12 @@ class Communicator(_Owner):
         """The rank's program has failed for this reason. Where the code will repeat, the job ends at all ranks."""
         self._call("abandon", given.number("the code", code, 31), given.text("the reason", reason))
 
+    def print(self, text: str) -> None:
+        """Shows a text to whoever started the job: ``rejoin run`` says it, :func:`rejoin.spark.run`
+        prints it on the driver. From any thread, and nobody waits for it: up to 16 KiB of it, and up
+        to 256 KiB in a second; what is left out is said with the next one."""
+        c.library.rejoin_print(self._open(), text.replace("\0", "?").encode(errors="replace"))
+
     def close(self) -> None:
         """Frees it; before :meth:`finish` this gives the rank's slot back. Closing again does
         nothing. Waits for a call that another thread has under way."""

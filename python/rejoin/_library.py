@@ -107,6 +107,7 @@ _FUNCTIONS = {
     "rejoin_version": (_U32, [Handle]),
     "rejoin_close": (None, [Handle]),
     "rejoin_abandon": (_STATUS, [Handle, _STATUS, _TEXT]),
+    "rejoin_print": (_STATUS, [Handle, _TEXT]),
     "rejoin_allreduce": (_STATUS, [Handle, _DATA, _SIZE, _I32, _I32, *_CALL]),
     "rejoin_allreduce_custom": (_STATUS, [Handle, _DATA, _SIZE, _SIZE, _TEXT, Fold, _DATA, *_CALL]),
     "rejoin_allreduce_object": (

@@ -10,6 +10,7 @@ from ._errors import Code, RejoinError
 from ._spark_rank import Rank
 
 _END_SECONDS = 10
+_LOOK_SECONDS = 0.2
 
 REMEDY = "spark = rejoin.spark.configure(SparkSession.builder).getOrCreate()"
 
@@ -62,15 +63,16 @@ class Gang:
         function = self._function(rank)
         frame = None if data is None else data._jdf
         try:
-            return self._interruptible(
-                lambda: bytes(self._jvm.run(self._session._jsparkSession, frame, world, function, *names))
-            )
+            output = self._session._jvm.io.rejoin.spark.PythonOutput()
+            arguments = (self._session._jsparkSession, frame, world, function, *names, output)
+            return self._interruptible(lambda: bytes(self._jvm.run(*arguments)), output)
         except Exception as raised:
             self._raise(raised)
 
-    def _interruptible(self, call: Callable[[], bytes]) -> bytes:
-        """Calls it in a thread of its own, and cancels its Spark jobs when this one is interrupted:
-        Py4J has one connection for each thread, and pyspark's handler of SIGINT would talk into the call's."""
+    def _interruptible(self, call: Callable[[], bytes], output: Any) -> bytes:
+        """Calls it in a thread of its own, prints here what ranks have printed, and cancels the call's
+        Spark jobs when this thread is interrupted: Py4J has one connection for each thread, and
+        pyspark's handler of SIGINT would talk into the call's."""
         from pyspark import InheritableThread
 
         context, tag = self._session.sparkContext, f"rejoin-{uuid.uuid4()}"
@@ -87,7 +89,9 @@ class Gang:
         thread = InheritableThread(work)
         thread.start()
         try:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_LOOK_SECONDS)
+                print(output.take(), end="", flush=True)
         except BaseException:
             context.cancelJobsWithTag(tag)
             thread.join(_END_SECONDS)

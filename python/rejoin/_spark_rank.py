@@ -1,7 +1,10 @@
 """A rank in the Python worker of its Spark task."""
 
+import contextlib
+import io
 import os
 import pickle
+import sys
 import time
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
@@ -118,6 +121,52 @@ class Rank:
         raise NotImplementedError
 
 
+class _Shown(io.TextIOBase):
+    """What the function prints: line by line to the driver, and where it went before."""
+
+    def __init__(self, ranks: Communicator, before: Any) -> None:
+        super().__init__()
+        self._ranks, self._before = ranks, before
+        self._rest = ""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        self._before.write(text)
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._show(line)
+        return len(text)
+
+    def flush(self) -> None:
+        self._before.flush()
+
+    def end(self) -> None:
+        """A last line without its end."""
+        if self._rest:
+            self._show(self._rest)
+
+    def _show(self, line: str) -> None:
+        try:
+            self._ranks.print(line)
+        except RejoinError:
+            pass  # this rank is over, which is known
+
+
+@contextlib.contextmanager
+def _shown(ranks: Communicator) -> Iterator[None]:
+    # (The library's types want a whole file, of which print needs this.)
+    out: Any = _Shown(ranks, sys.stdout)
+    err: Any = _Shown(ranks, sys.stderr)
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            yield
+        finally:
+            out.end()
+            err.end()
+
+
 class FunctionRank(Rank):
     """A rank of ``rejoin.spark.run``."""
 
@@ -158,7 +207,8 @@ class FunctionRank(Rank):
 
         given = self._args if rows is None else (rows, *self._args)
         begin = ranks.version
-        result = cloudpickle.dumps(self._fn(ranks, *given, **self._kwargs))
+        with _shown(ranks):
+            result = cloudpickle.dumps(self._fn(ranks, *given, **self._kwargs))
         if ranks.version == begin:
             ranks.load()  # the function may have had no use for it, and it may be called again here
         everyone = ranks.allgather_v(np.frombuffer(result, dtype=np.uint8))

@@ -109,6 +109,7 @@ fn subject(event: &Event) -> (Option<u32>, Option<u32>) {
         | Event::FaultFired { rank, incarnation, .. }
         | Event::DurableWritten { rank, incarnation, .. }
         | Event::DurableFailed { rank, incarnation, .. }
+        | Event::Printed { rank, incarnation, .. }
         | Event::RankFinished { rank, incarnation, .. } => (Some(rank.0), Some(incarnation.number)),
         Event::RankRefused { rank, .. }
         | Event::LinkBroken { rank, .. }

@@ -318,6 +318,14 @@ void rejoin_close(rejoin_communicator *communicator);
  */
 rejoin_status rejoin_abandon(rejoin_communicator *communicator, rejoin_status status, const char *reason);
 
+/*
+ * Shows a text (UTF-8) to whoever started the job: `rejoin run` says it on standard error, a Java
+ * program's listener hears PRINTED. From any thread, and nobody waits for it. Up to 16 KiB of it, and
+ * up to 256 KiB in a second; what is left out is said with the next one. (Rabit's TrackerPrint.)
+ * REJOIN_BAD_STATE where the handle has never been a rank; the message is left as it was.
+ */
+rejoin_status rejoin_print(const rejoin_communicator *communicator, const char *text);
+
 /* ---------------------------------------------------------------- collectives */
 
 /*

@@ -3,7 +3,8 @@
 use crate::arguments::{bad, bytes, site_of, text};
 use crate::handle::{with, RejoinCommunicator};
 use crate::numbers;
-use rejoin_agent::protocol::error::Error;
+use crate::quiet::catch;
+use rejoin_agent::protocol::error::{Code, Error};
 use std::ffi::{c_char, c_void};
 
 /// See the header.
@@ -107,6 +108,19 @@ pub unsafe extern "C" fn rejoin_finish(
     };
     // SAFETY: as above.
     unsafe { with(communicator, call) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_print(communicator: *const RejoinCommunicator, said: *const c_char) -> i32 {
+    // SAFETY: the header asks for a handle and a text that are right, or NULL.
+    let print = || unsafe {
+        match (communicator.as_ref(), text("text", said)) {
+            (Some(handle), Ok(said)) => handle.print(&said.unwrap_or_default()),
+            _ => numbers::status(Code::BadArgument),
+        }
+    };
+    catch(print).unwrap_or_else(|_| numbers::status(Code::Internal))
 }
 
 /// See the header.

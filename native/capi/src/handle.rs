@@ -5,7 +5,7 @@ use crate::quiet::catch;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_communicator::{Communicator, Process};
+use rejoin_communicator::{Communicator, Printer, Process};
 use std::ffi::{c_char, CString};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -79,6 +79,8 @@ pub struct RejoinCommunicator {
     incarnation: AtomicU32,
     /// As of the last call that is over: the caller needn't wait for the one that is under way.
     version: AtomicU32,
+    /// Any thread prints, whatever call is under way.
+    printer: Mutex<Option<Printer>>,
     guarded: Guarded<Rank>,
 }
 
@@ -138,7 +140,8 @@ impl RejoinCommunicator {
         let version = AtomicU32::new(communicator.as_ref().map_or(0, |live| live.version().0));
         let inside = Rank { communicator, gone, model: None, own: None, gathered: None };
         let incarnation = AtomicU32::new(incarnation);
-        let handle = RejoinCommunicator { rank, world, incarnation, version, guarded: Guarded::new(inside) };
+        let printer = Mutex::new(inside.communicator.as_ref().map(Communicator::printer));
+        let handle = RejoinCommunicator { rank, world, incarnation, version, printer, guarded: Guarded::new(inside) };
         if let Some(error) = error {
             handle.guarded.call(|_| Err(error), |_, _| {});
         }
@@ -150,13 +153,25 @@ impl RejoinCommunicator {
             let result = work(rank);
             if let Some(live) = &rank.communicator {
                 self.version.store(live.version().0, Ordering::Relaxed);
-                self.incarnation.store(live.incarnation(), Ordering::Relaxed);
+                if self.incarnation.swap(live.incarnation(), Ordering::Relaxed) != live.incarnation() {
+                    *self.printer.lock() = Some(live.printer());
+                }
                 self.rank.store(live.rank().0, Ordering::Relaxed);
                 self.world.store(live.world(), Ordering::Relaxed);
             }
             result
         };
         self.guarded.call(call, Rank::ruin)
+    }
+
+    pub(crate) fn print(&self, text: &str) -> i32 {
+        match &*self.printer.lock() {
+            Some(printer) => {
+                printer.print(text);
+                OK
+            }
+            None => status(Code::BadState),
+        }
     }
 }
 

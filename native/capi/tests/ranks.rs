@@ -130,6 +130,29 @@ fn when_all_processes_are_gone_those_who_come_go_on_from_the_durable_checkpoint(
 }
 
 #[test]
+fn what_a_rank_prints_reaches_the_job_from_a_thread_of_its_own_until_it_has_ended() {
+    let job = Job::new(1);
+    let process = job.process(c"talks");
+    let (rank, status) = job.join(process, 0, 0);
+    rank.check(status);
+    let print = |said: &'static std::ffi::CStr| {
+        let handle = rank.0 as usize;
+        // SAFETY: any thread may print with an open handle.
+        let call = move || unsafe { rejoin_print(handle as *const _, said.as_ptr()) };
+        std::thread::spawn(call).join().expect("no panic")
+    };
+    rank.check(print(c"good \xc3\xa4ftern"));
+    job.until("what it has printed", |event| matches!(event, Event::Printed { text, .. } if text == "good äftern"));
+    assert_eq!(print(c"\xff"), BAD_ARGUMENT);
+    rank.check(rank.finish(b""));
+    // SAFETY: it is closed once; the others are NULL.
+    unsafe {
+        rejoin_process_close(process);
+        assert_eq!(rejoin_print(null(), c"nobody".as_ptr()), BAD_ARGUMENT);
+    }
+}
+
+#[test]
 fn input_and_output_may_be_one_buffer() {
     Job::new(WORLD as u32).all(|rank| {
         let own = rank.number() as usize;

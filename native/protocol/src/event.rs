@@ -303,6 +303,15 @@ pub enum Event {
         /** The cause in words. */
         reason: String,
     },
+    /// A rank's program has a text for whoever started the job.
+    Printed {
+        /** The rank that it is about. */
+        rank: Rank,
+        /** Which start of the rank, counted from 0. */
+        incarnation: Incarnation,
+        /** One line or several, or the beginning of a long one. */
+        text: String,
+    },
 }
 
 /// Digests as a number on the wire, and as hexadecimal digits in texts: readers of JSON take numbers for 64-bit floats.

@@ -1,6 +1,8 @@
 """`rejoin.spark.run` on executors that are processes of their own, with real kills. What a rank does
 is defined within the tests, so that it travels by value, as a notebook's functions do."""
 
+import contextlib
+import io
 import os
 import pathlib
 import signal
@@ -142,6 +144,31 @@ class OnACluster(unittest.TestCase):
 
         results = self.rejoin.spark.run(name, args=("rank ",), kwargs={"suffix": "!"}, num_proc=2)
         self.assertEqual(results, ["rank 0 of 2!", "rank 1 of 2!"])
+
+    def test_what_ranks_print_is_printed_here_while_they_run_with_their_numbers(self):
+        class Seen(io.StringIO):
+            """Knows when it was written to."""
+
+            def write(self, text):
+                seen.extend((time.monotonic(), line) for line in text.splitlines())
+                return super().write(text)
+
+        def talk(ranks):
+            ranks.load()
+            print("good morning")
+            ranks.barrier()
+            time.sleep(3)
+            print("unfinished", end="", file=sys.stderr)
+
+        seen = []
+        with contextlib.redirect_stdout(Seen()):
+            self.rejoin.spark.run(talk, num_proc=2)
+        ended = time.monotonic()
+        self.assertEqual(
+            sorted(line for _, line in seen),
+            ["[rank 0] good morning", "[rank 0] unfinished", "[rank 1] good morning", "[rank 1] unfinished"],
+        )
+        self.assertLess(max(when for when, line in seen if "morning" in line), ended - 2)
 
     def test_a_function_that_always_fails_ends_the_job_with_its_traceback(self):
         def fail(ranks):

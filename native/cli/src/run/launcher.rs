@@ -366,6 +366,9 @@ impl Run<'_> {
         if let Event::DurableFailed { rank, version, reason, .. } = &event {
             self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
         }
+        if let Event::Printed { rank, text, .. } = &event {
+            self.say(&format!("rank {rank}: {text}"));
+        }
         self.recorder.event(event);
     }
 

@@ -10,6 +10,7 @@ mod versions;
 
 use super::calls::{Calls, Input};
 use super::options::{Boot, Limits, Options};
+use super::printer::Printer;
 use super::process::Process;
 use super::shape::Shape;
 use bytes::Bytes;
@@ -70,6 +71,11 @@ impl Communicator {
     /// Which incarnation of the rank this is.
     pub fn incarnation(&self) -> u32 {
         self.member().incarnation.number
+    }
+
+    /// Tells whoever started the job, from any thread, for this incarnation.
+    pub fn printer(&self) -> Printer {
+        Printer::new(self.agent.clone(), self.member())
     }
 
     /// The framework's try that this incarnation belongs to.

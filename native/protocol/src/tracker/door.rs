@@ -221,6 +221,7 @@ fn check_event(event: &Event) -> Checked {
         | Event::DurableWritten { .. }
         | Event::DurableFailed { .. }
         | Event::FaultFired { .. }
+        | Event::Printed { .. }
         | Event::Usage { .. } => Ok(()),
         other => Err(format!("an event that is the tracker's own: {other:?}")),
     }

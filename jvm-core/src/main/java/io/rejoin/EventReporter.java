@@ -59,6 +59,9 @@ public final class EventReporter implements Consumer<TrainingEvent> {
                       + " incarnation {incarnation}"));
         }
         break;
+      case PRINTED:
+        info(event.sentence("rank {rank}: {text}"));
+        break;
       case SPARE_STANDS_BY:
         info(event.sentence("task {index} on executor {executor} stands by as a spare"));
         break;

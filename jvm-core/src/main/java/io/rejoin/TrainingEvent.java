@@ -99,6 +99,8 @@ public final class TrainingEvent {
      * in a job without spares), stage, task, executor, reason.
      */
     KILL_WANTED,
+    /** A rank's program has a text for whoever started the job: rank, incarnation, text. */
+    PRINTED,
     /** A kind that this version doesn't know. */
     OTHER;
 

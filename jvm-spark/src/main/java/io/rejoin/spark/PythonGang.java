@@ -31,12 +31,15 @@ public final class PythonGang {
   private final SettingValues settings;
   private final PythonProgram program;
   private final PythonFunction function;
+  private final PythonOutput output;
 
   private PythonGang(
       Surroundings surroundings,
       SettingValues settings,
       PythonProgram program,
-      PythonFunction function) {
+      PythonFunction function,
+      PythonOutput output) {
+    this.output = output;
     this.surroundings = surroundings;
     this.settings = settings;
     this.program = program;
@@ -57,6 +60,7 @@ public final class PythonGang {
    *     record ({@link PythonProgram}), then the batches
    * @param workersName what the user calls the number of workers
    * @param checkpointAdvice {@link GangProgram#checkpointAdvice}
+   * @param output gets what ranks print
    * @throws RejoinException as {@link RejoinSpark#train(Dataset, int, RankFunction)}; BAD_ARGUMENT
    *     before any work where spares are asked for
    */
@@ -66,14 +70,15 @@ public final class PythonGang {
       int workers,
       PythonFunction function,
       String workersName,
-      String checkpointAdvice) {
+      String checkpointAdvice,
+      PythonOutput output) {
     SettingValues settings = SparkSettings.of(session);
     refuseSpares(settings);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
     surroundings.check(workersName);
     PythonProgram program = new PythonProgram(checkpointAdvice);
-    PythonGang gang = new PythonGang(surroundings, settings, program, function);
+    PythonGang gang = new PythonGang(surroundings, settings, program, function, output);
     return new Beginnings(settings, surroundings, Faults.none())
         .train(
             beginning ->
@@ -112,7 +117,7 @@ public final class PythonGang {
   }
 
   private byte[] run(RDD<byte[]> rows, List<PreparedInput> inputs) {
-    return new GangJob(surroundings, settings, null, Faults.none())
+    return new GangJob(surroundings, settings, output, Faults.none())
         .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }
 

@@ -47,6 +47,30 @@ def dying_after_the_last_round():
     return DiesAtTheEnd()
 
 
+def dying_before_it_trains(moment):
+    """A callback that kills rank 1's first life as its worker unpickles it, or as it makes its matrix."""
+    from xgboost.callback import TrainingCallback
+
+    die = dies("worker")
+
+    class DiesEarly(TrainingCallback):
+        def __getstate__(self):
+            return {"sent": True}
+
+        def __setstate__(self, state):
+            from pyspark import TaskContext
+
+            task = TaskContext.get()
+            if task is not None and (task.partitionId(), task.attemptNumber()) == (1, 0):
+                if moment == "loaded":
+                    die()
+                import xgboost.spark.data
+
+                xgboost.spark.data.DMatrix = xgboost.spark.data.QuantileDMatrix = lambda *_, **__: die()
+
+    return DiesEarly()
+
+
 class OnACluster(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -117,6 +141,11 @@ class TheSameModel(OnACluster):
 
     def test_a_python_worker_that_is_killed_after_a_checkpoint_rejoins(self):
         self.same("SparkXGBClassifier", dying("worker", 11))
+
+    def test_python_workers_that_are_killed_before_they_join_or_in_their_matrix_rejoin(self):
+        for moment in ("loaded", "matrix"):
+            with self.subTest(moment):
+                self.same("SparkXGBClassifier", dying_before_it_trains(moment))
 
     def test_a_python_worker_that_is_killed_after_the_last_round_rejoins(self):
         self.same("SparkXGBClassifier", dying_after_the_last_round())

@@ -98,7 +98,10 @@ final class Gang {
     } finally {
       sparkIsDone = true;
       context.setLocalProperty(SparkRegistry.PROPERTY, before);
-      context.removeSparkListener(registry);
+      // The bus stops the listener's queue by an event that an interrupted thread doesn't put
+      // there,
+      // and whoever removes the next listener would wait for it for ever.
+      PreparedInput.uninterrupted(() -> context.removeSparkListener(registry));
       listener.close();
     }
   }

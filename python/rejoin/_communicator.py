@@ -152,7 +152,8 @@ class Communicator(_Owner):
 
     def __init__(self, handle: int, over: bool) -> None:
         super().__init__(handle)
-        self._lock = threading.Lock()
+        # Of calls, and of the one that any thread may make beside them.
+        self._lock, self._printing = threading.Lock(), threading.Lock()
         self._over = over
         self.rank: int = c.library.rejoin_rank(handle)
         self.world: int = c.library.rejoin_world(handle)
@@ -398,12 +399,13 @@ class Communicator(_Owner):
         """Shows a text to whoever started the job: ``rejoin run`` says it, :func:`rejoin.spark.run`
         prints it on the driver. From any thread, and nobody waits for it: up to 16 KiB of it, and up
         to 256 KiB in a second; what is left out is said with the next one."""
-        c.library.rejoin_print(self._open(), text.replace("\0", "?").encode(errors="replace"))
+        with self._printing:
+            c.library.rejoin_print(self._open(), text.replace("\0", "?").encode(errors="replace"))
 
     def close(self) -> None:
         """Frees it; before :meth:`finish` this gives the rank's slot back. Closing again does
         nothing. Waits for a call that another thread has under way."""
-        with self._lock:
+        with self._lock, self._printing:
             handle, self._handle = self._handle, None
         if handle is not None and self._is_ours():
             c.library.rejoin_close(handle)

@@ -13,7 +13,7 @@ from xgboost.spark import core
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
-from ._spark_gang import Gang, arrow_schema, session_of
+from ._spark_gang import Gang, arrow_schema, pickled, session_of
 from ._spark_xgboost import SEAMS, EstimatorRank
 
 _STOCK = "stock"
@@ -118,8 +118,10 @@ def _train(gang: Gang, frame: Any, workers: int, function: Callable[..., Any]) -
     if missing:
         text = f"its estimator's training doesn't use {', '.join(missing)}"
         raise RejoinError(Code.INCOMPATIBLE, f"XGBoost {xgboost.__version__} isn't as expected: {text}; {_SUPPORTED}")
-    rank = EstimatorRank(function, arrow_schema(frame), workers)
-    texts: List[str] = pickle.loads(gang.run(rank, frame, workers, ("num_workers", "spark.rejoin.checkpoint.rounds")))
+    rank = EstimatorRank(pickled(function), arrow_schema(frame), workers)
+    # Divided as stock has divided it: queries stay whole.
+    names = ("num_workers", "spark.rejoin.checkpoint.rounds")
+    texts: List[str] = pickle.loads(gang.run(rank, frame, workers, names, divide=False))
     return texts
 
 

@@ -1,8 +1,11 @@
 """What runs on the driver: ranks in the Python workers of a Spark session, through the JVM."""
 
+import inspect
+import queue
 import re
+import threading
 import uuid
-from typing import Any, Callable, List, NoReturn, Tuple
+from typing import Any, Callable, List, NoReturn, Optional, Tuple
 
 from . import _library
 from ._arguments import refused
@@ -19,7 +22,11 @@ def session_of(data: Any) -> Any:
     """The session of a data frame, or the active one; a classic one."""
     from pyspark.sql import SparkSession
 
-    session = SparkSession.getActiveSession() if data is None else data.sparkSession
+    if data is not None:
+        session = data.sparkSession
+    else:
+        # The active one is a thread's.
+        session = SparkSession.getActiveSession() or getattr(SparkSession, "_instantiatedSession", None)
     if session is None:
         raise refused(f"there is no Spark session; start one: {REMEDY}")
     if not hasattr(session, "_jsparkSession"):
@@ -33,7 +40,30 @@ def arrow_schema(data: Any) -> Any:
     from pyspark.sql.pandas.utils import require_minimum_pyarrow_version
 
     require_minimum_pyarrow_version()
+    # The batches themselves don't say it.
+    if "prefers_large_types" in inspect.signature(to_arrow_schema).parameters:
+        return to_arrow_schema(data.schema, prefers_large_types=data.sparkSession._jconf.arrowUseLargeVarTypes())
     return to_arrow_schema(data.schema)
+
+
+def pickled(*what: Any) -> bytes:
+    """What a worker unpickles anew for each attempt: one that is sent back must not find what the
+    attempt before has changed."""
+    from pyspark import cloudpickle
+
+    try:
+        data: bytes = cloudpickle.dumps(what)
+        return data
+    except Exception as cause:
+        raise refused(f"the function or its arguments can't be sent to Python workers: {cause}") from cause
+
+
+def _print(text: str) -> None:
+    """No harm to the job where this can't be shown here."""
+    try:
+        print(text, end="", flush=True)
+    except (OSError, ValueError):
+        pass
 
 
 class Gang:
@@ -46,8 +76,9 @@ class Gang:
         if type(self._jvm).__name__ != "JavaClass":
             raise RejoinError(
                 Code.INCOMPATIBLE,
-                "this Spark session was started without Rejoin's jars; start it so, after stopping the one that "
-                f"runs: {REMEDY}",
+                "this Spark session was started without Rejoin's jars, and its JVM doesn't take them any more: in a "
+                f"new Python process, {REMEDY}; for spark-submit and the pyspark shell, --jars with rejoin-core and "
+                "rejoin-spark",
             )
         theirs, ours = self._jvm.version(), _library.library_version()
         if theirs != ours:
@@ -57,22 +88,23 @@ class Gang:
                 "have to be of one release",
             )
 
-    def run(self, rank: Rank, data: Any, world: int, names: Tuple[str, str]) -> bytes:
+    def run(self, rank: Rank, data: Any, world: int, names: Tuple[str, str], divide: bool) -> bytes:
         """Runs it on so many tasks; what all ranks have finished with. ``names``: of the argument
-        that says how many, and of what makes checkpoints more frequent."""
+        that says how many, and of what makes checkpoints more frequent. ``divide``: data that has
+        another number of partitions; it is refused otherwise."""
         function = self._function(rank)
         frame = None if data is None else data._jdf
         try:
             output = self._session._jvm.io.rejoin.spark.PythonOutput()
-            arguments = (self._session._jsparkSession, frame, world, function, *names, output)
+            arguments = (self._session._jsparkSession, frame, world, divide, function, *names, output)
             return self._interruptible(lambda: bytes(self._jvm.run(*arguments)), output)
         except Exception as raised:
             self._raise(raised)
 
     def _interruptible(self, call: Callable[[], bytes], output: Any) -> bytes:
         """Calls it in a thread of its own, prints here what ranks have printed, and cancels the call's
-        Spark jobs when this thread is interrupted: Py4J has one connection for each thread, and
-        pyspark's handler of SIGINT would talk into the call's."""
+        Spark jobs when this thread is interrupted. This one makes no call meanwhile: Py4J has one
+        connection for each thread, and pyspark's handler of SIGINT would talk into it."""
         from pyspark import InheritableThread
 
         context, tag = self._session.sparkContext, f"rejoin-{uuid.uuid4()}"
@@ -80,24 +112,40 @@ class Gang:
         raised: List[BaseException] = []
 
         def work() -> None:
-            context.addJobTag(tag)
             try:
+                context.addJobTag(tag)
                 results.append(call())
             except BaseException as caught:
                 raised.append(caught)
 
+        texts: "queue.SimpleQueue[Optional[str]]" = queue.SimpleQueue()
+
+        def listen() -> None:
+            try:
+                while thread.is_alive():
+                    thread.join(_LOOK_SECONDS)
+                    texts.put(output.take())
+            finally:
+                texts.put(None)
+
         thread = InheritableThread(work)
         thread.start()
+        threading.Thread(target=listen, daemon=True).start()
         try:
-            while thread.is_alive():
-                thread.join(_LOOK_SECONDS)
-                print(output.take(), end="", flush=True)
+            text = texts.get()
+            while text is not None:
+                _print(text)
+                text = texts.get()
+            thread.join()
         except BaseException:
+            output.interrupt()  # it may wait for slots, without a job
             context.cancelJobsWithTag(tag)
             thread.join(_END_SECONDS)
             raise
         if raised:
             raise raised[0]
+        if not results:
+            raise RejoinError(Code.INTERNAL, "the call's thread ended without a result; is the SparkContext stopped?")
         return results[0]
 
     def _function(self, rank: Rank) -> Any:
@@ -106,10 +154,7 @@ class Gang:
         from pyspark.serializers import NoOpSerializer
 
         whole = NoOpSerializer()
-        try:
-            return _wrap_function(self._session.sparkContext, lambda _index, records: rank(records), whole, whole)
-        except Exception as cause:
-            raise refused(f"the function or its arguments can't be sent to Python workers: {cause}") from cause
+        return _wrap_function(self._session.sparkContext, lambda _index, records: rank(records), whole, whole)
 
     def _raise(self, raised: Exception) -> NoReturn:
         """A failure of the JVM's as this package's own, with the traceback of the rank that failed last."""

@@ -1,12 +1,12 @@
 """A rank in the Python worker of its Spark task."""
 
 import contextlib
-import io
 import os
 import pickle
 import sys
+import threading
 import time
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 
@@ -121,26 +121,28 @@ class Rank:
         raise NotImplementedError
 
 
-class _Shown(io.TextIOBase):
-    """What the function prints: line by line to the driver, and where it went before."""
+class _Shown:
+    """What the function prints: line by line to the driver, and where it went before, whose other
+    attributes it has."""
 
     def __init__(self, ranks: Communicator, before: Any) -> None:
-        super().__init__()
         self._ranks, self._before = ranks, before
-        self._rest = ""
+        self._lock, self._rest = threading.Lock(), ""
 
-    def writable(self) -> bool:
-        return True
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._before, name)
 
     def write(self, text: str) -> int:
         self._before.write(text)
-        *lines, self._rest = (self._rest + text).split("\n")
-        for line in lines:
-            self._show(line)
+        with self._lock:
+            *lines, self._rest = (self._rest + text).split("\n")
+            for line in lines:
+                self._show(line)
         return len(text)
 
-    def flush(self) -> None:
-        self._before.flush()
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
 
     def end(self) -> None:
         """A last line without its end."""
@@ -148,10 +150,8 @@ class _Shown(io.TextIOBase):
             self._show(self._rest)
 
     def _show(self, line: str) -> None:
-        try:
+        with contextlib.suppress(RejoinError):  # this rank is over, which is known
             self._ranks.print(line)
-        except RejoinError:
-            pass  # this rank is over, which is known
 
 
 @contextlib.contextmanager
@@ -170,11 +170,10 @@ def _shown(ranks: Communicator) -> Iterator[None]:
 class FunctionRank(Rank):
     """A rank of ``rejoin.spark.run``."""
 
-    def __init__(
-        self, fn: Callable[..., Any], args: Tuple[Any, ...], kwargs: Dict[str, Any], schema: Any, world: int
-    ) -> None:
+    def __init__(self, work: bytes, schema: Any, world: int) -> None:
+        """``work``: the function, its arguments and its named ones, pickled."""
         super().__init__(schema)
-        self._fn, self._args, self._kwargs = fn, args, kwargs
+        self._work = work
         self._terms = f"rejoin.spark.run on {world} workers"
 
     def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
@@ -185,7 +184,8 @@ class FunctionRank(Rank):
                     return
                 except RejoinError as failure:
                     if failure.code != Code.ROLLED_BACK:
-                        ranks.abandon(failure.code, failure.text)
+                        with contextlib.suppress(RejoinError):  # after finish() there is nothing to abandon
+                            ranks.abandon(failure.code, failure.text)
                         raise
                 ranks.join_again()
 
@@ -205,10 +205,11 @@ class FunctionRank(Rank):
         """The results of all ranks, the same bytes at each: so they outlive any of them."""
         from pyspark import cloudpickle
 
-        given = self._args if rows is None else (rows, *self._args)
+        fn, args, kwargs = cloudpickle.loads(self._work)
+        given = args if rows is None else (rows, *args)
         begin = ranks.version
         with _shown(ranks):
-            result = cloudpickle.dumps(self._fn(ranks, *given, **self._kwargs))
+            result = cloudpickle.dumps(fn(ranks, *given, **kwargs))
         if ranks.version == begin:
             ranks.load()  # the function may have had no use for it, and it may be called again here
         everyone = ranks.allgather_v(np.frombuffer(result, dtype=np.uint8))

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 
 import pyspark
 import xgboost
+from pyspark import cloudpickle
 
 from ._communicator import _limits
 from ._errors import Code, RejoinError
@@ -25,11 +26,11 @@ _EVERY = 10
 
 
 class EstimatorRank(Rank):
-    """``stock`` is a generator function: of data frames, from data frames with the column ``data``."""
+    """``work``: a generator function, pickled, of data frames with the column ``data``, from data frames."""
 
-    def __init__(self, stock: Callable[..., Any], schema: Any, world: int) -> None:
+    def __init__(self, work: bytes, schema: Any, world: int) -> None:
         super().__init__(schema)
-        self._stock = stock
+        self._work = work
         self._world = world
 
     def take_part(self, launch: Launch, rows: Optional[Rows]) -> None:
@@ -41,57 +42,60 @@ class EstimatorRank(Rank):
         limits = _limits(launch.seconds("join"), None, launch.seconds("finish"))
         with launch.process(start) as process:
             while True:
+                (stock,) = cloudpickle.loads(self._work)
                 rank = process.join_as(launch.attempt(), terms, limits)
-                if rank is None or self._train(rank, rows, every):
+                if rank is None or self._train(stock, rank, rows, every):
                     return
 
-    def _train(self, rank: XgboostRank, rows: Optional[Rows], every: int) -> bool:
+    def _train(self, stock: Callable[..., Any], rank: XgboostRank, rows: Optional[Rows], every: int) -> bool:
         """Whether the end was reached; otherwise all ranks go back to an older version."""
         part = _Part(rank)
         try:
             with part:
                 frames = (batch.to_pandas() for batch in rows or ())
-                part.texts = self._texts(frames, part, rank, every)
+                part.texts = _texts(lambda: stock(frames), stock.__globals__, part, rank, every)
         except RejoinError as failure:
             if failure.code != Code.ROLLED_BACK:
                 raise
             return False
         return True
 
-    def _texts(self, frames: Iterator[Any], part: "_Part", rank: XgboostRank, every: int) -> List[str]:
-        """What stock's rank 0 hands to the driver: evaluations, configuration, model. Every rank
-        makes it, so it outlives any of them."""
-        train = self._stock.__globals__["worker_train"]
 
-        def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
-            trained = train(params, *arguments, callbacks=[*(callbacks or ()), Checkpoint(every)], **named)
-            # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
-            # default metrics); made of the model's bytes it is the same at a rank that came back after the end.
-            return xgboost.Booster(params, model_file=bytearray(trained.save_raw("ubj")))
+def _texts(
+    train_booster: Callable[[], Iterator[Any]], names: Dict[str, Any], part: "_Part", rank: XgboostRank, every: int
+) -> List[str]:
+    """What stock's rank 0 hands to the driver: evaluations, configuration, model. Every rank
+    makes it, so it outlives any of them."""
+    train = names["worker_train"]
 
-        class Barrier:
-            """Of a task that needs none."""
+    def worker_train(params: Any, *arguments: Any, callbacks: Any = None, **named: Any) -> xgboost.Booster:
+        trained = train(params, *arguments, callbacks=[*(callbacks or ()), Checkpoint(every)], **named)
+        # The configuration of a Booster knows whether it has trained and evaluated (its generator's state,
+        # default metrics); made of the model's bytes it is the same at a rank that came back after the end.
+        return xgboost.Booster(params, model_file=bytearray(trained.save_raw("ubj")))
 
-            @classmethod
-            def get(cls) -> "Barrier":
-                return cls()
+    class Barrier:
+        """Of a task that needs none."""
 
-            def barrier(self) -> None:
-                pass
+        @classmethod
+        def get(cls) -> "Barrier":
+            return cls()
 
-            def allGather(self, message: str = "") -> List[str]:
-                return [message] * rank.world
+        def barrier(self) -> None:
+            pass
 
-            def partitionId(self) -> int:
-                return rank.rank if part.training is None else 0
+        def allGather(self, message: str = "") -> List[str]:
+            return [message] * rank.world
 
-        def joined(*_: Any, **__: Any) -> Any:
-            return contextlib.nullcontext()
+        def partitionId(self) -> int:
+            return rank.rank if part.training is None else 0
 
-        names = self._stock.__globals__
-        ours = {"CommunicatorContext": joined, "worker_train": worker_train}
-        with _replaced(names, ours), _replaced(vars(pyspark), {"BarrierTaskContext": Barrier}):
-            return [text for frame in self._stock(frames) for text in frame["data"]]
+    def joined(*_: Any, **__: Any) -> Any:
+        return contextlib.nullcontext()
+
+    ours = {"CommunicatorContext": joined, "worker_train": worker_train}
+    with _replaced(names, ours), _replaced(vars(pyspark), {"BarrierTaskContext": Barrier}):
+        return [text for frame in train_booster() for text in frame["data"]]
 
 
 class _Part(_Context):

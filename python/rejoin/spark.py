@@ -20,13 +20,14 @@ The death of a Python worker or of an executor costs no restart: Spark retries t
 rejoins the running job as its rank, and the results are, byte for byte, those without the death.
 """
 
+import os
 import pathlib
 import pickle
 from typing import Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
 from ._arguments import refused
 from ._errors import Code, RejoinError
-from ._spark_gang import Gang, arrow_schema, session_of
+from ._spark_gang import Gang, arrow_schema, pickled, session_of
 from ._spark_rank import FunctionRank
 
 _JARS = pathlib.Path(__file__).with_name("jars")
@@ -37,8 +38,14 @@ def configure(builder: Any, jars: Optional[Sequence[str]] = None) -> Any:
 
     ``jars`` are the paths of ``rejoin-core`` and of ``rejoin-spark`` for the session's Scala; without
     it those that came with this package. They are added to ``spark.jars``; jars that the builder has
-    there stay. A session that runs already doesn't get them: Spark reads ``spark.jars`` at its start.
+    there stay. A JVM that runs already (of an earlier session of this process, of ``spark-submit``,
+    of the pyspark shell) doesn't get them, and the builder is left as it is: there they are given by
+    ``--jars``.
     """
+    from pyspark import SparkContext
+
+    if SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
+        return builder
     ours = [str(jar) for jar in jars] if jars is not None else _own_jars()
     missing = [jar for jar in ours if not pathlib.Path(jar).is_file()]
     if missing:
@@ -79,8 +86,9 @@ def run(
         raise refused(f"num_proc is {num_proc!r}; expected a whole number from 1 on")
     gang = Gang(session_of(data))
     schema = None if data is None else arrow_schema(data)
-    rank = FunctionRank(fn, tuple(args), dict(kwargs or {}), schema, num_proc)
-    everything = gang.run(rank, data, num_proc, ("num_proc", "Communicator.checkpoint more often"))
+    rank = FunctionRank(pickled(fn, tuple(args), dict(kwargs or {})), schema, num_proc)
+    names = ("num_proc", "Communicator.checkpoint more often")
+    everything = gang.run(rank, data, num_proc, names, divide=True)
     from pyspark import cloudpickle
 
     return [cloudpickle.loads(result) for result in pickle.loads(everything)]

@@ -203,6 +203,9 @@ class TheSameModel(OnACluster):
 
         refused(["device", "cuda"], lambda: self.fit(self.estimator("SparkXGBClassifier", device="cuda")))
         refused(["stock is int"], lambda: self.rejoin.spark.RejoinEstimator(5))
+        one_query = self.rows.where("query = 1")
+        ranker = self.estimator("SparkXGBRanker", label_col="relevance", qid_col="query", force_repartition=True)
+        refused(["2 partitions for 3"], lambda: self.rejoin.spark.RejoinEstimator(ranker).fit(one_query))
         self.spark.conf.set("spark.rejoin.checkpoint.rounds", "often")
         try:
             refused(["checkpoint.rounds", "often"], lambda: self.fit(self.estimator("SparkXGBClassifier")))

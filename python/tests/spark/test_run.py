@@ -1,6 +1,7 @@
 """`rejoin.spark.run` on executors that are processes of their own, with real kills. What a rank does
 is defined within the tests, so that it travels by value, as a notebook's functions do."""
 
+import concurrent.futures
 import contextlib
 import io
 import os
@@ -137,6 +138,21 @@ class OnACluster(unittest.TestCase):
                 loser.join()
             self.assertEqual(len(list(signs.glob("0-began-*"))), 2)
         self.assertEqual(results, [(0, 300)] * WORLD)
+
+    def test_texts_arrive_whole_however_wide_arrow_s_offsets_are(self):
+        self.spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", "true")
+        try:
+            rows = self.spark.range(0, 30, 1, WORLD).selectExpr("concat('text ', id) AS x", "encode('ä', 'UTF-8') AS y")
+            read = self.rejoin.spark.run(lambda ranks, rows: rows.to_pandas(), num_proc=WORLD, data=rows)
+        finally:
+            self.spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
+        self.assertEqual([text for part in read for text in part["x"]], [f"text {number}" for number in range(30)])
+        self.assertEqual({bytes(data) for part in read for data in part["y"]}, {"ä".encode()})
+
+    def test_any_thread_may_run_a_job(self):
+        with concurrent.futures.ThreadPoolExecutor(2) as threads:
+            jobs = [threads.submit(self.rejoin.spark.run, lambda ranks: ranks.rank, num_proc=n) for n in (1, 2)]
+            self.assertEqual([job.result() for job in jobs], [[0], [0, 1]])
 
     def test_results_come_in_rank_order_and_need_no_collective_and_no_data(self):
         def name(ranks, prefix, suffix=""):

@@ -2,19 +2,24 @@ package io.rejoin.spark;
 
 import io.rejoin.RejoinException;
 import java.util.Optional;
+import java.util.regex.Pattern;
 import org.apache.spark.api.python.PythonException;
 
 /** What a task's Python worker has failed with, which Spark knows as a traceback alone. */
 final class PythonFailure {
+  private static final String TRACEBACK = "Traceback (most recent call last):";
   private static final String OURS = "\nrejoin._errors.RejoinError: ";
-  private static final String NO_PACKAGE = "\nModuleNotFoundError: No module named 'rejoin";
+  private static final Pattern NO_PACKAGE =
+      Pattern.compile("^ModuleNotFoundError: No module named 'rejoin['.]", Pattern.MULTILINE);
 
   private PythonFailure() {}
 
   /** The failure that ended the traceback; a missing package of ours is one, too. */
   static Optional<RejoinException> of(Throwable thrown) {
-    String text = thrown instanceof PythonException ? String.valueOf(thrown.getMessage()) : "";
-    if (text.contains(NO_PACKAGE)) {
+    String all = thrown instanceof PythonException ? String.valueOf(thrown.getMessage()) : "";
+    // What is before was the cause of what ended it, and may pass.
+    String text = all.substring(Math.max(0, all.lastIndexOf(TRACEBACK)));
+    if (NO_PACKAGE.matcher(text).find()) {
       return Optional.of(
           new RejoinException(
               RejoinException.Code.INCOMPATIBLE,

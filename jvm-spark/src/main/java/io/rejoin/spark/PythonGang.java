@@ -56,6 +56,7 @@ public final class PythonGang {
    *
    * @param data what the ranks read, as Arrow batches in the format of its streams; null for none
    * @param workers how many ranks there are, all at once, a slot each
+   * @param divide whether data of another number of partitions is divided anew, not refused
    * @param function what pyspark has made of a function over the partition: it gets the launch
    *     record ({@link PythonProgram}), then the batches
    * @param workersName what the user calls the number of workers
@@ -68,6 +69,7 @@ public final class PythonGang {
       SparkSession session,
       Dataset<Row> data,
       int workers,
+      boolean divide,
       PythonFunction function,
       String workersName,
       String checkpointAdvice,
@@ -79,12 +81,18 @@ public final class PythonGang {
     surroundings.check(workersName);
     PythonProgram program = new PythonProgram(checkpointAdvice);
     PythonGang gang = new PythonGang(surroundings, settings, program, function, output);
-    return new Beginnings(settings, surroundings, Faults.none())
-        .train(
-            beginning ->
-                data == null
-                    ? gang.runWithoutRows()
-                    : gang.runWith(beginning.again() ? RejoinSpark.replanned(data) : data));
+    output.runsIn(Thread.currentThread());
+    try {
+      return new Beginnings(settings, surroundings, Faults.none())
+          .train(
+              beginning ->
+                  data == null
+                      ? gang.runWithoutRows()
+                      : gang.runWith(
+                          beginning.again() ? RejoinSpark.replanned(data) : data, divide));
+    } finally {
+      output.runsIn(null);
+    }
   }
 
   private byte[] runWithoutRows() {
@@ -101,11 +109,11 @@ public final class PythonGang {
     }
   }
 
-  private byte[] runWith(Dataset<Row> data) {
+  private byte[] runWith(Dataset<Row> data, boolean divide) {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
     InputPreparation preparation = new InputPreparation(settings, data.sparkSession());
-    Dataset<Row> divided = RejoinSpark.divided(data, workers);
+    Dataset<Row> divided = divide ? RejoinSpark.divided(data, workers) : data;
     StructType schema = divided.schema();
     try (GangAdmission.AdmittedGang admittedGang =
             GangAdmission.of(context).admit(context, workers, settings);

@@ -11,6 +11,7 @@ public final class PythonOutput implements Consumer<TrainingEvent> {
 
   private final Queue<String> texts = new ArrayDeque<>();
   private long leftOut;
+  private Thread call;
 
   @Override
   public synchronized void accept(TrainingEvent event) {
@@ -22,6 +23,18 @@ public final class PythonOutput implements Consumer<TrainingEvent> {
       leftOut++;
     }
     texts.add(event.sentence("[rank {rank}] {text}"));
+  }
+
+  /** The call that this belongs to runs in this thread, until it is told null. */
+  synchronized void runsIn(Thread thread) {
+    call = thread;
+  }
+
+  /** Ends the call, wherever it waits; CANCELLED is thrown there. */
+  public synchronized void interrupt() {
+    if (call != null) {
+      call.interrupt();
+    }
   }
 
   /** All that came since it was asked last, a text on a line; empty for nothing. */

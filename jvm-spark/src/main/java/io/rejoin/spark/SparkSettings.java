@@ -93,8 +93,9 @@ final class SparkSettings {
                   "how long an executor that has lost its driver trains on and keeps what it holds,"
                       + " before its tasks end with `TRACKER_UNREACHABLE`"),
               CommonSettings.CALL_TIMEOUT.withMeaning(
-                  "of `RejoinSpark.train`: how long a collective waits for the other ranks,"
-                      + " restarts of theirs included, before the task fails with `TIMED_OUT`"),
+                  "of `RejoinSpark.train` and `rejoin.spark.run`: how long a collective waits for"
+                      + " the other ranks, restarts of theirs included, before the task fails with"
+                      + " `TIMED_OUT`"),
               SPARES,
               SLOTS_TIMEOUT,
               QUEUE_TIMEOUT,

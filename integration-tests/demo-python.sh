@@ -12,5 +12,6 @@ for python in python3 /usr/bin/python3; do
 done
 scripts/python-spark.sh "$python"
 scripts/python-xgboost.sh "$python"
-export REJOIN_LIBRARY=$PWD/${CARGO_TARGET_DIR:-target}/release/librejoin.so PYTHONPATH=$PWD/python/tests
+REJOIN_LIBRARY=$(realpath "${CARGO_TARGET_DIR:-target}/release/librejoin.so")
+export REJOIN_LIBRARY PYTHONPATH=$PWD/python/tests
 exec "$python" integration-tests/demo.py

@@ -13,6 +13,8 @@ for python in python3 /usr/bin/python3; do
 done
 built=$(realpath "${CARGO_TARGET_DIR:-target}/release")
 scripts/python-xgboost.sh "$python"
+# Spark and XGBoost say a lot there, which is wanted only where something went wrong.
+trap 'status=$?; [ $status -eq 0 ] || tail -20 build/bench/pyspark-errors.txt >&2' EXIT
 for set_name in ${SETS:-spark41 spark35}; do
   SPARK_SET=$set_name scripts/python-spark.sh "$python"
   SPARK_SET=$set_name REJOIN_LIBRARY=$built/librejoin.so PYTHONPATH=python/tests \

@@ -102,9 +102,9 @@ class Rank(_Owner):
 
 
 def _text(handle: Any) -> str:
-    """Why the last call failed. Advice names what is written in Python."""
+    """Why the last call failed."""
     text: str = c.library.rejoin_xgboost_message(handle).decode(errors="replace")
-    return text.replace(" (config.durable NULL)", "")
+    return text
 
 
 def join(version: str, terms: str, hook: str, limits: c.Limits) -> Optional[Rank]:

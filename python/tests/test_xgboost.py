@@ -65,6 +65,17 @@ class Trained(Launched):
         self.assertEqual({how for _, _, how in ended}, {str(hooked)})
         return out, err
 
+    def goes_on_in_a_second_run(self, case):
+        """The first run ends with a death in round 11, without a restart; the second one trains to the end."""
+        with tempfile.TemporaryDirectory() as folder:
+            durable = ["--durable", folder, "--job", "a training", "--resume"]
+            variables = {"PYTHONPATH": self.path(), "OMP_NUM_THREADS": "1"}
+            ranks = [WORLD, PROGRAM, *durable]
+            self.run_ranks(*ranks, status=3, arguments=[case], ACT="kill:1:11", **variables)
+            out, err = self.run_ranks(*ranks, arguments=[case], **variables)
+        self.assertRegex(err, "goes on from version [12] in")
+        self.assertEqual(self.told(out), self.stock_of(case), err)
+
 
 class Bridged(Trained):
     """XGBoost 3.2: all bytes go through its own sockets, and all ranks make their Booster anew at each checkpoint."""
@@ -99,6 +110,9 @@ class Bridged(Trained):
         self.assertIn("KeyError: 'on purpose'", err)
         self.assertIn("in before_iteration", err)
 
+    def test_a_second_run_goes_on_from_the_durable_checkpoints_of_one_that_died(self):
+        self.goes_on_in_a_second_run("plain")
+
     def test_a_version_that_is_unknown_is_refused_by_name_with_what_to_install(self):
         program = """
             import xgboost
@@ -130,6 +144,9 @@ class Hooked(Trained):
         self.same_as_stock(
             "sampled", "rank=1,version=1,seqno=9", "rank=0,version=boot,seqno=1", restarts=2, hooked=True
         )
+
+    def test_a_second_run_goes_on_from_the_durable_checkpoints_of_one_that_died(self):
+        self.goes_on_in_a_second_run("sampled")
 
 
 class LongRun(Trained):

@@ -548,8 +548,7 @@ typedef struct rejoin_xgboost_options {
  * (`rejoin run --members`). `rejoin run --calls` prints nothing of these ranks.
  *
  * Also returns REJOIN_INCOMPATIBLE for a version of XGBoost that is not supported, or is another
- * one at another rank; REJOIN_BAD_ARGUMENT where durable checkpoints are asked for, which are not
- * made of XGBoost's trainings.
+ * one at another rank.
  */
 rejoin_status rejoin_xgboost_join_launched(const char *terms, const rejoin_xgboost_options *options,
                                            const rejoin_limits *limits, rejoin_xgboost **rank);

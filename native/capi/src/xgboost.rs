@@ -96,18 +96,13 @@ unsafe fn number(handle: *const RejoinXgboost, of: impl FnOnce(&Joined) -> u32) 
 }
 
 fn start((agent, settings): (AgentConfig, Settings), hook: HookUse) -> Result<Arc<Process>, Error> {
-    if settings.durable.is_some() {
-        let text = "durable checkpoints are not made of XGBoost's trainings; leave `--durable` of `rejoin run` out \
-                    (config.durable NULL)";
-        return Err(bad(text.into()));
-    }
     let bridge = BridgeConfig {
         spill_dir: settings.logs.folder,
         log_memory_bytes: settings.logs.memory_bytes,
         log_disk_bytes: settings.logs.disk_bytes,
         ..BridgeConfig::default()
     };
-    Process::start(agent, bridge, hook)
+    Process::start(agent, bridge, hook, settings.durable)
 }
 
 fn join(

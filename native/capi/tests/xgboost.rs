@@ -189,10 +189,6 @@ fn what_cannot_be_used_is_refused_by_name_before_anything_is_started() {
     assert!(status == BAD_ARGUMENT && said.contains("hook 7 is unknown"), "{said}");
     let (status, said) = refused(&RejoinXgboostOptions { size: 3, ..options(c"3.2.0".as_ptr()) }, &nothing);
     assert!(status == BAD_ARGUMENT && said.contains("REJOIN_XGBOOST_OPTIONS_INIT"), "{said}");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = std::ffi::CString::new(folder.path().display().to_string()).expect("no zero byte");
-    let (status, said) = refused(&options(c"3.2.0".as_ptr()), &|config| config.durable = path.as_ptr());
-    assert!(status == BAD_ARGUMENT && said.contains("--durable"), "{said}");
 }
 
 #[test]

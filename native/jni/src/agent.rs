@@ -2,11 +2,12 @@
 
 use crate::convert::{texts, Texts};
 use crate::failure::Failure;
+use crate::folder;
 use crate::settings::Settings;
 use crate::standing;
 use crate::table::Table;
 use crate::tracker::{job, ports, secret};
-use jni::objects::{JByteArray, JClass};
+use jni::objects::{JByteArray, JClass, JObject};
 use jni::sys::{jboolean, jint, jlong};
 use jni::Env;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -65,13 +66,15 @@ pub(crate) fn open<'l>(
     _: JClass<'l>,
     settings: Texts<'l>,
     key: JByteArray<'l>,
+    folder: JObject<'l>,
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("agent", texts(env, &settings)?)?;
     let (agent, bridge, hook) = config(&mut settings, secret(env, &key)?)?;
+    let durable = folder::durable(env, &mut settings, &folder)?;
     // What XGBoost does with its time is not for us to see.
     wants_details(&mut settings)?;
     settings.done()?;
-    Ok(AGENTS.add(Process::start(agent, bridge, hook)?))
+    Ok(AGENTS.add(Process::start(agent, bridge, hook, durable)?))
 }
 
 pub(crate) fn over<'l>(_: &mut Env<'l>, _: JClass<'l>, agent: jlong) -> Result<jboolean, Failure> {

@@ -2,16 +2,68 @@
 
 use crate::convert::{buffers, optional_text, text, texts, Buffer, Texts};
 use crate::failure::Failure;
+use crate::settings::Settings;
 use jni::objects::{Global, JObject, JString};
 use jni::{jni_sig, jni_str, Env, JValue, JavaVM};
-use rejoin_agent::durable::Folder;
+use rejoin_agent::durable::resume::newest;
+use rejoin_agent::durable::{identity, Durable, Folder, LocalFolder};
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::start::JobStart;
+use rejoin_agent::transport::JobId;
 use std::fmt::{self, Debug, Display, Formatter};
 use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Most bytes of one buffer: those of Java count with 31 bits.
 const MOST: usize = 1 << 30;
 /// Local references of a call: its arguments, the text of its failure, the result.
 const REFERENCES: usize = 16;
+
+/// What an agent is to write, and where: into a directory that is named, or a folder of the program's.
+pub(crate) fn durable(
+    env: &mut Env<'_>,
+    settings: &mut Settings,
+    folder: &JObject<'_>,
+) -> Result<Option<Durable>, Failure> {
+    let directory = settings.optional::<PathBuf>("durable.dir", "a directory for checkpoints")?;
+    let folder: Arc<dyn Folder> = match (directory, folder.is_null()) {
+        (Some(directory), true) => Arc::new(LocalFolder(directory)),
+        (None, false) => Arc::new(JavaFolder::new(env, folder)?),
+        (None, true) => return Ok(None),
+        (Some(directory), false) => {
+            let text =
+                format!("durable checkpoints can't go both to {} and to a folder of the caller's", directory.display());
+            return Err(Error::new(Code::BadArgument, text).into());
+        }
+    };
+    // What is no number of versions is refused as 0 is.
+    let every = settings.or("durable.every", "a number of versions", 1_i64)?;
+    let every = u32::try_from(every).unwrap_or(0);
+    Ok(Some(Durable { folder, every, identity: named(settings)? }))
+}
+
+/// What a job begins with that goes on from an earlier one's checkpoints in a folder, if there is a whole one.
+pub(crate) fn resumed(
+    env: &mut Env<'_>,
+    settings: &mut Settings,
+    folder: &JObject<'_>,
+    world: u32,
+) -> Result<Option<JobStart>, Failure> {
+    if folder.is_null() {
+        return Ok(None);
+    }
+    let folder = JavaFolder::new(env, folder)?;
+    let found = match named(settings)? {
+        Some(identity) => newest(&folder, identity, world)?,
+        None => None,
+    };
+    Ok(found.map(JobStart::Durable))
+}
+
+fn named(settings: &mut Settings) -> Result<Option<JobId>, Error> {
+    Ok(settings.optional::<String>("durable.name", "a name")?.map(|name| identity(&name)))
+}
 
 /// An `io.rejoin.FolderCalls`: none of its methods throws; what fails is asked of `failure` on the same thread.
 pub(crate) struct JavaFolder {

@@ -4,7 +4,7 @@ use crate::agent;
 use crate::convert::{bytes, text, texts, to_bytes, to_texts, Texts};
 use crate::facts;
 use crate::failure::Failure;
-use crate::folder::JavaFolder;
+use crate::folder;
 use crate::settings::Settings;
 use crate::standing;
 use crate::table::Table;
@@ -13,7 +13,6 @@ use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString
 use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
-use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
 use rejoin_agent::protocol::error::{Code, Error};
@@ -21,7 +20,6 @@ use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank, Version};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Language, Limits, Process};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -92,7 +90,6 @@ pub(crate) fn open<'l>(
     settings: Texts<'l>,
     key: JByteArray<'l>,
     folder: JObject<'l>,
-    every: jint,
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("agent", texts(env, &settings)?)?;
     let config = agent::control(&mut settings, secret(env, &key)?)?;
@@ -102,22 +99,7 @@ pub(crate) fn open<'l>(
         disk_bytes: settings.or("log.disk.bytes", bytes, default.disk_bytes)?,
         folder: settings.or("spill.dir", "a directory for logs", default.folder)?,
     };
-    let directory = settings.optional::<PathBuf>("durable.dir", "a directory for checkpoints")?;
-    let durable = match (directory, folder.is_null()) {
-        (Some(directory), true) => {
-            Some(Durable::at(directory, settings.or("durable.every", "a number of versions", 1)?))
-        }
-        (Some(directory), false) => {
-            let text =
-                format!("durable checkpoints can't go both to {} and to a folder of the caller's", directory.display());
-            return Err(Error::new(Code::BadArgument, text).into());
-        }
-        (None, false) => {
-            let every = u32::try_from(every).unwrap_or(0);
-            Some(Durable { folder: Arc::new(JavaFolder::new(env, &folder)?), every, identity: None })
-        }
-        (None, true) => None,
-    };
+    let durable = folder::durable(env, &mut settings, &folder)?;
     let own_copies = settings.or("own.copies", "a number of copies, at least 1", OWN_COPIES)?;
     let details = agent::wants_details(&mut settings)?;
     settings.done()?;

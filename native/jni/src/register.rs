@@ -29,7 +29,7 @@ macro_rules! xgboost {
 const METHODS: &[NativeMethod] = &[
     native! { fn = version, static fn version() -> JString },
     native! { fn = log_level, static fn log_level(level: JString) },
-    native! { fn = tracker::open, static fn tracker_open(settings: JString[], secret: jbyte[]) -> jlong },
+    native! { fn = tracker::open, static fn tracker_open(settings: JString[], secret: jbyte[], folder: JObject) -> jlong },
     native! { fn = tracker::address, static fn tracker_address(tracker: jlong) -> JString },
     native! { fn = tracker::notify, static fn tracker_notify(tracker: jlong, fact: JString[]) },
     native! { fn = tracker::poll, static fn tracker_poll(tracker: jlong, timeout_millis: jlong) -> JString[] },
@@ -39,7 +39,7 @@ const METHODS: &[NativeMethod] = &[
     native! {
         fn = ranks::open,
         static fn process_open(
-            settings: JString[], secret: jbyte[], folder: io.rejoin.FolderCalls, every: jint
+            settings: JString[], secret: jbyte[], folder: JObject
         ) -> jlong
     },
     native! { fn = ranks::over, static fn process_over(process: jlong) -> jboolean },
@@ -135,7 +135,7 @@ const METHODS: &[NativeMethod] = &[
 ];
 
 const XGBOOST_METHODS: &[NativeMethod] = &[
-    xgboost! { fn = agent::open, static fn agent_open(settings: JString[], secret: jbyte[]) -> jlong },
+    xgboost! { fn = agent::open, static fn agent_open(settings: JString[], secret: jbyte[], folder: JObject) -> jlong },
     xgboost! { fn = agent::over, static fn agent_over(agent: jlong) -> jboolean },
     xgboost! { fn = agent::close, static fn agent_close(agent: jlong) },
     xgboost! {

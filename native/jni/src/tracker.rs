@@ -4,9 +4,10 @@ use crate::convert::{bytes, texts, to_bytes, to_texts, Texts};
 use crate::event_log::EventLog;
 use crate::facts;
 use crate::failure::Failure;
+use crate::folder;
 use crate::settings::Settings;
 use crate::table::Table;
-use jni::objects::{JByteArray, JClass, JString};
+use jni::objects::{JByteArray, JClass, JObject, JString};
 use jni::sys::jlong;
 use jni::Env;
 use parking_lot::Mutex;
@@ -112,11 +113,15 @@ pub(crate) fn open<'l>(
     _: JClass<'l>,
     settings: Texts<'l>,
     key: JByteArray<'l>,
+    durable: JObject<'l>,
 ) -> Result<jlong, Failure> {
     let mut settings = Settings::new("tracker", texts(env, &settings)?)?;
     let mut text = |key| settings.or(key, "a text", String::new());
     let (name, folder, faults) = (text("name")?, text("events")?, text("faults")?);
-    let config = config(&mut settings, &faults, secret(env, &key)?)?;
+    let mut config = config(&mut settings, &faults, secret(env, &key)?)?;
+    if let Some(start) = folder::resumed(env, &mut settings, &durable, config.rules.world)? {
+        config.rules.start = start;
+    }
     settings.done()?;
     let log = match folder.as_str() {
         "" => None,

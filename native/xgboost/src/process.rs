@@ -2,8 +2,10 @@
 
 use crate::bridge_config::BridgeConfig;
 use crate::plane::{HookUse, Plane};
+use rejoin_agent::durable::Durable;
 use rejoin_agent::{Agent, AgentConfig};
 use rejoin_protocol::error::Error;
+use rejoin_protocol::host::OWN_COPIES;
 use rejoin_protocol::ids::{Attempt, Rank};
 use std::sync::Arc;
 
@@ -15,13 +17,18 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the bridge and the agent.
+    /// Starts the bridge and the agent, with durable checkpoints if any are wanted.
     ///
     /// # Errors
-    /// As [`Plane::start`] and [`Agent::start`].
-    pub fn start(agent: AgentConfig, bridge: BridgeConfig, hook: HookUse) -> Result<Arc<Process>, Error> {
+    /// As [`Plane::start`] and [`Agent::start_keeping`].
+    pub fn start(
+        agent: AgentConfig,
+        bridge: BridgeConfig,
+        hook: HookUse,
+        durable: Option<Durable>,
+    ) -> Result<Arc<Process>, Error> {
         let plane = Plane::start(bridge, hook)?;
-        let agent = Agent::start(agent, plane.planes())?;
+        let agent = Agent::start_keeping(agent, plane.planes(), durable, OWN_COPIES)?;
         Ok(Arc::new(Process { agent, plane }))
     }
 

@@ -9,8 +9,8 @@ import java.util.Optional;
  * several threads; closing twice does nothing.
  */
 public final class Agent extends ProcessAgent {
-  private Agent(JobId job, Secret secret, AgentSettings settings, FolderCalls folder, int every) {
-    super(job, secret, settings, (words, bytes) -> Native.processOpen(words, bytes, folder, every));
+  private Agent(JobId job, Secret secret, AgentSettings settings, DurableCheckpoints durable) {
+    super(job, secret, settings, durable, Native::processOpen);
   }
 
   /**
@@ -23,7 +23,7 @@ public final class Agent extends ProcessAgent {
    *     INCOMPATIBLE when the native library can't be loaded
    */
   public static Agent open(JobId job, Secret secret, AgentSettings settings) {
-    return new Agent(job, secret, settings, null, 0);
+    return new Agent(job, secret, settings, null);
   }
 
   /**
@@ -31,13 +31,13 @@ public final class Agent extends ProcessAgent {
    * systems are ({@code io.rejoin.spark.HadoopFolder}); one of this machine's is named in the
    * settings ({@link AgentSettings#durable}).
    *
-   * @param every a checkpoint whose version is a multiple of this is written; at least 1
+   * @param durable null for none
    * @throws RejoinException as {@link #open(JobId, Secret, AgentSettings)}; BAD_ARGUMENT for a
    *     second folder in the settings, IO when the names in the folder can't be read
    */
   public static Agent open(
-      JobId job, Secret secret, AgentSettings settings, CheckpointFolder folder, int every) {
-    return new Agent(job, secret, settings, new FolderCalls(folder), every);
+      JobId job, Secret secret, AgentSettings settings, DurableCheckpoints durable) {
+    return new Agent(job, secret, settings, durable);
   }
 
   /**

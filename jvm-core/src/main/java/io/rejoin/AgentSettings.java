@@ -43,10 +43,16 @@ public final class AgentSettings implements Serializable {
   /**
    * Durable checkpoints of a {@link Agent}'s ranks: every so many versions (from 1 on) one is
    * written to a directory that is there and that all processes of the job see. Should all of them
-   * die at once, the newest whole one is gone on from. An agent of XGBoost's has none.
+   * die at once, the newest whole one is gone on from. (For another file system, and for an agent
+   * of XGBoost's: {@link DurableCheckpoints}.)
    */
   public AgentSettings durable(String directory, int every) {
     return set("durable.dir", directory).set("durable.every", Integer.toString(every));
+  }
+
+  AgentSettings durable(int every, String name) {
+    set("durable.every", Integer.toString(every));
+    return name == null ? this : set("durable.name", name);
   }
 
   /**

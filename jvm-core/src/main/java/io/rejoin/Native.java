@@ -21,7 +21,7 @@ final class Native {
   static native void logLevel(String level);
 
   /** Starts a tracker. Settings: see {@link Tracker.Settings}. */
-  static native long trackerOpen(String[] settings, byte[] secret);
+  static native long trackerOpen(String[] settings, byte[] secret, Object folder);
 
   /** Where agents reach it, as host:port. */
   static native String trackerAddress(long tracker);
@@ -52,7 +52,7 @@ final class Native {
    * Starts a process's part in a job of collectives. Settings: see {@link AgentSettings}; a folder
    * for durable checkpoints, which may be null, and every how many versions one is written.
    */
-  static native long processOpen(String[] settings, byte[] secret, FolderCalls folder, int every);
+  static native long processOpen(String[] settings, byte[] secret, Object folder);
 
   /** Whether its agent has ended by itself: the job is over or its lease ran out. */
   static native boolean processOver(long process);

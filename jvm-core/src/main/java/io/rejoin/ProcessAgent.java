@@ -12,8 +12,11 @@ import java.util.function.Consumer;
 public abstract class ProcessAgent implements AutoCloseable {
   /** Starts the native side; returns its handle. */
   protected interface Opener {
-    /** With settings as pairs of key and value, and the job's secret. */
-    long open(String[] settings, byte[] secret);
+    /**
+     * With settings as pairs of key and value, the job's secret, and the folder of durable
+     * checkpoints as the native library calls it, or null.
+     */
+    long open(String[] settings, byte[] secret, Object folder);
   }
 
   private static final long LOOK_MILLIS = 50;
@@ -25,13 +28,17 @@ public abstract class ProcessAgent implements AutoCloseable {
   /**
    * Starts an agent. It looks for its tracker in the background.
    *
+   * @param durable null for none
    * @throws RejoinException BAD_ARGUMENT for settings that can't work, IO when no port can be had,
    *     INCOMPATIBLE when the native library can't be loaded
    */
-  protected ProcessAgent(JobId job, Secret secret, AgentSettings settings, Opener opener) {
+  protected ProcessAgent(
+      JobId job, Secret secret, AgentSettings settings, DurableCheckpoints durable, Opener opener) {
     NativeLibrary.load();
     this.job = job;
-    this.handle = opener.open(settings.words(job), secret.bytes());
+    AgentSettings all = durable == null ? settings : durable.over(settings);
+    Object folder = durable == null ? null : durable.folder();
+    this.handle = opener.open(all.words(job), secret.bytes(), folder);
   }
 
   /** The job whose ranks it hosts; a process may take part in several jobs, with an agent each. */

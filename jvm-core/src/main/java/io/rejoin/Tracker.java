@@ -29,7 +29,8 @@ public final class Tracker implements AutoCloseable {
    */
   public static Tracker open(JobId job, Secret secret, Settings settings) {
     NativeLibrary.load();
-    return new Tracker(job, Native.trackerOpen(Pairs.of(job, settings.values), secret.bytes()));
+    String[] words = Pairs.of(job, settings.values);
+    return new Tracker(job, Native.trackerOpen(words, secret.bytes(), settings.folder));
   }
 
   /** The id of the job that this tracker coordinates. */
@@ -113,6 +114,7 @@ public final class Tracker implements AutoCloseable {
   /** What a tracker starts with. Every setting has a default but the world and the host. */
   public static final class Settings {
     private final Map<String, String> values = new LinkedHashMap<>();
+    private Object folder;
 
     /**
      * For so many ranks, listening on this address of the driver, which agents must be able to
@@ -179,6 +181,25 @@ public final class Tracker implements AutoCloseable {
      */
     public Settings startFrom(int version, String digest) {
       return set("start.version", Integer.toString(version)).set("start.digest", digest);
+    }
+
+    /**
+     * The job begins with the newest whole checkpoint of that name which an earlier job has
+     * written, and from nothing if there is none. Its agents must be given the same folder and
+     * name, and it needs as many ranks as the earlier one. {@link Tracker#open} throws IO when the
+     * folder can't be read.
+     *
+     * @param durable with a name ({@link DurableCheckpoints#named})
+     * @throws RejoinException BAD_ARGUMENT for one without a name
+     */
+    public Settings resume(DurableCheckpoints durable) {
+      if (durable.name() == null) {
+        throw new RejoinException(
+            RejoinException.Code.BAD_ARGUMENT,
+            "durable checkpoints without a name can't be resumed: nothing finds them again");
+      }
+      folder = durable.folder();
+      return set("durable.name", durable.name());
     }
 
     private Settings set(String key, String value) {

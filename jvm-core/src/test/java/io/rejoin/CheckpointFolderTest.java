@@ -88,7 +88,8 @@ class CheckpointFolderTest {
   void when_all_processes_are_gone_those_who_come_go_on_from_it() {
     MemoryFolder folder = new MemoryFolder();
     try (Tracker tracker = tracker()) {
-      try (Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 3);
+      try (Agent agent =
+              Agent.open(job, secret, settings(tracker, "one"), new DurableCheckpoints(folder, 3));
           Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
         ranks.load();
         for (byte version = 1; version <= 4; version++) {
@@ -96,13 +97,51 @@ class CheckpointFolderTest {
         }
         await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN);
       }
-      try (Agent agent = Agent.open(job, secret, settings(tracker, "another"), folder, 3);
+      try (Agent agent =
+              Agent.open(
+                  job, secret, settings(tracker, "another"), new DurableCheckpoints(folder, 3));
           Communicator ranks = agent.join(0, 0, 1, "terms", LIMITS).orElseThrow()) {
         Communicator.Loaded start = ranks.load();
         assertEquals(3, start.version());
         assertArrayEquals(new byte[] {3, 7}, start.model().orElseThrow());
         ranks.finish(new byte[0]);
       }
+    }
+  }
+
+  @Test
+  void a_later_job_goes_on_from_the_newest_one_of_its_name() {
+    MemoryFolder folder = new MemoryFolder();
+    DurableCheckpoints durable = new DurableCheckpoints(folder, 1).named("a job");
+    try (Tracker tracker = tracker();
+        Agent agent = Agent.open(job, secret, settings(tracker, "one"), durable);
+        Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+      ranks.load();
+      ranks.checkpoint(new byte[] {1});
+      ranks.checkpoint(new byte[] {2});
+      await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN);
+      await(tracker, TrainingEvent.Kind.DURABLE_WRITTEN);
+    }
+    assertEquals(2, startOfALaterJob(durable));
+    assertEquals(0, startOfALaterJob(new DurableCheckpoints(folder, 1).named("another")));
+    Tracker.Settings settings = new Tracker.Settings(1, "127.0.0.1");
+    RejoinException unnamed =
+        assertThrows(
+            RejoinException.class, () -> settings.resume(new DurableCheckpoints(folder, 1)));
+    assertEquals(RejoinException.Code.BAD_ARGUMENT, unnamed.code());
+  }
+
+  /** The version that a job with an id and a secret of its own begins with. */
+  private static int startOfALaterJob(DurableCheckpoints durable) {
+    JobId later = JobId.random();
+    Secret secret = Secret.random();
+    Tracker.Settings settings = new Tracker.Settings(1, "127.0.0.1").resume(durable);
+    try (Tracker tracker = Tracker.open(later, secret, settings);
+        Agent agent = Agent.open(later, secret, settings(tracker, "later"), durable);
+        Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
+      int version = ranks.load().version();
+      ranks.finish(new byte[0]);
+      return version;
     }
   }
 
@@ -119,7 +158,8 @@ class CheckpointFolderTest {
           }
         };
     try (Tracker tracker = tracker();
-        Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 3);
+        Agent agent =
+            Agent.open(job, secret, settings(tracker, "one"), new DurableCheckpoints(folder, 3));
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
       ranks.load();
       for (byte version = 1; version <= 5; version++) {
@@ -137,7 +177,8 @@ class CheckpointFolderTest {
   void what_it_throws_is_told_and_the_checkpoints_before_it_stay() {
     MemoryFolder folder = new MemoryFolder();
     try (Tracker tracker = tracker();
-        Agent agent = Agent.open(job, secret, settings(tracker, "one"), folder, 1);
+        Agent agent =
+            Agent.open(job, secret, settings(tracker, "one"), new DurableCheckpoints(folder, 1));
         Communicator ranks = agent.join(0, 0, 0, "terms", LIMITS).orElseThrow()) {
       ranks.load();
       ranks.checkpoint(new byte[] {1});
@@ -168,19 +209,23 @@ class CheckpointFolderTest {
     try (Tracker tracker = tracker()) {
       AgentSettings settings = settings(tracker, "one");
       RejoinException failed =
-          assertThrows(RejoinException.class, () -> Agent.open(job, secret, settings, folder, 1));
+          assertThrows(
+              RejoinException.class,
+              () -> Agent.open(job, secret, settings, new DurableCheckpoints(folder, 1)));
       assertEquals(RejoinException.Code.IO, failed.code());
       assertTrue(failed.getMessage().contains("nobody is at the desk"), failed.getMessage());
       failed =
           assertThrows(
               RejoinException.class,
-              () -> Agent.open(job, secret, settings, new MemoryFolder(), 0));
+              () ->
+                  Agent.open(job, secret, settings, new DurableCheckpoints(new MemoryFolder(), 0)));
       assertEquals(RejoinException.Code.BAD_ARGUMENT, failed.code());
       settings.durable("/tmp", 1);
       failed =
           assertThrows(
               RejoinException.class,
-              () -> Agent.open(job, secret, settings, new MemoryFolder(), 1));
+              () ->
+                  Agent.open(job, secret, settings, new DurableCheckpoints(new MemoryFolder(), 1)));
       assertEquals(RejoinException.Code.BAD_ARGUMENT, failed.code());
     }
   }

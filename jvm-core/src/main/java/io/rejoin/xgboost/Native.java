@@ -11,7 +11,7 @@ final class Native {
   /**
    * Starts the agent of this process for one job. Settings: see {@link io.rejoin.AgentSettings}.
    */
-  static native long agentOpen(String[] settings, byte[] secret);
+  static native long agentOpen(String[] settings, byte[] secret, Object folder);
 
   /** Whether the agent has ended by itself: the job is over or its lease ran out. */
   static native boolean agentOver(long agent);

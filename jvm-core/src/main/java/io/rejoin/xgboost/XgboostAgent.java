@@ -2,6 +2,7 @@ package io.rejoin.xgboost;
 
 import io.rejoin.AgentSettings;
 import io.rejoin.CancelSignal;
+import io.rejoin.DurableCheckpoints;
 import io.rejoin.JobId;
 import io.rejoin.ProcessAgent;
 import io.rejoin.RejoinException;
@@ -12,8 +13,9 @@ import io.rejoin.Watch;
  * The agent of a process whose ranks are trained by XGBoost, which Rejoin's bridge or hook serves.
  */
 public final class XgboostAgent extends ProcessAgent {
-  private XgboostAgent(JobId job, Secret secret, AgentSettings settings) {
-    super(job, secret, settings, Native::agentOpen);
+  private XgboostAgent(
+      JobId job, Secret secret, AgentSettings settings, DurableCheckpoints durable) {
+    super(job, secret, settings, durable, Native::agentOpen);
   }
 
   /**
@@ -23,7 +25,19 @@ public final class XgboostAgent extends ProcessAgent {
    *     INCOMPATIBLE when the native library can't be loaded
    */
   public static XgboostAgent open(JobId job, Secret secret, AgentSettings settings) {
-    return new XgboostAgent(job, secret, settings);
+    return new XgboostAgent(job, secret, settings, null);
+  }
+
+  /**
+   * The same with durable checkpoints.
+   *
+   * @param durable null for none
+   * @throws RejoinException as {@link #open(JobId, Secret, AgentSettings)}; BAD_ARGUMENT for every
+   *     0 versions, IO when the names in the folder can't be read
+   */
+  public static XgboostAgent open(
+      JobId job, Secret secret, AgentSettings settings, DurableCheckpoints durable) {
+    return new XgboostAgent(job, secret, settings, durable);
   }
 
   /**

@@ -26,8 +26,7 @@ import org.slf4j.LoggerFactory;
  * Durable checkpoints in a folder of a Hadoop file system (HDFS, S3A, a mounted disk). A file is
  * written under another name, brought to disk where the file system can ({@code hsync}), and
  * renamed onto what is there: in one step where the file system can (HDFS), so that its name is
- * never missing. For {@link io.rejoin.Agent#open(io.rejoin.JobId, io.rejoin.Secret,
- * io.rejoin.AgentSettings, CheckpointFolder, int)}.
+ * never missing. For {@link io.rejoin.DurableCheckpoints}.
  */
 public final class HadoopFolder implements CheckpointFolder {
   private static final int CHUNK_BYTES = 1 << 20;

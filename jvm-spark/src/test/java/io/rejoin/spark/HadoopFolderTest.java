@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import io.rejoin.Agent;
 import io.rejoin.AgentSettings;
 import io.rejoin.Communicator;
+import io.rejoin.DurableCheckpoints;
 import io.rejoin.JobId;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
@@ -74,7 +75,7 @@ class HadoopFolderTest {
   private Agent agent(Tracker tracker, String name, HadoopFolder folder) {
     AgentSettings settings = new AgentSettings(tracker.address());
     settings.place(name, "127.0.0.1", "localhost");
-    return Agent.open(job, secret, settings, folder, 2);
+    return Agent.open(job, secret, settings, new DurableCheckpoints(folder, 2));
   }
 
   private Communicator join(Agent agent, int rank, int attempt) {

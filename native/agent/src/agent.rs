@@ -304,11 +304,6 @@ impl Agent {
         }
     }
 
-    /// Waits until all durable checkpoints are written, at most so long.
-    pub fn is_kept_within(&self, at_most: Duration) -> bool {
-        self.writer.as_ref().is_none_or(|writer| writer.is_idle_within(at_most))
-    }
-
     /// The member is where its start says. What that begins with is in the store already.
     pub fn begun(&self, member: MemberId, start: &Start) {
         let first = start.checkpoint.unwrap_or_else(|| checkpoint(start.lineage, start.version, 0, &[], false));
@@ -325,7 +320,9 @@ impl Agent {
     }
 
     /// Reports the end with this model's digest, rank 0 with its result, and waits until all have
-    /// reported it. A result that isn't asked for isn't sent.
+    /// reported it. A result that isn't asked for isn't sent. Before that it waits, at most as long
+    /// again, until durable checkpoints that are on their way are written: a job that is over
+    /// writes nothing any more.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `Fenced`, the job's own error, or `TimedOut` after `at_most`.
@@ -337,6 +334,9 @@ impl Agent {
         result: Option<Bytes>,
         at_most: Duration,
     ) -> Result<u128, Error> {
+        if self.writer.as_ref().is_some_and(|writer| !writer.is_idle_within(at_most)) {
+            log::warn!("{} ends while a durable checkpoint is still being written", self.shared.prefix_of(member.rank));
+        }
         let wait = Waiting::new();
         self.shared.command(Command::Finish { member, rounds, digest, result, wait: wait.clone() });
         wait.wait(at_most, || {

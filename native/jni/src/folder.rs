@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use jni::objects::{Global, JObject, JString};
 use jni::{jni_sig, jni_str, Env, JValue, JavaVM};
 use rejoin_agent::durable::resume::newest;
-use rejoin_agent::durable::{identity, Durable, Folder, LocalFolder};
+use rejoin_agent::durable::{file, identity, Durable, Folder, LocalFolder};
 use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::transport::JobId;
@@ -54,10 +54,15 @@ pub(crate) fn resumed(
         return Ok(None);
     }
     let folder = JavaFolder::new(env, folder)?;
-    let found = match named(settings)? {
-        Some(identity) => newest(&folder, identity, world)?,
-        None => None,
-    };
+    let Some(identity) = named(settings)? else { return Ok(None) };
+    let found = newest(&folder, identity, world)?;
+    if found.is_none() {
+        // Agents would list what is there, and the job would wait for bytes that nobody can read.
+        for damaged in file::list(&folder, identity)? {
+            log::warn!("{folder}: {} is not whole, and is removed", damaged.name);
+            folder.remove(&damaged.name).map_err(|cause| Error::new(Code::Io, cause.to_string()))?;
+        }
+    }
     Ok(found.map(JobStart::Durable))
 }
 

@@ -29,7 +29,10 @@ macro_rules! xgboost {
 const METHODS: &[NativeMethod] = &[
     native! { fn = version, static fn version() -> JString },
     native! { fn = log_level, static fn log_level(level: JString) },
-    native! { fn = tracker::open, static fn tracker_open(settings: JString[], secret: jbyte[], folder: JObject) -> jlong },
+    native! {
+        fn = tracker::open,
+        static fn tracker_open(settings: JString[], secret: jbyte[], folder: JObject) -> jlong
+    },
     native! { fn = tracker::address, static fn tracker_address(tracker: jlong) -> JString },
     native! { fn = tracker::notify, static fn tracker_notify(tracker: jlong, fact: JString[]) },
     native! { fn = tracker::poll, static fn tracker_poll(tracker: jlong, timeout_millis: jlong) -> JString[] },

@@ -220,9 +220,6 @@ impl Communicator {
         let is_wanted = self.rank() == Rank(0) && self.agent.wants_result();
         let result = is_wanted.then(|| Bytes::copy_from_slice(model));
         let rounds = self.version().0;
-        if !self.agent.is_kept_within(self.limits.finish) {
-            log::warn!("rank {} ends while a durable checkpoint is still being written", self.rank());
-        }
         self.calls.rank_profile.end();
         self.calls.report_profile();
         let ended = self.agent.finish(self.member(), rounds, digest(model), result, self.limits.finish);

@@ -124,6 +124,8 @@ class CheckpointFolderTest {
     }
     assertEquals(2, startOfALaterJob(durable));
     assertEquals(0, startOfALaterJob(new DurableCheckpoints(folder, 1).named("another")));
+    folder.files.replaceAll((name, bytes) -> java.util.Arrays.copyOf(bytes, bytes.length - 1));
+    assertEquals(0, startOfALaterJob(durable), "from files that were cut");
     Tracker.Settings settings = new Tracker.Settings(1, "127.0.0.1");
     RejoinException unnamed =
         assertThrows(

@@ -119,7 +119,7 @@ else
   # Mostly downloads; FlinkDistributionIT needs what it builds.
   scripts/examples.sh >"$reports/examples.log" 2>&1 &
   examples=$!
-  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT
+  suite spark35-xgb340 faults FaultsIT PairsIT LocalModeIT OneProcessIT EndingsIT LostInputIT SparesIT DurableIT
   suite spark35-xgb340 inputs BadInputIT BadSurroundingsIT BreadthIT ModesIT SecretIT ScalaIT CtrlCIT LocalClusterIT \
     TrackerLossIT GangIT SparkSettingsIT SignsOfLifeIT
   fetched

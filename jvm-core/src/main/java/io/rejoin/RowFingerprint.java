@@ -1,5 +1,8 @@
 package io.rejoin;
 
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.security.MessageDigest;
@@ -15,6 +18,7 @@ import java.util.Locale;
 public final class RowFingerprint implements Serializable {
   private static final long serialVersionUID = 1L;
   private static final int SHOWN_BYTES = 8;
+  private static final int DIGEST_BYTES = 32;
 
   private final long rows;
   private final long bytes;
@@ -26,6 +30,22 @@ public final class RowFingerprint implements Serializable {
     this.digest = digest;
   }
 
+  /** One that {@link #write} has written. */
+  public static RowFingerprint read(DataInput in) throws IOException {
+    long rows = in.readLong();
+    long bytes = in.readLong();
+    byte[] digest = new byte[DIGEST_BYTES];
+    in.readFully(digest);
+    return new RowFingerprint(rows, bytes, digest);
+  }
+
+  /** Writes rows and bytes (8 bytes each, big-endian) and the digest (32). */
+  public void write(DataOutput out) throws IOException {
+    out.writeLong(rows);
+    out.writeLong(bytes);
+    out.write(digest);
+  }
+
   /** How many rows. */
   public long rows() {
     return rows;
@@ -34,6 +54,11 @@ public final class RowFingerprint implements Serializable {
   /** How long all of them are together, in bytes. */
   public long bytes() {
     return bytes;
+  }
+
+  /** The digest, as 64 hexadecimal digits. */
+  public String digits() {
+    return digits(DIGEST_BYTES);
   }
 
   /**
@@ -70,11 +95,15 @@ public final class RowFingerprint implements Serializable {
 
   @Override
   public String toString() {
+    return rows + " rows, " + bytes + " bytes, SHA-256 " + digits(SHOWN_BYTES) + "...";
+  }
+
+  private String digits(int count) {
     StringBuilder hex = new StringBuilder();
-    for (int i = 0; i < SHOWN_BYTES; i++) {
+    for (int i = 0; i < count; i++) {
       hex.append(String.format(Locale.ROOT, "%02x", digest[i]));
     }
-    return rows + " rows, " + bytes + " bytes, SHA-256 " + hex + "...";
+    return hex.toString();
   }
 
   /** Makes one of rows that are put in one after the other. */

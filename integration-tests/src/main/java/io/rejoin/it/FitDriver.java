@@ -4,6 +4,9 @@ import io.rejoin.Faults;
 import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import io.rejoin.spark.RejoinEstimator;
+import java.util.concurrent.atomic.AtomicLong;
+import org.apache.spark.scheduler.SparkListener;
+import org.apache.spark.scheduler.SparkListenerTaskEnd;
 import org.apache.spark.sql.SparkSession;
 
 /**
@@ -33,6 +36,18 @@ public final class FitDriver {
     if (!spark.sparkContext().isLocal()) {
       Executors.await(spark, workers);
     }
+    AtomicLong shuffled = new AtomicLong();
+    spark
+        .sparkContext()
+        .addSparkListener(
+            new SparkListener() {
+              @Override
+              public void onTaskEnd(SparkListenerTaskEnd end) {
+                if (end.taskMetrics() != null) {
+                  shuffled.addAndGet(end.taskMetrics().shuffleReadMetrics().totalBytesRead());
+                }
+              }
+            });
     for (int each = 3; each < Math.max(4, arguments.length); each++) {
       String faults = arguments.length > 3 ? arguments[each] : "";
       RejoinEstimator<?> estimator =
@@ -41,8 +56,10 @@ public final class FitDriver {
               .setEventListener(FitDriver::report);
       report("model " + Digest.of(estimator.fit(recipe.data(spark, workers))));
     }
-    report(END);
+    // Ends the listeners, too: what they have counted is complete then.
     spark.stop();
+    report("shuffled " + shuffled);
+    report(END);
   }
 
   private static void report(TrainingEvent event) {

@@ -14,6 +14,7 @@ import io.rejoin.xgboost.XgboostVersion;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.function.Consumer;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
@@ -84,19 +85,57 @@ final class Fit<M extends Model<M>> {
       RuntimeParams runtime,
       Surroundings surroundings,
       Dataset<?> validated) {
+    Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(validated);
+    Dataset<?> evaluationSet = stock.preprocessedEvaluation();
+    List<Dataset<?>> datasets = new ArrayList<>();
+    datasets.add(prepared._1());
+    if (evaluationSet != null) {
+      datasets.add(evaluationSet);
+    }
+    MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
+    Optional<DurableJob> durable = durable(settings, version, runtime, datasets);
+    return DurableJob.during(
+        durable, () -> train(settings, version, runtime, surroundings, datasets, format, durable));
+  }
+
+  private Optional<DurableJob> durable(
+      SettingValues settings,
+      XgboostVersion version,
+      RuntimeParams runtime,
+      List<Dataset<?>> datasets) {
+    if (!settings.text(SparkSettings.DURABLE).isEmpty() && stock.evaluation() != null) {
+      throw bad(
+          "spark.rejoin.durable is set, but with a custom evaluation each rank has scores of its"
+              + " own, which no durable checkpoint has; use one of XGBoost's metrics, or unset it");
+    }
+    List<String> terms = new ArrayList<>(stock.terms());
+    terms.add(version.toString());
+    terms.add("checkpoints " + settings.number(XgboostSettings.CHECKPOINT_ROUNDS));
+    terms.add("logs " + settings.number(CommonSettings.LOG_MEMORY));
+    SparkContext context = dataset.sparkSession().sparkContext();
+    boolean isKnown = stock.objective() == null;
+    return DurableJob.of(context, settings, runtime.numWorkers(), terms, datasets, isKnown);
+  }
+
+  private TrainingResult train(
+      SettingValues settings,
+      XgboostVersion version,
+      RuntimeParams runtime,
+      Surroundings surroundings,
+      List<Dataset<?>> datasets,
+      MatrixPages format,
+      Optional<DurableJob> durable) {
     List<PreparedInput> inputs = new ArrayList<>();
     try {
-      Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(validated);
-      MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
-      InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
+      InputPreparation preparation =
+          new InputPreparation(settings, dataset.sparkSession(), durable);
       int workers = runtime.numWorkers();
-      PreparedInput rows = preparation.prepare("training", prepared._1(), workers, format);
+      PreparedInput rows = preparation.prepare("training", () -> datasets.get(0), workers, format);
       inputs.add(rows);
       check("training", rows);
-      Dataset<?> evaluationSet = stock.preprocessedEvaluation();
-      if (evaluationSet != null) {
+      if (datasets.size() > 1) {
         PreparedInput evaluation =
-            preparation.prepare("evaluation", evaluationSet, workers, format);
+            preparation.prepare("evaluation", () -> datasets.get(1), workers, format);
         inputs.add(evaluation);
         check("evaluation", evaluation);
       }
@@ -111,9 +150,10 @@ final class Fit<M extends Model<M>> {
           new TrainingSpec(workers, runtime.numRounds(), stock.parameters(), rhythm)
               .earlyStopping(runtime.earlyStoppingRounds())
               .custom(stock.objective(), stock.evaluation());
+      DurableFolder folder = DurableJob.checkpoints(durable, inputs);
       byte[] result =
-          new GangJob(surroundings, settings, listener, faults)
-              .run(stock.matrices().of(inputs), inputs, new XgboostProgram(spec));
+          new GangJob(surroundings, settings, listener, faults, folder)
+              .run(stock.matrices().of(inputs), inputs, new XgboostProgram(spec, folder));
       return TrainingResult.of(result);
     } finally {
       inputs.forEach(PreparedInput::close);

@@ -16,10 +16,13 @@ final class FunctionProgram<T, M extends Serializable> implements GangProgram<T>
 
   private final RankFunction<T, M> function;
   private final int workers;
+  private final DurableFolder durable;
 
-  FunctionProgram(RankFunction<T, M> function, int workers) {
+  /** {@code durable}: null for none. */
+  FunctionProgram(RankFunction<T, M> function, int workers, DurableFolder durable) {
     this.function = function;
     this.workers = workers;
+    this.durable = durable;
   }
 
   @Override
@@ -27,7 +30,8 @@ final class FunctionProgram<T, M extends Serializable> implements GangProgram<T>
     gang.run(
         task,
         Agent.class,
-        Agent::open,
+        (job, secret, settings) ->
+            Agent.open(job, secret, settings, DurableFolder.checkpoints(durable)),
         agent ->
             task.asRank(
                 gang, agent, rank -> run(gang, task, agent, rank, inputs.apply(rank.rank()))));

@@ -32,13 +32,21 @@ final class GangJob {
   private final SettingValues settings;
   private final Consumer<TrainingEvent> listener;
   private final Faults faults;
+  private final DurableFolder durable;
 
-  /** {@code listener} gets the job's events, and may be null. */
+  /**
+   * A training.
+   *
+   * @param listener gets the job's events, and may be null
+   * @param durable what the job goes on from if there is something; null for none
+   */
   GangJob(
       Surroundings surroundings,
       SettingValues settings,
       Consumer<TrainingEvent> listener,
-      Faults faults) {
+      Faults faults,
+      DurableFolder durable) {
+    this.durable = durable;
     this.surroundings = surroundings;
     this.settings = settings;
     this.listener = listener;
@@ -88,6 +96,9 @@ final class GangJob {
             .deaths(surroundings.deathsRetried() + 1, surroundings.deathsSetting())
             .frameworkCountsDeaths()
             .faults(faults);
+    if (durable != null) {
+      trackerSettings.resume(DurableFolder.checkpoints(durable));
+    }
     try {
       return Tracker.open(job, secret, trackerSettings);
     } catch (RejoinException e) {

@@ -96,6 +96,18 @@ public final class HadoopFolder implements CheckpointFolder {
     }
   }
 
+  /** All of a file's bytes. */
+  byte[] read(String name) throws IOException {
+    byte[] bytes = new byte[Math.toIntExact(length(name))];
+    read(name, 0, ByteBuffer.wrap(bytes));
+    return bytes;
+  }
+
+  /** Removes the folder with all that is in it. */
+  void removeAll() throws IOException {
+    files.delete(folder, true);
+  }
+
   @Override
   public void write(String name, ByteBuffer[] parts) throws IOException {
     Path finished = new Path(folder, name);
@@ -105,7 +117,8 @@ public final class HadoopFolder implements CheckpointFolder {
     }
     Path unfinished = new Path(folder, name + ".unfinished-" + UUID.randomUUID());
     try {
-      try (FSDataOutputStream file = files.create(unfinished, true)) {
+      // Not into a folder that somebody has removed, which would come back by that.
+      try (FSDataOutputStream file = files.createFile(unfinished).overwrite(true).build()) {
         hide(unfinished, "rw-------");
         for (ByteBuffer part : parts) {
           copy(part.duplicate(), file);

@@ -7,8 +7,10 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.Callable;
+import java.util.function.Supplier;
 import java.util.stream.Stream;
 import org.apache.spark.ShuffleDependency;
 import org.apache.spark.SparkContext;
@@ -39,24 +41,45 @@ final class InputPreparation {
   private final SettingValues settings;
   private final SparkSession session;
   private final SparkContext context;
+  private final Optional<DurableJob> durable;
 
-  InputPreparation(SettingValues settings, SparkSession session) {
+  /** {@code durable}: where the pages of a durable training are. */
+  InputPreparation(SettingValues settings, SparkSession session, Optional<DurableJob> durable) {
     this.settings = settings;
     this.session = session;
     this.context = session.sparkContext();
+    this.durable = durable;
   }
 
   /**
    * Prepares one data set.
    *
    * @param what training or evaluation, for messages
-   * @param prepared what is trained on
+   * @param prepared what is trained on; not asked for where a durable training has its pages
    * @param workers the number of partitions that it must have
    * @param format how its rows become pages
    * @throws RejoinException BAD_ARGUMENT for an input that can't be used; IO when the copies can't
    *     be made
    */
-  PreparedInput prepare(String what, Dataset<?> prepared, int workers, PageFormat format) {
+  PreparedInput prepare(
+      String what, Supplier<? extends Dataset<?>> prepared, int workers, PageFormat format) {
+    if (durable.isPresent()) {
+      return durable
+          .get()
+          .input(what, () -> pages(what, rows(what, prepared.get(), workers), format));
+    }
+    RDD<InternalRow> rows = rows(what, prepared.get(), workers);
+    switch (settings.text(SparkSettings.INPUT)) {
+      case "replicate":
+        return replicate(what, rows, format);
+      case "checkpoint":
+        return checkpoint(pages(what, rows, format));
+      default:
+        return reread(what, pages(what, rows, format));
+    }
+  }
+
+  private static RDD<InternalRow> rows(String what, Dataset<?> prepared, int workers) {
     RDD<InternalRow> rows = prepared.queryExecution().toRdd();
     int partitions = rows.getNumPartitions();
     if (partitions != workers) {
@@ -72,14 +95,7 @@ final class InputPreparation {
               + " fit",
           what);
     }
-    switch (settings.text(SparkSettings.INPUT)) {
-      case "replicate":
-        return replicate(what, rows, format);
-      case "checkpoint":
-        return checkpoint(pages(what, rows, format));
-      default:
-        return reread(what, pages(what, rows, format));
-    }
+    return rows;
   }
 
   private static RDD<byte[]> pages(String what, RDD<InternalRow> rows, PageFormat format) {
@@ -212,7 +228,7 @@ final class InputPreparation {
   }
 
   /** One for each partition, by partition. */
-  private static List<PartitionPages> collect(RDD<PartitionPages> partitions) {
+  static <T> List<T> collect(RDD<T> partitions) {
     return ownReason(() -> partitions.toJavaRDD().collect());
   }
 

@@ -1,6 +1,9 @@
 package io.rejoin.spark;
 
 import io.rejoin.RowFingerprint;
+import java.io.DataInput;
+import java.io.DataOutput;
+import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
 import java.util.ArrayList;
@@ -36,6 +39,26 @@ final class PartitionPages implements Serializable {
   /** Of one page: how many rows, how many bytes, and their digest. */
   static RowFingerprint fingerprint(byte[] page) {
     return new RowFingerprint.Maker().add(Page.of(page).rows(), ByteBuffer.wrap(page)).made();
+  }
+
+  /** The pages of this partition, as {@link #write} has written them. */
+  static PartitionPages read(int partition, DataInput in) throws IOException {
+    PartitionPages all = new PartitionPages(partition);
+    all.fromSparse = in.readBoolean();
+    int count = in.readInt();
+    for (int page = 0; page < count; page++) {
+      all.pages.add(RowFingerprint.read(in));
+    }
+    return all;
+  }
+
+  /** Writes all but the partition's number. */
+  void write(DataOutput out) throws IOException {
+    out.writeBoolean(fromSparse);
+    out.writeInt(pages.size());
+    for (RowFingerprint page : pages) {
+      page.write(out);
+    }
   }
 
   int partition() {

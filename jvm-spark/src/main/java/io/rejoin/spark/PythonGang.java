@@ -8,6 +8,7 @@ import io.rejoin.settings.SettingValues;
 import java.lang.reflect.InvocationTargetException;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.api.python.PythonFunction;
@@ -75,7 +76,7 @@ public final class PythonGang {
       String checkpointAdvice,
       PythonOutput output) {
     SettingValues settings = SparkSettings.of(session);
-    refuseSpares(settings);
+    refuseWhatPythonLacks(settings);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
     surroundings.check(workersName);
@@ -112,25 +113,37 @@ public final class PythonGang {
   private byte[] runWith(Dataset<Row> data, boolean divide) {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
-    InputPreparation preparation = new InputPreparation(settings, data.sparkSession());
+    InputPreparation preparation =
+        new InputPreparation(settings, data.sparkSession(), Optional.empty());
     Dataset<Row> divided = divide ? RejoinSpark.divided(data, workers) : data;
     StructType schema = divided.schema();
     try (GangAdmission.AdmittedGang admittedGang =
             GangAdmission.of(context).admit(context, workers, settings);
         PreparedInput input =
-            preparation.prepare("training", divided, workers, new SparkRowPages(schema))) {
+            preparation.prepare("training", () -> divided, workers, new SparkRowPages(schema))) {
       LOG.debug("{} admitted", admittedGang);
       return run(arrowBatches(preparation.frame(input, schema)), Collections.singletonList(input));
     }
   }
 
   private byte[] run(RDD<byte[]> rows, List<PreparedInput> inputs) {
-    return new GangJob(surroundings, settings, output, Faults.none())
+    return new GangJob(surroundings, settings, output, Faults.none(), null)
         .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }
 
-  /** A standby task would need a Python worker that doesn't know its rank yet. */
-  private static void refuseSpares(SettingValues settings) {
+  /**
+   * A standby task would need a Python worker that doesn't know its rank yet, and an agent there
+   * knows no Hadoop file system.
+   */
+  private static void refuseWhatPythonLacks(SettingValues settings) {
+    if (!settings.text(SparkSettings.DURABLE).isEmpty()) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "spark.rejoin.durable is "
+              + settings.text(SparkSettings.DURABLE)
+              + "; trainings whose ranks are in Python workers have no durable folder, so unset it"
+              + " for this session");
+    }
     if (settings.number(SparkSettings.SPARES) > 0) {
       throw new RejoinException(
           RejoinException.Code.BAD_ARGUMENT,

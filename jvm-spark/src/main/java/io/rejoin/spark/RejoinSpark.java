@@ -8,6 +8,8 @@ import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.io.Serializable;
 import java.util.Collections;
+import java.util.List;
+import java.util.Optional;
 import java.util.function.Consumer;
 import org.apache.spark.SparkContext;
 import org.apache.spark.sql.Dataset;
@@ -87,20 +89,34 @@ public final class RejoinSpark {
       Faults faults) {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
-    InputPreparation preparation = new InputPreparation(settings, dataset.sparkSession());
-    Dataset<T> divided = divided(dataset, workers);
-    StructType schema = divided.schema();
+    StructType schema = dataset.schema();
+    List<String> terms = List.of(function.getClass().getName());
     try (GangAdmission.AdmittedGang admittedGang =
-            GangAdmission.of(context).admit(context, workers, settings);
-        PreparedInput input =
-            preparation.prepare("training", divided, workers, new SparkRowPages(schema))) {
+        GangAdmission.of(context).admit(context, workers, settings)) {
       LOG.debug("{} admitted", admittedGang);
+      Optional<DurableJob> durable =
+          DurableJob.of(context, settings, workers, terms, List.of(dataset), false);
+      InputPreparation preparation =
+          new InputPreparation(settings, dataset.sparkSession(), durable);
       byte[] model =
-          new GangJob(surroundings, settings, listener, faults)
-              .run(
-                  preparation.frame(input, schema).as(dataset.encoder()).toJavaRDD().rdd(),
-                  Collections.singletonList(input),
-                  new FunctionProgram<>(function, workers));
+          DurableJob.during(
+              durable,
+              () -> {
+                try (PreparedInput input =
+                    preparation.prepare(
+                        "training",
+                        () -> divided(dataset, workers),
+                        workers,
+                        new SparkRowPages(schema))) {
+                  List<PreparedInput> inputs = Collections.singletonList(input);
+                  DurableFolder folder = DurableJob.checkpoints(durable, inputs);
+                  return new GangJob(surroundings, settings, listener, faults, folder)
+                      .run(
+                          preparation.frame(input, schema).as(dataset.encoder()).toJavaRDD().rdd(),
+                          inputs,
+                          new FunctionProgram<>(function, workers, folder));
+                }
+              });
       return ModelBytes.read(model);
     }
   }

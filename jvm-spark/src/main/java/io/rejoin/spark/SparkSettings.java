@@ -42,6 +42,33 @@ final class SparkSettings {
               + " `restart` (the fit begins again at round 0 on new pages, with a warning, at most"
               + " as often as a rank may die), `fail` (it ends with `INPUT_LOST`)");
 
+  static final Setting DURABLE =
+      Setting.of(
+              "durable",
+              SettingType.TEXT,
+              "",
+              "folder on a file system that driver and executors reach (`hdfs:`, `s3a:`, a mounted"
+                  + " disk), below which each training keeps its pages and checkpoints, so that the"
+                  + " application goes on from them when it is submitted again"
+                  + " ([above](#when-the-driver-dies))")
+          .withDefault("", "none");
+
+  static final Setting DURABLE_NAME =
+      Setting.of(
+              "durable.name",
+              SettingType.TEXT,
+              "",
+              "a name that stands for the rows and the program, where they can't be known again"
+                  + " by themselves")
+          .withDefault("", "none");
+
+  static final Setting DURABLE_EVERY =
+      Setting.of(
+          "durable.every",
+          SettingType.integer(1, Integer.MAX_VALUE),
+          "10",
+          "every so many checkpoints one is written to the durable folder");
+
   static final Setting SPARES =
       Setting.of(
               "spares",
@@ -81,6 +108,9 @@ final class SparkSettings {
               INPUT,
               REPLICAS,
               INPUT_LOST,
+              DURABLE,
+              DURABLE_NAME,
+              DURABLE_EVERY,
               XgboostSettings.CHECKPOINT_ROUNDS,
               CommonSettings.HEARTBEAT,
               CommonSettings.LOST_AFTER,

@@ -3,8 +3,11 @@ package io.rejoin.spark;
 import io.rejoin.RejoinException;
 import io.rejoin.xgboost.TrainingResult;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
 import ml.dmlc.xgboost4j.java.IEvaluation;
@@ -137,6 +140,21 @@ final class StockEstimator {
       }
     }
     return parameters;
+  }
+
+  /** All its parameters but functions, by name. */
+  List<String> terms() {
+    List<String> terms = new ArrayList<>();
+    for (Param<?> param : predictor.params()) {
+      if (predictor.isDefined(param)) {
+        Object value = predictor.getOrDefault(param);
+        boolean isArray = value != null && value.getClass().isArray();
+        String text = isArray ? Arrays.deepToString(new Object[] {value}) : String.valueOf(value);
+        boolean isFunction = value instanceof IObjective || value instanceof IEvaluation;
+        terms.add(param.name() + "=" + (isFunction ? value.getClass().getName() : text));
+      }
+    }
+    return terms;
   }
 
   /** How prepared rows become pages. */

@@ -41,6 +41,12 @@ final class StoredPages {
             });
   }
 
+  /** Those of an RDD that verifies them itself. */
+  StoredPages(RDD<byte[]> pages, List<PartitionPages> partitions) {
+    this.pages = pages;
+    this.partitions = new ArrayList<>(partitions);
+  }
+
   /**
    * The pages. Reading throws INPUT_LOST when stored ones are lost and others were made in their
    * place, and MISMATCH when pages that are stored nowhere aren't those that were made at first.

@@ -14,9 +14,12 @@ final class XgboostProgram implements GangProgram<Matrices> {
   private static final long serialVersionUID = 1L;
 
   private final TrainingSpec spec;
+  private final DurableFolder durable;
 
-  XgboostProgram(TrainingSpec spec) {
+  /** {@code durable}: null for none. */
+  XgboostProgram(TrainingSpec spec, DurableFolder durable) {
     this.spec = spec;
+    this.durable = durable;
   }
 
   @Override
@@ -25,7 +28,8 @@ final class XgboostProgram implements GangProgram<Matrices> {
     gang.run(
         task,
         XgboostAgent.class,
-        XgboostAgent::open,
+        (job, secret, settings) ->
+            XgboostAgent.open(job, secret, settings, DurableFolder.checkpoints(durable)),
         agent ->
             task.asRank(
                 gang,

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
@@ -43,7 +44,9 @@ class InputPreparationTest {
 
   private static InputPreparation with(String mode) {
     return new InputPreparation(
-        SparkSettings.of(Collections.singletonMap("spark.rejoin.input", mode)), session);
+        SparkSettings.of(Collections.singletonMap("spark.rejoin.input", mode)),
+        session,
+        Optional.empty());
   }
 
   private static StockEstimator stock() {
@@ -58,12 +61,12 @@ class InputPreparationTest {
   private static PreparedInput prepare(String mode, Dataset<?> rows, StockEstimator stock) {
     Tuple2<Dataset<?>, ColumnIndices> prepared = stock.preprocess(rows);
     MatrixPages format = stock.pages(prepared._1().schema(), prepared._2());
-    return with(mode).prepare("training", prepared._1(), 3, format);
+    return with(mode).prepare("training", () -> prepared._1(), 3, format);
   }
 
   /** Stored as rows of Spark's. */
   private static PreparedInput opaque(String mode, Dataset<Row> rows) {
-    return with(mode).prepare("training", rows, 3, new SparkRowPages(rows.schema()));
+    return with(mode).prepare("training", () -> rows, 3, new SparkRowPages(rows.schema()));
   }
 
   private static List<List<Row>> read(PreparedInput input, Dataset<Row> like) {

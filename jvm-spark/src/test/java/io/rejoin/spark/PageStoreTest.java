@@ -9,6 +9,7 @@ import java.io.File;
 import java.io.RandomAccessFile;
 import java.util.Collections;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.spark.SparkEnv;
 import org.apache.spark.TaskContext;
@@ -75,11 +76,13 @@ class PageStoreTest {
   }
 
   private static InputPreparation preparation() {
-    return new InputPreparation(SparkSettings.of(Collections.emptyMap()), session);
+    return new InputPreparation(
+        SparkSettings.of(Collections.emptyMap()), session, Optional.empty());
   }
 
   private static PreparedInput prepare(Dataset<Row> rows) {
-    return preparation().prepare("training", rows, PARTITIONS, new SparkRowPages(rows.schema()));
+    return preparation()
+        .prepare("training", () -> rows, PARTITIONS, new SparkRowPages(rows.schema()));
   }
 
   private static List<Row> read(PreparedInput input) {

@@ -1,0 +1,248 @@
+package io.rejoin.spark;
+
+import io.rejoin.NativeLibrary;
+import io.rejoin.RejoinException;
+import io.rejoin.settings.SettingValues;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.List;
+import java.util.Locale;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Supplier;
+import org.apache.hadoop.fs.Path;
+import org.apache.spark.SparkContext;
+import org.apache.spark.rdd.RDD;
+import org.apache.spark.sql.Dataset;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * A training that outlives its driver: a folder of its own below {@code spark.rejoin.durable}, with
+ * the pages that it trains on and its newest checkpoints. The same training of another application
+ * finds the folder by its name and goes on. At success it is removed.
+ *
+ * <p>The name is a digest of all that the model depends on, and a number: of several trainings of
+ * one application that have the same digest, as the folds of a cross-validation may, the n-th that
+ * comes to its end.
+ */
+final class DurableJob implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(DurableJob.class);
+  private static final int NAME_BYTES = 16;
+
+  /** Failures that would come again from what is in the folder. */
+  private static final Set<RejoinException.Code> OF_NO_USE =
+      EnumSet.of(
+          RejoinException.Code.BAD_ARGUMENT,
+          RejoinException.Code.TRAINING_FAILED,
+          RejoinException.Code.MISMATCH,
+          RejoinException.Code.INPUT_LOST);
+
+  /** Of this process's applications, by application and digest. */
+  private static final Map<String, Numbers> NUMBERS = new HashMap<>();
+
+  private final SparkContext context;
+  private final DurableFolder folder;
+  private final Numbers numbers;
+  private final int number;
+  private final WriterLock lock;
+  private boolean done;
+
+  private DurableJob(
+      SparkContext context, DurableFolder folder, Numbers numbers, int number, WriterLock lock) {
+    this.context = context;
+    this.folder = folder;
+    this.numbers = numbers;
+    this.number = number;
+    this.lock = lock;
+  }
+
+  /**
+   * The durable side of a training, where the session wants one.
+   *
+   * @param terms what the model depends on beside its input and the number of workers
+   * @param inputs the data sets that it is trained on and evaluated on
+   * @param isKnown whether the terms say all; without it, and for input that can't be told apart
+   *     from other input, the user has to give a name
+   * @throws RejoinException BAD_ARGUMENT where a name is needed and none is set, or another
+   *     application is at work in the folder; IO when the folder can't be used
+   */
+  static Optional<DurableJob> of(
+      SparkContext context,
+      SettingValues settings,
+      int workers,
+      List<String> terms,
+      List<? extends Dataset<?>> inputs,
+      boolean isKnown) {
+    String parent = settings.text(SparkSettings.DURABLE);
+    if (parent.isEmpty()) {
+      return Optional.empty();
+    }
+    MessageDigest sha = sha();
+    String given = settings.text(SparkSettings.DURABLE_NAME);
+    String all = given + "\n" + NativeLibrary.version() + "\n" + workers + "\n" + terms + "\n";
+    sha.update(all.getBytes(StandardCharsets.UTF_8));
+    PlanDigest plans = new PlanDigest(sha);
+    inputs.forEach(plans::add);
+    String unknown = isKnown ? plans.unknown() : "a function of the program's";
+    if (unknown != null && given.isEmpty()) {
+      throw bad(
+          "spark.rejoin.durable is set, but the training can't be known again by what it is"
+              + " computed from ("
+              + unknown
+              + "): set spark.rejoin.durable.name to a name that stands for these rows and this"
+              + " program, or write the input to files first");
+    }
+    String digest = digits(sha.digest());
+    Numbers numbers;
+    synchronized (NUMBERS) {
+      numbers = NUMBERS.computeIfAbsent(context.applicationId() + digest, key -> new Numbers());
+    }
+    int number = numbers.next(unknown == null);
+    int every = (int) settings.number(SparkSettings.DURABLE_EVERY);
+    DurableFolder folder =
+        new DurableFolder(
+            new Path(parent, digest + "-" + number).toString(),
+            context.hadoopConfiguration(),
+            every);
+    try {
+      String owner = "application " + context.appName() + " (" + context.applicationId() + ")";
+      Thread trainer = Thread.currentThread();
+      WriterLock lock = WriterLock.take(folder, owner, trainer::interrupt);
+      return Optional.of(new DurableJob(context, folder, numbers, number, lock));
+    } catch (RuntimeException refused) {
+      numbers.free(number, false);
+      throw refused;
+    }
+  }
+
+  /**
+   * Trains. The folder is gone after a success, and where there is nothing to go on to: after a
+   * failure that would repeat, and when the input is lost, so that a training that begins again
+   * stores new pages. After any other it stays for whoever goes on.
+   *
+   * @throws RejoinException the training's; FENCED when another application has taken the folder
+   *     over
+   */
+  static <T> T during(Optional<DurableJob> durable, Supplier<T> training) {
+    if (durable.isEmpty()) {
+      return training.get();
+    }
+    try (DurableJob job = durable.get()) {
+      try {
+        T result = training.get();
+        job.done = true;
+        job.remove();
+        return result;
+      } catch (Exception failed) {
+        job.checkLock(failed);
+        if (failed instanceof RejoinException
+            && OF_NO_USE.contains(((RejoinException) failed).code())) {
+          job.remove();
+        }
+        throw failed;
+      }
+    }
+  }
+
+  /** Where a training on this input has its checkpoints; null for nowhere. */
+  static DurableFolder checkpoints(Optional<DurableJob> durable, List<PreparedInput> inputs) {
+    return durable.map(job -> job.folder.of(inputs)).orElse(null);
+  }
+
+  private static MessageDigest sha() {
+    try {
+      return MessageDigest.getInstance("SHA-256");
+    } catch (NoSuchAlgorithmException e) {
+      throw new IllegalStateException("every Java platform has SHA-256", e);
+    }
+  }
+
+  private static RejoinException bad(String text) {
+    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, text);
+  }
+
+  private static String digits(byte[] bytes) {
+    StringBuilder name = new StringBuilder();
+    for (int i = 0; i < NAME_BYTES; i++) {
+      name.append(String.format(Locale.ROOT, "%02x", bytes[i]));
+    }
+    return name.toString();
+  }
+
+  /**
+   * The input from the folder if it is there; otherwise it is stored there.
+   *
+   * @param what training or evaluation
+   * @param pages makes the RDD of its pages; not asked for what is there
+   */
+  PreparedInput input(String what, Supplier<RDD<byte[]>> pages) {
+    DurablePages files = new DurablePages(folder, what);
+    Optional<StoredPages> found = files.find(context);
+    if (found.isPresent()) {
+      LOG.info("the {} input is read from durable folder {}, not from its source", what, folder);
+    }
+    StoredPages stored = found.orElseGet(() -> files.store(pages.get()));
+    return new PreparedInput(stored, Integer.MAX_VALUE, () -> {});
+  }
+
+  private void checkLock(Exception failure) {
+    try {
+      lock.check();
+    } catch (RejoinException fenced) {
+      // The interrupt was the lock's.
+      Thread.interrupted();
+      fenced.addSuppressed(failure);
+      throw fenced;
+    }
+  }
+
+  private void remove() {
+    lock.close();
+    try {
+      folder.open().removeAll();
+    } catch (IOException | RejoinException e) {
+      LOG.warn("durable folder {} can't be removed; remove it by hand: {}", folder, e.toString());
+    }
+  }
+
+  @Override
+  public void close() {
+    PreparedInput.uninterrupted(lock::close);
+    numbers.free(number, done);
+  }
+
+  /** The trainings of one digest in one application. */
+  private static final class Numbers {
+    private final Set<Integer> atWork = new HashSet<>();
+    private int done;
+
+    /** Trainings at the same time need to be told apart by more than their order. */
+    synchronized int next(boolean isKnown) {
+      if (!isKnown && !atWork.isEmpty()) {
+        throw bad(
+            "two trainings with the same parameters run at the same time, and their input can't be"
+                + " told apart; give each a spark.rejoin.durable.name of its own (in a session of"
+                + " its own: SparkSession.newSession), or run one after the other");
+      }
+      int number = done;
+      while (!atWork.add(number)) {
+        number++;
+      }
+      return number;
+    }
+
+    synchronized void free(int number, boolean isDone) {
+      atWork.remove(number);
+      if (isDone) {
+        done++;
+      }
+    }
+  }
+}

@@ -1,0 +1,216 @@
+package io.rejoin.spark;
+
+import io.rejoin.RejoinException;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import java.util.UUID;
+import java.util.concurrent.Executors;
+import java.util.concurrent.ScheduledExecutorService;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Says that one application writes to a durable folder. Its holder has a file there, whose name
+ * ends with a number, and again and again one of the next number in its place. Who finds a file
+ * that stays takes the folder over by removing it, and a holder whose file is gone has lost it. So
+ * no clocks are compared, and no file is written twice, which local disks and object stores don't
+ * do in one step.
+ */
+final class WriterLock implements AutoCloseable {
+  private static final Logger LOG = LoggerFactory.getLogger(WriterLock.class);
+  private static final String PREFIX = "writer-";
+
+  /** How often there is a new file, and how long one has to stay to count as left behind. */
+  static final long BEAT_MILLIS = 2_000;
+
+  static final long SILENT_MILLIS = 5 * BEAT_MILLIS;
+
+  private final DurableFolder of;
+  private HadoopFolder files;
+  private final byte[] owner;
+  private final String mine = PREFIX + UUID.randomUUID() + "-";
+  private final Runnable whenLost;
+  private final ScheduledExecutorService keeper =
+      Executors.newSingleThreadScheduledExecutor(
+          work -> {
+            Thread thread = new Thread(work, "rejoin-writer-lock");
+            thread.setDaemon(true);
+            return thread;
+          });
+  private long beat;
+  private volatile String lostTo;
+
+  private WriterLock(DurableFolder of, String owner, Runnable whenLost) {
+    this.of = of;
+    this.files = of.open();
+    this.owner = owner.getBytes(StandardCharsets.UTF_8);
+    this.whenLost = whenLost;
+  }
+
+  /**
+   * Takes the lock of a folder; waits where another's is there, until it is sure that its holder is
+   * gone.
+   *
+   * @param owner for the error of others that want it
+   * @param whenLost called once, on another thread, when another application has taken it over
+   * @throws RejoinException BAD_ARGUMENT with the owner when another application is at work there;
+   *     CANCELLED when the thread is interrupted
+   */
+  static WriterLock take(DurableFolder of, String owner, Runnable whenLost) {
+    WriterLock lock = new WriterLock(of, owner, whenLost);
+    of.attempt(
+        "locked",
+        () -> {
+          lock.take();
+          return null;
+        });
+    lock.keeper.scheduleWithFixedDelay(lock::keep, BEAT_MILLIS, BEAT_MILLIS, TimeUnit.MILLISECONDS);
+    return lock;
+  }
+
+  private void take() throws IOException {
+    List<String> left = others();
+    if (!left.isEmpty()) {
+      LOG.info(
+          "durable folder {} was written to by {}: waiting {} s to see whether it still is",
+          of,
+          ownerOf(left),
+          SILENT_MILLIS / 1000);
+      List<String> now = left;
+      for (long waited = 0; waited < SILENT_MILLIS && !now.isEmpty(); waited += BEAT_MILLIS) {
+        pause();
+        now = others();
+        refuseIf(now, left);
+      }
+      for (String name : left) {
+        files.remove(name);
+      }
+      // It was removed if its holder has come to the end.
+      files = of.open();
+    }
+    write();
+    // One that has come, or come back, at the same time has the lock, or neither of the two has.
+    List<String> now = others();
+    if (!now.isEmpty()) {
+      files.remove(mine + beat);
+      refuseIf(now, List.of());
+    }
+  }
+
+  /** Refuses where there are others than these. */
+  private void refuseIf(List<String> now, List<String> known) throws IOException {
+    if (!known.containsAll(now)) {
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
+          "the durable folder "
+              + of
+              + " is being written to by "
+              + ownerOf(now)
+              + ", which trains the same; expected one application at a time. Wait for its end, or"
+              + " give this one a spark.rejoin.durable.name of its own");
+    }
+  }
+
+  private static void pause() {
+    try {
+      Thread.sleep(BEAT_MILLIS);
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+      throw new RejoinException(
+          RejoinException.Code.CANCELLED, "interrupted while a durable folder was locked");
+    }
+  }
+
+  private List<String> others() throws IOException {
+    return names().filter(name -> !name.startsWith(mine)).collect(Collectors.toList());
+  }
+
+  private List<String> own() throws IOException {
+    return names().filter(name -> name.startsWith(mine)).collect(Collectors.toList());
+  }
+
+  private Stream<String> names() throws IOException {
+    try {
+      return Arrays.stream(files.names()).filter(name -> name.matches(PREFIX + "[0-9a-f-]+"));
+    } catch (FileNotFoundException gone) {
+      // Whoever had it has come to the end, and removed the folder.
+      return Stream.empty();
+    }
+  }
+
+  /** Of the last one of these that is still there. */
+  private String ownerOf(List<String> names) throws IOException {
+    String owner = "another application";
+    for (String name : names) {
+      try {
+        owner = new String(files.read(name), StandardCharsets.UTF_8);
+      } catch (FileNotFoundException gone) {
+        LOG.debug("{} is gone", name, gone);
+      }
+    }
+    return owner;
+  }
+
+  private void write() throws IOException {
+    files.write(mine + beat, new ByteBuffer[] {ByteBuffer.wrap(owner)});
+  }
+
+  private void keep() {
+    try {
+      if (!own().isEmpty()) {
+        beat++;
+        write();
+        files.remove(mine + (beat - 1));
+      } else {
+        lostTo = ownerOf(others());
+        keeper.shutdown();
+        whenLost.run();
+      }
+    } catch (IOException | RuntimeException e) {
+      // The next beat may find the file system again; who finds none in time takes over.
+      LOG.warn("the lock of durable folder {} can't be renewed: {}", of, e.toString());
+    }
+  }
+
+  /**
+   * Does nothing while it is held.
+   *
+   * @throws RejoinException FENCED when another application has taken it over
+   */
+  void check() {
+    String other = lostTo;
+    if (other != null) {
+      throw new RejoinException(
+          RejoinException.Code.FENCED,
+          "the durable folder "
+              + of
+              + " was taken over by "
+              + other
+              + ", because this application did not write to it for "
+              + SILENT_MILLIS / 1000
+              + " s; that one trains on");
+    }
+  }
+
+  @Override
+  public void close() {
+    keeper.shutdown();
+    try {
+      keeper.awaitTermination(BEAT_MILLIS, TimeUnit.MILLISECONDS);
+      for (String name : own()) {
+        files.remove(name);
+      }
+    } catch (IOException e) {
+      LOG.warn("the lock of durable folder {} can't be removed: {}", of, e.toString());
+    } catch (InterruptedException e) {
+      Thread.currentThread().interrupt();
+    }
+  }
+}

@@ -1,0 +1,242 @@
+package io.rejoin.spark;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import io.rejoin.RejoinException;
+import io.rejoin.RejoinException.Code;
+import io.rejoin.TrainingEvent;
+import io.rejoin.TrainingEvent.Kind;
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
+import ml.dmlc.xgboost4j.java.XGBoostError;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassificationModel;
+import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
+import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
+import org.apache.spark.sql.Row;
+import org.apache.spark.sql.SparkSession;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.io.TempDir;
+
+/**
+ * A training that ends in the middle goes on in the next one of the same application. (With a
+ * driver that dies: DurableIT.)
+ */
+@Timeout(180)
+class DurableJobTest {
+  private static final int WORKERS = 2;
+  private static final int ROUNDS = 12;
+  private static final int LAST_ROUND = 6;
+
+  private static SparkSession session;
+
+  @TempDir File scratch;
+
+  @BeforeAll
+  static void start() {
+    session = LocalSpark.start("local[4,4]");
+  }
+
+  @AfterAll
+  static void stop() {
+    session.stop();
+  }
+
+  @BeforeEach
+  void wantDurable() {
+    session.conf().set("spark.rejoin.durable", folder().toUri().toString());
+    session.conf().set("spark.rejoin.durable.every", "1");
+    session.conf().set("spark.rejoin.checkpoint.rounds", "1");
+    LocalSpark.rows(session, 600, 3).repartition(3).write().parquet(source());
+  }
+
+  @AfterEach
+  void wantNothing() {
+    for (String each : new String[] {"durable", "durable.every", "durable.name"}) {
+      session.conf().unset("spark.rejoin." + each);
+    }
+    session.conf().unset("spark.rejoin.checkpoint.rounds");
+  }
+
+  private Path folder() {
+    return scratch.toPath().resolve("durable");
+  }
+
+  private String source() {
+    return scratch.toPath().resolve("rows").toString();
+  }
+
+  private Dataset<Row> rows() {
+    return session.read().parquet(source());
+  }
+
+  private List<Path> trainings() throws IOException {
+    if (!Files.exists(folder())) {
+      return List.of();
+    }
+    try (Stream<Path> all = Files.list(folder())) {
+      return all.collect(Collectors.toList());
+    }
+  }
+
+  /** A fit, and the rounds that its ranks have entered versions with. */
+  private static final class Fitted {
+    final CopyOnWriteArrayList<Long> rounds = new CopyOnWriteArrayList<>();
+    private final RejoinEstimator<XGBoostClassificationModel> estimator;
+
+    Fitted(XGBoostClassifier stock) {
+      estimator = new RejoinEstimator<>(stock);
+      listen(event -> {});
+    }
+
+    Fitted listen(java.util.function.Consumer<TrainingEvent> more) {
+      estimator.setEventListener(
+          event -> {
+            if (event.kind() == Kind.VERSION_ENTERED) {
+              rounds.add(event.number("round"));
+            }
+            more.accept(event);
+          });
+      return this;
+    }
+
+    byte[] model(Dataset<Row> rows) throws XGBoostError {
+      return bytes(estimator.fit(rows));
+    }
+  }
+
+  private static byte[] bytes(XGBoostClassificationModel model) throws XGBoostError {
+    return model.nativeBooster().toByteArray("ubj");
+  }
+
+  private static XGBoostClassifier classifier() {
+    return LocalSpark.classifier(WORKERS, ROUNDS);
+  }
+
+  private static byte[] stock(XGBoostClassifier classifier, Dataset<Row> rows) throws XGBoostError {
+    classifier.setSeedPerIteration(true);
+    return bytes(classifier.fit(rows));
+  }
+
+  /** Fits until a round, in which its thread is interrupted. */
+  private static void interrupted(XGBoostClassifier classifier, Dataset<Row> rows) {
+    Thread trainer = Thread.currentThread();
+    Fitted ended =
+        new Fitted(classifier)
+            .listen(
+                event -> {
+                  if (event.kind() == Kind.VERSION_ENTERED && event.number("round") == LAST_ROUND) {
+                    trainer.interrupt();
+                  }
+                });
+    RejoinException failure = assertThrows(RejoinException.class, () -> ended.model(rows));
+    assertTrue(Thread.interrupted(), "the interrupt is kept");
+    assertEquals(Code.CANCELLED, failure.code(), failure.text());
+  }
+
+  @Test
+  void a_training_that_was_ended_goes_on_and_its_folder_is_gone_after_a_success() throws Exception {
+    byte[] expected = stock(classifier(), rows());
+    interrupted(classifier(), rows());
+    assertEquals(1, trainings().size());
+    Fitted again = new Fitted(classifier());
+    assertArrayEquals(expected, again.model(rows()));
+    assertTrue(again.rounds.get(0) >= LAST_ROUND - 2, "rounds: " + again.rounds);
+    assertEquals(List.of(), trainings());
+  }
+
+  @Test
+  void other_parameters_or_other_rows_are_another_training() throws Exception {
+    interrupted(classifier(), rows());
+    XGBoostClassifier deep = classifier();
+    deep.setMaxDepth(4);
+    Fitted deeper = new Fitted(deep);
+    assertArrayEquals(stock(deep, rows()), deeper.model(rows()));
+    assertEquals(0, deeper.rounds.get(0));
+    LocalSpark.rows(session, 600, 4).write().mode("append").parquet(source());
+    Fitted more = new Fitted(classifier());
+    assertArrayEquals(stock(classifier(), rows()), more.model(rows()));
+    assertEquals(0, more.rounds.get(0));
+    assertEquals(1, trainings().size(), "the first one's is still there");
+  }
+
+  @Test
+  void a_page_that_is_lost_makes_the_training_begin_again_on_new_pages() throws Exception {
+    byte[] expected = stock(classifier(), rows());
+    interrupted(classifier(), rows());
+    try (Stream<Path> files = Files.list(trainings().get(0))) {
+      Path page = files.filter(each -> each.toString().endsWith(".page")).findFirst().orElseThrow();
+      Files.delete(page);
+    }
+    Fitted again = new Fitted(classifier());
+    assertArrayEquals(expected, again.model(rows()));
+    assertTrue(again.rounds.contains(0L), "rounds: " + again.rounds);
+    assertEquals(List.of(), trainings());
+  }
+
+  @Test
+  void rows_of_no_file_need_a_name_and_go_on_under_it() throws Exception {
+    Dataset<Row> rows = session.createDataFrame(rows().toJavaRDD(), rows().schema());
+    RejoinException unnamed =
+        assertThrows(RejoinException.class, () -> new Fitted(classifier()).model(rows));
+    assertEquals(Code.BAD_ARGUMENT, unnamed.code());
+    assertTrue(unnamed.text().contains("spark.rejoin.durable.name"), unnamed.text());
+    session.conf().set("spark.rejoin.durable.name", "these rows");
+    interrupted(classifier(), rows);
+    Fitted again = new Fitted(classifier());
+    again.model(rows);
+    assertTrue(again.rounds.get(0) >= LAST_ROUND - 2, "rounds: " + again.rounds);
+  }
+
+  @Test
+  void a_function_goes_on_from_its_newest_checkpoint_under_a_name() {
+    session.conf().set("spark.rejoin.durable.name", "counts");
+    Dataset<Long> numbers = session.range(40).as(Encoders.LONG());
+    RejoinException ended =
+        assertThrows(
+            RejoinException.class,
+            () -> RejoinSpark.train(numbers, WORKERS, new Counts(true), new RejoinSpark.Options()));
+    assertEquals(Code.UNRECOVERABLE, ended.code(), ended.text());
+    assertArrayEquals(
+        new int[] {3, 5},
+        RejoinSpark.train(numbers, WORKERS, new Counts(false), new RejoinSpark.Options()));
+  }
+
+  /** Counts to five, or fails for good at three; tells where it began. */
+  private static final class Counts implements RankFunction<Long, int[]> {
+    private static final long serialVersionUID = 1L;
+    private final boolean fails;
+
+    Counts(boolean fails) {
+      this.fails = fails;
+    }
+
+    @Override
+    public int[] train(io.rejoin.Communicator ranks, Iterable<Long> rows) {
+      int began = ranks.load().version();
+      for (int version = began; version < 5; version++) {
+        if (fails && version == 3) {
+          throw new IllegalStateException("on purpose");
+        }
+        int[] one = {1};
+        ranks.allreduce(one, io.rejoin.Reduction.SUM);
+        ranks.checkpoint(new byte[] {(byte) version});
+      }
+      return new int[] {began, 5};
+    }
+  }
+}

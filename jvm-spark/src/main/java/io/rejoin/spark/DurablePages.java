@@ -223,7 +223,8 @@ final class DurablePages implements Serializable {
               + expected
               + "; "
               + seen
-              + ". Remove the folder to begin from the source");
+              + ". If driver and executors reach the same folder under this name, remove it to"
+              + " begin from the source");
     }
   }
 }

@@ -62,7 +62,9 @@ final class PlanDigest {
       for (InternalRow row : ScalaCollections.rest(rows.data().iterator())) {
         digest.update(bytes.apply(row).getBytes());
       }
-    } else if (plan.children().isEmpty() && !isFiles(plan) && !isComputed(plan)) {
+    } else if (isFiles(plan)) {
+      addFormat((HadoopFsRelation) ((LogicalRelation) plan).relation());
+    } else if (plan.children().isEmpty() && !isComputed(plan)) {
       isUnknown(plan.nodeName());
     }
   }
@@ -70,6 +72,17 @@ final class PlanDigest {
   private static boolean isFiles(LogicalPlan leaf) {
     return leaf instanceof LogicalRelation
         && ((LogicalRelation) leaf).relation() instanceof HadoopFsRelation;
+  }
+
+  /** How the files are read, which stands in no text of a plan. */
+  private void addFormat(HadoopFsRelation relation) {
+    add(relation.fileFormat().getClass().getName());
+    add(relation.dataSchema().json());
+    add(relation.partitionSchema().json());
+    ScalaCollections.rest(relation.options().iterator()).stream()
+        .map(option -> option._1() + "=" + option._2())
+        .sorted()
+        .forEach(this::add);
   }
 
   private static boolean isComputed(LogicalPlan leaf) {

@@ -293,14 +293,14 @@ impl Agent {
     /// Has a stored checkpoint written to the durable store, if there is one and it is this version's turn.
     fn keep(&self, member: MemberId, checkpoint: Checkpoint) {
         let Some(writer) = self.writer.as_ref().filter(|writer| writer.wants(checkpoint.version)) else { return };
-        match self.shared.store.kept(&checkpoint) {
-            Some(kept) => writer.write(member, kept, self.shared.world()),
-            None => {
-                let MemberId { rank, incarnation } = member;
-                let version = checkpoint.version;
-                let reason = "this process has it no more; training goes on without it".to_string();
-                self.report_event(Event::DurableFailed { rank, incarnation, version, reason });
-            }
+        let written = match self.shared.store.kept(&checkpoint) {
+            Some(kept) => writer.write(member, kept, self.shared.world()).map_err(|error| error.message),
+            None => Err("this process has it no more".into()),
+        };
+        if let Err(why) = written {
+            let MemberId { rank, incarnation } = member;
+            let (version, reason) = (checkpoint.version, format!("{why}; training goes on without it"));
+            self.report_event(Event::DurableFailed { rank, incarnation, version, reason });
         }
     }
 
@@ -320,9 +320,9 @@ impl Agent {
     }
 
     /// Reports the end with this model's digest, rank 0 with its result, and waits until all have
-    /// reported it. A result that isn't asked for isn't sent. Before that it waits, at most as long
-    /// again, until durable checkpoints that are on their way are written: a job that is over
-    /// writes nothing any more.
+    /// reported it. A result that isn't asked for isn't sent. Before that it waits, at most
+    /// [`durable::PATIENCE`], until durable checkpoints that are on their way are written: a job that
+    /// is over writes nothing any more.
     ///
     /// # Errors
     /// `Mismatch` when the models differ, `Fenced`, the job's own error, or `TimedOut` after `at_most`.
@@ -334,7 +334,8 @@ impl Agent {
         result: Option<Bytes>,
         at_most: Duration,
     ) -> Result<u128, Error> {
-        if self.writer.as_ref().is_some_and(|writer| !writer.is_idle_within(at_most)) {
+        let patience = at_most.min(durable::PATIENCE);
+        if self.writer.as_ref().is_some_and(|writer| !writer.is_idle_within(patience)) {
             log::warn!("{} ends while a durable checkpoint is still being written", self.shared.prefix_of(member.rank));
         }
         let wait = Waiting::new();

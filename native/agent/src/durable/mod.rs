@@ -7,7 +7,7 @@ mod writer;
 
 pub use folder::{Folder, LocalFolder};
 
-pub(crate) use writer::Writer;
+pub(crate) use writer::{Writer, PATIENCE};
 
 use bytes::Bytes;
 use rejoin_protocol::error::Error;

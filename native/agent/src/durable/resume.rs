@@ -10,16 +10,21 @@ use rejoin_transport::JobId;
 use std::collections::BTreeSet;
 
 /// The newest version in a folder that is whole, for `world` ranks to start from. Its files are
-/// read to their ends; what can't be read is reported and passed over. `None` when there is none.
+/// read to their ends; what is damaged is reported and passed over. `None` when there is none.
 ///
 /// # Errors
-/// `Io` when the folder can't be read; `BadArgument` when it was taken by another number of ranks,
+/// `Io` when the folder or a file can't be read, and `OutOfSpace` when there is no memory for one:
+/// it may be whole all the same, and is not passed over; `BadArgument` when it was taken by another number of ranks,
 /// each with a model of its own.
 pub fn newest(folder: &dyn Folder, identity: JobId, world: u32) -> Result<Option<Origin>, Error> {
     let found = file::list(folder, identity)?;
     let Some(last) = found.iter().map(|found| found.checkpoint.lineage).max() else { return Ok(None) };
-    let readable = found.iter().filter(|found| is_readable(folder, found));
-    let there: BTreeSet<CheckpointName> = readable.map(|found| found.checkpoint.name()).collect();
+    let mut there: BTreeSet<CheckpointName> = BTreeSet::new();
+    for found in &found {
+        if is_undamaged(folder, found)? {
+            there.insert(found.checkpoint.name());
+        }
+    }
     let is_there = |checkpoint: &Checkpoint| there.contains(&checkpoint.name());
     let took = |common: &Found| {
         let of_version = |other: &&Found| version_of(other) == version_of(common);
@@ -65,9 +70,15 @@ fn version_of(found: &Found) -> (Lineage, Version) {
     (found.checkpoint.lineage, found.checkpoint.version)
 }
 
-fn is_readable(folder: &dyn Folder, found: &Found) -> bool {
-    let read = file::read(folder, &found.name, &found.checkpoint);
-    read.inspect_err(|error| log::warn!("not used: {}", error.message)).is_ok()
+fn is_undamaged(folder: &dyn Folder, found: &Found) -> Result<bool, Error> {
+    match file::read(folder, &found.name, &found.checkpoint) {
+        Ok(_) => Ok(true),
+        Err(error) if error.code == Code::Incompatible => {
+            log::warn!("not used: {}", error.message);
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]
@@ -127,6 +138,46 @@ mod tests {
         *bytes.last_mut().unwrap() ^= 1;
         std::fs::write(&last, bytes).unwrap();
         assert_eq!(found(folder, 2), Some((2, 5, 4)));
+    }
+
+    /// One whose files are there, and can't be read at the moment.
+    #[derive(Debug)]
+    struct OutOfReach(LocalFolder);
+
+    impl std::fmt::Display for OutOfReach {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+
+    impl Folder for OutOfReach {
+        fn names(&self) -> std::io::Result<Vec<String>> {
+            self.0.names()
+        }
+        fn length(&self, name: &str) -> std::io::Result<u64> {
+            self.0.length(name)
+        }
+        fn read(&self, name: &str, from: u64, into: &mut [u8]) -> std::io::Result<()> {
+            match from {
+                0 => self.0.read(name, from, into),
+                _ => Err(std::io::Error::other("no datanode has the block")),
+            }
+        }
+        fn write(&self, name: &str, parts: &[&[u8]]) -> std::io::Result<()> {
+            self.0.write(name, parts)
+        }
+        fn remove(&self, name: &str) -> std::io::Result<()> {
+            self.0.remove(name)
+        }
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_now_is_not_taken_for_a_damaged_one() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), 0, 3, None, false);
+        let error = newest(&OutOfReach(at(folder.path())), super::super::identity(NAME), 2).unwrap_err();
+        assert_eq!(error.code, Code::Io);
+        assert!(error.message.contains("no datanode has the block"), "{error}");
     }
 
     #[test]

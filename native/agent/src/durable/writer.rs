@@ -18,12 +18,22 @@ use std::time::{Duration, Instant};
 /// How many whole versions stay in the folder.
 const KEPT: usize = 2;
 
+/// How long a rank waits for a write that is under way: a file system that hangs must not hang the training.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Writes one checkpoint after the other. Dropping it ends its thread once all are written.
 pub(crate) struct Writer {
     every: u32,
     jobs: Sender<(MemberId, Kept, u32)>,
+    under_way: Arc<(Mutex<UnderWay>, Condvar)>,
+}
+
+#[derive(Default)]
+struct UnderWay {
     /// How many are queued or being written.
-    under_way: Arc<(Mutex<u32>, Condvar)>,
+    count: u32,
+    /// One of them has taken too long, and is not waited for any more.
+    is_stuck: bool,
 }
 
 impl Writer {
@@ -33,14 +43,16 @@ impl Writer {
     /// `Io` when it can't be started.
     pub(crate) fn start(durable: Durable, job: JobId, shared: Arc<Shared>) -> Result<Writer, Error> {
         let (jobs, queue) = unbounded::<(MemberId, Kept, u32)>();
-        let under_way = Arc::new((Mutex::new(0), Condvar::new()));
+        let under_way = Arc::new((Mutex::new(UnderWay::default()), Condvar::new()));
         let (counter, every) = (under_way.clone(), durable.every);
         std::thread::Builder::new()
             .name("rejoin-durable".into())
             .spawn(move || {
                 for (member, kept, world) in queue {
                     write(&durable, job, &shared, member, kept, world);
-                    *counter.0.lock() -= 1;
+                    let mut under_way = counter.0.lock();
+                    (under_way.count, under_way.is_stuck) = (under_way.count - 1, false);
+                    drop(under_way);
                     counter.1.notify_all();
                 }
             })
@@ -56,28 +68,39 @@ impl Writer {
     /// Queues a checkpoint; the store may forget it before its turn comes. When older ones are
     /// still being written, it waits for them: a disk that is slower than the training would
     /// otherwise fill the memory.
-    pub(crate) fn write(&self, member: MemberId, kept: Kept, world: u32) {
+    ///
+    /// # Errors
+    /// `TimedOut` when they take longer than [`PATIENCE`]: it isn't written, nor are those that
+    /// follow before one of them is through, and none of these waits again.
+    pub(crate) fn write(&self, member: MemberId, kept: Kept, world: u32) -> Result<(), Error> {
         let checkpoint = kept.checkpoint();
         let has_two = checkpoint.has_own || checkpoint.owner.is_some();
         let own = if has_two { 2 } else { 1 };
-        let (count, changed) = &*self.under_way;
-        let mut count = count.lock();
-        while *count >= own {
-            changed.wait(&mut count);
+        let deadline = Instant::now() + PATIENCE;
+        let (under_way, changed) = &*self.under_way;
+        let mut under_way = under_way.lock();
+        while under_way.count >= own {
+            if under_way.is_stuck || changed.wait_until(&mut under_way, deadline).timed_out() {
+                under_way.is_stuck = true;
+                let seconds = PATIENCE.as_secs();
+                let text = format!("the write of the one before it has taken longer than {seconds} s");
+                return Err(Error::new(Code::TimedOut, text));
+            }
         }
-        *count += 1;
+        under_way.count += 1;
         // The thread takes from the queue as long as this end is there.
         let _ = self.jobs.send((member, kept, world));
+        Ok(())
     }
 
     /// Waits until all is written; false when it takes longer.
     pub(crate) fn is_idle_within(&self, at_most: Duration) -> bool {
         let deadline = Instant::now() + at_most;
-        let (count, changed) = &*self.under_way;
-        let mut count = count.lock();
-        while *count > 0 {
-            if changed.wait_until(&mut count, deadline).timed_out() {
-                return *count == 0;
+        let (under_way, changed) = &*self.under_way;
+        let mut under_way = under_way.lock();
+        while under_way.count > 0 {
+            if changed.wait_until(&mut under_way, deadline).timed_out() {
+                return under_way.count == 0;
             }
         }
         true

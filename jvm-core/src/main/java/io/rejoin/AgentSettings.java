@@ -41,10 +41,9 @@ public final class AgentSettings implements Serializable {
   }
 
   /**
-   * Durable checkpoints of a {@link Agent}'s ranks: every so many versions (from 1 on) one is
-   * written to a directory that is there and that all processes of the job see. Should all of them
-   * die at once, the newest whole one is gone on from. (For another file system, and for an agent
-   * of XGBoost's: {@link DurableCheckpoints}.)
+   * Durable checkpoints: every so many versions (from 1 on) one is written to a directory that is
+   * there and that all processes of the job see. Should all of them die at once, the newest whole
+   * one is gone on from. (For another file system: {@link DurableCheckpoints}.)
    */
   public AgentSettings durable(String directory, int every) {
     return set("durable.dir", directory).set("durable.every", Integer.toString(every));

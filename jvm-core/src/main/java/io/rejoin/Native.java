@@ -49,8 +49,8 @@ final class Native {
   static native String digest(byte[] data);
 
   /**
-   * Starts a process's part in a job of collectives. Settings: see {@link AgentSettings}; a folder
-   * for durable checkpoints, which may be null, and every how many versions one is written.
+   * Starts a process's part in a job of collectives. Settings: see {@link AgentSettings}. The
+   * folder for durable checkpoints ({@link FolderCalls}) may be null.
    */
   static native long processOpen(String[] settings, byte[] secret, Object folder);
 

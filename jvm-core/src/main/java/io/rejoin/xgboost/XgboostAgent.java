@@ -29,7 +29,8 @@ public final class XgboostAgent extends ProcessAgent {
   }
 
   /**
-   * The same with durable checkpoints.
+   * The same with durable checkpoints. They have the common model and no rank's local state, so a
+   * custom evaluation ({@link TrainingSpec#custom}), whose scores are that, can't go on from them.
    *
    * @param durable null for none
    * @throws RejoinException as {@link #open(JobId, Secret, AgentSettings)}; BAD_ARGUMENT for every

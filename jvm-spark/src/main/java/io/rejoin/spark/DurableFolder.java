@@ -60,9 +60,14 @@ final class DurableFolder implements Serializable {
     return new DurableFolder(path, configuration, every, all.made().digits());
   }
 
-  /** The folder, which is made if it isn't there. */
+  /** The folder, which is made if it isn't there: by who has its lock. */
+  HadoopFolder make() {
+    return attempt("made", () -> new HadoopFolder(new Path(path), configuration.value()));
+  }
+
+  /** The folder as it is: a task that comes late doesn't bring a removed one back. */
   HadoopFolder open() {
-    return attempt("used", () -> new HadoopFolder(new Path(path), configuration.value()));
+    return attempt("used", () -> HadoopFolder.at(new Path(path), configuration.value()));
   }
 
   /** Where agents write checkpoints, and the tracker looks for them; null for no folder. */

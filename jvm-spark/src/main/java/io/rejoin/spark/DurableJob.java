@@ -3,18 +3,15 @@ package io.rejoin.spark;
 import io.rejoin.NativeLibrary;
 import io.rejoin.RejoinException;
 import io.rejoin.settings.SettingValues;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.security.MessageDigest;
 import java.security.NoSuchAlgorithmException;
 import java.util.EnumSet;
-import java.util.HashMap;
-import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
-import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.apache.hadoop.fs.Path;
 import org.apache.spark.SparkContext;
@@ -25,12 +22,9 @@ import org.slf4j.LoggerFactory;
 
 /**
  * A training that outlives its driver: a folder of its own below {@code spark.rejoin.durable}, with
- * the pages that it trains on and its newest checkpoints. The same training of another application
- * finds the folder by its name and goes on. At success it is removed.
- *
- * <p>The name is a digest of all that the model depends on, and a number: of several trainings of
- * one application that have the same digest, as the folds of a cross-validation may, the n-th that
- * comes to its end.
+ * the pages that it trains on and its newest checkpoints, named by a digest of all that the model
+ * depends on. The same training of another application finds it and goes on. At success it is
+ * removed.
  */
 final class DurableJob implements AutoCloseable {
   private static final Logger LOG = LoggerFactory.getLogger(DurableJob.class);
@@ -39,32 +33,34 @@ final class DurableJob implements AutoCloseable {
   /** Failures that would come again from what is in the folder. */
   private static final Set<RejoinException.Code> OF_NO_USE =
       EnumSet.of(
-          RejoinException.Code.BAD_ARGUMENT,
           RejoinException.Code.TRAINING_FAILED,
           RejoinException.Code.MISMATCH,
           RejoinException.Code.INPUT_LOST);
 
-  /** Of this process's applications, by application and digest. */
-  private static final Map<String, Numbers> NUMBERS = new HashMap<>();
+  /** The trainings of this process whose like can't be durable, by application and digest. */
+  private static final Set<String> TAKEN = ConcurrentHashMap.newKeySet();
 
   private final SparkContext context;
   private final DurableFolder folder;
-  private final Numbers numbers;
-  private final int number;
+  private final String key;
   private final WriterLock lock;
-  private boolean done;
+
+  /** Whether another training like this one may be durable afterwards. */
+  private boolean leavesRoom;
 
   private DurableJob(
-      SparkContext context, DurableFolder folder, Numbers numbers, int number, WriterLock lock) {
+      SparkContext context, DurableFolder folder, String key, WriterLock lock, boolean leavesRoom) {
     this.context = context;
     this.folder = folder;
-    this.numbers = numbers;
-    this.number = number;
+    this.key = key;
     this.lock = lock;
+    this.leavesRoom = leavesRoom;
   }
 
   /**
-   * The durable side of a training, where the session wants one.
+   * The durable side of a training, where the session wants one and the training can have one. Of
+   * those that can't be told apart only the first of an application has: which of them a later
+   * application comes to first isn't known.
    *
    * @param terms what the model depends on beside its input and the number of workers
    * @param inputs the data sets that it is trained on and evaluated on
@@ -92,7 +88,8 @@ final class DurableJob implements AutoCloseable {
     inputs.forEach(plans::add);
     String unknown = isKnown ? plans.unknown() : "a function of the program's";
     if (unknown != null && given.isEmpty()) {
-      throw bad(
+      throw new RejoinException(
+          RejoinException.Code.BAD_ARGUMENT,
           "spark.rejoin.durable is set, but the training can't be known again by what it is"
               + " computed from ("
               + unknown
@@ -100,31 +97,32 @@ final class DurableJob implements AutoCloseable {
               + " program, or write the input to files first");
     }
     String digest = digits(sha.digest());
-    Numbers numbers;
-    synchronized (NUMBERS) {
-      numbers = NUMBERS.computeIfAbsent(context.applicationId() + digest, key -> new Numbers());
+    String key = context.applicationId() + " " + digest;
+    if (!TAKEN.add(key)) {
+      LOG.warn(
+          "this training is not durable: one of this application has the same name, parameters and"
+              + " plan ({}); give each a spark.rejoin.durable.name of its own, in a session of its"
+              + " own",
+          unknown == null ? "and is at work" : unknown);
+      return Optional.empty();
     }
-    int number = numbers.next(unknown == null);
-    int every = (int) settings.number(SparkSettings.DURABLE_EVERY);
-    DurableFolder folder =
-        new DurableFolder(
-            new Path(parent, digest + "-" + number).toString(),
-            context.hadoopConfiguration(),
-            every);
     try {
+      int every = (int) settings.number(SparkSettings.DURABLE_EVERY);
+      String path = new Path(parent, digest).toString();
+      DurableFolder folder = new DurableFolder(path, context.hadoopConfiguration(), every);
       String owner = "application " + context.appName() + " (" + context.applicationId() + ")";
       Thread trainer = Thread.currentThread();
       WriterLock lock = WriterLock.take(folder, owner, trainer::interrupt);
-      return Optional.of(new DurableJob(context, folder, numbers, number, lock));
+      return Optional.of(new DurableJob(context, folder, key, lock, unknown == null));
     } catch (RuntimeException refused) {
-      numbers.free(number, false);
+      TAKEN.remove(key);
       throw refused;
     }
   }
 
   /**
    * Trains. The folder is gone after a success, and where there is nothing to go on to: after a
-   * failure that would repeat, and when the input is lost, so that a training that begins again
+   * failure that would come again, and when the input is lost, so that a training that begins again
    * stores new pages. After any other it stays for whoever goes on.
    *
    * @throws RejoinException the training's; FENCED when another application has taken the folder
@@ -137,14 +135,20 @@ final class DurableJob implements AutoCloseable {
     try (DurableJob job = durable.get()) {
       try {
         T result = training.get();
-        job.done = true;
-        job.remove();
+        // A model is one, whoever has the folder.
+        job.lock.remove();
         return result;
       } catch (Exception failed) {
-        job.checkLock(failed);
+        RejoinException fenced = job.lock.loss();
+        if (fenced != null) {
+          fenced.addSuppressed(failed);
+          throw fenced;
+        }
         if (failed instanceof RejoinException
             && OF_NO_USE.contains(((RejoinException) failed).code())) {
-          job.remove();
+          job.lock.remove();
+          // It may begin again, on the same data set.
+          job.leavesRoom |= ((RejoinException) failed).code() == RejoinException.Code.INPUT_LOST;
         }
         throw failed;
       }
@@ -162,10 +166,6 @@ final class DurableJob implements AutoCloseable {
     } catch (NoSuchAlgorithmException e) {
       throw new IllegalStateException("every Java platform has SHA-256", e);
     }
-  }
-
-  private static RejoinException bad(String text) {
-    return new RejoinException(RejoinException.Code.BAD_ARGUMENT, text);
   }
 
   private static String digits(byte[] bytes) {
@@ -192,57 +192,11 @@ final class DurableJob implements AutoCloseable {
     return new PreparedInput(stored, Integer.MAX_VALUE, () -> {});
   }
 
-  private void checkLock(Exception failure) {
-    try {
-      lock.check();
-    } catch (RejoinException fenced) {
-      // The interrupt was the lock's.
-      Thread.interrupted();
-      fenced.addSuppressed(failure);
-      throw fenced;
-    }
-  }
-
-  private void remove() {
-    lock.close();
-    try {
-      folder.open().removeAll();
-    } catch (IOException | RejoinException e) {
-      LOG.warn("durable folder {} can't be removed; remove it by hand: {}", folder, e.toString());
-    }
-  }
-
   @Override
   public void close() {
     PreparedInput.uninterrupted(lock::close);
-    numbers.free(number, done);
-  }
-
-  /** The trainings of one digest in one application. */
-  private static final class Numbers {
-    private final Set<Integer> atWork = new HashSet<>();
-    private int done;
-
-    /** Trainings at the same time need to be told apart by more than their order. */
-    synchronized int next(boolean isKnown) {
-      if (!isKnown && !atWork.isEmpty()) {
-        throw bad(
-            "two trainings with the same parameters run at the same time, and their input can't be"
-                + " told apart; give each a spark.rejoin.durable.name of its own (in a session of"
-                + " its own: SparkSession.newSession), or run one after the other");
-      }
-      int number = done;
-      while (!atWork.add(number)) {
-        number++;
-      }
-      return number;
-    }
-
-    synchronized void free(int number, boolean isDone) {
-      atWork.remove(number);
-      if (isDone) {
-        done++;
-      }
+    if (leavesRoom) {
+      TAKEN.remove(key);
     }
   }
 }

@@ -10,6 +10,7 @@ import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.io.Serializable;
 import java.nio.ByteBuffer;
+import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
@@ -67,8 +68,7 @@ final class DurablePages implements Serializable {
                     Collections.singletonList(
                             write(
                                 split.index(),
-                                ScalaCollections.iterator(pages.iterator(split.of(0), context)),
-                                context))
+                                ScalaCollections.iterator(pages.iterator(split.of(0), context))))
                         .iterator()));
     HadoopFolder files = folder.open();
     folder.attempt(
@@ -96,9 +96,10 @@ final class DurablePages implements Serializable {
         pages, written.stream().map(each -> each.pages).collect(Collectors.toList()));
   }
 
-  private Written write(int partition, Iterator<byte[]> pages, TaskContext context) {
+  private Written write(int partition, Iterator<byte[]> pages) {
     HadoopFolder files = folder.open();
-    Written written = new Written(new PartitionPages(partition), context.taskAttemptId());
+    long number = new SecureRandom().nextLong() >>> 1;
+    Written written = new Written(new PartitionPages(partition), number);
     return folder.attempt(
         "written to",
         () -> {
@@ -122,7 +123,7 @@ final class DurablePages implements Serializable {
     out.writeInt(LIST_VERSION);
     out.writeInt(all.size());
     for (Written each : all) {
-      out.writeLong(each.attempt);
+      out.writeLong(each.number);
       each.pages.write(out);
     }
     return bytes.toByteArray();
@@ -138,29 +139,29 @@ final class DurablePages implements Serializable {
     int partitions = in.readInt();
     List<Written> all = new ArrayList<>();
     for (int partition = 0; partition < partitions; partition++) {
-      long attempt = in.readLong();
-      all.add(new Written(PartitionPages.read(partition, in), attempt));
+      long number = in.readLong();
+      all.add(new Written(PartitionPages.read(partition, in), number));
     }
     return all;
   }
 
   /**
-   * What a task has written of a partition. Its files carry the try's number, so that no other try,
-   * whose rows may come in another order, writes into them.
+   * What a task has written of a partition. Its files carry a random number, so that no other try,
+   * of this or of an earlier application, whose rows may come in another order, writes into them.
    */
   private static final class Written implements Serializable {
     private static final long serialVersionUID = 1L;
 
     private final PartitionPages pages;
-    private final long attempt;
+    private final long number;
 
-    Written(PartitionPages pages, long attempt) {
+    Written(PartitionPages pages, long number) {
       this.pages = pages;
-      this.attempt = attempt;
+      this.number = number;
     }
 
     String name(String what, int page) {
-      return what + "-" + pages.partition() + "-" + attempt + "-" + page + ".page";
+      return what + "-" + pages.partition() + "-" + number + "-" + page + ".page";
     }
   }
 

@@ -110,8 +110,10 @@ final class Fit<M extends Model<M>> {
     }
     List<String> terms = new ArrayList<>(stock.terms());
     terms.add(version.toString());
-    terms.add("checkpoints " + settings.number(XgboostSettings.CHECKPOINT_ROUNDS));
-    terms.add("logs " + settings.number(CommonSettings.LOG_MEMORY));
+    if (!version.keepsBooster()) {
+      // The model depends on it there.
+      terms.add("checkpoints " + settings.number(XgboostSettings.CHECKPOINT_ROUNDS));
+    }
     SparkContext context = dataset.sparkSession().sparkContext();
     boolean isKnown = stock.objective() == null;
     return DurableJob.of(context, settings, runtime.numWorkers(), terms, datasets, isKnown);

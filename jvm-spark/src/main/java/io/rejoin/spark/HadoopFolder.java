@@ -48,16 +48,25 @@ public final class HadoopFolder implements CheckpointFolder {
    * @throws IOException when the file system can't be reached or the folder can't be made
    */
   public HadoopFolder(Path folder, Configuration configuration) throws IOException {
+    this(folder, configuration, true);
+  }
+
+  private HadoopFolder(Path folder, Configuration configuration, boolean make) throws IOException {
     files = folder.getFileSystem(configuration);
     this.folder = files.makeQualified(folder);
-    boolean isThere = files.exists(this.folder);
-    if (!files.mkdirs(this.folder)) {
+    boolean isThere = !make || files.exists(this.folder);
+    if (make && !files.mkdirs(this.folder)) {
       throw new IOException("the folder " + this.folder + " can't be made");
     }
     if (!isThere) {
       hide(this.folder, "rwx------");
     }
     overwriting = overwriting(this.folder, configuration);
+  }
+
+  /** The folder of this name, which isn't made: what isn't there can't be read or written to. */
+  static HadoopFolder at(Path folder, Configuration configuration) throws IOException {
+    return new HadoopFolder(folder, configuration, false);
   }
 
   private static FileContext overwriting(Path folder, Configuration configuration) {
@@ -103,9 +112,11 @@ public final class HadoopFolder implements CheckpointFolder {
     return bytes;
   }
 
-  /** Removes the folder with all that is in it. */
-  void removeAll() throws IOException {
-    files.delete(folder, true);
+  /** Removes the folder, unless something is in it. */
+  void removeIfEmpty() throws IOException {
+    if (files.listStatus(folder).length == 0) {
+      files.delete(folder, true);
+    }
   }
 
   @Override

@@ -90,12 +90,11 @@ public final class RejoinSpark {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
     StructType schema = dataset.schema();
-    List<String> terms = List.of(function.getClass().getName());
     try (GangAdmission.AdmittedGang admittedGang =
         GangAdmission.of(context).admit(context, workers, settings)) {
       LOG.debug("{} admitted", admittedGang);
       Optional<DurableJob> durable =
-          DurableJob.of(context, settings, workers, terms, List.of(dataset), false);
+          DurableJob.of(context, settings, workers, List.of(), List.of(dataset), false);
       InputPreparation preparation =
           new InputPreparation(settings, dataset.sparkSession(), durable);
       byte[] model =

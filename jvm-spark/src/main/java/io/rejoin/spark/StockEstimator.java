@@ -10,6 +10,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.OptionalInt;
+import java.util.Set;
 import ml.dmlc.xgboost4j.java.IEvaluation;
 import ml.dmlc.xgboost4j.java.IObjective;
 import ml.dmlc.xgboost4j.java.XGBoost;
@@ -43,6 +44,9 @@ import scala.Tuple2;
  */
 @SuppressWarnings({"rawtypes", "unchecked"})
 final class StockEstimator {
+  private static final Set<String> OF_THE_TRACKER =
+      Set.of("rabitTrackerHostIp", "rabitTrackerPort", "rabitTrackerTimeout");
+
   private final Predictor predictor;
   private final XGBoostEstimator estimator;
 
@@ -142,11 +146,11 @@ final class StockEstimator {
     return parameters;
   }
 
-  /** All its parameters but functions, by name. */
+  /** All parameters that the model may depend on, by name; of a function, its class. */
   List<String> terms() {
     List<String> terms = new ArrayList<>();
     for (Param<?> param : predictor.params()) {
-      if (predictor.isDefined(param)) {
+      if (predictor.isDefined(param) && !OF_THE_TRACKER.contains(param.name())) {
         Object value = predictor.getOrDefault(param);
         boolean isArray = value != null && value.getClass().isArray();
         String text = isArray ? Arrays.deepToString(new Object[] {value}) : String.valueOf(value);

@@ -28,12 +28,11 @@ final class WriterLock implements AutoCloseable {
   private static final String PREFIX = "writer-";
 
   /** How often there is a new file, and how long one has to stay to count as left behind. */
-  static final long BEAT_MILLIS = 2_000;
+  static final long RENEW_MILLIS = 2_000;
 
-  static final long SILENT_MILLIS = 5 * BEAT_MILLIS;
+  static final long SILENT_MILLIS = 5 * RENEW_MILLIS;
 
   private final DurableFolder of;
-  private HadoopFolder files;
   private final byte[] owner;
   private final String mine = PREFIX + UUID.randomUUID() + "-";
   private final Runnable whenLost;
@@ -44,19 +43,21 @@ final class WriterLock implements AutoCloseable {
             thread.setDaemon(true);
             return thread;
           });
-  private long beat;
-  private volatile String lostTo;
+  private HadoopFolder files;
+  private long number;
+  private boolean isOver;
+  private String lostTo;
 
   private WriterLock(DurableFolder of, String owner, Runnable whenLost) {
     this.of = of;
-    this.files = of.open();
+    this.files = of.make();
     this.owner = owner.getBytes(StandardCharsets.UTF_8);
     this.whenLost = whenLost;
   }
 
   /**
-   * Takes the lock of a folder; waits where another's is there, until it is sure that its holder is
-   * gone.
+   * Takes the lock of a folder, which is made if it isn't there; waits where another's is there,
+   * until it is sure that its holder is gone.
    *
    * @param owner for the error of others that want it
    * @param whenLost called once, on another thread, when another application has taken it over
@@ -71,11 +72,12 @@ final class WriterLock implements AutoCloseable {
           lock.take();
           return null;
         });
-    lock.keeper.scheduleWithFixedDelay(lock::keep, BEAT_MILLIS, BEAT_MILLIS, TimeUnit.MILLISECONDS);
+    lock.keeper.scheduleWithFixedDelay(
+        lock::renew, RENEW_MILLIS, RENEW_MILLIS, TimeUnit.MILLISECONDS);
     return lock;
   }
 
-  private void take() throws IOException {
+  private synchronized void take() throws IOException {
     List<String> left = others();
     if (!left.isEmpty()) {
       LOG.info(
@@ -84,7 +86,7 @@ final class WriterLock implements AutoCloseable {
           ownerOf(left),
           SILENT_MILLIS / 1000);
       List<String> now = left;
-      for (long waited = 0; waited < SILENT_MILLIS && !now.isEmpty(); waited += BEAT_MILLIS) {
+      for (long waited = 0; waited < SILENT_MILLIS && !now.isEmpty(); waited += RENEW_MILLIS) {
         pause();
         now = others();
         refuseIf(now, left);
@@ -93,13 +95,13 @@ final class WriterLock implements AutoCloseable {
         files.remove(name);
       }
       // It was removed if its holder has come to the end.
-      files = of.open();
+      files = of.make();
     }
     write();
     // One that has come, or come back, at the same time has the lock, or neither of the two has.
     List<String> now = others();
     if (!now.isEmpty()) {
-      files.remove(mine + beat);
+      files.remove(mine + number);
       refuseIf(now, List.of());
     }
   }
@@ -120,7 +122,7 @@ final class WriterLock implements AutoCloseable {
 
   private static void pause() {
     try {
-      Thread.sleep(BEAT_MILLIS);
+      Thread.sleep(RENEW_MILLIS);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
       throw new RejoinException(
@@ -129,16 +131,14 @@ final class WriterLock implements AutoCloseable {
   }
 
   private List<String> others() throws IOException {
-    return names().filter(name -> !name.startsWith(mine)).collect(Collectors.toList());
-  }
-
-  private List<String> own() throws IOException {
-    return names().filter(name -> name.startsWith(mine)).collect(Collectors.toList());
+    return names()
+        .filter(name -> name.matches(PREFIX + "[0-9a-f-]+") && !name.startsWith(mine))
+        .collect(Collectors.toList());
   }
 
   private Stream<String> names() throws IOException {
     try {
-      return Arrays.stream(files.names()).filter(name -> name.matches(PREFIX + "[0-9a-f-]+"));
+      return Arrays.stream(files.names());
     } catch (FileNotFoundException gone) {
       // Whoever had it has come to the end, and removed the folder.
       return Stream.empty();
@@ -159,58 +159,102 @@ final class WriterLock implements AutoCloseable {
   }
 
   private void write() throws IOException {
-    files.write(mine + beat, new ByteBuffer[] {ByteBuffer.wrap(owner)});
+    files.write(mine + number, new ByteBuffer[] {ByteBuffer.wrap(owner)});
   }
 
-  private void keep() {
+  private boolean isThere() throws IOException {
+    return names().anyMatch((mine + number)::equals);
+  }
+
+  private synchronized void renew() {
+    if (isOver || lostTo != null) {
+      return;
+    }
     try {
-      if (!own().isEmpty()) {
-        beat++;
+      String before = mine + number;
+      boolean wasThere = isThere();
+      if (wasThere) {
+        number++;
         write();
-        files.remove(mine + (beat - 1));
-      } else {
-        lostTo = ownerOf(others());
-        keeper.shutdown();
+        // It may have been taken over while this was written.
+        wasThere = names().anyMatch(before::equals);
+        files.remove(wasThere ? before : mine + number);
+      }
+      if (!wasThere) {
+        isLost();
         whenLost.run();
       }
     } catch (IOException | RuntimeException e) {
-      // The next beat may find the file system again; who finds none in time takes over.
+      // The next time may find the file system again; who finds none in time takes over.
       LOG.warn("the lock of durable folder {} can't be renewed: {}", of, e.toString());
     }
   }
 
+  private void isLost() throws IOException {
+    lostTo = ownerOf(others());
+    keeper.shutdown();
+  }
+
   /**
-   * Does nothing while it is held.
+   * Whether another application has taken it over, looked up now.
    *
-   * @throws RejoinException FENCED when another application has taken it over
+   * @return FENCED; null while it is held. What {@code whenLost} has interrupted is interrupted no
+   *     more
    */
-  void check() {
-    String other = lostTo;
-    if (other != null) {
-      throw new RejoinException(
-          RejoinException.Code.FENCED,
-          "the durable folder "
-              + of
-              + " was taken over by "
-              + other
-              + ", because this application did not write to it for "
-              + SILENT_MILLIS / 1000
-              + " s; that one trains on");
+  synchronized RejoinException loss() {
+    try {
+      if (!isOver && lostTo == null && !isThere()) {
+        isLost();
+      }
+    } catch (IOException e) {
+      LOG.warn("the lock of durable folder {} can't be looked at: {}", of, e.toString());
+    }
+    if (lostTo == null) {
+      return null;
+    }
+    Thread.interrupted();
+    return new RejoinException(
+        RejoinException.Code.FENCED,
+        "the durable folder "
+            + of
+            + " was taken over by "
+            + lostTo
+            + ", because this application did not write to it for "
+            + SILENT_MILLIS / 1000
+            + " s; that one trains on");
+  }
+
+  /** Removes the folder with all that is in it, if it is still held; and ends. */
+  synchronized void remove() {
+    if (loss() == null) {
+      try {
+        // The lock goes last: whoever comes in between waits, and finds all of it or nothing.
+        for (String name : names().collect(Collectors.toList())) {
+          if (!name.equals(mine + number)) {
+            files.remove(name);
+          }
+        }
+        close();
+        files.removeIfEmpty();
+      } catch (IOException e) {
+        LOG.warn("durable folder {} can't be removed; remove it by hand: {}", of, e.toString());
+      }
     }
   }
 
   @Override
-  public void close() {
+  public synchronized void close() {
+    if (isOver) {
+      return;
+    }
+    isOver = true;
     keeper.shutdown();
     try {
-      keeper.awaitTermination(BEAT_MILLIS, TimeUnit.MILLISECONDS);
-      for (String name : own()) {
-        files.remove(name);
+      if (lostTo == null) {
+        files.remove(mine + number);
       }
     } catch (IOException e) {
       LOG.warn("the lock of durable folder {} can't be removed: {}", of, e.toString());
-    } catch (InterruptedException e) {
-      Thread.currentThread().interrupt();
     }
   }
 }

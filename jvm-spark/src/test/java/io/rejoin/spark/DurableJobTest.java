@@ -5,6 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.Communicator;
+import io.rejoin.Faults;
+import io.rejoin.Reduction;
 import io.rejoin.RejoinException;
 import io.rejoin.RejoinException.Code;
 import io.rejoin.TrainingEvent;
@@ -58,10 +61,14 @@ class DurableJobTest {
 
   @BeforeEach
   void wantDurable() {
+    setDurable();
+    LocalSpark.rows(session, 600, 3).repartition(3).write().parquet(source());
+  }
+
+  private void setDurable() {
     session.conf().set("spark.rejoin.durable", folder().toUri().toString());
     session.conf().set("spark.rejoin.durable.every", "1");
     session.conf().set("spark.rejoin.checkpoint.rounds", "1");
-    LocalSpark.rows(session, 600, 3).repartition(3).write().parquet(source());
   }
 
   @AfterEach
@@ -132,17 +139,21 @@ class DurableJobTest {
     return bytes(classifier.fit(rows));
   }
 
-  /** Fits until a round, in which its thread is interrupted. */
+  /**
+   * Fits until a round, in which its thread is interrupted: a rank is held up there, so that the
+   * training can't be over before, and the checkpoints before it are written.
+   */
   private static void interrupted(XGBoostClassifier classifier, Dataset<Row> rows) {
     Thread trainer = Thread.currentThread();
-    Fitted ended =
-        new Fitted(classifier)
-            .listen(
-                event -> {
-                  if (event.kind() == Kind.VERSION_ENTERED && event.number("round") == LAST_ROUND) {
-                    trainer.interrupt();
-                  }
-                });
+    String heldUp = "rank=1,version=" + LAST_ROUND + ",at=bytes:0,do=delay:100s";
+    Fitted ended = new Fitted(classifier);
+    ended.estimator.setFaultsForTests(Faults.parse(heldUp));
+    ended.listen(
+        event -> {
+          if (event.kind() == Kind.DURABLE_WRITTEN && event.number("version") == LAST_ROUND - 1) {
+            trainer.interrupt();
+          }
+        });
     RejoinException failure = assertThrows(RejoinException.class, () -> ended.model(rows));
     assertTrue(Thread.interrupted(), "the interrupt is kept");
     assertEquals(Code.CANCELLED, failure.code(), failure.text());
@@ -197,46 +208,52 @@ class DurableJobTest {
     assertTrue(unnamed.text().contains("spark.rejoin.durable.name"), unnamed.text());
     session.conf().set("spark.rejoin.durable.name", "these rows");
     interrupted(classifier(), rows);
+    Fitted other = new Fitted(classifier());
+    other.model(rows);
+    assertEquals(0, other.rounds.get(0), "rows that may be others, in the same application");
+    assertEquals(1, trainings().size());
+    nextApplication("these rows");
     Fitted again = new Fitted(classifier());
-    again.model(rows);
-    assertTrue(again.rounds.get(0) >= LAST_ROUND - 2, "rounds: " + again.rounds);
+    again.model(session.createDataFrame(rows().toJavaRDD(), rows().schema()));
+    assertTrue(again.rounds.get(0) >= LAST_ROUND - 1, "rounds: " + again.rounds);
+    assertEquals(List.of(), trainings());
+  }
+
+  private void nextApplication(String name) {
+    session.stop();
+    session = LocalSpark.start("local[4,4]");
+    setDurable();
+    session.conf().set("spark.rejoin.durable.name", name);
   }
 
   @Test
   void a_function_goes_on_from_its_newest_checkpoint_under_a_name() {
     session.conf().set("spark.rejoin.durable.name", "counts");
-    Dataset<Long> numbers = session.range(40).as(Encoders.LONG());
     RejoinException ended =
         assertThrows(
             RejoinException.class,
-            () -> RejoinSpark.train(numbers, WORKERS, new Counts(true), new RejoinSpark.Options()));
+            () -> RejoinSpark.train(numbers(), WORKERS, (ranks, rows) -> count(ranks, true)));
     assertEquals(Code.UNRECOVERABLE, ended.code(), ended.text());
+    nextApplication("counts");
     assertArrayEquals(
         new int[] {3, 5},
-        RejoinSpark.train(numbers, WORKERS, new Counts(false), new RejoinSpark.Options()));
+        RejoinSpark.train(numbers(), WORKERS, (ranks, rows) -> count(ranks, false)));
+  }
+
+  private static Dataset<Long> numbers() {
+    return session.range(40).as(Encoders.LONG());
   }
 
   /** Counts to five, or fails for good at three; tells where it began. */
-  private static final class Counts implements RankFunction<Long, int[]> {
-    private static final long serialVersionUID = 1L;
-    private final boolean fails;
-
-    Counts(boolean fails) {
-      this.fails = fails;
-    }
-
-    @Override
-    public int[] train(io.rejoin.Communicator ranks, Iterable<Long> rows) {
-      int began = ranks.load().version();
-      for (int version = began; version < 5; version++) {
-        if (fails && version == 3) {
-          throw new IllegalStateException("on purpose");
-        }
-        int[] one = {1};
-        ranks.allreduce(one, io.rejoin.Reduction.SUM);
-        ranks.checkpoint(new byte[] {(byte) version});
+  private static int[] count(Communicator ranks, boolean fails) {
+    int began = ranks.load().version();
+    for (int version = began; version < 5; version++) {
+      if (fails && version == 3) {
+        throw new IllegalStateException("on purpose");
       }
-      return new int[] {began, 5};
+      ranks.allreduce(new int[] {1}, Reduction.SUM);
+      ranks.checkpoint(new byte[] {(byte) version});
     }
+    return new int[] {began, 5};
   }
 }

@@ -3,6 +3,7 @@ package io.rejoin.spark;
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 
 import java.nio.file.Files;
@@ -10,10 +11,16 @@ import java.nio.file.Path;
 import java.security.MessageDigest;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import org.apache.spark.api.java.function.MapFunction;
+import org.apache.spark.ml.feature.VectorAssembler;
 import org.apache.spark.sql.Dataset;
+import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.RowFactory;
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.expressions.UserDefinedFunction;
 import org.apache.spark.sql.functions;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
@@ -93,6 +100,37 @@ class PlanDigestTest {
   }
 
   @Test
+  void each_of_many_columns_of_a_vector_counts() throws Exception {
+    StringBuilder schema = new StringBuilder("c0 DOUBLE");
+    for (int column = 1; column < 41; column++) {
+      schema.append(", c").append(column).append(" DOUBLE");
+    }
+    assertArrayEquals(digest(vectors(schema, 39)), digest(vectors(schema, 39)));
+    assertDiffers(vectors(schema, 39), vectors(schema, 40));
+  }
+
+  private Dataset<Row> vectors(CharSequence schema, int last) {
+    List<String> columns =
+        IntStream.range(0, 39).mapToObj(i -> "c" + i).collect(Collectors.toList());
+    columns.add("c" + last);
+    Dataset<Row> table = session.read().schema(schema.toString()).csv(scratch.toString());
+    return new VectorAssembler()
+        .setInputCols(columns.toArray(new String[0]))
+        .setOutputCol("v")
+        .transform(table)
+        .select("v");
+  }
+
+  @Test
+  void a_cached_data_set_has_the_files_that_it_is_of() throws Exception {
+    Dataset<Row> cached = query(1).cache();
+    byte[] before = digest(cached);
+    Files.writeString(scratch.resolve("one file.csv"), "1,2\n3,4\n5,6\n");
+    session.catalog().refreshByPath(scratch.toString());
+    assertFalse(Arrays.equals(before, digest(query(1).cache())), "another file is overlooked");
+  }
+
+  @Test
   void rows_of_the_program_are_told_apart_by_what_they_are() throws Exception {
     assertArrayEquals(digest(rows(1.5)), digest(rows(1.5)));
     assertDiffers(rows(1.5), rows(2.5));
@@ -109,6 +147,13 @@ class PlanDigestTest {
     Dataset<Row> rdd = session.createDataFrame(read().toJavaRDD(), read().schema());
     assertEquals("LogicalRDD", unknown(rdd.union(read())));
     read().createOrReplaceTempView("v");
-    assertEquals("a subquery", unknown(session.sql("select * from v where a > (select 1)")));
+    assertNull(unknown(session.sql("select * from v where a > (select max(b) from v)")));
+    Dataset<Row> dated = session.sql("select *, current_date() from v");
+    assertEquals("current_date", unknown(dated));
+    Dataset<Double> mapped =
+        read().map((MapFunction<Row, Double>) row -> row.getDouble(0), Encoders.DOUBLE());
+    assertNotNull(unknown(mapped));
+    UserDefinedFunction twice = functions.udf((Double x) -> 2 * x, DataTypes.DoubleType);
+    assertNotNull(unknown(read().select(twice.apply(functions.col("a")))));
   }
 }

@@ -1,6 +1,7 @@
 package io.rejoin.spark;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -32,7 +33,7 @@ class WriterLockTest {
       RejoinException refused = assertThrows(RejoinException.class, () -> take("the second"));
       assertEquals(Code.BAD_ARGUMENT, refused.code());
       assertTrue(refused.text().contains("written to by the first"), refused.text());
-      first.check();
+      assertNull(first.loss());
     }
   }
 
@@ -55,7 +56,7 @@ class WriterLockTest {
     // What is there of one that was killed, or is frozen.
     Files.write(scratch.toPath().resolve(left), content);
     try (WriterLock second = take("the second")) {
-      second.check();
+      assertNull(second.loss());
     }
     WriterLock frozen = WriterLock.take(folder(), "the third", told::countDown);
     for (File file : scratch.listFiles()) {
@@ -63,7 +64,7 @@ class WriterLockTest {
     }
     Files.writeString(scratch.toPath().resolve("writer-0-0"), "the fourth");
     assertTrue(told.await(30, TimeUnit.SECONDS), "it goes on as if it had the folder");
-    RejoinException fenced = assertThrows(RejoinException.class, frozen::check);
+    RejoinException fenced = frozen.loss();
     assertEquals(Code.FENCED, fenced.code());
     assertTrue(fenced.text().contains("taken over by the fourth"), fenced.text());
     frozen.close();

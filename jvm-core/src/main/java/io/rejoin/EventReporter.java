@@ -5,6 +5,7 @@ import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.util.Locale;
 import java.util.Map;
+import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -35,6 +36,8 @@ public final class EventReporter implements Consumer<TrainingEvent> {
 
   private final String job;
   private final SettingValues settings;
+  private final JobTotals totals = new JobTotals();
+  private TrainingEvent first;
   private long logBytes;
   private long spilledBytes;
   private long checkpointBytes;
@@ -48,6 +51,8 @@ public final class EventReporter implements Consumer<TrainingEvent> {
 
   @Override
   public void accept(TrainingEvent event) {
+    first = first == null ? event : first;
+    totals.accept(event);
     switch (event.kind()) {
       case RANK_JOINED:
         if (event.text("incarnation").equals("0")) {
@@ -90,10 +95,11 @@ public final class EventReporter implements Consumer<TrainingEvent> {
         LOG.debug("job {}: {}", job, event);
         break;
       case JOB_ENDED:
-        info(event.sentence("ended with model {digest} after {deaths} deaths; ") + held());
+        info("ended " + summary(event) + event.sentence(", with model {digest}; ") + held());
         break;
       case JOB_FAILED:
-        LOG.error("job {}: {}", job, event.sentence("failed: {code}: {message}"));
+        LOG.error(
+            "job {}: failed {}: {}", job, summary(event), event.sentence("{code}: {message}"));
         break;
       default:
         if (WARNINGS.containsKey(event.kind())) {
@@ -103,6 +109,26 @@ public final class EventReporter implements Consumer<TrainingEvent> {
         }
         break;
     }
+  }
+
+  /** How far the job came in which time, and what deaths have cost it. */
+  private String summary(TrainingEvent end) {
+    String reached =
+        String.format(
+            Locale.ROOT,
+            "at version %d (round %d) after %.1f s and %d deaths",
+            totals.version(),
+            totals.round(),
+            TimeUnit.NANOSECONDS.toMillis(end.atNanos() - first.atNanos()) / 1e3,
+            totals.deaths());
+    return totals.deaths() == 0
+        ? reached
+        : String.format(
+            Locale.ROOT,
+            "%s, for which training waited %.1f s and computed %d rounds again",
+            reached,
+            totals.lostMillis(end.atNanos()) / 1e3,
+            totals.roundsAgain());
   }
 
   private String held() {

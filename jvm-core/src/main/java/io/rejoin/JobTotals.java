@@ -7,33 +7,43 @@ import java.util.Set;
 import java.util.concurrent.TimeUnit;
 
 /**
- * What a driver's metrics show of a job, summed up from its events: recoveries, the time that they
- * took, and what the processes hold for ranks that come back. Several jobs may follow each other.
- * Safe to use from several threads.
+ * What people and metrics are shown of a job, summed up from its events: how far it is, which ranks
+ * are there, deaths and recoveries, the time that they took, and what the processes hold for ranks
+ * that come back. Several jobs may follow each other. Safe to use from several threads.
  */
 public final class JobTotals {
+  private final Set<Integer> there = new HashSet<>();
   private final Set<Integer> lost = new HashSet<>();
   private final Map<String, TrainingEvent> usage = new HashMap<>();
   private boolean stands;
   private long standsSince;
   private long lostNanos;
+  private int deaths;
   private int recoveries;
+  private int roundsAgain;
+  private long lineage;
+  private long version;
+  private long round;
 
   /** The next event of the job that is under way. */
   public synchronized void accept(TrainingEvent event) {
     switch (event.kind()) {
+      case RANK_JOINED:
+        there.add(event.rank().orElseThrow());
+        break;
       case RANK_LOST:
+        deaths++;
+        there.remove(event.rank().orElseThrow());
         lost.add(event.rank().orElseThrow());
         stand(event.atNanos() - TimeUnit.MILLISECONDS.toNanos(event.number("silent_millis")));
         break;
       case CAUGHT_UP:
+        roundsAgain += event.number("rounds_again");
+        works(event);
+        break;
       case VERSION_ENTERED:
-        if (lost.remove(event.rank().orElseThrow())) {
-          recoveries++;
-        }
-        if (lost.isEmpty()) {
-          goOn(event.atNanos());
-        }
+        advance(event);
+        works(event);
         break;
       case AGENT_LOST:
         usage.remove(event.text("agent"));
@@ -54,9 +64,35 @@ public final class JobTotals {
    * one's first version.
    */
   public synchronized void jobIsOver(long nanos) {
+    there.clear();
     lost.clear();
     usage.clear();
     stand(nanos);
+  }
+
+  /** How many ranks have joined and aren't lost. */
+  public synchronized int ranksThere() {
+    return there.size();
+  }
+
+  /** Deaths of all ranks together. */
+  public synchronized int deaths() {
+    return deaths;
+  }
+
+  /** Rounds that ranks which came back have computed once more. */
+  public synchronized int roundsAgain() {
+    return roundsAgain;
+  }
+
+  /** The newest version that any rank has entered. */
+  public synchronized long version() {
+    return version;
+  }
+
+  /** How many rounds were done at that version; of a training without rounds, the version. */
+  public synchronized long round() {
+    return round;
   }
 
   /** Ranks that were lost and work with the others again. */
@@ -79,6 +115,27 @@ public final class JobTotals {
    */
   public synchronized long held(String field) {
     return usage.values().stream().mapToLong(event -> event.number(field)).sum();
+  }
+
+  /**
+   * After a rollback the newest version is that of the new lineage, although it is an older one.
+   */
+  private void advance(TrainingEvent event) {
+    long line = event.number("lineage");
+    if (line > lineage || (line == lineage && event.number("version") >= version)) {
+      lineage = line;
+      version = event.number("version");
+      round = event.number("round");
+    }
+  }
+
+  private void works(TrainingEvent event) {
+    if (lost.remove(event.rank().orElseThrow())) {
+      recoveries++;
+    }
+    if (lost.isEmpty()) {
+      goOn(event.atNanos());
+    }
   }
 
   private void stand(long since) {

@@ -21,7 +21,26 @@ class JobTotalsTest {
   }
 
   private void entered(long millis, int rank) {
-    at(millis, "VersionEntered", "rank", Integer.toString(rank), "version", "7");
+    entered(millis, rank, 0, 7);
+  }
+
+  private void entered(long millis, int rank, int lineage, int version) {
+    String[] event = {
+      "VersionEntered",
+      "rank",
+      "" + rank,
+      "lineage",
+      "" + lineage,
+      "version",
+      "" + version,
+      "round",
+      "" + 10 * version
+    };
+    at(millis, event);
+  }
+
+  private void caughtUp(long millis, int rank, int roundsAgain) {
+    at(millis, "CaughtUp", "rank", "" + rank, "rounds_again", "" + roundsAgain);
   }
 
   private void lost(long millis, int rank, long silent) {
@@ -38,11 +57,41 @@ class JobTotalsTest {
     entered(1300, 1);
     assertEquals(1, totals.recoveries());
     entered(1310, 0);
-    at(1400, "CaughtUp", "rank", "2");
+    caughtUp(1400, 2, 3);
     assertEquals(460, lostMillis(9000), "two at the same time count once");
     assertEquals(2, totals.recoveries());
     entered(1500, 2);
     assertEquals(2, totals.recoveries(), "a version is no recovery");
+  }
+
+  @Test
+  void it_is_as_far_as_its_first_rank_until_all_go_back_to_an_older_version() {
+    entered(100, 0, 0, 4);
+    entered(110, 1, 0, 5);
+    entered(120, 2, 0, 3);
+    assertEquals(5, totals.version());
+    assertEquals(50, totals.round());
+    entered(130, 0, 1, 2);
+    entered(140, 1, 0, 5);
+    assertEquals(2, totals.version(), "what is heard late of the old lineage counts no more");
+    assertEquals(20, totals.round());
+  }
+
+  @Test
+  void a_rank_is_there_from_its_join_to_its_loss_and_again_when_it_is_back() {
+    at(100, "RankJoined", "rank", "0");
+    at(110, "RankJoined", "rank", "1");
+    lost(200, 1, 0);
+    assertEquals(1, totals.ranksThere());
+    at(300, "RankJoined", "rank", "1");
+    assertEquals(2, totals.ranksThere());
+    caughtUp(400, 1, 3);
+    lost(500, 1, 0);
+    caughtUp(600, 1, 2);
+    assertEquals(2, totals.deaths());
+    assertEquals(5, totals.roundsAgain());
+    totals.jobIsOver(nanos(700));
+    assertEquals(0, totals.ranksThere());
   }
 
   @Test

@@ -270,6 +270,8 @@ class BreadthIT {
       assertEquals(1, logs.with("each rank may die 3 times").size());
       List<String> end = logs.with("the most that one executor held");
       assertEquals(1, end.size());
+      assertTrue(
+          end.get(0).matches(".*\\(round 6\\) after [0-9.]+ s and 0 deaths, with.*"), end.get(0));
       assertTrue(end.get(0).matches(".*logs of [1-9][0-9]* bytes in memory.*"), end.get(0));
       assertTrue(end.get(0).matches(".*checkpoints of [1-9][0-9]* bytes.*"), end.get(0));
       // Which way XGBoost's collectives went: when it was agreed, and once more at the end.

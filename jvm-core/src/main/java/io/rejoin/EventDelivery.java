@@ -10,17 +10,21 @@ import org.slf4j.LoggerFactory;
 
 /**
  * Brings events to a listener on a thread of its own, in order. However slow the listener is, the
- * job's end and the tracker's wishes are followed without it.
+ * job's end and the tracker's wishes are followed without it; one that lets 10,000 events wait
+ * loses those that come then, so that it doesn't take the driver's memory.
  */
 public final class EventDelivery {
   private static final Logger LOG = LoggerFactory.getLogger(EventDelivery.class);
+
+  static final int MOST_WAITING = 10_000;
 
   private final BlockingQueue<Runnable> queue = new LinkedBlockingQueue<>();
   private final Consumer<TrainingEvent> listener;
   private final Thread thread;
   private boolean open = true;
+  private boolean loses;
 
-  /** Delivers on a daemon thread of this name. */
+  /** Delivers on a daemon thread of this name, by which the log calls the listener, too. */
   public EventDelivery(String name, Consumer<TrainingEvent> listener) {
     this.listener = listener;
     this.thread = new Thread(this::run, name);
@@ -28,9 +32,14 @@ public final class EventDelivery {
     this.thread.start();
   }
 
-  /** Queues an event for the listener, and returns at once. */
+  /** Queues an event for the listener, and returns at once. For one thread. */
   public void deliver(TrainingEvent event) {
-    queue.add(() -> listener.accept(event));
+    if (queue.size() < MOST_WAITING) {
+      queue.add(() -> listener.accept(event));
+    } else if (!loses) {
+      loses = true;
+      LOG.warn("{} is slow: {} events wait for it, and it loses others", name(), MOST_WAITING);
+    }
   }
 
   /** Waits until the listener has had all events so far, at most so long. */
@@ -38,7 +47,7 @@ public final class EventDelivery {
     CountDownLatch reached = new CountDownLatch(1);
     queue.add(reached::countDown);
     if (!reached.await(waitLimitMillis, TimeUnit.MILLISECONDS)) {
-      LOG.warn("the event listener is slow: {} events are still to be delivered", queue.size());
+      LOG.warn("{} is slow: {} events are still to be delivered", name(), queue.size());
     }
   }
 
@@ -47,14 +56,19 @@ public final class EventDelivery {
     queue.add(() -> open = false);
   }
 
+  private String name() {
+    return "the event listener " + thread.getName();
+  }
+
   private void run() {
     try {
       while (open) {
         Runnable next = queue.take();
         try {
           next.run();
-        } catch (RuntimeException e) {
-          LOG.warn("the event listener threw", e);
+        } catch (Throwable thrown) {
+          // Errors, too: a class that the user's code needs may be missing.
+          LOG.warn("{} threw", name(), thrown);
         }
       }
     } catch (InterruptedException e) {

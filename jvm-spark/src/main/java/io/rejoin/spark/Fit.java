@@ -3,7 +3,6 @@ package io.rejoin.spark;
 import io.rejoin.Faults;
 import io.rejoin.NativeLibrary;
 import io.rejoin.RejoinException;
-import io.rejoin.TrainingEvent;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import io.rejoin.xgboost.CheckpointRhythm;
@@ -15,7 +14,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
 import java.util.Optional;
-import java.util.function.Consumer;
 import ml.dmlc.xgboost4j.scala.spark.ColumnIndices;
 import ml.dmlc.xgboost4j.scala.spark.RuntimeParams;
 import org.apache.spark.SparkContext;
@@ -34,7 +32,7 @@ final class Fit<M extends Model<M>> {
   private final RejoinEstimator<M> parent;
   private final StockEstimator stock;
   private final Dataset<?> dataset;
-  private final Consumer<TrainingEvent> listener;
+  private final Listeners listeners;
   private final Faults faults;
 
   Fit(
@@ -42,12 +40,12 @@ final class Fit<M extends Model<M>> {
       Estimator<M> stock,
       ParamMap extra,
       Dataset<?> dataset,
-      Consumer<TrainingEvent> listener,
+      Listeners listeners,
       Faults faults) {
     this.parent = parent;
     this.stock = StockEstimator.of(stock, extra);
     this.dataset = dataset;
-    this.listener = listener;
+    this.listeners = listeners;
     this.faults = faults;
   }
 
@@ -154,7 +152,7 @@ final class Fit<M extends Model<M>> {
               .custom(stock.objective(), stock.evaluation());
       DurableFolder folder = DurableJob.checkpoints(durable, inputs);
       byte[] result =
-          new GangJob(surroundings, settings, listener, faults, folder)
+          new GangJob(surroundings, settings, listeners, faults, folder)
               .run(stock.matrices().of(inputs), inputs, new XgboostProgram(spec, folder));
       return TrainingResult.of(result);
     } finally {

@@ -4,10 +4,11 @@ import io.rejoin.EventDelivery;
 import io.rejoin.RejoinException;
 import io.rejoin.Tracker;
 import io.rejoin.TrainingEvent;
+import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
-import java.util.function.Consumer;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.SparkContext;
 import org.apache.spark.SparkException;
 import org.apache.spark.api.java.JavaFutureAction;
@@ -37,7 +38,7 @@ final class Gang {
   private final SparkContext context;
   private final Tracker tracker;
   private final SparkRegistry registry;
-  private final EventDelivery listener;
+  private final List<EventDelivery> listeners;
   private final Surroundings surroundings;
   private final String budget;
   private final String checkpointAdvice;
@@ -51,7 +52,7 @@ final class Gang {
   /** {@code budget} is for the errors of a job that needs more. */
   Gang(
       Tracker tracker,
-      Consumer<TrainingEvent> listener,
+      List<EventDelivery> listeners,
       Surroundings surroundings,
       String budget,
       GangProgram<?> program,
@@ -60,7 +61,7 @@ final class Gang {
     this.context = surroundings.context();
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker, program.besideExecutor());
-    this.listener = new EventDelivery("rejoin-listener-" + tracker.job().brief(), listener);
+    this.listeners = listeners;
     this.surroundings = surroundings;
     this.budget = budget;
     this.checkpointAdvice = program.checkpointAdvice();
@@ -90,7 +91,7 @@ final class Gang {
       // The tracker reports the end before any task returns, so this is only the way of the last
       // events to here.
       events.join(LAST_EVENTS_MILLIS);
-      listener.await(LAST_EVENTS_MILLIS);
+      awaitListeners();
       return result(failure);
     } catch (InterruptedException e) {
       Thread.currentThread().interrupt();
@@ -102,7 +103,15 @@ final class Gang {
       // there,
       // and whoever removes the next listener would wait for it for ever.
       PreparedInput.uninterrupted(() -> context.removeSparkListener(registry));
-      listener.close();
+      listeners.forEach(EventDelivery::close);
+    }
+  }
+
+  /** However many listeners are slow, the fit waits but once. */
+  private void awaitListeners() throws InterruptedException {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(LAST_EVENTS_MILLIS);
+    for (EventDelivery listener : listeners) {
+      listener.await(TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime()));
     }
   }
 
@@ -273,7 +282,7 @@ final class Gang {
   }
 
   private void take(TrainingEvent event) {
-    listener.deliver(event);
+    listeners.forEach(listener -> listener.deliver(event));
     registry.take(event);
     switch (event.kind()) {
       case RANK_LOST:

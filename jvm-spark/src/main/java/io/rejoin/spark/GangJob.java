@@ -7,12 +7,10 @@ import io.rejoin.JobId;
 import io.rejoin.RejoinException;
 import io.rejoin.Secret;
 import io.rejoin.Tracker;
-import io.rejoin.TrainingEvent;
 import io.rejoin.settings.CommonSettings;
 import io.rejoin.settings.SettingValues;
 import java.util.List;
 import java.util.Locale;
-import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.stream.Collectors;
 import org.apache.spark.SparkContext;
@@ -30,26 +28,25 @@ final class GangJob {
 
   private final Surroundings surroundings;
   private final SettingValues settings;
-  private final Consumer<TrainingEvent> listener;
+  private final Listeners listeners;
   private final Faults faults;
   private final DurableFolder durable;
 
   /**
    * A training.
    *
-   * @param listener gets the job's events, and may be null
    * @param durable what the job goes on from if there is something; null for none
    */
   GangJob(
       Surroundings surroundings,
       SettingValues settings,
-      Consumer<TrainingEvent> listener,
+      Listeners listeners,
       Faults faults,
       DurableFolder durable) {
     this.durable = durable;
     this.surroundings = surroundings;
     this.settings = settings;
-    this.listener = listener;
+    this.listeners = listeners;
     this.faults = faults;
   }
 
@@ -75,10 +72,9 @@ final class GangJob {
     try (Tracker tracker = open(job, secret)) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
       GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), spares());
-      Consumer<TrainingEvent> reporter = new EventReporter(job, settings);
       return new Gang(
               tracker,
-              listener == null ? reporter : reporter.andThen(listener),
+              listeners.open(job, new EventReporter(job, settings)),
               surroundings,
               budget,
               program,

@@ -32,15 +32,15 @@ public final class PythonGang {
   private final SettingValues settings;
   private final PythonProgram program;
   private final PythonFunction function;
-  private final PythonOutput output;
+  private final Listeners listeners;
 
   private PythonGang(
       Surroundings surroundings,
       SettingValues settings,
       PythonProgram program,
       PythonFunction function,
-      PythonOutput output) {
-    this.output = output;
+      Listeners listeners) {
+    this.listeners = listeners;
     this.surroundings = surroundings;
     this.settings = settings;
     this.program = program;
@@ -77,11 +77,12 @@ public final class PythonGang {
       PythonOutput output) {
     SettingValues settings = SparkSettings.of(session);
     refuseWhatPythonLacks(settings);
+    Listeners listeners = Listeners.of(settings, output);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(session.sparkContext(), workers);
     surroundings.check(workersName);
     PythonProgram program = new PythonProgram(checkpointAdvice);
-    PythonGang gang = new PythonGang(surroundings, settings, program, function, output);
+    PythonGang gang = new PythonGang(surroundings, settings, program, function, listeners);
     output.runsIn(Thread.currentThread());
     try {
       return new Beginnings(settings, surroundings, Faults.none())
@@ -127,7 +128,7 @@ public final class PythonGang {
   }
 
   private byte[] run(RDD<byte[]> rows, List<PreparedInput> inputs) {
-    return new GangJob(surroundings, settings, output, Faults.none(), null)
+    return new GangJob(surroundings, settings, listeners, Faults.none(), null)
         .run(rows, inputs, program, gang -> new PythonRDD(gang, function, true, false));
   }
 

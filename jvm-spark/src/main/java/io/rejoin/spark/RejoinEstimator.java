@@ -84,13 +84,13 @@ public class RejoinEstimator<M extends Model<M>> extends Estimator<M> implements
   public M fit(Dataset<?> dataset) {
     Surroundings.refuseConnect(dataset);
     SettingValues settings = SparkSettings.ofXgboost(dataset.sparkSession());
+    Listeners listeners = Listeners.of(settings, eventListener);
     Surroundings surroundings = new Surroundings(dataset.sparkSession().sparkContext(), 1);
     // All of it each time: the stock estimator looks at the labels before it trains.
     return new Beginnings(settings, surroundings, faults)
         .train(
             beginning ->
-                new Fit<>(
-                        this, stock, extractParamMap(), dataset, eventListener, beginning.faults())
+                new Fit<>(this, stock, extractParamMap(), dataset, listeners, beginning.faults())
                     .run(settings));
   }
 

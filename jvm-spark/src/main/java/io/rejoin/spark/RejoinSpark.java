@@ -63,6 +63,7 @@ public final class RejoinSpark {
       Dataset<T> dataset, int workers, RankFunction<T, M> function, Options options) {
     Surroundings.refuseConnect(dataset);
     SettingValues settings = SparkSettings.of(dataset.sparkSession());
+    Listeners listeners = Listeners.of(settings, options.eventListener);
     NativeLibrary.logLevel(settings.text(CommonSettings.LOG_LEVEL));
     Surroundings surroundings = new Surroundings(dataset.sparkSession().sparkContext(), workers);
     surroundings.check("the number of workers");
@@ -75,7 +76,7 @@ public final class RejoinSpark {
                     surroundings,
                     settings,
                     function,
-                    options.eventListener,
+                    listeners,
                     beginning.faults()));
   }
 
@@ -85,7 +86,7 @@ public final class RejoinSpark {
       Surroundings surroundings,
       SettingValues settings,
       RankFunction<T, M> function,
-      Consumer<TrainingEvent> listener,
+      Listeners listeners,
       Faults faults) {
     SparkContext context = surroundings.context();
     int workers = surroundings.workers();
@@ -109,7 +110,7 @@ public final class RejoinSpark {
                         new SparkRowPages(schema))) {
                   List<PreparedInput> inputs = Collections.singletonList(input);
                   DurableFolder folder = DurableJob.checkpoints(durable, inputs);
-                  return new GangJob(surroundings, settings, listener, faults, folder)
+                  return new GangJob(surroundings, settings, listeners, faults, folder)
                       .run(
                           preparation.frame(input, schema).as(dataset.encoder()).toJavaRDD().rdd(),
                           inputs,

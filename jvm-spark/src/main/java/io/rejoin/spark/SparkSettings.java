@@ -89,6 +89,15 @@ final class SparkSettings {
           "24h",
           "how long a fit waits for other fits of the application");
 
+  static final Setting LISTENERS =
+      Setting.of(
+              "listeners",
+              SettingType.TEXT,
+              "",
+              "classes of listeners that get the events of each fit on the driver, separated by"
+                  + " commas ([above](#listeners))")
+          .withDefault("", "none");
+
   /**
    * Of the estimator alone; the agents of other trainings refuse it, so it goes to no agent from
    * here.
@@ -147,6 +156,7 @@ final class SparkSettings {
               CommonSettings.EVENTS.withMeaning(
                   "folder of the driver's machine for event logs, one file `JOB.jsonl` per fit,"
                       + " from which `rejoin timeline` draws what each rank did when"),
+              LISTENERS,
               CommonSettings.LOG_LEVEL));
 
   private SparkSettings() {}

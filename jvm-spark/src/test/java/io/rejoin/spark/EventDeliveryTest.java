@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import io.rejoin.JobId;
+import io.rejoin.TrainingEvent;
 import io.rejoin.TrainingEvent.Kind;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -37,6 +39,7 @@ class EventDeliveryTest {
       assertTrue(
           reported.contains(Kind.AGENT_JOINED) && reported.contains(Kind.JOB_ENDED), "" + reported);
 
+      session.conf().set("spark.rejoin.listeners", Beside.class.getName());
       List<Kind> first = Collections.synchronizedList(new ArrayList<>());
       XGBoostClassificationModel held =
           estimator()
@@ -49,9 +52,20 @@ class EventDeliveryTest {
       assertArrayEquals(
           calm.nativeBooster().toByteArray("ubj"), held.nativeBooster().toByteArray("ubj"));
       assertEquals(1, first.size(), "the listener is still busy with its first event");
+      assertEquals(Kind.JOB_ENDED, Beside.last, "one beside it waits for nothing");
     } finally {
       stuck.countDown();
       session.stop();
+    }
+  }
+
+  /** A listener by the setting, beside the one that never returns. */
+  public static final class Beside implements RejoinListener {
+    private static volatile Kind last;
+
+    @Override
+    public void onEvent(JobId job, TrainingEvent event) {
+      last = event.kind();
     }
   }
 

@@ -22,10 +22,20 @@ public final class EventsForTests {
 
   /** A rank's death, and how many it has had now. */
   public static TrainingEvent rankLost(int rank, int deaths) {
-    return event("RankLost", "rank", "" + rank, "deaths", "" + deaths, "reason", "exit 137");
+    return event(
+        "RankLost",
+        "rank",
+        "" + rank,
+        "deaths",
+        "" + deaths,
+        "reason",
+        "exit 137",
+        "silent_millis",
+        "0");
   }
 
-  private static TrainingEvent event(String... words) {
+  /** Any event, by its kind as the native library has it, and its fields with their values. */
+  public static TrainingEvent event(String... words) {
     return new TrainingEvent(words, System.nanoTime());
   }
 }

@@ -6,6 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.rejoin.RejoinException.Code;
 import io.rejoin.TrainingEvent.Kind;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URI;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -17,7 +21,9 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
+import java.util.stream.Stream;
 import ml.dmlc.xgboost4j.scala.spark.XGBoostClassifier;
 import org.apache.spark.api.java.JavaSparkContext;
 import org.apache.spark.scheduler.SparkListener;
@@ -35,6 +41,10 @@ class SparkSettingsIT {
   private static final int ROUNDS = 10;
   private static final Map<String, String> EXCLUSION =
       Map.of("spark.excludeOnFailure.enabled", "true", "spark.task.maxFailures", "5");
+
+  private static final String SINK = "spark.metrics.conf.*.sink.prometheusServlet.";
+  private static final Pattern METRIC =
+      Pattern.compile("metrics_\\w+_driver_rejoin_(\\w+)_Value\\{[^}]*} (\\d+)");
 
   private static String calm;
 
@@ -253,21 +263,76 @@ class SparkSettingsIT {
     }
   }
 
+  /** Prometheus reads the driver's metrics while a rank is away, and after the training. */
   @Test
-  void ranks_of_several_cpus_train_with_as_many_threads_through_a_kill() throws Exception {
-    Map<String, String> settings = Map.of("spark.task.cpus", "2");
+  void ranks_of_several_cpus_train_with_as_many_threads_through_a_kill_that_prometheus_sees()
+      throws Exception {
+    Map<String, String> settings = new HashMap<>();
+    settings.put("spark.task.cpus", "2");
+    settings.put("spark.ui.enabled", "true");
+    settings.put("spark.ui.port", "0");
+    settings.put(SINK + "class", "org.apache.spark.metrics.sink.PrometheusServlet");
+    settings.put(SINK + "path", "/metrics/prometheus");
     SparkSession spark = Sessions.of(Sessions.Shape.PAIRS, settings);
     String expected = train("two threads", twoThreads(spark)).digest();
-    RejoinRun run =
-        twoThreads(Sessions.of(Sessions.Shape.PAIRS, settings))
-            .fault(Fault.of(1).version(4, 20_000).kill());
-    Outcome outcome = train("two threads, killed", run);
-    assertNull(outcome.trouble());
-    assertEquals(expected, outcome.digest());
+    Map<String, Long> away = new ConcurrentHashMap<>();
+    RejoinRun run = twoThreads(spark).fault(Fault.of(1).version(4, 20_000).kill());
+    run.listen(
+        event -> {
+          if (event.kind() == Kind.RANK_LOST) {
+            away.putAll(metrics(spark));
+          }
+        });
+    try (Logs logs = Logs.collectAll()) {
+      Outcome outcome = train("two threads, killed", run);
+      assertNull(outcome.trouble());
+      assertEquals(expected, outcome.digest());
+      List<String> end = logs.awaited(" ended at version ", 1);
+      String wanted =
+          ".* ended at version 10 \\(round 10\\) after [0-9.]+ s and 1 deaths, for which training"
+              + " waited [0-9.]+ s and computed [0-9]+ rounds again, with model [0-9a-f]{32}; .*";
+      assertTrue(end.size() == 1 && end.get(0).matches(wanted), end.toString());
+    }
     assertEquals(2, executors(run, 1).size(), "events: " + run.events());
+    assertEquals(
+        "running 1, world 2, there 1, ended 1, failed 0, deaths 1, recoveries 0", brief(away));
+    assertTrue(away.get("version") > 0 && away.get("page.bytes") > 0, away.toString());
+    Map<String, Long> after = metrics(spark);
+    assertEquals(
+        "running 0, world 0, there 0, ended 2, failed 0, deaths 1, recoveries 1", brief(after));
+    assertTrue(after.get("lost.millis") > 0 && after.get("page.bytes") == 0, after.toString());
     Refusal.of(
             new RejoinRun(spark, Recipe.BINARY, 3, 4).setting("spark.rejoin.slots.timeout", "1s"))
         .says(Code.BAD_ARGUMENT, "3 workers", "2 slots", "spark.task.cpus");
+  }
+
+  private static String brief(Map<String, Long> metrics) {
+    return Stream.of(
+            "jobs.running",
+            "ranks.world",
+            "ranks.there",
+            "jobs.ended",
+            "jobs.failed",
+            "deaths",
+            "recoveries")
+        .map(name -> name.replaceAll(".*[.]", "") + " " + metrics.get(name))
+        .collect(Collectors.joining(", "));
+  }
+
+  /** Rejoin's metrics by name, as Prometheus gets them of the driver. */
+  private static Map<String, Long> metrics(SparkSession spark) {
+    URI address = URI.create(spark.sparkContext().uiWebUrl().get() + "/metrics/prometheus");
+    try (InputStream in = address.toURL().openStream()) {
+      String text = new String(in.readAllBytes(), StandardCharsets.UTF_8);
+      Map<String, Long> found = new HashMap<>();
+      METRIC
+          .matcher(text)
+          .results()
+          .forEach(one -> found.put(one.group(1).replace('_', '.'), Long.valueOf(one.group(2))));
+      return found;
+    } catch (IOException cannot) {
+      throw new IllegalStateException("cannot read " + address, cannot);
+    }
   }
 
   private static RejoinRun twoThreads(SparkSession spark) {

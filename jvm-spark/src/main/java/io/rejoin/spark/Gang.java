@@ -38,6 +38,7 @@ final class Gang {
   private final SparkContext context;
   private final Tracker tracker;
   private final SparkRegistry registry;
+  private final RunningJobs.RunningJob running;
   private final List<EventDelivery> listeners;
   private final Surroundings surroundings;
   private final String budget;
@@ -52,6 +53,7 @@ final class Gang {
   /** {@code budget} is for the errors of a job that needs more. */
   Gang(
       Tracker tracker,
+      RunningJobs.RunningJob running,
       List<EventDelivery> listeners,
       Surroundings surroundings,
       String budget,
@@ -61,6 +63,7 @@ final class Gang {
     this.context = surroundings.context();
     this.tracker = tracker;
     this.registry = new SparkRegistry(context, tracker, program.besideExecutor());
+    this.running = running;
     this.listeners = listeners;
     this.surroundings = surroundings;
     this.budget = budget;
@@ -282,6 +285,7 @@ final class Gang {
   }
 
   private void take(TrainingEvent event) {
+    running.accept(event);
     listeners.forEach(listener -> listener.deliver(event));
     registry.take(event);
     switch (event.kind()) {

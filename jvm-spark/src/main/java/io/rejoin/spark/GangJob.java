@@ -69,11 +69,13 @@ final class GangJob {
     JobId job = JobId.random();
     String budget = sayWhatCanBeSurvived(job, inputs);
     Secret secret = Secret.random();
-    try (Tracker tracker = open(job, secret)) {
+    try (Tracker tracker = open(job, secret);
+        RunningJobs.RunningJob running = running(inputs)) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
       GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), spares());
       return new Gang(
               tracker,
+              running,
               listeners.open(job, new EventReporter(job, settings)),
               surroundings,
               budget,
@@ -114,7 +116,7 @@ final class GangJob {
   private String sayWhatCanBeSurvived(JobId job, List<PreparedInput> inputs) {
     int workers = surroundings.workers();
     int atOnce = inputs.stream().mapToInt(PreparedInput::deathsSurvived).min().orElse(workers);
-    long bytes = inputs.stream().mapToLong(PreparedInput::bytes).sum();
+    long bytes = bytes(inputs);
     int deaths = surroundings.deathsRetried();
     String budget =
         String.format(
@@ -142,6 +144,14 @@ final class GangJob {
           spares());
     }
     return budget;
+  }
+
+  private RunningJobs.RunningJob running(List<PreparedInput> inputs) {
+    return RunningJobs.of(surroundings.context()).begin(surroundings.workers(), bytes(inputs));
+  }
+
+  private static long bytes(List<PreparedInput> inputs) {
+    return inputs.stream().mapToLong(PreparedInput::bytes).sum();
   }
 
   private int spares() {

@@ -73,7 +73,8 @@ public final class TrainingSpec implements Serializable {
     return world;
   }
 
-  int rounds() {
+  /** How many rounds are trained, unless it stops early. */
+  public int rounds() {
     return rounds;
   }
 

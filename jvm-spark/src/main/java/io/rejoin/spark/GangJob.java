@@ -70,7 +70,7 @@ final class GangJob {
     String budget = sayWhatCanBeSurvived(job, inputs);
     Secret secret = Secret.random();
     try (Tracker tracker = open(job, secret);
-        RunningJobs.RunningJob running = running(inputs)) {
+        RunningJobs.RunningJob running = running(job, inputs, program.rounds())) {
       GangTask task = new GangTask(job, secret, reachedAt(tracker), settings);
       GangRdd<T> gang = new GangRdd<>(rows, task, program, hosts(), spares());
       return new Gang(
@@ -146,8 +146,10 @@ final class GangJob {
     return budget;
   }
 
-  private RunningJobs.RunningJob running(List<PreparedInput> inputs) {
-    return RunningJobs.of(surroundings.context()).begin(surroundings.workers(), bytes(inputs));
+  private RunningJobs.RunningJob running(JobId job, List<PreparedInput> inputs, int rounds) {
+    SparkContext context = surroundings.context();
+    return RunningJobs.of(context)
+        .begin(context, job, surroundings.workers(), rounds, bytes(inputs));
   }
 
   private static long bytes(List<PreparedInput> inputs) {

@@ -14,6 +14,11 @@ interface GangProgram<T> extends Serializable {
    */
   Iterator<byte[]> run(GangTask gang, SparkTask task, IntFunction<RankInput<T>> inputs);
 
+  /** How many rounds are trained, at most; 0 where it is not known. */
+  default int rounds() {
+    return 0;
+  }
+
   /** What makes checkpoints come more often, so that less is logged between two; for errors. */
   String checkpointAdvice();
 

@@ -1,10 +1,12 @@
 package io.rejoin.spark;
 
+import io.rejoin.JobId;
 import io.rejoin.JobTotals;
 import io.rejoin.TrainingEvent;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.WeakHashMap;
 import java.util.function.ToLongFunction;
 import org.apache.spark.SparkContext;
@@ -12,12 +14,13 @@ import org.apache.spark.SparkEnv;
 
 /**
  * The jobs of one application that run now, and the sums of those that are over: what its metrics
- * are made of. Safe to use from several threads.
+ * and the line on its driver's terminal are made of. Safe to use from several threads.
  */
 final class RunningJobs {
   private static final Map<SparkContext, RunningJobs> ALL = new WeakHashMap<>();
 
   private final List<RunningJob> running = new ArrayList<>();
+  private Optional<ConsoleProgress> console = Optional.empty();
   private long ended;
   private long failed;
   private long deaths;
@@ -41,12 +44,27 @@ final class RunningJobs {
   /**
    * A job begins.
    *
+   * @param rounds so many are to be trained, at most; 0 if that is not known
    * @param pageBytes of its stored input, in one copy
    */
-  synchronized RunningJob begin(int ranks, long pageBytes) {
-    RunningJob begun = new RunningJob(ranks, pageBytes);
-    running.add(begun);
+  RunningJob begin(SparkContext context, JobId job, int ranks, int rounds, long pageBytes) {
+    RunningJob begun;
+    synchronized (this) {
+      if (running.isEmpty()) {
+        console = ConsoleProgress.of(context, this::progress);
+      }
+      begun = new RunningJob(job, ranks, rounds, pageBytes, console);
+      running.add(begun);
+    }
+    begun.console.ifPresent(ConsoleProgress::begin);
     return begun;
+  }
+
+  /** Of all jobs that run, in the order of their beginning. */
+  synchronized List<JobProgress> progress() {
+    List<JobProgress> all = new ArrayList<>();
+    running.forEach(job -> all.add(job.progress()));
+    return all;
   }
 
   synchronized long running() {
@@ -91,13 +109,20 @@ final class RunningJobs {
   /** One job, from its first task to its end. */
   final class RunningJob implements AutoCloseable {
     private final JobTotals totals = new JobTotals();
+    private final String job;
     private final int ranks;
+    private final int rounds;
     private final long pageBytes;
+    private final Optional<ConsoleProgress> console;
     private volatile boolean hasModel;
 
-    private RunningJob(int ranks, long pageBytes) {
+    private RunningJob(
+        JobId job, int ranks, int rounds, long pageBytes, Optional<ConsoleProgress> console) {
+      this.job = job.brief();
       this.ranks = ranks;
+      this.rounds = rounds;
       this.pageBytes = pageBytes;
+      this.console = console;
     }
 
     /** Its next event. */
@@ -118,11 +143,25 @@ final class RunningJobs {
       return totals;
     }
 
+    private JobProgress progress() {
+      return new JobProgress(
+          job,
+          rounds > 0 ? totals.round() : totals.version(),
+          rounds,
+          totals.ranksThere(),
+          ranks,
+          totals.deaths());
+    }
+
     /** It is over; what it has cost stays in the application's sums. */
     @Override
     public void close() {
       synchronized (RunningJobs.this) {
         running.remove(this);
+        if (running.isEmpty()) {
+          // It refers to the application, which is held weakly here.
+          RunningJobs.this.console = Optional.empty();
+        }
         ended += hasModel ? 1 : 0;
         failed += hasModel ? 0 : 1;
         deaths += totals.deaths();
@@ -130,6 +169,7 @@ final class RunningJobs {
         roundsAgain += totals.roundsAgain();
         lostMillis += totals.lostMillis(System.nanoTime());
       }
+      console.ifPresent(ConsoleProgress::end);
     }
   }
 }

@@ -41,6 +41,11 @@ final class XgboostProgram implements GangProgram<Matrices> {
   }
 
   @Override
+  public int rounds() {
+    return spec.rounds();
+  }
+
+  @Override
   public String checkpointAdvice() {
     return "spark.rejoin.checkpoint.rounds";
   }

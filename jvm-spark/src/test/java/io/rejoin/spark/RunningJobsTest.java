@@ -5,11 +5,16 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.codahale.metrics.Gauge;
 import io.rejoin.EventsForTests;
+import io.rejoin.JobId;
 import io.rejoin.spark.RunningJobs.RunningJob;
+import io.rejoin.xgboost.CheckpointRhythm;
+import io.rejoin.xgboost.TrainingSpec;
+import io.rejoin.xgboost.XgboostVersion;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashSet;
+import java.util.Map;
 import java.util.Set;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
@@ -36,8 +41,8 @@ class RunningJobsTest {
     session.stop();
   }
 
-  private RunningJob begin(int ranks) {
-    return jobs.begin(ranks, 500 * ranks);
+  private RunningJob begin(int ranks, int rounds) {
+    return jobs.begin(session.sparkContext(), JobId.random(), ranks, rounds, 500 * ranks);
   }
 
   private static void joined(RunningJob job, int rank) {
@@ -79,8 +84,8 @@ class RunningJobsTest {
 
   @Test
   void metrics_of_jobs_that_run_at_the_same_time_are_summed_up_and_the_slowest_is_shown() {
-    RunningJob one = begin(3);
-    RunningJob other = begin(2);
+    RunningJob one = begin(3, 100);
+    RunningJob other = begin(2, 100);
     for (int rank = 0; rank < 3; rank++) {
       joined(one, rank);
     }
@@ -111,13 +116,13 @@ class RunningJobsTest {
 
   @Test
   void what_a_job_has_cost_is_kept_when_it_is_over_and_what_it_held_is_not() {
-    RunningJob one = begin(3);
+    RunningJob one = begin(3, 100);
     joined(one, 1);
     one.accept(EventsForTests.rankLost(1, 1));
     usage(one, 10, 20, 30);
     one.close();
     shows("jobs.failed", 1);
-    RunningJob next = begin(2);
+    RunningJob next = begin(2, 100);
     next.accept(EventsForTests.rankLost(0, 1));
     next.accept(EventsForTests.event("CaughtUp", "rank", "0", "rounds_again", "4"));
     next.accept(EventsForTests.event("JobEnded", "digest", "", "deaths", "1"));
@@ -135,10 +140,26 @@ class RunningJobsTest {
   }
 
   @Test
+  void people_are_shown_the_rounds_of_xgboost_and_the_versions_of_a_function() {
+    CheckpointRhythm rhythm = CheckpointRhythm.of(XgboostVersion.loaded(), 1, 0);
+    XgboostProgram program = new XgboostProgram(new TrainingSpec(3, 100, Map.of(), rhythm));
+    RunningJob xgboost = begin(3, program.rounds());
+    RunningJob function =
+        begin(2, new FunctionProgram<Integer, Integer>((ranks, rows) -> 1, 2).rounds());
+    joined(xgboost, 0);
+    entered(xgboost, 0, 2);
+    entered(function, 0, 3);
+    xgboost.accept(EventsForTests.rankLost(1, 1));
+    String line = JobProgress.line(jobs.progress(), 140);
+    assertTrue(line.contains(" 20/100 rounds, 1/3 ranks, 1 death]"), line);
+    assertTrue(line.contains(" version 3, 0/2 ranks]"), line);
+  }
+
+  @Test
   void an_application_has_its_metrics_once_however_many_jobs_it_runs() {
     SparkContext context = session.sparkContext();
     RunningJobs of = RunningJobs.of(context);
-    of.begin(2, 0).close();
+    of.begin(context, JobId.random(), 2, 0, 0).close();
     assertEquals(of, RunningJobs.of(context));
     assertEquals(1, SparkEnv.get().metricsSystem().getSourcesByName("rejoin").size());
   }

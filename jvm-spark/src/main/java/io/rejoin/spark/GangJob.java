@@ -122,10 +122,11 @@ final class GangJob {
         String.format(
             Locale.ROOT,
             "each rank may die %d times (%s), and of the executors %s may die at the same moment"
-                + " (spark.rejoin.input.replicas)",
+                + " (%s)",
             deaths,
             surroundings.deathsSetting(),
-            atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce));
+            atOnce >= workers - 1 ? "all but one" : String.valueOf(atOnce),
+            durable == null ? "spark.rejoin.input.replicas" : "spark.rejoin.durable");
     if (deaths == 0) {
       LOG.warn(
           "job {}: no death can be survived, because {} allows no retry; {}",

@@ -142,10 +142,10 @@ class RunningJobsTest {
   @Test
   void people_are_shown_the_rounds_of_xgboost_and_the_versions_of_a_function() {
     CheckpointRhythm rhythm = CheckpointRhythm.of(XgboostVersion.loaded(), 1, 0);
-    XgboostProgram program = new XgboostProgram(new TrainingSpec(3, 100, Map.of(), rhythm));
+    XgboostProgram program = new XgboostProgram(new TrainingSpec(3, 100, Map.of(), rhythm), null);
     RunningJob xgboost = begin(3, program.rounds());
     RunningJob function =
-        begin(2, new FunctionProgram<Integer, Integer>((ranks, rows) -> 1, 2).rounds());
+        begin(2, new FunctionProgram<Integer, Integer>((ranks, rows) -> 1, 2, null).rounds());
     joined(xgboost, 0);
     entered(xgboost, 0, 2);
     entered(function, 0, 3);

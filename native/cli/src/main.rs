@@ -97,6 +97,9 @@ struct RunArguments {
     /// With --min: how long a replacement is waited for.
     #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
     elastic_timeout: Duration,
+    /// With --min: how long the world doesn't grow after it has changed.
+    #[arg(long, requires = "min", value_parser = time, default_value = "10s", value_name = "TIME")]
+    resize_interval: Duration,
     /// Inject a fault into a rank at a moment; may be given more than once. `--help` says all of it.
     #[arg(long = "kill", value_name = "RULE")]
     kills: Vec<Rule>,
@@ -286,6 +289,7 @@ fn start(arguments: RunArguments) -> ExitCode {
         joining,
         min: arguments.min,
         elastic_timeout: arguments.elastic_timeout,
+        resize_interval: arguments.resize_interval,
         restarts: if arguments.restart { arguments.restarts } else { 0 },
         rules,
         events: arguments.events,

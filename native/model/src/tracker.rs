@@ -53,7 +53,12 @@ pub(crate) fn new(setup: &Setup, epoch: u32) -> Tracker {
     let config = TrackerConfig {
         world,
         spares,
-        elastic: least.map(|min| Elastic { min, timeout_millis: TIMING.heartbeat_millis }),
+        elastic: least.map(|min| Elastic {
+            min,
+            max: world,
+            timeout_millis: TIMING.heartbeat_millis,
+            interval_millis: 0,
+        }),
         epoch,
         timing: TIMING,
         deaths: DeathLimit::new(1000, "the limit"),

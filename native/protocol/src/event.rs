@@ -296,10 +296,12 @@ pub enum Event {
         /** The error, with its code. */
         error: Error,
     },
-    /// The world has shrunk: the ranks that were there begin again as these, from the newest version that is held.
+    /// The world has shrunk or grown: the ranks that stay begin again as these, from the newest version that is held.
     Resized {
         /** For each rank of the world before the one that it is now; none for those that were missing. */
         ranks: Vec<Option<Rank>>,
+        /** How many ranks there are now: those, and behind them the ones that come. */
+        world: u32,
         /** The cause in words. */
         reason: String,
     },

@@ -1,25 +1,39 @@
-//! Whether an elastic job goes on in a smaller world: a pure function of what the tracker knows.
+//! Whether an elastic job goes on in another world: a pure function of what the tracker knows.
 //!
 //! The rules, in the order in which they are tried:
 //!
-//! 1. No rank is missing, or none has been for as long as a replacement is waited for: nothing changes.
-//! 2. Fewer ranks are there than the job needs: nothing changes, and the wait for missing members bounds that.
-//! 3. The world shrinks in one step to the ranks that are there, also if some have been missing for a moment only. They
-//!    keep their order and move down without gaps.
+//! 1. A new rank's task was gone before it had joined: the world goes on without that rank. All others wait, and lose
+//!    nothing by it.
+//! 2. A rank has been missing for as long as a replacement is waited for, and enough ranks are there: the world shrinks
+//!    in one step to the ranks that are there, also if some have been missing for a moment only.
+//! 3. All ranks are there, a version was finished by all just now, tasks stand by, and the newest resize is an interval
+//!    ago: the world grows by as many of them as its maximum allows.
+//! 4. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members bounds that; what stands
+//!    by is never waited for.
+//!
+//! Ranks that stay keep their order and move down without gaps. Those that come follow, the tasks of one host side by
+//! side. So rank 0 is one that was there before.
 
-use crate::ids::Rank;
+use crate::ids::{Rank, Task};
 use crate::plan::list;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+
+/// Tasks that come one after the other within this time are taken in together.
+const GATHER_MILLIS: u64 = 200;
 
 /// How an elastic job may change its world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elastic {
     /// The fewest ranks that it goes on with, at least 1.
     pub min: u32,
+    /// The most ranks that it has, at least as many as it begins with.
+    pub max: u32,
     /// How long a replacement of a rank is waited for, in milliseconds.
     pub timeout_millis: u64,
+    /// How long it doesn't grow after a resize, in milliseconds.
+    pub interval_millis: u64,
 }
 
 /// One rank of the present world.
@@ -34,6 +48,33 @@ pub enum Seat {
         /// Why, in words.
         because: String,
     },
+    /// The task that it was made for was gone before it had joined.
+    Abandoned {
+        /// Why, in words.
+        because: String,
+    },
+}
+
+/// A task that stands by, and could be given a rank at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Which.
+    pub task: Task,
+    /// Where it runs.
+    pub host: String,
+    /// For how long it has stood by, in milliseconds.
+    pub millis: u64,
+}
+
+/// What a growing world depends on beside its ranks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// A version was finished by all ranks just now.
+    pub is_boundary: bool,
+    /// How long ago the newest resize was, in milliseconds; `None` if there was none.
+    pub since_resize: Option<u64>,
+    /// The tasks that stand by, the one that came first first.
+    pub standing_by: Vec<Candidate>,
 }
 
 /// A decision.
@@ -42,38 +83,84 @@ pub enum Decision {
     /// Nothing changes.
     Stay,
     /// A new world.
-    Shrink {
-        /// For each rank the one that it is from now on; `None` for those that are missing.
+    Resize {
+        /// For each rank the one that it is from now on; `None` for those that are gone.
         ranks: Vec<Option<Rank>>,
+        /// The tasks that get the ranks behind those, in order.
+        joiners: Vec<Task>,
         /// Why, in words.
         reason: String,
     },
 }
 
 /// Decides, of the present world in rank order.
-pub fn decide(seats: &[Seat], elastic: &Elastic) -> Decision {
+pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
+    let is_abandoned = |seat: &Seat| matches!(seat, Seat::Abandoned { .. });
+    if seats.iter().any(is_abandoned) {
+        return without(seats, is_abandoned, |gone| format!("the task that was to join as rank {gone} is gone"));
+    }
     let is_over = |seat: &Seat| matches!(seat, Seat::Missing { millis, .. } if *millis >= elastic.timeout_millis);
-    let mut next = (0..).map(Rank);
-    let ranks: Vec<Option<Rank>> =
-        seats.iter().map(|seat| if *seat == Seat::Taken { next.next() } else { None }).collect();
-    let there = ranks.iter().flatten().count();
-    if !seats.iter().any(is_over) || there < elastic.min as usize {
+    let there = seats.iter().filter(|seat| **seat == Seat::Taken).count();
+    if seats.iter().any(is_over) && there >= elastic.min as usize {
+        let seconds = elastic.timeout_millis as f64 / 1000.0;
+        let because = |gone: &str| format!("no replacement of rank {gone} came within {seconds} s");
+        return without(seats, |seat| *seat != Seat::Taken, because);
+    }
+    let has_room = (there as u32) < elastic.max;
+    if there < seats.len() || !has_room || !moment.may_grow(elastic) {
         return Decision::Stay;
     }
-    let missing = (0..).map(Rank).zip(seats).filter_map(|(rank, seat)| match seat {
-        Seat::Missing { because, .. } => Some((rank, because)),
-        Seat::Taken => None,
-    });
-    let (gone, why): (Vec<Rank>, Vec<String>) =
-        missing.map(|(rank, because)| (rank, format!("rank {rank}: {because}"))).unzip();
+    with(seats, &moment.standing_by, elastic)
+}
+
+impl Moment {
+    fn may_grow(&self, elastic: &Elastic) -> bool {
+        let has_passed = self.since_resize.is_none_or(|since| since >= elastic.interval_millis);
+        let gather = GATHER_MILLIS.min(elastic.interval_millis);
+        self.is_boundary && has_passed && self.standing_by.iter().any(|one| one.millis >= gather)
+    }
+}
+
+/// The same world without these ranks.
+fn without(seats: &[Seat], goes: impl Fn(&Seat) -> bool, because: impl Fn(&str) -> String) -> Decision {
+    let mut next = (0..).map(Rank);
+    let ranks: Vec<Option<Rank>> = seats.iter().map(|seat| if goes(seat) { None } else { next.next() }).collect();
+    let left = ranks.iter().flatten().count();
+    let going = (0..).map(Rank).zip(seats).filter(|(_, seat)| goes(seat));
+    let (gone, why): (Vec<Rank>, Vec<String>) = going
+        .filter_map(|(rank, seat)| match seat {
+            Seat::Missing { because, .. } | Seat::Abandoned { because } => {
+                Some((rank, format!("rank {rank}: {because}")))
+            }
+            Seat::Taken => None,
+        })
+        .unzip();
     let reason = format!(
-        "no replacement of rank {} came within {} s, so the world of {} ranks goes on as one of {there} ({})",
-        list(&gone),
-        elastic.timeout_millis as f64 / 1000.0,
+        "{}, so the world of {} ranks goes on as one of {left} ({})",
+        because(&list(&gone)),
         seats.len(),
         why.join("; ")
     );
-    Decision::Shrink { ranks, reason }
+    Decision::Resize { ranks, joiners: Vec::new(), reason }
+}
+
+/// The same world with as many more as it may have.
+fn with(seats: &[Seat], standing_by: &[Candidate], elastic: &Elastic) -> Decision {
+    let room = (elastic.max as usize).saturating_sub(seats.len());
+    let chosen = &standing_by[..room.min(standing_by.len())];
+    let host = |one: &Candidate| chosen.iter().position(|other| other.host == one.host);
+    let mut joiners: Vec<&Candidate> = chosen.iter().collect();
+    // Stable: within a host they stay as they came.
+    joiners.sort_by_key(|one| host(one));
+    let joiners: Vec<Task> = joiners.into_iter().map(|one| one.task).collect();
+    let (world, tasks) = (seats.len() + joiners.len(), joiners.iter().map(|task| Rank(task.0)).collect::<Vec<Rank>>());
+    let reason = format!(
+        "task {} stood by and the world may have {} ranks, so the world of {} ranks goes on as one of {world}",
+        list(&tasks),
+        elastic.max,
+        seats.len()
+    );
+    Decision::Resize { ranks: (0..seats.len() as u32).map(|rank| Some(Rank(rank))).collect(), joiners, reason }
 }
 
 #[cfg(test)]
@@ -81,18 +168,46 @@ mod tests {
     use super::*;
     use alloc::vec;
 
-    const ELASTIC: Elastic = Elastic { min: 2, timeout_millis: 1000 };
+    const ELASTIC: Elastic = Elastic { min: 2, max: 5, timeout_millis: 1000, interval_millis: 3000 };
 
-    /// `None` is a rank that is there, otherwise for how long it has been missing.
-    fn shrunk(seats: &[Option<u64>]) -> Option<Vec<Option<u32>>> {
+    fn calm() -> Moment {
+        Moment { is_boundary: false, since_resize: None, standing_by: Vec::new() }
+    }
+
+    fn seats(missing: &[Option<u64>]) -> Vec<Seat> {
         let seat = |missing: &Option<u64>| match missing {
             None => Seat::Taken,
             Some(millis) => Seat::Missing { millis: *millis, because: "its process is gone".into() },
         };
-        match decide(&seats.iter().map(seat).collect::<Vec<_>>(), &ELASTIC) {
+        missing.iter().map(seat).collect()
+    }
+
+    /// `None` is a rank that is there, otherwise for how long it has been missing.
+    fn shrunk(missing: &[Option<u64>]) -> Option<Vec<Option<u32>>> {
+        match decide(&seats(missing), &calm(), &ELASTIC) {
             Decision::Stay => None,
-            Decision::Shrink { ranks, .. } => Some(ranks.iter().map(|rank| rank.map(|rank| rank.0)).collect()),
+            Decision::Resize { ranks, joiners, .. } => {
+                assert_eq!(joiners, []);
+                Some(ranks.iter().map(|rank| rank.map(|rank| rank.0)).collect())
+            }
         }
+    }
+
+    /// The tasks that come into a world of so many.
+    fn joiners(world: usize, moment: &Moment) -> Vec<u32> {
+        match decide(&vec![Seat::Taken; world], moment, &ELASTIC) {
+            Decision::Stay => Vec::new(),
+            Decision::Resize { ranks, joiners, .. } => {
+                assert_eq!(ranks, (0..world as u32).map(|rank| Some(Rank(rank))).collect::<Vec<_>>());
+                joiners.iter().map(|task| task.0).collect()
+            }
+        }
+    }
+
+    /// At a boundary, with these tasks and their hosts.
+    fn boundary(tasks: &[(u32, &str)]) -> Moment {
+        let candidate = |(task, host): &(u32, &str)| Candidate { task: Task(*task), host: (*host).into(), millis: 500 };
+        Moment { is_boundary: true, since_resize: None, standing_by: tasks.iter().map(candidate).collect() }
     }
 
     #[test]
@@ -122,8 +237,7 @@ mod tests {
 
     #[test]
     fn a_decision_says_who_was_missing_and_why() {
-        let missing = Seat::Missing { millis: 1500, because: "its process is gone".into() };
-        let Decision::Shrink { reason, .. } = decide(&[Seat::Taken, missing, Seat::Taken], &ELASTIC) else {
+        let Decision::Resize { reason, .. } = decide(&seats(&[None, Some(1500), None]), &calm(), &ELASTIC) else {
             panic!("it stays")
         };
         assert_eq!(
@@ -131,5 +245,67 @@ mod tests {
             "no replacement of rank 1 came within 1 s, so the world of 3 ranks goes on as one of 2 (rank 1: its \
              process is gone)"
         );
+    }
+
+    #[test]
+    fn tasks_that_stand_by_come_behind_those_that_are_there_when_a_version_is_finished() {
+        assert_eq!(joiners(2, &boundary(&[(7, "a"), (3, "a")])), [7, 3]);
+        assert_eq!(joiners(2, &Moment { is_boundary: false, ..boundary(&[(7, "a")]) }), []);
+        assert_eq!(joiners(2, &boundary(&[])), []);
+    }
+
+    #[test]
+    fn tasks_of_one_host_are_side_by_side() {
+        assert_eq!(joiners(2, &boundary(&[(3, "b"), (4, "a"), (5, "b")])), [3, 5, 4]);
+    }
+
+    #[test]
+    fn a_world_never_grows_beyond_its_maximum_and_those_that_came_first_go_first() {
+        assert_eq!(joiners(3, &boundary(&[(3, "b"), (4, "a"), (5, "b")])), [3, 4]);
+        assert_eq!(joiners(5, &boundary(&[(5, "a")])), []);
+    }
+
+    #[test]
+    fn a_world_grows_at_most_once_in_an_interval() {
+        let after = |millis| Moment { since_resize: Some(millis), ..boundary(&[(3, "a")]) };
+        assert_eq!((joiners(2, &after(2999)), joiners(2, &after(3000))), (vec![], vec![3]));
+    }
+
+    #[test]
+    fn a_task_that_has_just_come_is_joined_by_those_that_come_with_it() {
+        let mut moment = boundary(&[(3, "a"), (4, "a")]);
+        moment.standing_by.iter_mut().for_each(|one| one.millis = 150);
+        assert_eq!(joiners(2, &moment), []);
+        moment.standing_by[0].millis = 200;
+        assert_eq!(joiners(2, &moment), [3, 4]);
+        moment.standing_by[0].millis = 0;
+        let at_once = Elastic { interval_millis: 0, ..ELASTIC };
+        assert!(matches!(decide(&[Seat::Taken], &moment, &at_once), Decision::Resize { .. }));
+    }
+
+    #[test]
+    fn a_world_in_which_a_rank_is_missing_does_not_grow() {
+        assert_eq!(decide(&seats(&[None, Some(10), None]), &boundary(&[(3, "a")]), &ELASTIC), Decision::Stay);
+    }
+
+    #[test]
+    fn a_new_rank_whose_task_is_gone_is_not_waited_for_and_no_other_goes_with_it() {
+        let gone = Seat::Abandoned { because: "its process is gone".into() };
+        let all = [seats(&[None, Some(10)]), vec![gone, Seat::Taken]].concat();
+        let Decision::Resize { ranks, joiners, reason } = decide(&all, &boundary(&[(3, "a")]), &ELASTIC) else {
+            panic!("it stays")
+        };
+        assert_eq!(ranks, [Some(Rank(0)), Some(Rank(1)), None, Some(Rank(2))]);
+        assert_eq!(joiners, []);
+        assert!(reason.starts_with("the task that was to join as rank 2 is gone, so the world of 4"), "{reason}");
+    }
+
+    #[test]
+    fn a_decision_says_which_tasks_come() {
+        let Decision::Resize { reason, .. } = decide(&seats(&[None, None]), &boundary(&[(7, "a"), (3, "a")]), &ELASTIC)
+        else {
+            panic!("it stays")
+        };
+        assert!(reason.ends_with("so the world of 2 ranks goes on as one of 4"), "{reason}");
     }
 }

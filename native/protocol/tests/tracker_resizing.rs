@@ -3,97 +3,14 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, MemberId, Millis, Position, Rank, Task, Version};
-use rejoin_protocol::message::{
-    AgentMessage, RankGiven, RankState, RankStatus, Registration, Standing, StatusReport, TrackerMessage,
-};
+use rejoin_protocol::ids::{Checkpoint, Incarnation, Lineage, MemberId, Millis, Position, Rank, Version};
+use rejoin_protocol::message::{AgentMessage, RankState, TrackerMessage};
 use rejoin_protocol::report::Report;
 use rejoin_protocol::resize::Elastic;
-use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput, TrackerOutput};
-use rejoin_protocol::view::View;
+use rejoin_protocol::tracker::{Tracker, TrackerConfig, TrackerInput};
+use support::elastic::*;
 use support::takeover::former;
 use support::*;
-
-const TIMEOUT: u64 = 2000;
-
-fn elastic(world: u32, min: u32) -> TrackerConfig {
-    TrackerConfig { elastic: Some(Elastic { min, timeout_millis: TIMEOUT }), ..config(world) }
-}
-
-/// What agents were given over this link: task, rank, and the rank's try.
-fn given(outputs: &[TrackerOutput], to: u64) -> Vec<(u32, u32, u32)> {
-    let given = sent(outputs, to).into_iter().filter_map(|message| match message {
-        TrackerMessage::RankGiven { task, given, .. } => Some((task.0, given.rank.0, given.attempt.task)),
-        _ => None,
-    });
-    given.collect()
-}
-
-fn asks(desk: &mut Desk, task: u32, its: u32) -> Vec<TrackerOutput> {
-    desk.says(u64::from(task) + 1, AgentMessage::StandBy { task: Task(task), attempt: attempt(its) }).to_vec()
-}
-
-/// Task n, in agent n + 1, asks and joins as what it is given: the rank and its incarnation.
-fn takes_part(desk: &mut Desk, task: u32, its: u32) -> (u32, u32) {
-    let link = u64::from(task) + 1;
-    let asked = asks(desk, task, its);
-    let [(_, rank, its)] = given(&asked, link)[..] else { panic!("task {task} is given {asked:?}") };
-    let outputs = desk.joins(link, rank, attempt(its));
-    let accepted = sent(&outputs, link).into_iter().find_map(|message| match message {
-        TrackerMessage::JoinAccepted { incarnation, .. } => Some(incarnation.number),
-        _ => None,
-    });
-    (rank, accepted.unwrap_or_else(|| panic!("rank {rank} of task {task}: {outputs:?}")))
-}
-
-/// So many ranks, each of the task of its number, that are in version 3 and hold it.
-fn training(world: u32, min: u32) -> Desk {
-    let mut desk = Desk::with(elastic(world, min));
-    for task in 0..world {
-        desk.register(u64::from(task) + 1);
-        takes_part(&mut desk, task, 0);
-    }
-    for rank in 0..world {
-        desk.stands(u64::from(rank) + 1, vec![stands(rank, 0, RankState::Fresh)], Vec::new());
-    }
-    for version in 0..=3 {
-        (0..world).for_each(|rank| drop(desk.enters(rank, 0, version)));
-    }
-    desk
-}
-
-/// The process of this task dies; the agents of the others answer the view with what they hold.
-fn dies(desk: &mut Desk, task: u32, living: &[(u32, u32)]) {
-    let executor = format!("exec-{}", task + 1);
-    desk.input(TrackerInput::ExecutorGone { executor, reason: "it exited".into() });
-    for (rank, incarnation) in living {
-        desk.stands(u64::from(*rank) + 1, vec![stands(*rank, *incarnation, at(3))], vec![checkpoint(3)]);
-    }
-}
-
-fn resized(outputs: &[TrackerOutput]) -> Option<(Vec<Option<u32>>, String)> {
-    events(outputs).into_iter().find_map(|event| match event {
-        Event::Resized { ranks, reason } => {
-            Some((ranks.iter().map(|rank| rank.map(|r| r.0)).collect(), reason.clone()))
-        }
-        _ => None,
-    })
-}
-
-fn view(outputs: &[TrackerOutput], to: u64) -> View {
-    (*views(outputs, to).last().unwrap_or_else(|| panic!("no view in {outputs:?}"))).clone()
-}
-
-/// Each survivor asks again, joins as what it is given, and its agent answers: the last plan.
-fn goes_on(desk: &mut Desk, tasks: &[u32], held: &[Checkpoint]) -> (Vec<(u32, u32)>, Vec<TrackerOutput>) {
-    let ranks: Vec<(u32, u32)> = tasks.iter().map(|task| takes_part(desk, *task, 0)).collect();
-    let mut last = Vec::new();
-    for (task, (rank, incarnation)) in tasks.iter().zip(&ranks) {
-        last = desk.stands(u64::from(*task) + 1, vec![stands(*rank, *incarnation, RankState::Fresh)], held.to_vec());
-    }
-    (ranks, last)
-}
 
 #[test]
 fn a_rank_without_a_replacement_is_waited_for_and_then_the_others_begin_again_without_it() {
@@ -266,28 +183,16 @@ fn a_job_that_has_not_begun_waits_for_all_its_ranks() {
 
 #[test]
 fn bounds_that_cannot_hold_are_refused() {
-    let refused = |min, timeout_millis| {
-        let config = TrackerConfig { elastic: Some(Elastic { min, timeout_millis }), ..config(3) };
+    let refused = |min, max, timeout_millis| {
+        let elastic = Elastic { min, max, timeout_millis, interval_millis: INTERVAL };
+        let config = TrackerConfig { elastic: Some(elastic), ..config(3) };
         Tracker::new(config, Millis(0)).expect_err("bounds that can't hold").code
     };
-    for (min, timeout) in [(0, TIMEOUT), (4, TIMEOUT), (2, 50), (2, TIMING.members_millis)] {
-        assert_eq!(refused(min, timeout), Code::BadArgument, "{min} {timeout}");
+    for (min, max, timeout) in
+        [(0, 3, TIMEOUT), (4, 4, TIMEOUT), (2, 2, TIMEOUT), (2, 3, 50), (2, 3, TIMING.members_millis)]
+    {
+        assert_eq!(refused(min, max, timeout), Code::BadArgument, "{min} {max} {timeout}");
     }
-}
-
-/// As an agent of life 1 registers that has a task with this rank.
-fn returns(desk: &mut Desk, task: u32, given: (u32, u32), view: &View, ranks: Vec<RankStatus>) -> Vec<TrackerOutput> {
-    let status =
-        StatusReport { generation: view.generation, ranks, held: vec![checkpoint(3)], handed_over: Vec::new() };
-    let given = RankGiven { rank: Rank(given.0), attempt: attempt(given.1) };
-    let registration = Registration {
-        status,
-        fingerprint: vec!["terms".into()],
-        view: Some(Box::new(view.clone())),
-        standing: vec![Standing { task: Task(task), attempt: attempt(0), given: Some(given) }],
-        ..Desk::registration(u64::from(task) + 1, Vec::new(), Vec::new())
-    };
-    desk.says(u64::from(task) + 1, AgentMessage::Register(registration)).to_vec()
 }
 
 #[test]

@@ -371,7 +371,8 @@ impl Scenario {
         (this.job.is_elastic, this.start) = (true, JobStart::Fresh);
         let timeout_millis = rng.u64(300..2500);
         let least = if rng.u32(0..4) == 0 { world } else { world.div_ceil(2) };
-        this.elastic = Some(Elastic { min: rng.u32(1..=least), timeout_millis });
+        let min = rng.u32(1..=least);
+        this.elastic = Some(Elastic { min, max: world, timeout_millis, interval_millis: 0 });
         this.compute_millis = rng.u64(20..400);
         // Of two lives at once each may have a world of its own, and a job that has too few ranks may end twice.
         this.faults.retain(|(_, fault)| !matches!(fault, Fault::SecondTracker(_) | Fault::KillTrackerAtEnd(_)));

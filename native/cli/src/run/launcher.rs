@@ -360,8 +360,9 @@ impl Run<'_> {
         if let Event::RolledBack { version, reason, .. } = &event {
             self.say(&format!("all ranks go back to version {version}: {reason}"));
         }
-        if let Event::Resized { reason, .. } = &event {
-            self.say(&format!("the world shrinks: {reason}"));
+        if let Event::Resized { ranks, world, reason } = &event {
+            let how = if *world as usize > ranks.len() { "grows" } else { "shrinks" };
+            self.say(&format!("the world {how}: {reason}"));
         }
         if let Event::DurableFailed { rank, version, reason, .. } = &event {
             self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));

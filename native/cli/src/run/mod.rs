@@ -31,6 +31,8 @@ pub struct Options {
     pub min: Option<u32>,
     /// How long a replacement of a rank is waited for before it shrinks.
     pub elastic_timeout: Duration,
+    /// How long the world doesn't grow after it has changed.
+    pub resize_interval: Duration,
     /// How often each rank may be started again.
     pub restarts: u32,
     /// Kill rules, numbered by their place.

@@ -91,7 +91,12 @@ impl OwnTracker {
     ) -> Result<OwnTracker, Error> {
         let rules = TrackerConfig {
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
-            elastic: options.min.map(|min| Elastic { min, timeout_millis: options.elastic_timeout.as_millis() as u64 }),
+            elastic: options.min.map(|min| Elastic {
+                min,
+                max: options.world,
+                timeout_millis: options.elastic_timeout.as_millis() as u64,
+                interval_millis: options.resize_interval.as_millis() as u64,
+            }),
             ..rules(options.world, 1, options.lost_after, options.members, start)
         };
         let listen = IpAddr::from([127, 0, 0, 1]);

@@ -105,7 +105,7 @@ impl Tracker {
     }
 
     fn check_standing(&self, standing: &[Standing]) -> Checked {
-        let tasks = self.config.world.saturating_add(self.config.spares) as usize;
+        let tasks = self.most_ranks().saturating_add(self.config.spares) as usize;
         if standing.len() > tasks {
             return Err(format!("{} tasks at once, but there are {tasks}", standing.len()));
         }
@@ -169,16 +169,16 @@ impl Tracker {
 
     fn check_collective_id(&self, rank: Rank) -> Checked {
         // Of an elastic job also what was in a larger world.
-        match rank.0 < self.config.world {
+        match rank.0 < self.most_ranks() {
             true => Ok(()),
-            false => Err(format!("something of rank {rank}, but there are {} ranks", self.config.world)),
+            false => Err(format!("something of rank {rank}, but there are {} ranks", self.most_ranks())),
         }
     }
 
     fn check_count(&self, of: &str, count: usize) -> Checked {
-        match count <= self.config.world as usize {
+        match count <= self.most_ranks() as usize {
             true => Ok(()),
-            false => Err(format!("{count} {of} at once, but there are {} ranks", self.config.world)),
+            false => Err(format!("{count} {of} at once, but there are {} ranks", self.most_ranks())),
         }
     }
 }

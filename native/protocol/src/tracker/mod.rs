@@ -50,8 +50,8 @@ pub struct TrackerConfig {
     /// So many tasks more than ranks does the framework run: each task asks for a rank, and those that get none stand
     /// by ([`crate::spares`]). With 0 each task is its rank.
     pub spares: u32,
-    /// Within which bounds the world may shrink from `world` ranks on. In such a job too each task asks for a rank: the
-    /// one that it has changes with the world. `None`: the world is fixed.
+    /// Within which bounds the world may shrink and grow, which has `world` ranks at first. In such a job too each task
+    /// asks for a rank: the one that it has changes with the world. `None`: the world is fixed.
     pub elastic: Option<Elastic>,
     /// Which life of the tracker, from 1.
     pub epoch: u32,
@@ -235,6 +235,8 @@ pub struct Tracker {
     /// that may be dead would keep all waiting.
     late_joins: Vec<Join>,
     standings: Standings,
+    /// When the world last changed, as far as is known.
+    resized: Option<Millis>,
     /// A later life that found no agent that knew anything.
     knows_nothing: bool,
     over: Option<Result<u128, Error>>,
@@ -276,6 +278,8 @@ impl Tracker {
             takeover,
             late_joins: Vec::new(),
             standings: Standings::default(),
+            // A former life may have resized it a moment ago.
+            resized: (config.epoch > 1).then_some(now),
             knows_nothing: false,
             over: None,
             outputs: VecDeque::new(),
@@ -286,6 +290,7 @@ impl Tracker {
     /// One thing that happened.
     pub fn handle(&mut self, input: TrackerInput, now: Millis) {
         self.take_time(now);
+        let entered = self.entered_by_all();
         match input {
             TrackerInput::Message { link, message } => self.message(link, message),
             TrackerInput::Closed { link, reason } => self.closed(link, reason),
@@ -304,7 +309,7 @@ impl Tracker {
         self.judge_missing_members();
         self.advance();
         self.give_ranks();
-        if self.resize() {
+        if self.resize(entered) {
             self.advance();
         }
         if self.slots.iter().any(|slot| self.knew_the_end(slot)) {
@@ -485,10 +490,13 @@ fn check(config: &TrackerConfig) -> Result<(), Error> {
             ));
         }
     }
-    let Some(Elastic { min, timeout_millis }) = config.elastic else { return Ok(()) };
-    if min == 0 || min > config.world {
-        let world = config.world;
+    let Some(Elastic { min, max, timeout_millis, .. }) = config.elastic else { return Ok(()) };
+    let world = config.world;
+    if min == 0 || min > world {
         return bad(format!("a world of {world} ranks was to shrink to {min} at the least; 1 to {world} are expected"));
+    }
+    if max < world {
+        return bad(format!("a world of {world} ranks was to grow to {max} at the most; {world} or more are expected"));
     }
     if timeout_millis < timing.heartbeat_millis || timeout_millis >= timing.members_millis {
         return bad(format!(

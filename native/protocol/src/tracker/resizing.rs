@@ -1,4 +1,4 @@
-//! An elastic job's world: when it shrinks ([`crate::resize`]), and what becomes of its ranks.
+//! An elastic job's world: when it shrinks and grows ([`crate::resize`]), and what becomes of its ranks.
 //!
 //! The ranks that are there are sent back, as by a rollback, and each task is given what it is in the new world. It
 //! joins as that: a newcomer, with an incarnation above all of the old world, so that nothing which comes from there is
@@ -8,9 +8,10 @@ use super::slots::RankSlot;
 use super::{RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{Incarnation, MemberId, Rank, Task};
+use crate::ids::{Incarnation, MemberId, Rank, Task, Version};
 use crate::message::{RankGiven, TrackerMessage};
-use crate::resize::{decide, Decision, Elastic, Seat};
+use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Seat};
+use crate::spares::Giving;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -19,25 +20,28 @@ use alloc::vec::Vec;
 const JOIN_AGAIN: &str = "join again in the same process, which keeps what it holds";
 
 impl Tracker {
-    /// Shrinks the world if it is time. Whether it has changed.
-    pub(super) fn resize(&mut self) -> bool {
+    /// Resizes the world if it is time; `entered` is the version that all were in when the present input came. Whether
+    /// it has changed.
+    pub(super) fn resize(&mut self, entered: Option<Version>) -> bool {
         let Some(elastic) = self.config.elastic else { return false };
         let has_ended = self.slots.iter().any(|slot| self.knew_the_end(slot));
         if self.over.is_some() || self.takeover.is_some() || !self.planned.has_been || has_ended {
             return false;
         }
-        match decide(&self.seats(), &elastic) {
-            Decision::Stay => return false,
-            Decision::Shrink { ranks, reason } => match self.own_state() {
-                Some(what) => self.fail(Error::new(
-                    Code::Unrecoverable,
-                    format!(
-                        "{reason}; but {what}, which no other rank can go on with. Give all ranks one common model, or \
-                         start the job with a fixed world"
-                    ),
-                )),
-                None => self.shrink(&ranks, &reason),
-            },
+        let Decision::Resize { ranks, joiners, reason } = decide(&self.seats(), &self.moment(entered), &elastic) else {
+            return false;
+        };
+        match self.own_state() {
+            // It goes on as it is.
+            Some(_) if !joiners.is_empty() => return false,
+            Some(what) => self.fail(Error::new(
+                Code::Unrecoverable,
+                format!(
+                    "{reason}; but {what}, which no other rank can go on with. Give all ranks one common model, or \
+                     start the job with a fixed world"
+                ),
+            )),
+            None => self.change_world(&ranks, &joiners, &reason),
         }
         true
     }
@@ -47,7 +51,30 @@ impl Tracker {
         let Some(elastic) = self.config.elastic else { return false };
         let is_going_on = self.over.is_none() && self.takeover.is_none() && self.planned.has_been;
         let at_once = Elastic { timeout_millis: 0, ..elastic };
-        is_going_on && matches!(decide(&self.seats(), &at_once), Decision::Shrink { .. })
+        is_going_on && matches!(decide(&self.seats(), &self.moment(None), &at_once), Decision::Resize { .. })
+    }
+
+    /// The lowest version that a rank of an elastic job is in, if all train.
+    pub(super) fn entered_by_all(&self) -> Option<Version> {
+        self.config.elastic?;
+        let trains = |slot: &RankSlot| match slot.state {
+            RankSlotState::Planned { at, .. } => Some(at),
+            _ => None,
+        };
+        self.slots.iter().map(trains).min().flatten()
+    }
+
+    fn moment(&self, before: Option<Version>) -> Moment {
+        let now = self.entered_by_all();
+        let standing_by = self.waiting().into_iter().map(|(task, standing)| {
+            let host = self.agents.get(&standing.agent).map(|agent| agent.host.clone()).unwrap_or_default();
+            Candidate { task, host, millis: self.now.since(standing.since) }
+        });
+        Moment {
+            is_boundary: before.is_some() && now > before,
+            since_resize: self.resized.map(|at| self.now.since(at)),
+            standing_by: standing_by.collect(),
+        }
     }
 
     fn seats(&self) -> Vec<Seat> {
@@ -55,7 +82,10 @@ impl Tracker {
         let seats = all.map(|(rank, slot)| match slot.state {
             RankSlotState::Vacant if self.standings.of_rank(rank).is_none() => {
                 let because = slot.last_seen.clone();
-                Seat::Missing { millis: self.now.since(slot.waits_since), because }
+                match slot.is_new {
+                    true => Seat::Abandoned { because },
+                    false => Seat::Missing { millis: self.now.since(slot.waits_since), because },
+                }
             }
             _ => Seat::Taken,
         });
@@ -72,8 +102,9 @@ impl Tracker {
         self.slots.iter().any(|slot| slot.locals.is_some()).then(|| "its ranks have state of their own".into())
     }
 
-    fn shrink(&mut self, ranks: &[Option<Rank>], reason: &str) {
-        let world = ranks.iter().flatten().count();
+    fn change_world(&mut self, ranks: &[Option<Rank>], joiners: &[Task], reason: &str) {
+        let left = ranks.iter().flatten().count() as u32;
+        let world = left + joiners.len() as u32;
         // No incarnation has this number: so one of the old world is older than what a view of the new one names, also
         // where its rank has not joined yet.
         let newest = self.slots.iter().filter_map(|slot| slot.incarnation).max();
@@ -112,10 +143,17 @@ impl Tracker {
                 incarnation: newest,
                 deaths: slot.deaths,
                 vacant_since: Some(now),
-                last_seen: "it was there when the world shrank, and hasn't joined again".into(),
+                last_seen: "it was there when the world changed, and hasn't joined again".into(),
                 ..RankSlot::new(now)
             })
             .collect();
+        self.slots.extend(joiners.iter().map(|_| RankSlot {
+            incarnation: newest,
+            vacant_since: Some(now),
+            last_seen: "its task is gone, which hadn't joined".into(),
+            is_new: true,
+            ..RankSlot::new(now)
+        }));
         for (task, rank, before) in given {
             self.standings.former.insert(before);
             let Some(attempt) = self.standings.tasks.get(&task).map(|standing| standing.attempt) else { continue };
@@ -127,9 +165,14 @@ impl Tracker {
         }
         let at = self.clock(now);
         self.losses.sent_back(&at, reason);
-        self.event(Event::Resized { ranks: ranks.to_vec(), reason: reason.into() });
+        self.event(Event::Resized { ranks: ranks.to_vec(), world, reason: reason.into() });
+        for (rank, task) in (left..).map(Rank).zip(joiners) {
+            let reason = format!("it stood by when the world grew to {world} ranks");
+            self.give(Giving { rank, task: *task, is_spare: true, reason });
+        }
+        self.resized = Some(now);
         self.rollback_reason = Some(reason.into());
-        self.changed = Some(format!("the world has shrunk to {world} ranks: {reason}"));
+        self.changed = Some(format!("the world has {world} ranks now: {reason}"));
     }
 
     /// For an incarnation of a former world.
@@ -137,7 +180,7 @@ impl Tracker {
         let world = self.slots.len();
         Error::new(
             Code::Resized,
-            format!("rank {rank} was in a world that has shrunk to {world} ranks since; {JOIN_AGAIN}"),
+            format!("rank {rank} was in a former world; that of now has {world} ranks; {JOIN_AGAIN}"),
         )
     }
 
@@ -151,7 +194,12 @@ impl Tracker {
     /// Whether the job may have so many ranks.
     pub(super) fn is_a_world(&self, ranks: usize) -> bool {
         let least = self.config.elastic.map_or(self.config.world, |elastic| elastic.min);
-        (least as usize..=self.config.world as usize).contains(&ranks)
+        (least as usize..=self.most_ranks() as usize).contains(&ranks)
+    }
+
+    /// How many ranks the job has at the most.
+    pub(super) fn most_ranks(&self) -> u32 {
+        self.config.elastic.map_or(self.config.world, |elastic| elastic.max)
     }
 
     /// A life that comes back has learned of a newer view: the world is that one's, and what was known of an
@@ -172,14 +220,14 @@ impl Tracker {
         self.slots.resize_with(world, || RankSlot::new(now));
     }
 
-    /// Whether the newest view that a later life knows of has a later incarnation of this rank, or no such rank. Where
-    /// the world has shrunk it may have been another one then: so it is told that, and asks.
+    /// Whether the newest view that a later life knows of has a later incarnation of this rank, or no such rank. It may
+    /// have been another one then, in another world: so it is told that, and asks. One that was replaced asks in vain.
     pub(super) fn is_of_a_former_world(&mut self, member: MemberId) -> bool {
         let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
         let (Some(_), Some(view)) = (self.config.elastic, newest) else { return false };
         let slot = view.slots.get(member.rank.0 as usize);
         let is_former = slot.is_none_or(|slot| slot.incarnation > Some(member.incarnation));
-        if is_former && view.world() < self.config.world {
+        if is_former {
             self.standings.moved.insert(member);
         }
         is_former

@@ -41,9 +41,9 @@ impl Tracker {
 
     fn admit_standing(&mut self, agent: AgentId, standing: Standing) -> Result<(), Error> {
         let Standing { task, attempt, given } = standing;
-        let (world, spares) = (self.config.world, self.config.spares);
-        if task.0 >= world.saturating_add(spares) {
-            let text = format!("task {task} asked for a rank of a job of {world} ranks with {spares} spares");
+        let (most, spares) = (self.most_ranks(), self.config.spares);
+        if task.0 >= most.saturating_add(spares) {
+            let text = format!("task {task} asked for a rank of a job of {most} ranks with {spares} spares");
             return Err(Error::new(Code::BadArgument, text));
         }
         if let Some(newest) = self.standings.tries.get(&task) {
@@ -85,8 +85,9 @@ impl Tracker {
         }
         self.standings.tries.insert(task, NewestTry { attempt, is_gone: false });
         self.standings.came += 1;
-        let order = self.standings.came;
-        self.standings.tasks.insert(task, StandingTask { agent, attempt, given: None, order, is_reported: false });
+        let (order, since) = (self.standings.came, self.now);
+        let standing = StandingTask { agent, attempt, given: None, order, since, is_reported: false };
+        self.standings.tasks.insert(task, standing);
         match given {
             Some(claimed) => self.claim(task, agent, claimed),
             None => Ok(()),
@@ -270,24 +271,25 @@ impl Tracker {
             return;
         }
         let open: Vec<OpenRank> = self.open_ranks();
-        let mut waiting: Vec<(u64, Task)> = Vec::new();
-        let mut have_ranks = BTreeSet::new();
-        for (task, standing) in &self.standings.tasks {
-            let agent = self.agents.get(&standing.agent);
-            match standing.given {
-                Some(_) => drop(have_ranks.insert(*task)),
-                None if agent.is_some_and(|agent| agent.counts() && agent.link.is_some()) => {
-                    waiting.push((standing.order, *task));
-                }
-                None => {}
-            }
-        }
-        waiting.sort_unstable();
-        let waiting: Vec<Task> = waiting.into_iter().map(|(_, task)| task).collect();
+        let given = self.standings.tasks.iter().filter(|(_, standing)| standing.given.is_some());
+        let have_ranks: BTreeSet<Task> = given.map(|(task, _)| *task).collect();
+        let waiting: Vec<Task> = self.waiting().into_iter().map(|(task, _)| task).collect();
         for giving in decide(&open, &waiting, &have_ranks) {
             self.give(giving);
         }
         self.report_spares();
+    }
+
+    /// The tasks that could be given a rank at once, the one that came first first.
+    pub(super) fn waiting(&self) -> Vec<(Task, &StandingTask)> {
+        let ready = |standing: &StandingTask| {
+            let agent = self.agents.get(&standing.agent);
+            standing.given.is_none() && agent.is_some_and(|agent| agent.counts() && agent.link.is_some())
+        };
+        let all = self.standings.tasks.iter().filter(|(_, standing)| ready(standing));
+        let mut all: Vec<(Task, &StandingTask)> = all.map(|(task, standing)| (*task, standing)).collect();
+        all.sort_unstable_by_key(|(_, standing)| standing.order);
+        all
     }
 
     fn open_ranks(&self) -> Vec<OpenRank> {
@@ -307,7 +309,7 @@ impl Tracker {
         open.collect()
     }
 
-    fn give(&mut self, Giving { rank, task, is_spare, reason }: Giving) {
+    pub(super) fn give(&mut self, Giving { rank, task, is_spare, reason }: Giving) {
         let Some(standing) = self.standings.tasks.get(&task) else { return };
         let (agent, attempt) = (standing.agent, standing.attempt);
         let given = RankGiven { rank, attempt: self.next_try(rank, task, attempt) };
@@ -360,10 +362,6 @@ impl Tracker {
 
     /// How many tasks stand by and could be given a rank at once.
     fn spares_ready(&self) -> u32 {
-        let ready = |standing: &&StandingTask| {
-            let agent = self.agents.get(&standing.agent);
-            standing.given.is_none() && agent.is_some_and(|agent| agent.counts() && agent.link.is_some())
-        };
-        self.standings.tasks.values().filter(ready).count() as u32
+        self.waiting().len() as u32
     }
 }

@@ -1,6 +1,6 @@
 //! What the tracker keeps of the tasks of a job with spares.
 
-use crate::ids::{AgentId, Attempt, MemberId, Rank, Task};
+use crate::ids::{AgentId, Attempt, MemberId, Millis, Rank, Task};
 use crate::message::{RankGiven, Standing};
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -13,6 +13,8 @@ pub(super) struct StandingTask {
     pub(super) given: Option<RankGiven>,
     /// Smaller for one that came earlier.
     pub(super) order: u64,
+    /// When it came.
+    pub(super) since: Millis,
     /// That it stands by has been reported.
     pub(super) is_reported: bool,
 }

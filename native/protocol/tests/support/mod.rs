@@ -1,6 +1,7 @@
 //! A tracker on a desk: agents that say what a test has them say, and everything that comes out.
 #![allow(dead_code, missing_docs)]
 
+pub mod elastic;
 pub mod takeover;
 
 use rejoin_protocol::error::{Code, Error};

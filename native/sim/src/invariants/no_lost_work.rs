@@ -82,9 +82,7 @@ impl NoLostWork {
             Event::RolledBack { version, reason, .. } if *version == Version(0) && highest > self.kept(life) => {
                 return Err(Violation::new(NAME, format!("all ranks start again from version 0: {reason}")));
             }
-            Event::Resized { ranks, .. } => {
-                (self.world, self.is_resized) = (ranks.iter().flatten().count(), true);
-            }
+            Event::Resized { world, .. } => (self.world, self.is_resized) = (*world as usize, true),
             Event::ViewMade { reason, .. } => self.going_back |= reason.contains("go back"),
             Event::PlanMade { version, newcomers, reason, .. }
                 if *version == Version(0) && highest > self.kept(life) && newcomers.len() == self.world =>
@@ -133,7 +131,8 @@ impl NoLostWork {
         let right = match error.code {
             Code::Fenced => reported,
             Code::RolledBack => self.going_back || self.planned.contains_key(&rank),
-            Code::Resized => self.is_resized,
+            // One that was replaced is told the same by a life that can't tell it from one that was moved.
+            Code::Resized => self.is_resized || reported,
             // It gives up by itself, which the tracker hears of.
             Code::Io | Code::TrackerUnreachable => true,
             _ => false,

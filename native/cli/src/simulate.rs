@@ -15,7 +15,7 @@ pub enum Family {
     Job,
     /// The jobs of mixed, hook and job, with tasks that stand by.
     Spares,
-    /// Collectives, in a world that shrinks when a rank is gone for good.
+    /// Collectives, in a world that shrinks when a rank is gone for good, and grows when slots come.
     Elastic,
     /// Channels and collectives, as Spark jobs have them, with all of these faults.
     Hook,

@@ -15,6 +15,8 @@ pub enum Fault {
     Kill(u32),
     /// SIGKILL of one, and there is no slot for its tasks any more.
     KillForGood,
+    /// There is a slot for a task that had none: one that was killed for good, or one that is new.
+    SlotComes,
     /// SIGKILL of all.
     KillAll,
     /// A task throws; its process stays.
@@ -74,7 +76,7 @@ pub enum Family {
     Hook,
     /// The jobs of mixed, hook and job, with tasks that stand by.
     Spares,
-    /// Collectives, in a world that shrinks when a rank is gone for good.
+    /// Collectives, in a world that shrinks when a rank is gone for good, and grows when slots come.
     Elastic,
 }
 
@@ -108,7 +110,7 @@ pub struct Scenario {
     pub job: Job,
     /// So many tasks more than ranks, which stand by.
     pub spares: u32,
-    /// Within which bounds the world may shrink.
+    /// Within which bounds the world may shrink and grow.
     pub elastic: Option<Elastic>,
     /// Where tasks run; `None`: each in a process of its own.
     pub executors: Option<Executors>,
@@ -333,9 +335,14 @@ impl Scenario {
         this
     }
 
-    /// How many tasks the framework runs.
-    pub fn tasks(&self) -> u32 {
+    /// How many tasks the framework runs at the beginning.
+    pub fn first_tasks(&self) -> u32 {
         self.job.program.world + self.spares
+    }
+
+    /// How many tasks there may be.
+    pub fn tasks(&self) -> u32 {
+        self.elastic.map_or(self.job.program.world, |elastic| elastic.max) + self.spares
     }
 
     /// Any job of the others, with tasks that stand by; and whatever goes wrong in those.
@@ -359,8 +366,8 @@ impl Scenario {
         this
     }
 
-    /// A job of collectives whose world may shrink, with deaths for good beside whatever goes wrong in those: alone, in
-    /// quick succession, and about the time at which the world shrinks; then the tracker may die too.
+    /// A job of collectives whose world may shrink and grow, with deaths for good beside whatever goes wrong in those:
+    /// alone, in quick succession, and about the time at which the world shrinks; then the tracker may die too.
     fn elastic(seed: u64) -> Self {
         let mut this = Scenario::collectives(seed);
         let mut rng = Rng::with_seed(seed ^ 0xe1a5_71c0);
@@ -387,7 +394,33 @@ impl Scenario {
             let near = at + rng.u64(0..timeout_millis + 400);
             this.faults.push((near, Fault::KillTracker(back_after(&mut rng))));
         }
-        this
+        this.growing(seed)
+    }
+
+    /// Two of three of those worlds grow: slots come, alone and together, whatever else goes wrong then. In one of four
+    /// that is all: no task is killed for good. What comes may die at once, and the tracker about that time.
+    fn growing(mut self, seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x6207_1796);
+        let Some(elastic) = self.elastic.as_mut().filter(|_| rng.u32(0..3) > 0) else { return self };
+        elastic.max += rng.u32(0..=3);
+        elastic.interval_millis = if rng.bool() { 0 } else { rng.u64(100..2500) };
+        if rng.u32(0..4) == 0 {
+            self.faults.retain(|(_, fault)| *fault != Fault::KillForGood);
+        }
+        for _ in 0..rng.u32(1..=3) {
+            let at = if rng.bool() { rng.u64(100..1500) } else { rng.u64(500..FAULTS_END_MILLIS) };
+            let together = rng.u64(1..=3);
+            self.faults.extend((0..together).map(|nth| (at + nth * rng.u64(0..150), Fault::SlotComes)));
+            // A process starts within 0.7 s, and the world grows some hundred milliseconds after that.
+            let near = at + rng.u64(0..1500);
+            match rng.u32(0..4) {
+                0 => self.faults.push((near, Fault::Kill(rng.u32(1..=2)))),
+                1 => self.faults.push((near, Fault::KillForGood)),
+                2 => self.faults.push((near, Fault::KillTracker(back_after(&mut rng)))),
+                _ => {}
+            }
+        }
+        self
     }
 
     /// The same in which nothing goes wrong.

@@ -165,6 +165,16 @@ fn frames_of_an_old_worlds_ranks_that_are_taken_are_found() {
 }
 
 #[test]
+fn a_rank_that_comes_into_a_larger_world_and_begins_with_nothing_is_found() {
+    by(Defect::FromNothing, Family::Elastic, 20);
+}
+
+#[test]
+fn a_tracker_that_comes_back_and_is_not_told_how_large_the_world_may_be_is_found() {
+    by(Defect::BoundsUnreported, Family::Elastic, 50);
+}
+
+#[test]
 fn a_task_that_stands_by_and_is_not_told_the_end_is_found() {
     assert_eq!(by(Defect::SparesUnreported, Family::Spares, 20), "Deadlines");
 }

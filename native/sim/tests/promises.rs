@@ -22,6 +22,7 @@ fn seeds(count: u64, family: Family) -> (BTreeMap<String, u64>, Tally, u64) {
                 sum.lives += tally.lives;
                 sum.spares += tally.spares;
                 sum.resized += tally.resized;
+                sum.grown += tally.grown;
                 sum.shared += tally.shared;
                 hooked += u64::from(tally.hooked);
                 *ends.entry(tally.end).or_default() += 1;
@@ -122,7 +123,7 @@ fn a_thousand_ranks_find_each_other_with_one_view_and_a_few_messages_each() {
 }
 
 #[test]
-fn four_thousand_jobs_whose_world_shrinks_keep_all_promises() {
+fn four_thousand_jobs_whose_world_shrinks_and_grows_keep_all_promises() {
     let (ends, sum, _) = seeds(4_000, Family::Elastic);
     // Otherwise fewer ranks are left than the job needs, or one was gone before it had begun.
     assert!(ends["model"] > 2_600 * times(), "{ends:?}");

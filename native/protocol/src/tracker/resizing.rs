@@ -8,7 +8,7 @@ use super::slots::RankSlot;
 use super::{RankSlotState, Tracker};
 use crate::error::{Code, Error};
 use crate::event::Event;
-use crate::ids::{Incarnation, MemberId, Rank, Task, Version};
+use crate::ids::{AgentId, Incarnation, MemberId, Rank, Task, Version};
 use crate::message::{RankGiven, TrackerMessage};
 use crate::resize::{decide, Candidate, Decision, Elastic, Moment, Seat};
 use crate::spares::Giving;
@@ -208,10 +208,13 @@ impl Tracker {
         let newest = self.takeover.as_ref().and_then(|takeover| takeover.newest.as_ref());
         let (Some(_), Some(view)) = (self.config.elastic, newest) else { return };
         let (now, world) = (self.now, view.slots.len());
-        let known: Vec<MemberId> =
-            self.living().filter_map(|(rank, slot)| Some(MemberId { rank, incarnation: slot.incarnation? })).collect();
-        for member in known {
+        let known = self.living().filter_map(|(rank, slot)| {
+            let incarnation = slot.incarnation?;
+            Some((slot.agent, MemberId { rank, incarnation }))
+        });
+        for (agent, member) in known.collect::<Vec<(AgentId, MemberId)>>() {
             if self.is_of_a_former_world(member) {
+                self.fence_again(agent, member);
                 if let Some(slot) = self.slot_mut(member.rank) {
                     *slot = RankSlot::new(now);
                 }
@@ -231,5 +234,15 @@ impl Tracker {
             self.standings.moved.insert(member);
         }
         is_former
+    }
+
+    /// The same of one that comes when a later life has taken the job over.
+    pub(super) fn may_have_moved(&mut self, rank: Rank, incarnation: Incarnation) -> bool {
+        let is_former = self.slot(rank).is_none_or(|slot| slot.incarnation > Some(incarnation));
+        let has_moved = self.config.elastic.is_some() && is_former;
+        if has_moved {
+            self.standings.moved.insert(MemberId { rank, incarnation });
+        }
+        has_moved
     }
 }

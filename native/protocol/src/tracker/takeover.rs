@@ -52,6 +52,8 @@ impl Tracker {
         }
         for received in ranks {
             if self.is_of_a_former_world(received.id()) {
+                // No view may come for long that it would be told by.
+                self.fence_again(agent, received.id());
                 continue;
             }
             let now = self.now;
@@ -219,6 +221,9 @@ impl Tracker {
     /// A rank of a former life that this one has gone on without: it was frozen, or could not reach the tracker.
     pub(super) fn comes_too_late(&mut self, agent: AgentId, rank: Rank, incarnation: Incarnation) {
         let epoch = self.config.epoch;
+        if incarnation.epoch < epoch && self.may_have_moved(rank, incarnation) {
+            return;
+        }
         let executor = self.agents.get(&agent).map(|agent| agent.executor.clone()).unwrap_or_default();
         let Some(slot) =
             self.slot_mut(rank).filter(|slot| incarnation.epoch < epoch && slot.former < Some(incarnation))

@@ -18,7 +18,7 @@ pub struct Monotony {
     lineage: Lineage,
     /// All agents that have joined in this life of the tracker.
     agents: BTreeSet<AgentId>,
-    /// All that had joined before it.
+    /// All that had joined before it, and knew how often ranks were started.
     former: BTreeSet<AgentId>,
     /// A later life of the tracker that no agent of a former one has joined: nobody can tell it how often ranks were
     /// started.
@@ -31,9 +31,11 @@ impl Monotony {
     /// For the tracker's next life: what it says goes on from there.
     pub(crate) fn next_life(&self) -> Self {
         let (incarnations, generation, lineage) = (self.incarnations.clone(), self.generation, self.lineage);
+        // What has come since to a life that nobody could tell can tell the next one nothing.
+        let told = if self.knows_no_starts { BTreeSet::new() } else { self.agents.clone() };
         Monotony {
             incarnations,
-            former: self.agents.union(&self.former).copied().collect(),
+            former: told.union(&self.former).copied().collect(),
             knows_no_starts: true,
             generation,
             lineage,

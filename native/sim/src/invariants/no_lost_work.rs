@@ -100,7 +100,7 @@ impl NoLostWork {
         Ok(())
     }
 
-    /// The world has shrunk: the furthest that a survivor is, if one was started. What others had entered is lost.
+    /// The world has changed: the furthest that a survivor is, if one was started. What others had entered is lost.
     pub(crate) fn shrunk(&mut self, furthest: Option<Version>) {
         let heard = std::mem::take(&mut self.entered).into_values().max();
         let furthest = furthest.max(heard);

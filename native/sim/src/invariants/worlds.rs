@@ -1,9 +1,11 @@
-//! **Worlds.** An elastic job's worlds stay within their bounds; all ranks of a lineage are in one world, and have one
-//! model at each version; and no version is lost that every survivor has entered.
+//! **Worlds.** An elastic job's worlds stay within their bounds; those that stay keep their order, those that come
+//! follow, and a world grows at most once in an interval; all ranks of a lineage are in one world, and have one model at
+//! each version; and no version is lost that every survivor has entered.
 
 use super::{Checked, Violation};
 use rejoin_protocol::host::Start;
 use rejoin_protocol::ids::{Lineage, Rank, Version};
+use rejoin_protocol::resize::Elastic;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -13,6 +15,9 @@ const NAME: &str = "Worlds";
 #[derive(Debug)]
 pub struct Worlds {
     bounds: RangeInclusive<u32>,
+    interval_millis: u64,
+    /// When each life of the tracker has resized the world last.
+    resized: BTreeMap<u32, u64>,
     /// How many ranks each lineage has.
     of: BTreeMap<Lineage, u32>,
     models: BTreeMap<(Lineage, Version), u128>,
@@ -21,8 +26,32 @@ pub struct Worlds {
 }
 
 impl Worlds {
-    pub(crate) fn new(bounds: RangeInclusive<u32>) -> Self {
-        Worlds { bounds, of: BTreeMap::new(), models: BTreeMap::new(), entered: None }
+    pub(crate) fn new(world: u32, elastic: Option<Elastic>) -> Self {
+        let (bounds, interval_millis) = match elastic {
+            Some(elastic) => (elastic.min..=elastic.max, elastic.interval_millis),
+            None => (world..=world, 0),
+        };
+        let (of, resized, models) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Worlds { bounds, interval_millis, resized, of, models, entered: None }
+    }
+
+    /// A life of the tracker says what becomes of the ranks of a world, and how many there are then.
+    pub(crate) fn resized(&mut self, life: u32, ranks: &[Option<Rank>], world: u32, now: u64) -> Checked {
+        let before = self.resized.insert(life, now);
+        let in_order = ranks.iter().flatten().copied().eq((0..).map(Rank).take(ranks.iter().flatten().count()));
+        let stay = ranks.iter().flatten().count() as u32;
+        let joiners = world.saturating_sub(stay);
+        let is_early = before.is_some_and(|before| now - before < self.interval_millis);
+        let text = match (self.bounds.contains(&world), in_order, joiners) {
+            (false, ..) => format!("a world of {world} ranks; {:?} is allowed", self.bounds),
+            (_, false, _) => format!("those that stay are {ranks:?} of {world}"),
+            (_, _, 0) if (world as usize) < ranks.len() => return Ok(()),
+            (_, _, 0) => format!("a world of {world} ranks becomes one of as many"),
+            _ if is_early => format!("a world grows {} ms after it has changed", now - before.unwrap_or_default()),
+            _ if (stay as usize) < ranks.len() => format!("{joiners} ranks come while others go: {ranks:?}"),
+            _ => return Ok(()),
+        };
+        Err(Violation::new(NAME, text))
     }
 
     pub(crate) fn began(&mut self, rank: Rank, start: &Start, world: u32) -> Checked {
@@ -66,7 +95,7 @@ impl Worlds {
         Err(Violation::new(NAME, format!("the job ended with {model:x}, which no rank had at version {version}")))
     }
 
-    /// The world has shrunk: the lowest version that a survivor is in, and the processes of all survivors.
+    /// The world has changed: the lowest version that a survivor is in, and the processes of all survivors.
     pub(crate) fn shrunk(&mut self, lowest: Option<Version>, survivors: Vec<u32>) {
         self.entered = lowest.map(|lowest| (lowest, survivors));
     }

@@ -55,7 +55,7 @@ pub struct Job {
     /// So many versions of each incarnation are reported one by one
     /// ([`HostConfig::one_by_one`](rejoin_protocol::host::HostConfig::one_by_one)).
     pub one_by_one: u32,
-    /// The world may shrink: what comes of the program's calls follows from how many ranks there were.
+    /// The world may shrink and grow: what comes of the program's calls follows from how many ranks there were.
     pub is_elastic: bool,
     /// A defect of the driver.
     pub defect: Option<Defect>,
@@ -130,11 +130,15 @@ pub enum Defect {
     AsBefore,
     /// A task whose world has changed doesn't ask again.
     AsksNoMore,
+    /// A rank by which the world has grown begins with nothing, whatever its plan says.
+    FromNothing,
+    /// A tracker that comes back isn't given that the world may grow.
+    BoundsUnreported,
 }
 
 impl Defect {
     /// All of them.
-    pub const ALL: [Defect; 27] = [
+    pub const ALL: [Defect; 29] = [
         Defect::OldGenerations,
         Defect::NoPause,
         Defect::LateResults,
@@ -162,5 +166,7 @@ impl Defect {
         Defect::OldRows,
         Defect::AsBefore,
         Defect::AsksNoMore,
+        Defect::FromNothing,
+        Defect::BoundsUnreported,
     ];
 }

@@ -445,7 +445,8 @@ impl Process {
         out.extend(found.err().map(Output::Violated));
         let own = End { process: self.number, rank: id.rank, incarnation: start.incarnation };
         let own_rows = self.task(id).map_or(id.rank, |task| task.of.rank);
-        let its = job.is_elastic.then(|| self.in_its_world(&start, job));
+        let is_late = own_rows.0 >= job.program.world;
+        let its = job.is_elastic.then(|| self.in_its_world(&start, is_late, job));
         if job.is_elastic {
             out.push(Output::Began(id, start.clone(), self.host.view().map_or(0, |view| view.world())));
         }
@@ -464,13 +465,16 @@ impl Process {
         out.push(Output::Started(id, start));
     }
 
-    /// What is to be done from a start on, in the world that the view has.
-    fn in_its_world(&self, start: &rejoin_protocol::host::Start, job: &Job) -> Job {
+    /// What is to be done from a start on, in the world that the view has. `is_late`: the task wasn't there at first.
+    fn in_its_world(&self, start: &rejoin_protocol::host::Start, is_late: bool, job: &Job) -> Job {
+        let now = self.host.view().map_or(job.program.world, |view| view.world());
         let world = match job.defect {
-            Some(Defect::OldWorld) => job.program.world,
-            _ => self.host.view().map_or(job.program.world, |view| view.world()),
+            // Of a larger one it has no links to all.
+            Some(Defect::OldWorld) => job.program.world.max(now),
+            _ => now,
         };
-        let model = start.checkpoint.map_or(1, |checkpoint| checkpoint.digest as u64);
+        let takes = !(is_late && job.defect == Some(Defect::FromNothing));
+        let model = start.checkpoint.filter(|_| takes).map_or(1, |checkpoint| checkpoint.digest as u64);
         Job { program: job.program.in_world(world, start.version, model), ..job.clone() }
     }
 

@@ -80,8 +80,10 @@ impl World {
     fn has_too_few(&self, epoch: u32, error: &Error) -> bool {
         let is_started = |there: &SimProcess| there.process.tasks().iter().any(|task| task.position().is_some());
         let has_begun = self.reached_by(epoch).any(is_started) || error.message.contains("hasn't joined again");
-        let (world, gone) = (self.scenario.job.program.world, self.framework.gone.len() as u32);
-        self.scenario.elastic.is_some_and(|elastic| world - gone < elastic.min || gone > 0 && !has_begun)
+        let gone = &self.framework.gone;
+        let left = self.scenario.tasks() - gone.len() as u32;
+        let lacks_one = gone.iter().any(|task| *task < self.scenario.first_tasks());
+        self.scenario.elastic.is_some_and(|elastic| left < elastic.min || lacks_one && !has_begun)
     }
 
     /// Processes that have sent something to this life, and can do so still.

@@ -22,6 +22,7 @@ impl World {
                     self.kill_for_good(process);
                 }
             }
+            Fault::SlotComes => self.slot_comes(),
             Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
             Fault::Throw => {
                 let started = |there: &super::sim_process::SimProcess| -> Vec<Try> {

@@ -12,16 +12,17 @@ pub(super) struct Framework {
     pub(super) tries: Vec<u32>,
     /// Tasks that have ended well, by number.
     pub(super) ended: BTreeSet<u32>,
-    /// Tasks that are never started again: there is no slot for them.
+    /// Tasks that are not started, or not again: there is no slot for them.
     pub(super) gone: BTreeSet<u32>,
     /// Starts that are on their way, by the task's number.
     pub(super) starting: BTreeMap<u32, u32>,
 }
 
 impl Framework {
-    pub(super) fn new(tasks: u32) -> Self {
-        let starting = (0..tasks).map(|task| (task, 1)).collect();
-        let (tries, ended, gone) = (vec![0; tasks as usize], BTreeSet::new(), BTreeSet::new());
+    /// So many tasks at first, of at most so many.
+    pub(super) fn new(first: u32, tasks: u32) -> Self {
+        let starting = (0..first).map(|task| (task, 1)).collect();
+        let (tries, ended, gone) = (vec![0; tasks as usize], BTreeSet::new(), (first..tasks).collect());
         Framework { next_process: 0, stage: 0, tries, ended, gone, starting }
     }
 

@@ -96,7 +96,7 @@ impl World {
         for _ in 0..self.scenario.executors.map_or(0, |executors| executors.count) {
             self.at(0, SimEvent::ExecutorStarts);
         }
-        for rank in 0..self.scenario.tasks() {
+        for rank in 0..self.scenario.first_tasks() {
             let at = self.draw(0..within);
             self.at(at, SimEvent::Starts { rank });
         }

@@ -13,8 +13,10 @@ pub struct Tally {
     pub losses: u32,
     /// Ranks that were given to tasks that stood by.
     pub spares: u32,
-    /// How often the world has shrunk.
+    /// How often the world has shrunk or grown.
     pub resized: u32,
+    /// How often it has grown.
+    pub grown: u32,
     /// Views that were made.
     pub views: u32,
     /// Lives of the tracker.

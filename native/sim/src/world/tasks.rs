@@ -210,6 +210,16 @@ impl World {
         self.kill(process);
     }
 
+    /// A task that had no slot has one.
+    pub(super) fn slot_comes(&mut self) {
+        if let Some(task) = self.framework.gone.pop_first() {
+            self.say(|| format!("there is a slot for task {task}"));
+            if !self.is_cared_for(Rank(task)) {
+                self.start_later(task);
+            }
+        }
+    }
+
     /// The framework believes that a process is gone; it lives on until it is notified.
     pub(super) fn declare_lost(&mut self, process: u32) {
         let executor = process.to_string();

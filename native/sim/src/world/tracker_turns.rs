@@ -8,6 +8,7 @@ use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
 use rejoin_protocol::ids::{Millis, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
+use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::start::JobStart;
 use rejoin_protocol::tracker::{DeathLimit, Tracker, TrackerConfig, TrackerInput, TrackerOutput};
 
@@ -21,7 +22,12 @@ impl World {
         let config = TrackerConfig {
             world: self.scenario.job.program.world,
             spares: self.scenario.spares,
-            elastic: self.scenario.elastic,
+            elastic: match self.scenario.job.defect {
+                Some(Defect::BoundsUnreported) if epoch > 1 => {
+                    self.scenario.elastic.map(|elastic| Elastic { max: self.scenario.first_tasks(), ..elastic })
+                }
+                _ => self.scenario.elastic,
+            },
             epoch,
             timing: TIMING,
             deaths: DeathLimit {
@@ -250,8 +256,11 @@ impl World {
                 let its = |link: &&mut TrackerLink| link.epoch == epoch && u64::from(link.process) == agent.0;
                 self.trackers.links.values_mut().filter(its).for_each(|link| link.heard = false);
             }
-            Event::Resized { .. } => {
+            Event::Resized { ranks, world, .. } => {
                 self.tally.resized += 1;
+                self.tally.grown += u32::from(*world as usize > ranks.len());
+                let found = self.worlds.resized(epoch, ranks, *world, self.now);
+                self.violate(found);
                 self.note_survivors();
             }
             Event::RolledBack { version, .. } => {

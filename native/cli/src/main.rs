@@ -94,6 +94,17 @@ struct RunArguments {
     /// others go on without it, from the newest version (the calls of their programs end with RESIZED).
     #[arg(long, value_name = "RANKS", conflicts_with = "join", value_parser = clap::value_parser!(u32).range(1..))]
     min: Option<u32>,
+    /// With --min and --discovery: let the world grow to this many ranks at the most, as slots come [default: those
+    /// that it begins with].
+    #[arg(
+        long, requires = "min", value_name = "RANKS",
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(rejoin_agent::event_log::MOST_RANKS))
+    )]
+    max: Option<u32>,
+    /// With --min: a program that prints the slots there are, as `localhost` (one) or `localhost:SLOTS`, a line each.
+    /// It is asked every second. Processes are started as slots come, and ended (SIGTERM, then SIGKILL) as they go.
+    #[arg(long, requires = "min", value_name = "PROGRAM")]
+    discovery: Option<PathBuf>,
     /// With --min: how long a replacement is waited for.
     #[arg(long, requires = "min", value_parser = time, default_value = "30s", value_name = "TIME")]
     elastic_timeout: Duration,
@@ -277,9 +288,25 @@ fn joining(arguments: &RunArguments) -> (u32, Option<Joining>) {
     (0, Some(Joining { file, ranks, host, address: arguments.address }))
 }
 
+/// The most ranks that a run may have, whose world begins with so many.
+fn most_ranks(arguments: &RunArguments, world: u32) -> u32 {
+    match arguments.max {
+        Some(max) if max < world => {
+            refuse(format!("--max {max}: the job begins with {world} ranks (-n); {world} or more are expected"))
+        }
+        Some(max) if max > world && arguments.discovery.is_none() => refuse(format!(
+            "--max {max}: the job begins with {world} ranks (-n), and the slots for more have to be named by a program \
+             (--discovery)"
+        )),
+        Some(max) => max,
+        None => world,
+    }
+}
+
 fn start(arguments: RunArguments) -> ExitCode {
     let (world, joining) = joining(&arguments);
-    let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, world));
+    let most = most_ranks(&arguments, world);
+    let numbered = arguments.kills.into_iter().enumerate().map(|(id, rule)| rule.numbered(id as u32, most));
     let rules = match numbered.collect::<Result<Vec<Rule>, BadRule>>() {
         Ok(rules) => rules,
         Err(bad) => refuse(format!("--kill {bad}")),
@@ -288,6 +315,8 @@ fn start(arguments: RunArguments) -> ExitCode {
         world,
         joining,
         min: arguments.min,
+        max: arguments.max,
+        discovery: arguments.discovery,
         elastic_timeout: arguments.elastic_timeout,
         resize_interval: arguments.resize_interval,
         restarts: if arguments.restart { arguments.restarts } else { 0 },

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 /// Number of this process's rank.
 pub const RANK: &str = "REJOIN_RANK";
-/// Number of ranks.
+/// Number of ranks; of an elastic job the most that there may be.
 pub const WORLD: &str = "REJOIN_WORLD";
 /// How often the rank's process has been started before.
 pub const ATTEMPT: &str = "REJOIN_ATTEMPT";

@@ -19,7 +19,7 @@ use std::time::Instant;
 pub struct Template {
     /// Program and arguments.
     pub command: Vec<OsString>,
-    /// Number of ranks.
+    /// Number of ranks; the most that there may be, where that changes.
     pub world: u32,
     /// Variables that name the job.
     pub environment: Vec<(&'static str, String)>,
@@ -69,18 +69,7 @@ impl Child {
         command.env(launched::SECRET_DESCRIPTOR, template.secret.as_raw_fd().to_string());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0);
-        let launcher = rustix::process::getpid();
-        // SAFETY: what runs between fork and exec are two system calls, which take no lock and allocate nothing.
-        unsafe {
-            command.pre_exec(move || {
-                rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
-                // The launcher may have died before that was set.
-                if rustix::process::getppid() != Some(launcher) {
-                    return Err(io::Error::from_raw_os_error(rustix::io::Errno::CHILD.raw_os_error()));
-                }
-                Ok(())
-            });
-        }
+        dies_with_launcher(&mut command);
         let mut process = command.spawn()?;
         let began = Instant::now();
         let pid = Pid::from_child(&process);
@@ -134,6 +123,22 @@ impl Child {
         self.signal(Signal::KILL);
         let status = self.process.wait()?;
         Ok((status, self.readers))
+    }
+}
+
+/// Has a process be killed when the thread that starts it ends.
+pub fn dies_with_launcher(command: &mut Command) {
+    let launcher = rustix::process::getpid();
+    // SAFETY: what runs between fork and exec are two system calls, which take no lock and allocate nothing.
+    unsafe {
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            // The launcher may have died before that was set.
+            if rustix::process::getppid() != Some(launcher) {
+                return Err(io::Error::from_raw_os_error(rustix::io::Errno::CHILD.raw_os_error()));
+            }
+            Ok(())
+        });
     }
 }
 

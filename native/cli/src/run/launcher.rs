@@ -2,6 +2,7 @@
 
 use super::child::{describe, sealed, Child, Template};
 use super::durable::{made, unusable, Store};
+use super::growth::{First, Growth};
 use super::injections::InjectionReports;
 use super::joined::JoinedTracker;
 use super::output::Sink;
@@ -40,7 +41,7 @@ const SPAWN_AGAIN: Duration = Duration::from_millis(50);
 /// After this time without one start the run is given up.
 const SPAWN_LIMIT: Duration = Duration::from_secs(10);
 
-enum State {
+pub(super) enum State {
     Running(Child),
     /// Ended; a timer starts it again.
     Waiting,
@@ -50,31 +51,43 @@ enum State {
     GivenUp,
 }
 
-enum Due {
-    Restart { rank: u32, attempt: u32 },
-    Wake { rank: u32, attempt: u32 },
+pub(super) enum Due {
+    Restart {
+        rank: u32,
+        attempt: u32,
+    },
+    /// It was asked to end.
+    Evict {
+        rank: u32,
+        attempt: u32,
+    },
+    Wake {
+        rank: u32,
+        attempt: u32,
+    },
     TrackerBack,
     Terminate,
     Kill,
     TimedOut,
 }
 
-struct Run<'a> {
-    options: &'a Options,
-    template: Template,
+pub(super) struct Run<'a> {
+    pub(super) options: &'a Options,
+    pub(super) template: Template,
     tracker: Box<dyn JobTracker>,
     store: Option<Store>,
     /// There is one if there are rules.
     injections: Option<InjectionReports>,
     sender: Sender<LauncherEvent>,
     recorder: Recorder,
-    restarts: Restarts,
+    pub(super) restarts: Restarts,
+    pub(super) growth: Growth,
     /// The attempt that each rank begins with here.
-    attempts: BTreeMap<u32, u32>,
+    pub(super) attempts: BTreeMap<u32, u32>,
     /// Those that are started here.
-    ranks: BTreeMap<u32, State>,
+    pub(super) ranks: BTreeMap<u32, State>,
     readers: Vec<JoinHandle<()>>,
-    timers: Vec<(Instant, Due)>,
+    pub(super) timers: Vec<(Instant, Due)>,
     fired: BTreeSet<u32>,
     /// Since when no process can be started for lack of descriptors.
     starved: Option<Instant>,
@@ -84,7 +97,7 @@ struct Run<'a> {
     ended: bool,
     /// A rule has ended the tracker.
     tracker_died: bool,
-    ending: Option<Ending>,
+    pub(super) ending: Option<Ending>,
 }
 
 /// Runs a program to its end and says the exit status.
@@ -108,6 +121,13 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     let reported_where =
         injections.as_ref().map(InjectionReports::variable).transpose().map_err(io("listen for fault rules"))?;
     let sink = Sink::default();
+    if let Some(script) = &options.discovery {
+        super::discovery::watch(script, sender.clone())?;
+    }
+    let growth = match First::wait(options, &sink, &receiver)? {
+        First::There(growth) => growth,
+        First::Signalled(signal) => return Ok(Ending::Signalled(signal).status()),
+    };
     let Ready { world, tracker, store, secret, attempts, place } = match &options.joining {
         Some(joining) => Ready::joined(options, joining, &sink, &sender)?,
         None => Ready::own(options, &sink, &sender)?,
@@ -154,6 +174,7 @@ pub fn run(options: &Options) -> Result<u8, Error> {
         sender,
         recorder,
         restarts: Restarts::new(options.restarts),
+        growth,
         ranks: attempts.keys().map(|rank| (*rank, State::Waiting)).collect(),
         attempts,
         readers: Vec::new(),
@@ -191,7 +212,7 @@ impl Ready {
         let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
         let place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
         let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
-        Ok(Ready { world: options.world, tracker: Box::new(tracker), store, secret, attempts, place })
+        Ok(Ready { world: options.most_ranks(), tracker: Box::new(tracker), store, secret, attempts, place })
     }
 
     fn joined(
@@ -274,15 +295,15 @@ impl Run<'_> {
         !running && (self.ending.is_some() || !waiting)
     }
 
-    fn after(&mut self, time: Duration, due: Due) {
+    pub(super) fn after(&mut self, time: Duration, due: Due) {
         self.timers.push((Instant::now() + time, due));
     }
 
-    fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         self.template.sink.say(text);
     }
 
-    fn start(&mut self, rank: u32, attempt: u32) {
+    pub(super) fn start(&mut self, rank: u32, attempt: u32) {
         match Child::start(&self.template, rank, attempt, &self.sender) {
             Ok(child) => {
                 self.starved = None;
@@ -321,6 +342,7 @@ impl Run<'_> {
         match launcher_event {
             LauncherEvent::Ended { rank, attempt } => self.reap(rank, attempt),
             LauncherEvent::Signal(signal) => self.signalled(signal),
+            LauncherEvent::Listed(listing) => self.listed(listing),
             LauncherEvent::TrackerGone { reason } => {
                 let limit = LEASE.as_secs();
                 self.end(Ending::JobFailed(format!("the tracker has been out of reach for {limit} s: {reason}")));
@@ -373,7 +395,7 @@ impl Run<'_> {
         self.recorder.event(event);
     }
 
-    fn running(&self, rank: u32) -> Option<&Child> {
+    pub(super) fn running(&self, rank: u32) -> Option<&Child> {
         match self.ranks.get(&rank) {
             Some(State::Running(child)) => Some(child),
             _ => None,
@@ -432,19 +454,25 @@ impl Run<'_> {
         };
         let how = describe(status);
         self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
-        if !status.success() {
+        let has_left = self.growth.has_left(rank) && !self.is_ended();
+        if has_left || !status.success() {
             // The tracker learns it here first: no rank waits for a time-out.
             let executor = launched::executor(rank, attempt);
             self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
         } else {
             self.tracker.notify(TrackerInput::TaskEnded { task: Task(rank) });
         }
-        if self.ending.is_none() {
+        if has_left {
+            self.ranks.insert(rank, State::GivenUp);
+            self.judge_left();
+            // Its slot may have come back meanwhile.
+            self.fill();
+        } else if self.ending.is_none() {
             self.judge_end(rank, status, &how, lived);
         }
     }
 
-    fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&self) -> bool {
         self.ended || matches!(self.tracker.outcome(), Some(Ok(())))
     }
 
@@ -482,9 +510,8 @@ impl Run<'_> {
                      without it"
                 ));
                 self.ranks.insert(rank, State::GivenUp);
-                if self.ranks.values().all(|state| matches!(state, State::GivenUp)) {
-                    self.end(Ending::RankFailed("no rank is left, and none is started again".into()));
-                }
+                self.growth.fail();
+                self.judge_left();
             }
             Decision::GiveUp { reason } => {
                 self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));
@@ -524,7 +551,7 @@ impl Run<'_> {
 
     /// The run is over, and this is why; the first reason counts. Ranks that still run are notified, then
     /// asked, then made to end.
-    fn end(&mut self, ending: Ending) {
+    pub(super) fn end(&mut self, ending: Ending) {
         if self.ending.is_some() {
             return;
         }
@@ -547,6 +574,11 @@ impl Run<'_> {
             match due {
                 Due::Restart { rank, attempt } if self.ending.is_none() => self.start(rank, attempt),
                 Due::Restart { .. } => {}
+                Due::Evict { rank, attempt } => {
+                    if let Some(child) = self.running(rank).filter(|child| child.attempt == attempt) {
+                        child.signal(Signal::KILL);
+                    }
+                }
                 Due::Wake { rank, attempt } => self.wake(rank, attempt),
                 Due::TrackerBack if self.ending.is_none() => self.revive_tracker(),
                 Due::TrackerBack => {}

@@ -1,12 +1,15 @@
 //! `rejoin run`: the ranks of a job as processes of this machine, and their tracker, in one program.
 
 mod child;
+mod discovery;
 mod durable;
+mod growth;
 mod injections;
 mod joined;
 mod launcher;
 mod output;
 mod restarts;
+mod slots;
 pub mod status;
 pub mod tracker;
 
@@ -29,6 +32,10 @@ pub struct Options {
     pub joining: Option<Joining>,
     /// The fewest ranks that the world may shrink to; `None`: it is fixed.
     pub min: Option<u32>,
+    /// The most that it may grow to; `None`: those that it begins with.
+    pub max: Option<u32>,
+    /// The program that lists the slots there are; `None`: there is one for each rank, and always will be.
+    pub discovery: Option<PathBuf>,
     /// How long a replacement of a rank is waited for before it shrinks.
     pub elastic_timeout: Duration,
     /// How long the world doesn't grow after it has changed.
@@ -73,6 +80,13 @@ pub struct Options {
     pub command: Vec<OsString>,
 }
 
+impl Options {
+    /// How many ranks the job may have.
+    pub fn most_ranks(&self) -> u32 {
+        self.max.unwrap_or(self.world)
+    }
+}
+
 /// Ranks of a job whose tracker is elsewhere.
 #[derive(Clone, Debug)]
 pub struct Joining {
@@ -109,6 +123,8 @@ pub enum LauncherEvent {
         /** The ranks. */
         ranks: Vec<u32>,
     },
+    /// The program that lists slots has answered, or failed.
+    Listed(Result<discovery::Listing, String>),
     /// The launcher got this signal.
     Signal(i32),
 }

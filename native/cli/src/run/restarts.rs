@@ -78,6 +78,14 @@ impl Restarts {
         Decision::Again { attempt: deaths.starts, after: Duration::ZERO }
     }
 
+    /// A rank that was given up is started again, since there is a slot for it: with all its restarts. The attempt's
+    /// number.
+    pub fn comes_back(&mut self, rank: u32) -> u32 {
+        let deaths = self.deaths.entry(rank).or_default();
+        *deaths = Deaths { starts: deaths.starts + 1, ..Deaths::default() };
+        deaths.starts
+    }
+
     /// All restarts so far.
     pub fn count(&self) -> u32 {
         self.deaths.values().map(|deaths| deaths.starts).sum()
@@ -121,6 +129,16 @@ mod tests {
         assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 3, after: Duration::ZERO });
         assert!(matches!(restarts.died(1, WELL), Decision::GiveUp { .. }));
         assert_eq!(restarts.count(), 3);
+    }
+
+    #[test]
+    fn a_rank_that_comes_back_has_all_its_restarts_again_and_no_attempts_number_twice() {
+        let mut restarts = Restarts::new(1);
+        assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 1, after: Duration::ZERO });
+        assert!(matches!(restarts.died(1, WELL), Decision::GiveUp { .. }));
+        assert_eq!(restarts.comes_back(1), 2);
+        assert_eq!(restarts.died(1, WELL), Decision::Again { attempt: 3, after: Duration::ZERO });
+        assert_eq!(restarts.comes_back(5), 1);
     }
 
     #[test]

@@ -93,7 +93,7 @@ impl OwnTracker {
             faults: options.rules.iter().map(|rule| rule.fault.clone()).collect(),
             elastic: options.min.map(|min| Elastic {
                 min,
-                max: options.world,
+                max: options.most_ranks(),
                 timeout_millis: options.elastic_timeout.as_millis() as u64,
                 interval_millis: options.resize_interval.as_millis() as u64,
             }),

@@ -11,6 +11,7 @@ mod deaths;
 mod descriptors;
 mod elastic;
 mod freezes;
+mod growing;
 mod programs;
 mod strangers;
 

@@ -1,0 +1,90 @@
+//! A program that trains until the world has been as it is told to, and keeps in its model what each version was made
+//! of.
+//!
+//! Arguments: sizes of worlds, as `2 4 3 4`. It goes on to the next one when the world has had that size, and ends after
+//! the last one. The model is a line for each version: how many ranks have made it, and the sum of what they gave. The
+//! test that runs it computes the same of those sizes. A process whose number is in `ELASTIC_DIES` ends with status 3
+//! when it comes.
+#![allow(missing_docs)]
+
+use rejoin_agent::protocol::error::Error;
+use rejoin_communicator::collectives::Reduction;
+use rejoin_communicator::launched::Launched;
+use rejoin_communicator::{Communicator, Limits};
+use std::time::Duration;
+
+/// What a rank gives to a version.
+fn given(rank: u32, version: u32) -> f64 {
+    f64::from((rank + 1) * 1000 + version)
+}
+
+fn text(model: &[u8]) -> String {
+    String::from_utf8_lossy(model).into_owned()
+}
+
+/// How many of the sizes the world has had, of the versions that the model has.
+fn reached(model: &str, sizes: &[u32]) -> usize {
+    model.lines().fold(0, |reached, line| {
+        let world = line.split(' ').next().and_then(|world| world.parse().ok());
+        reached + usize::from(world.is_some() && world == sizes.get(reached).copied())
+    })
+}
+
+fn train(ranks: &mut Communicator, sizes: &[u32]) -> Result<String, Error> {
+    let (version, model) = ranks.load()?;
+    let mut model = model.map(|model| text(&model)).unwrap_or_default();
+    let (rank, world) = (ranks.rank().0, ranks.world());
+    println!("is rank {rank} of {world} from version {version} on");
+    let mut last = reached(&model, sizes);
+    while last < sizes.len() {
+        let mut sum = [given(rank, ranks.version().0)];
+        ranks.allreduce(&mut sum, Reduction::Sum)?;
+        model += &format!("{world} {}\n", sum[0]);
+        ranks.checkpoint(model.as_bytes())?;
+        if reached(&model, sizes) > last {
+            last += 1;
+            println!("reached {last}");
+        }
+        // So that a job waits for slots with some hundreds of versions, and not with millions.
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(model)
+}
+
+fn work() -> Result<(), Error> {
+    let sizes: Vec<u32> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
+    let launched = Launched::from_environment()?;
+    let dies = std::env::var("ELASTIC_DIES").unwrap_or_default();
+    if dies.split(',').any(|number| number == launched.rank.to_string()) {
+        println!("dies at once");
+        std::process::exit(3);
+    }
+    let limits = Limits { call: Duration::from_secs(40), ..Limits::default() };
+    let Some(mut ranks) = launched.join("elastic", limits)? else {
+        println!("the job was over");
+        return Ok(());
+    };
+    loop {
+        match train(&mut ranks, &sizes).and_then(|model| ranks.end(model.as_bytes()).map(|()| model)) {
+            Ok(model) => {
+                println!("digest {:032x}", rejoin_agent::digest(model.as_bytes()));
+                for line in model.lines().filter(|_| ranks.rank().0 == 0) {
+                    println!("made {line}");
+                }
+                return Ok(());
+            }
+            Err(error) if error.code.goes_back() => match ranks.join_again()? {
+                Some(next) => ranks = next,
+                None => return Ok(()),
+            },
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn main() {
+    if let Err(error) = work() {
+        eprintln!("failed: {error}");
+        std::process::exit(9);
+    }
+}

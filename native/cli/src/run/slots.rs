@@ -1,0 +1,86 @@
+//! How many processes of a run there may be at a time, where that changes: a pure function of what a discovery script
+//! lists and of the processes that were given up.
+
+/// The slots of this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Slots {
+    most: u32,
+    listed: u32,
+    /// Of those so many had a process that failed for good. They stay empty until they were gone from the list.
+    failed: u32,
+}
+
+impl Slots {
+    /// So many are there, of which at most `most` are used.
+    pub fn new(most: u32, listed: u32) -> Self {
+        Slots { most, listed: listed.min(most), failed: 0 }
+    }
+
+    /// So many are there now. Of those that go, the ones of failed processes go first.
+    pub fn list(&mut self, listed: u32) {
+        let listed = listed.min(self.most);
+        let gone = self.listed.saturating_sub(listed);
+        (self.listed, self.failed) = (listed, self.failed.saturating_sub(gone));
+    }
+
+    /// A process failed, and is not started again.
+    pub fn fail(&mut self) {
+        self.failed += 1;
+    }
+
+    /// How many processes may be started beside so many.
+    pub fn open(&self, there: u32) -> u32 {
+        self.usable().saturating_sub(there)
+    }
+
+    /// How many of so many processes have no slot any more.
+    pub fn excess(&self, there: u32) -> u32 {
+        there.saturating_sub(self.usable())
+    }
+
+    fn usable(&self) -> u32 {
+        self.listed.saturating_sub(self.failed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_that_come_are_open_up_to_the_most_that_are_used() {
+        let mut slots = Slots::new(4, 2);
+        assert_eq!((slots.open(2), slots.excess(2)), (0, 0));
+        slots.list(3);
+        assert_eq!(slots.open(2), 1);
+        slots.list(9);
+        assert_eq!((slots.open(3), slots.open(4)), (1, 0));
+    }
+
+    #[test]
+    fn processes_without_a_slot_are_too_many() {
+        let mut slots = Slots::new(4, 4);
+        slots.list(1);
+        assert_eq!((slots.open(4), slots.excess(4), slots.excess(1)), (0, 3, 0));
+    }
+
+    #[test]
+    fn the_slot_of_a_process_that_failed_is_open_again_only_when_it_was_gone() {
+        let mut slots = Slots::new(4, 4);
+        slots.fail();
+        slots.list(4);
+        assert_eq!((slots.open(3), slots.excess(3)), (0, 0), "it is the same slot");
+        slots.list(3);
+        assert_eq!((slots.open(3), slots.excess(3)), (0, 0), "the empty one has gone");
+        slots.list(4);
+        assert_eq!(slots.open(3), 1);
+    }
+
+    #[test]
+    fn a_slot_that_comes_beside_a_failed_one_is_open() {
+        let mut slots = Slots::new(8, 4);
+        slots.fail();
+        slots.list(5);
+        assert_eq!(slots.open(3), 1);
+    }
+}

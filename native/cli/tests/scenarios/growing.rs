@@ -1,0 +1,201 @@
+//! Worlds that grow: slots come and go in a file that a discovery script prints.
+
+use crate::harness::{example, finish, rejoin, until, Background, Ran};
+use crate::{at, digest};
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// Slots that a test raises and lowers.
+struct Slots(TempDir);
+
+impl Slots {
+    /// A script that does this first, and then prints the slots.
+    fn after(first: &str, slots: u32) -> Slots {
+        let this = Slots(tempfile::tempdir().expect("a folder"));
+        this.are(slots);
+        let folder = this.0.path().display();
+        // The answer is counted when it is made, so that a test knows that an older one is no longer under way.
+        let text = format!("#!/bin/sh\ncd {folder}\n{first}\ncat slots && echo asked >> answers\n");
+        // Another thread's fork may hold a file that was written here open, and it can't be run then.
+        let mut made = Command::new("sh");
+        made.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 700 \"$0\""]);
+        assert!(made.arg(this.script()).arg(text).status().expect("sh is there").success());
+        this
+    }
+
+    fn of(slots: u32) -> Slots {
+        Slots::after("", slots)
+    }
+
+    fn script(&self) -> PathBuf {
+        self.0.path().join("discover")
+    }
+
+    /// So many from now on.
+    fn are(&self, slots: u32) {
+        let (new, file) = (self.0.path().join("new"), self.0.path().join("slots"));
+        std::fs::write(&new, format!("localhost:{slots}\n")).expect("room for a line");
+        std::fs::rename(new, file).expect("a file takes another one's place");
+    }
+
+    fn answers(&self) -> usize {
+        std::fs::read_to_string(self.0.path().join("answers")).map_or(0, |text| text.lines().count())
+    }
+
+    /// Waits until the launcher has asked again, and has had the answer.
+    fn are_seen(&self) {
+        // The next question is asked when the launcher has been sent the answer to the one before it.
+        let before = self.answers();
+        until("the script is asked again", || self.answers() >= before + 2);
+    }
+}
+
+/// A run whose world begins with so many ranks and may have so many: the program goes on when the world has had these
+/// sizes.
+fn grows(world: u32, most: u32, slots: &Slots, options: &[&str], program: &[&str]) -> Background {
+    let (world, most, script) = (world.to_string(), most.to_string(), slots.script().display().to_string());
+    let elastic = ["-n", &world, "--min", "2", "--max", &most, "--discovery", &script];
+    let times = ["--elastic-timeout", "300ms", "--resize-interval", "100ms", "--lost-after", "5s"];
+    Background::start(&[&elastic[..], &times, options, &["--"], program].concat())
+}
+
+/// Waits for the end; every version's sum is that of the world that has made it.
+fn ended(mut running: Background) -> Ran {
+    let status = running.status().code();
+    let err = std::fs::read_to_string(running.folder.path().join("err")).expect("text");
+    let ran = Ran { status, out: running.out(), err }.ended(0);
+    digest(&ran);
+    let made: Vec<&str> = ran.out.lines().filter_map(|line| Some(line.split_once("made ")?.1)).collect();
+    assert!(!made.is_empty(), "{}", ran.out);
+    for (version, line) in made.into_iter().enumerate() {
+        let (world, sum) = line.split_once(' ').expect("a world and a sum");
+        let world: u64 = world.parse().expect("a world");
+        let whole: u64 = (1..=world).map(|rank| rank * 1000 + version as u64).sum();
+        assert_eq!(sum, whole.to_string(), "version {version} of a world of {world}");
+    }
+    ran
+}
+
+#[test]
+fn a_world_grows_when_slots_come_and_its_model_is_that_of_the_worlds_it_had() {
+    let slots = Slots::of(2);
+    let running = grows(2, 4, &slots, &[], &[&example("elastic"), "2", "4"]);
+    running.printed("reached 1", 2);
+    slots.are(4);
+    let ran = ended(running);
+    ran.says("there is a slot for a process more, which is started as rank 2");
+    ran.says("the world grows: task");
+    assert_eq!(ran.out.matches("digest ").count(), 4, "{}", ran.out);
+    for line in ["[0] is rank 0 of 4", "[1] is rank 1 of 4"] {
+        assert!(ran.out.contains(line), "survivors keep their order: {}", ran.out);
+    }
+}
+
+#[test]
+fn a_world_grows_and_shrinks_and_grows_again_as_slots_come_and_go() {
+    let slots = Slots::of(2);
+    let running = grows(2, 4, &slots, &[], &[&example("elastic"), "2", "4", "3", "4"]);
+    for (reached, next) in [("reached 1", 4), ("reached 2", 3), ("reached 3", 4)] {
+        running.printed(reached, 2);
+        slots.are(next);
+    }
+    let ran = ended(running);
+    ran.says("the slot of the process that was started as rank 3 is gone; it is ended");
+    ran.says("so the world of 4 ranks goes on as one of 3");
+    assert!(ran.out.contains("[3.1] reached 4"), "{}", ran.out);
+}
+
+#[test]
+fn a_joiner_that_dies_at_once_is_given_up_and_the_others_grow_without_it() {
+    let slots = Slots::of(2);
+    let program = ["env", "ELASTIC_DIES=2", &example("elastic"), "2", "3"];
+    let running = grows(2, 4, &slots, &[], &program);
+    running.printed("reached 1", 2);
+    slots.are(4);
+    let ran = ended(running);
+    ran.says("the process that was started as rank 2 failed (status 3)");
+    assert!(ran.out.contains("[3] is rank 2 of 3"), "{}", ran.out);
+}
+
+#[test]
+fn a_joiner_that_dies_in_its_first_call_is_started_again_as_the_same_rank() {
+    let slots = Slots::of(2);
+    // No incarnation of a larger world has a number that one before it had, or that its view names.
+    let rule = "rank=2,incarnation=2,at=load";
+    let running = grows(2, 3, &slots, &["--restart", "--kill", rule], &[&example("elastic"), "2", "3"]);
+    running.printed("reached 1", 2);
+    slots.are(3);
+    ended(running).says(&format!("rule `{rule}` fired at rank 2"));
+}
+
+#[test]
+fn a_job_at_its_maximum_takes_no_more_slots() {
+    let slots = Slots::of(2);
+    let running = grows(2, 3, &slots, &[], &[&example("elastic"), "2", "3"]);
+    running.printed("reached 1", 2);
+    slots.are(9);
+    let ran = ended(running);
+    assert_eq!(ran.err.matches("there is a slot for a process more").count(), 1, "{}", ran.err);
+    assert!(!ran.out.contains("of 4 from"), "{}", ran.out);
+}
+
+#[test]
+fn a_rank_that_was_given_up_comes_back_when_its_slot_was_gone_and_is_there_again() {
+    let slots = Slots::of(3);
+    let running = grows(3, 3, &slots, &["--kill", &at(1, 3, 0)], &[&example("elastic"), "3", "2", "3"]);
+    running.printed("reached 2", 2);
+    slots.are_seen();
+    let out = running.out();
+    assert!(!out.contains("[1.1]"), "its slot was there all the time: {out}");
+    slots.are(2);
+    slots.are_seen();
+    slots.are(3);
+    let ran = ended(running);
+    ran.says("the others go on without it");
+    assert!(ran.out.contains("[1.1] is rank 2 of 3"), "it comes behind those that stayed: {}", ran.out);
+}
+
+#[test]
+fn a_discovery_script_that_fails_first_is_asked_again_and_that_is_said_once() {
+    let slots = Slots::after("echo asked >> asked; test -e ready || { echo no scheduler >&2; exit 7; }", 2);
+    let running = grows(2, 2, &slots, &[], &[&example("elastic"), "2"]);
+    let asked = slots.0.path().join("asked");
+    until("it is asked three times", || std::fs::read_to_string(&asked).is_ok_and(|text| text.lines().count() > 2));
+    std::fs::write(slots.0.path().join("ready"), "").expect("room for a file");
+    let ran = ended(running);
+    assert_eq!(ran.err.matches("it ended with status 7 (no scheduler)").count(), 1, "{}", ran.err);
+}
+
+fn refused(options: &[&str], status: i32) -> Ran {
+    finish(rejoin(&["run", "--timeout", "50s"]).args(options).args(["--", "true"])).ended(status)
+}
+
+#[test]
+fn what_cannot_be_is_refused_before_any_process_starts() {
+    for (options, text) in [
+        (&["-n", "4", "--min", "2", "--max", "3"][..], "--max 3: the job begins with 4 ranks"),
+        (&["-n", "4", "--min", "2", "--max", "8"], "have to be named by a program (--discovery)"),
+        (&["-n", "4", "--max", "4"], "--min <RANKS>"),
+        (&["-n", "4", "--discovery", "/bin/true"], "--min <RANKS>"),
+    ] {
+        refused(options, 2).says(text);
+    }
+    refused(&["-n", "2", "--min", "2", "--discovery", "/nowhere"], 1).says("--discovery /nowhere can't be used");
+}
+
+#[test]
+fn a_host_that_no_process_can_be_started_on_is_refused_by_its_name() {
+    let slots = Slots::after("echo node7:4", 2);
+    let script = slots.script().display().to_string();
+    let ran = refused(&["-n", "2", "--min", "2", "--discovery", &script], 1);
+    ran.says("--discovery names the host node7").says("print localhost or localhost:SLOTS");
+}
+
+#[test]
+fn a_run_that_is_not_given_its_first_slots_in_time_ends_with_how_many_there_were() {
+    let slots = Slots::of(1);
+    let script = slots.script().display().to_string();
+    let ran = refused(&["-n", "2", "--min", "2", "--discovery", &script, "--members", "2s"], 1);
+    ran.says("MEMBERS_MISSING").says("was to name slots for 2 ranks within 2 s (--members); it named 1");
+}

@@ -1,10 +1,10 @@
 //! A program that trains until the world has been as it is told to, and keeps in its model what each version was made
 //! of.
 //!
-//! Arguments: sizes of worlds, as `2 4 3 4`. It goes on to the next one when the world has had that size, and ends after
-//! the last one. The model is a line for each version: how many ranks have made it, and the sum of what they gave. The
-//! test that runs it computes the same of those sizes. A process whose number is in `ELASTIC_DIES` ends with status 3
-//! when it comes.
+//! Arguments: sizes of worlds, as `2 4 3 4`. It goes on to the next one when the world has had that
+//! size, and ends after the last one. The model is a line for each version: how many ranks have
+//! made it, and the sum of what they gave. The test that runs it computes the same of those sizes.
+//! A process whose number is in `ELASTIC_DIES` ends with status 3 when it comes.
 #![allow(missing_docs)]
 
 use rejoin_agent::protocol::error::Error;

@@ -8,8 +8,8 @@
 //!    in one step to the ranks that are there, also if some have been missing for a moment only.
 //! 3. All ranks are there, a version was finished by all just now, tasks stand by, and the newest resize is an interval
 //!    ago: the world grows by as many of them as its maximum allows.
-//! 4. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members bounds that; what stands
-//!    by is never waited for.
+//! 4. Otherwise nothing changes. Too few ranks are waited for, and the wait for missing members
+//!    bounds that; what stands by is never waited for.
 //!
 //! Ranks that stay keep their order and move down without gaps. Those that come follow, the tasks of one host side by
 //! side. So rank 0 is one that was there before.

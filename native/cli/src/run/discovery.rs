@@ -1,6 +1,7 @@
 //! A program of the user's that lists the slots there are, asked again and again.
 
-use super::child::dies_with_launcher;
+use super::child::{describe, dies_with_launcher};
+use super::slots::Listing;
 use super::LauncherEvent;
 use crossbeam::channel::{bounded, Sender};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -17,15 +18,6 @@ const EVERY: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(10);
 /// The only host that this launcher starts processes on.
 const HERE: &str = "localhost";
-
-/// What it has listed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
-    /// Slots of this machine.
-    pub here: u32,
-    /// Other hosts.
-    pub elsewhere: Vec<String>,
-}
 
 /// Asks it from now on, until the launcher is over.
 ///
@@ -58,7 +50,7 @@ fn ask(path: &PathBuf) -> Result<Listing, String> {
     let output = output(path)?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).trim().lines().last().unwrap_or_default().to_string();
-        return Err(format!("it ended with {} ({said})", super::child::describe(output.status)));
+        return Err(format!("it ended with {} ({said})", describe(output.status)));
     }
     parse(&String::from_utf8_lossy(&output.stdout))
 }

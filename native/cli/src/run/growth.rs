@@ -1,30 +1,28 @@
-//! What the launcher does when slots come and go: it starts processes in those that are open, and ends those that have
-//! none any more.
+//! The slots of a run, the first of which are waited for.
 
-use super::discovery::{refusal, Listing};
-use super::launcher::{Due, Run, State};
+use super::discovery::refusal;
 use super::output::Sink;
-use super::slots::Slots;
+use super::slots::{Listing, Slots};
 use super::{LauncherEvent, Options};
 use crossbeam::channel::Receiver;
 use rejoin_agent::protocol::error::{Code, Error};
-use rustix::process::Signal;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
 /// The slots of a run, and what a user was told of their discovery.
 pub struct Growth {
-    slots: Slots,
+    /// How many there may be.
+    pub slots: Slots,
     /// The numbers of processes that were asked to end, since their slots are gone.
-    leaving: BTreeSet<u32>,
-    notes: Notes,
+    pub leaving: BTreeSet<u32>,
+    /// What was said.
+    pub notes: Notes,
 }
 
 /// What was said already.
 #[derive(Default)]
-struct Notes {
-    /// The script fails.
+pub struct Notes {
     fails: bool,
     refused: BTreeSet<String>,
 }
@@ -59,7 +57,7 @@ impl First {
                     return Ok(First::There(Growth { notes, ..Growth::new(Slots::new(most, here)) }));
                 }
                 LauncherEvent::Listed(Ok(Listing { here, .. })) => {
-                    notes.fails = false;
+                    notes.answered(Vec::new(), sink);
                     seen = format!("it named {here}");
                 }
                 LauncherEvent::Listed(Err(text)) => {
@@ -82,9 +80,20 @@ impl First {
 }
 
 impl Notes {
-    fn failed(&mut self, script: &Path, text: &str, sink: &Sink) {
+    /// The program has failed; said once.
+    pub fn failed(&mut self, script: &Path, text: &str, sink: &Sink) {
         if !std::mem::replace(&mut self.fails, true) {
             sink.say(&format!("--discovery {}: {text}; it is asked again every second", script.display()));
+        }
+    }
+
+    /// It has answered, with these other hosts; each is refused once.
+    pub fn answered(&mut self, elsewhere: Vec<String>, sink: &Sink) {
+        self.fails = false;
+        for host in elsewhere {
+            if self.refused.insert(host.clone()) {
+                sink.say(&refusal(&host));
+            }
         }
     }
 }
@@ -102,88 +111,5 @@ impl Growth {
     /// Whether this process was asked to end, since its slot is gone. It is not any more, then.
     pub fn has_left(&mut self, number: u32) -> bool {
         self.leaving.remove(&number)
-    }
-}
-
-impl Run<'_> {
-    /// The script has answered.
-    pub(super) fn listed(&mut self, listing: Result<Listing, String>) {
-        let (Some(script), None) = (&self.options.discovery, &self.ending) else { return };
-        match listing {
-            // What it said last holds.
-            Err(text) => self.growth.notes.failed(script, &text, &self.template.sink),
-            Ok(Listing { here, elsewhere }) => {
-                self.growth.notes.fails = false;
-                for host in elsewhere {
-                    if self.growth.notes.refused.insert(host.clone()) {
-                        self.say(&refusal(&host));
-                    }
-                }
-                self.growth.slots.list(here);
-                self.evict();
-                self.fill();
-            }
-        }
-    }
-
-    /// The processes that have a slot.
-    fn there(&self) -> Vec<u32> {
-        let has_slot = |state: &State| matches!(state, State::Running(_) | State::Waiting);
-        let all = self.ranks.iter().filter(|(_, state)| has_slot(state)).map(|(number, _)| *number);
-        all.filter(|number| !self.growth.leaving.contains(number)).collect()
-    }
-
-    /// Ends the processes that have no slot any more, those that came last first.
-    fn evict(&mut self) {
-        let there = self.there();
-        let excess = self.growth.slots.excess(there.len() as u32);
-        for number in there.into_iter().rev().take(excess as usize) {
-            self.say(&format!("the slot of the process that was started as rank {number} is gone; it is ended"));
-            match self.running(number) {
-                Some(child) => {
-                    // It may have something to put in order.
-                    child.signal(Signal::TERM);
-                    let attempt = child.attempt;
-                    self.growth.leaving.insert(number);
-                    self.after(self.options.grace, Due::Evict { rank: number, attempt });
-                }
-                None => {
-                    self.timers.retain(|(_, due)| !matches!(due, Due::Restart { rank, .. } if *rank == number));
-                    self.ranks.insert(number, State::GivenUp);
-                }
-            }
-        }
-        self.judge_left();
-    }
-
-    /// Starts processes in the slots that are open, those of the lowest numbers that are free.
-    pub(super) fn fill(&mut self) {
-        let has_ended = self.ranks.values().any(|state| matches!(state, State::Done)) || self.is_ended();
-        if self.options.discovery.is_none() || self.ending.is_some() || has_ended {
-            return;
-        }
-        let open = self.growth.slots.open(self.there().len() as u32);
-        let is_free = |number: &u32| {
-            !self.growth.leaving.contains(number) && matches!(self.ranks.get(number), None | Some(State::GivenUp))
-        };
-        let free: Vec<u32> = (0..self.options.most_ranks()).filter(is_free).take(open as usize).collect();
-        for number in free {
-            if self.ending.is_some() {
-                return;
-            }
-            let attempt = match self.ranks.contains_key(&number) {
-                true => self.attempts.get(&number).copied().unwrap_or_default() + self.restarts.comes_back(number),
-                false => 0,
-            };
-            self.say(&format!("there is a slot for a process more, which is started as rank {number}"));
-            self.start(number, attempt);
-        }
-    }
-
-    /// Ends a run of which no process is left.
-    pub(super) fn judge_left(&mut self) {
-        if self.ranks.values().all(|state| matches!(state, State::GivenUp)) {
-            self.end(super::status::Ending::RankFailed("no rank is left, and none is started again".into()));
-        }
     }
 }

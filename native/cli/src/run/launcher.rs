@@ -4,12 +4,12 @@ use super::child::{describe, sealed, Child, Template};
 use super::durable::{made, unusable, Store};
 use super::growth::{First, Growth};
 use super::injections::InjectionReports;
-use super::joined::JoinedTracker;
 use super::output::Sink;
+use super::ready::{watch_signals, Ready};
 use super::restarts::{Decision, Restarts};
 use super::status::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
-use super::tracker::{JobTracker, OwnTracker, LEASE};
-use super::{Joining, LauncherEvent, Options};
+use super::tracker::{JobTracker, LEASE};
+use super::{LauncherEvent, Options};
 use crossbeam::channel::{unbounded, Receiver, RecvTimeoutError, Sender};
 use rejoin_agent::event_log::{Fact, Recorder};
 use rejoin_agent::protocol::error::{Code, Error};
@@ -19,7 +19,6 @@ use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::Task;
 use rejoin_agent::protocol::start::JobStart;
 use rejoin_agent::protocol::tracker::TrackerInput;
-use rejoin_agent::transport::{JobId, Secret};
 use rejoin_agent::TrackerNotice;
 use rejoin_communicator::launched;
 use rustix::process::Signal;
@@ -189,71 +188,10 @@ pub fn run(options: &Options) -> Result<u8, Error> {
     Ok(run.drive(&receiver))
 }
 
-/// What a run needs of its job, its own or one that it joins.
-struct Ready {
-    world: u32,
-    tracker: Box<dyn JobTracker>,
-    store: Option<Store>,
-    secret: Secret,
-    /// The attempt that each rank that is started here begins with.
-    attempts: BTreeMap<u32, u32>,
-    /// Variables that say where job and process are.
-    place: Vec<(&'static str, String)>,
-}
-
-impl Ready {
-    fn own(options: &Options, sink: &Sink, sender: &Sender<LauncherEvent>) -> Result<Ready, Error> {
-        let (job, secret) = (JobId::random()?, Secret::random()?);
-        let store = Store::open(options, job)?;
-        let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
-        for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
-            sink.say(&remark);
-        }
-        let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
-        let place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
-        let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
-        Ok(Ready { world: options.most_ranks(), tracker: Box::new(tracker), store, secret, attempts, place })
-    }
-
-    fn joined(
-        options: &Options,
-        joining: &Joining,
-        sink: &Sink,
-        sender: &Sender<LauncherEvent>,
-    ) -> Result<Ready, Error> {
-        let tracker = JoinedTracker::open(joining, options.members, |text| sink.say(text), sender.clone())?;
-        let join = &tracker.join;
-        // Processes may go elsewhere.
-        let file = std::fs::canonicalize(&joining.file).map_err(unusable("--join", Some(&joining.file)))?;
-        let place = vec![
-            (launched::TRACKER, join.tracker.to_string()),
-            (launched::JOB, join.job.to_string()),
-            (launched::JOIN, file.to_string_lossy().into_owned()),
-            (launched::ADDRESS, tracker.address.to_string()),
-            (launched::HOST, joining.host.clone()),
-        ];
-        let (world, secret, attempts) = (join.world, join.secret.clone(), tracker.attempts.clone());
-        Ok(Ready { world, tracker: Box::new(tracker), store: None, secret, attempts, place })
-    }
-}
-
 /// Whether the process, or the machine, has no descriptors left.
 fn has_run_out(cause: &io::Error) -> bool {
     let none_left = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|code| code.raw_os_error());
     cause.raw_os_error().is_some_and(|code| none_left.contains(&code))
-}
-
-fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<()> {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if sender.send(LauncherEvent::Signal(signal)).is_err() {
-                return;
-            }
-        }
-    })?;
-    Ok(())
 }
 
 impl Run<'_> {

@@ -8,7 +8,9 @@ mod injections;
 mod joined;
 mod launcher;
 mod output;
+mod ready;
 mod restarts;
+mod slot_changes;
 mod slots;
 pub mod status;
 pub mod tracker;
@@ -124,7 +126,7 @@ pub enum LauncherEvent {
         ranks: Vec<u32>,
     },
     /// The program that lists slots has answered, or failed.
-    Listed(Result<discovery::Listing, String>),
+    Listed(Result<slots::Listing, String>),
     /// The launcher got this signal.
     Signal(i32),
 }

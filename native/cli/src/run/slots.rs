@@ -1,6 +1,15 @@
 //! How many processes of a run there may be at a time, where that changes: a pure function of what a discovery script
 //! lists and of the processes that were given up.
 
+/// What a discovery script has listed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// Slots of this machine.
+    pub here: u32,
+    /// Other hosts.
+    pub elsewhere: Vec<String>,
+}
+
 /// The slots of this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {

@@ -1,6 +1,7 @@
-//! **Worlds.** An elastic job's worlds stay within their bounds; those that stay keep their order, those that come
-//! follow, and a world grows at most once in an interval; all ranks of a lineage are in one world, and have one model at
-//! each version; and no version is lost that every survivor has entered.
+//! **Worlds.** An elastic job's worlds stay within their bounds; those that stay keep their order,
+//! those that come follow, and a world grows at most once in an interval; all ranks of a lineage
+//! are in one world, and have one model at each version; and no version is lost that every survivor
+//! has entered.
 
 use super::{Checked, Violation};
 use rejoin_protocol::host::Start;

@@ -1,0 +1,90 @@
+//! What a run has before its first process starts: a job of its own, or one that it joins, and the signals it is sent.
+
+use super::durable::{unusable, Store};
+use super::joined::JoinedTracker;
+use super::output::Sink;
+use super::tracker::{JobTracker, OwnTracker};
+use super::{Joining, LauncherEvent, Options};
+use crossbeam::channel::Sender;
+use rejoin_agent::protocol::error::Error;
+use rejoin_agent::transport::{JobId, Secret};
+use rejoin_communicator::launched;
+use std::collections::BTreeMap;
+use std::io;
+
+/// What a run needs of its job, its own or one that it joins.
+pub struct Ready {
+    /// The most ranks that there may be.
+    pub world: u32,
+    /// Its tracker.
+    pub tracker: Box<dyn JobTracker>,
+    /// Its durable checkpoints.
+    pub store: Option<Store>,
+    /// Its secret.
+    pub secret: Secret,
+    /// The attempt that each rank that is started here begins with.
+    pub attempts: BTreeMap<u32, u32>,
+    /// Variables that say where job and process are.
+    pub place: Vec<(&'static str, String)>,
+}
+
+impl Ready {
+    /// A job of the run's own.
+    ///
+    /// # Errors
+    /// What keeps it from being begun.
+    pub fn own(options: &Options, sink: &Sink, sender: &Sender<LauncherEvent>) -> Result<Ready, Error> {
+        let (job, secret) = (JobId::random()?, Secret::random()?);
+        let store = Store::open(options, job)?;
+        let start = store.as_ref().map(Store::start).transpose()?.unwrap_or_default();
+        for remark in store.as_ref().map(|store| store.remarks(start)).transpose()?.unwrap_or_default() {
+            sink.say(&remark);
+        }
+        let tracker = OwnTracker::start(options, (job, secret.clone()), start, sender.clone())?;
+        let place = vec![(launched::TRACKER, tracker.address().to_string()), (launched::JOB, job.to_string())];
+        let attempts = (0..options.world).map(|rank| (rank, 0)).collect();
+        Ok(Ready { world: options.most_ranks(), tracker: Box::new(tracker), store, secret, attempts, place })
+    }
+
+    /// A job that is joined.
+    ///
+    /// # Errors
+    /// What keeps it from being joined.
+    pub fn joined(
+        options: &Options,
+        joining: &Joining,
+        sink: &Sink,
+        sender: &Sender<LauncherEvent>,
+    ) -> Result<Ready, Error> {
+        let tracker = JoinedTracker::open(joining, options.members, |text| sink.say(text), sender.clone())?;
+        let join = &tracker.join;
+        // Processes may go elsewhere.
+        let file = std::fs::canonicalize(&joining.file).map_err(unusable("--join", Some(&joining.file)))?;
+        let place = vec![
+            (launched::TRACKER, join.tracker.to_string()),
+            (launched::JOB, join.job.to_string()),
+            (launched::JOIN, file.to_string_lossy().into_owned()),
+            (launched::ADDRESS, tracker.address.to_string()),
+            (launched::HOST, joining.host.clone()),
+        ];
+        let (world, secret, attempts) = (join.world, join.secret.clone(), tracker.attempts.clone());
+        Ok(Ready { world, tracker: Box::new(tracker), store: None, secret, attempts, place })
+    }
+}
+
+/// Has the launcher hear of signals.
+///
+/// # Errors
+/// When they can't be watched for.
+pub fn watch_signals(sender: Sender<LauncherEvent>) -> io::Result<()> {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new().name("signals".into()).spawn(move || {
+        for signal in signals.forever() {
+            if sender.send(LauncherEvent::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}

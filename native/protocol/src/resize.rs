@@ -2,8 +2,8 @@
 //!
 //! The rules, in the order in which they are tried:
 //!
-//! 1. A new rank's task was gone before it had joined: the world goes on without that rank. All others wait, and lose
-//!    nothing by it.
+//! 1. A new rank's task was gone before it had joined, or a rank's slot is gone with its task, and enough ranks are
+//!    left: the world goes on without that rank, and waits for the others.
 //! 2. A rank has been missing for as long as a replacement is waited for, and enough ranks are there: the world shrinks
 //!    in one step to the ranks that are there, also if some have been missing for a moment only.
 //! 3. All ranks are there, a version was finished by all just now, tasks stand by, and the newest resize is an interval
@@ -48,7 +48,8 @@ pub enum Seat {
         /// Why, in words.
         because: String,
     },
-    /// The task that it was made for was gone before it had joined.
+    /// Nobody has it, and none is waited for: the task that it was made for was gone before it had joined, or its task
+    /// is gone and its slot, too.
     Abandoned {
         /// Why, in words.
         because: String,
@@ -96,8 +97,9 @@ pub enum Decision {
 /// Decides, of the present world in rank order.
 pub fn decide(seats: &[Seat], moment: &Moment, elastic: &Elastic) -> Decision {
     let is_abandoned = |seat: &Seat| matches!(seat, Seat::Abandoned { .. });
-    if seats.iter().any(is_abandoned) {
-        return without(seats, is_abandoned, |gone| format!("the task that was to join as rank {gone} is gone"));
+    let awaited = seats.iter().filter(|seat| !is_abandoned(seat)).count();
+    if awaited < seats.len() && awaited >= elastic.min as usize {
+        return without(seats, is_abandoned, |gone| format!("rank {gone} is gone, and no replacement is waited for"));
     }
     let is_over = |seat: &Seat| matches!(seat, Seat::Missing { millis, .. } if *millis >= elastic.timeout_millis);
     let there = seats.iter().filter(|seat| **seat == Seat::Taken).count();
@@ -297,7 +299,14 @@ mod tests {
         };
         assert_eq!(ranks, [Some(Rank(0)), Some(Rank(1)), None, Some(Rank(2))]);
         assert_eq!(joiners, []);
-        assert!(reason.starts_with("the task that was to join as rank 2 is gone, so the world of 4"), "{reason}");
+        assert!(reason.starts_with("rank 2 is gone, and no replacement is waited for, so the world of 4"), "{reason}");
+    }
+
+    #[test]
+    fn a_world_does_not_go_below_its_minimum_for_a_slot_that_is_gone() {
+        let gone = Seat::Abandoned { because: "its slot is gone".into() };
+        let all = [seats(&[None]), vec![gone]].concat();
+        assert_eq!(decide(&all, &boundary(&[(3, "a")]), &ELASTIC), Decision::Stay);
     }
 
     #[test]

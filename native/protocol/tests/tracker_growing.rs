@@ -3,7 +3,7 @@
 mod support;
 
 use rejoin_protocol::error::Code;
-use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Version};
+use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Task, Version};
 use rejoin_protocol::message::RankState;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
@@ -109,7 +109,7 @@ fn a_joiner_that_dies_before_it_has_joined_is_not_waited_for() {
     let outputs = desk.input(TrackerInput::ExecutorGone { executor: "exec-3".into(), reason: "it exited".into() });
     let (ranks, reason) = resized(outputs).expect("a world without it");
     assert_eq!(ranks, [Some(0), Some(1), None, Some(2)]);
-    assert!(reason.contains("the task that was to join as rank 2 is gone"), "{reason}");
+    assert!(reason.contains("rank 2 is gone, and no replacement is waited for"), "{reason}");
     assert_eq!(takes_part(&mut desk, 3, 0).0, 2);
     assert_eq!([takes_part(&mut desk, 0, 0).0, takes_part(&mut desk, 1, 0).0], [0, 1]);
 }
@@ -135,6 +135,30 @@ fn a_joiner_that_dies_after_it_has_joined_is_waited_for_as_any_rank() {
     assert_eq!(resized(outputs), None);
     let outputs = desk.pass_alive(TIMEOUT + 200, &[1, 2]);
     assert_eq!(resized(&outputs).map(|(ranks, _)| ranks), Some(vec![Some(0), Some(1), None]));
+}
+
+#[test]
+fn a_rank_whose_slot_is_gone_is_not_waited_for_and_its_task_is_given_no_other_one() {
+    let mut desk = training_as(growing(3, 2, 3));
+    desk.input(TrackerInput::TaskLeaves { task: Task(1) });
+    let outputs = desk.input(TrackerInput::ExecutorGone { executor: "exec-2".into(), reason: "it exited".into() });
+    let (ranks, reason) = resized(outputs).expect("a world without it");
+    assert_eq!(ranks, [Some(0), None, Some(1)]);
+    assert!(reason.contains("rank 1 is gone, and no replacement is waited for"), "{reason}");
+    // Below the minimum it is waited for.
+    goes_on(&mut desk, &[0, 2], &[checkpoint(3)]);
+    desk.input(TrackerInput::TaskLeaves { task: Task(2) });
+    let outputs = desk.input(TrackerInput::ExecutorGone { executor: "exec-3".into(), reason: "it exited".into() });
+    assert_eq!(resized(outputs), None);
+    desk.register(2);
+    assert_eq!(takes_part(&mut desk, 1, 1).0, 1);
+}
+
+#[test]
+fn a_task_that_stands_by_and_leaves_is_not_taken_in() {
+    let mut desk = joined_by(4, &[2]);
+    desk.input(TrackerInput::TaskLeaves { task: Task(2) });
+    assert_eq!(resized(&finishes_before(&mut desk, 4)), None);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub enum Fault {
     Kill(u32),
     /// SIGKILL of one, and there is no slot for its tasks any more.
     KillForGood,
+    /// The framework says that a process's slot is gone, and ends it a moment later.
+    SlotGoes,
     /// There is a slot for a task that had none: one that was killed for good, or one that is new.
     SlotComes,
     /// SIGKILL of all.
@@ -413,7 +415,8 @@ impl Scenario {
             self.faults.extend((0..together).map(|nth| (at + nth * rng.u64(0..150), Fault::SlotComes)));
             // A process starts within 0.7 s, and the world grows some hundred milliseconds after that.
             let near = at + rng.u64(0..1500);
-            match rng.u32(0..4) {
+            match rng.u32(0..5) {
+                4 => self.faults.push((near, Fault::SlotGoes)),
                 0 => self.faults.push((near, Fault::Kill(rng.u32(1..=2)))),
                 1 => self.faults.push((near, Fault::KillForGood)),
                 2 => self.faults.push((near, Fault::KillTracker(back_after(&mut rng)))),

@@ -73,7 +73,7 @@ pub(super) enum Due {
 pub(super) struct Run<'a> {
     pub(super) options: &'a Options,
     pub(super) template: Template,
-    tracker: Box<dyn JobTracker>,
+    pub(super) tracker: Box<dyn JobTracker>,
     store: Option<Store>,
     /// There is one if there are rules.
     injections: Option<InjectionReports>,

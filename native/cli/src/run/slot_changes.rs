@@ -4,6 +4,8 @@
 use super::launcher::{Due, Run, State};
 use super::slots::Listing;
 use super::status::Ending;
+use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::tracker::TrackerInput;
 use rustix::process::Signal;
 
 impl Run<'_> {
@@ -37,6 +39,8 @@ impl Run<'_> {
             self.say(&format!("the slot of the process that was started as rank {number} is gone; it is ended"));
             match self.running(number) {
                 Some(child) => {
+                    // No replacement is waited for when it is gone.
+                    self.tracker.notify(TrackerInput::TaskLeaves { task: Task(number) });
                     // It may have something to put in order.
                     child.signal(Signal::TERM);
                     let attempt = child.attempt;

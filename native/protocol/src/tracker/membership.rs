@@ -149,7 +149,7 @@ impl Tracker {
         slot.results = Vec::new();
         slot.observed = Vec::new();
         slot.segment = None;
-        (slot.may_repeat, slot.is_new) = (false, false);
+        (slot.may_repeat, slot.is_unawaited) = (false, false);
         slot.waits_since = now;
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         let (index, attempt) = self.task_of(rank);

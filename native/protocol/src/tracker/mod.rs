@@ -134,6 +134,11 @@ pub enum TrackerInput {
         /** The task. */
         task: Task,
     },
+    /// The framework is about to end a task, and starts no other one in its place: its slot is gone.
+    TaskLeaves {
+        /** The task. */
+        task: Task,
+    },
     /// The user or the framework ends the job.
     Cancel {
         /** Why. */
@@ -300,6 +305,7 @@ impl Tracker {
                 self.task_gone(task, attempt, &reason, counts);
             }
             TrackerInput::TaskEnded { task } => self.task_ended(task),
+            TrackerInput::TaskLeaves { task } => self.task_leaves(task),
             TrackerInput::Cancel { error } => self.fail(error),
             TrackerInput::BytesCame { link } => self.bytes_came(link),
             TrackerInput::Wake => self.judge_silence(),

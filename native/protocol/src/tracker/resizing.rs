@@ -82,7 +82,7 @@ impl Tracker {
         let seats = all.map(|(rank, slot)| match slot.state {
             RankSlotState::Vacant if self.standings.of_rank(rank).is_none() => {
                 let because = slot.last_seen.clone();
-                match slot.is_new {
+                match slot.is_unawaited {
                     true => Seat::Abandoned { because },
                     false => Seat::Missing { millis: self.now.since(slot.waits_since), because },
                 }
@@ -151,7 +151,7 @@ impl Tracker {
             incarnation: newest,
             vacant_since: Some(now),
             last_seen: "its task is gone, which hadn't joined".into(),
-            is_new: true,
+            is_unawaited: true,
             ..RankSlot::new(now)
         }));
         for (task, rank, before) in given {

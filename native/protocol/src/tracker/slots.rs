@@ -54,8 +54,9 @@ pub(super) struct RankSlot {
     pub(super) state: RankSlotState,
     /// The framework's try may join a second time: it was sent back, not lost.
     pub(super) may_repeat: bool,
-    /// The world has grown by this rank, and no incarnation has had it yet.
-    pub(super) is_new: bool,
+    /// Nothing is lost without it, or none will come: the world has grown by this rank and no incarnation has had it
+    /// yet, or the framework has said that it starts no other task in place of the one that had it.
+    pub(super) is_unawaited: bool,
     /// Its task has ended well, by the framework's word.
     pub(super) ended_well: bool,
     /// Since when it waits for others, or for its plan.
@@ -86,7 +87,7 @@ impl RankSlot {
             agent: AgentId(0),
             state: RankSlotState::Vacant,
             may_repeat: false,
-            is_new: false,
+            is_unawaited: false,
             ended_well: false,
             waits_since: now,
             vacant_since: None,

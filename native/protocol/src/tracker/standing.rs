@@ -86,7 +86,7 @@ impl Tracker {
         self.standings.tries.insert(task, NewestTry { attempt, is_gone: false });
         self.standings.came += 1;
         let (order, since) = (self.standings.came, self.now);
-        let standing = StandingTask { agent, attempt, given: None, order, since, is_reported: false };
+        let standing = StandingTask { agent, attempt, given: None, order, since, leaves: false, is_reported: false };
         self.standings.tasks.insert(task, standing);
         match given {
             Some(claimed) => self.claim(task, agent, claimed),
@@ -224,7 +224,23 @@ impl Tracker {
     pub(super) fn forget_giving(&mut self, rank: Rank) {
         let attempt = self.slot(rank).map(|slot| slot.attempt).unwrap_or_default();
         if let Some((task, _)) = self.standings.of_try(rank, attempt) {
-            self.standings.tasks.remove(&task);
+            self.remove_standing(task);
+        }
+    }
+
+    /// A task is gone. If none comes in its place its rank isn't waited for.
+    fn remove_standing(&mut self, task: Task) {
+        let Some(standing) = self.standings.tasks.remove(&task) else { return };
+        let left = standing.given.filter(|_| standing.leaves);
+        if let Some(slot) = left.and_then(|given| self.slot_mut(given.rank)) {
+            slot.is_unawaited = true;
+        }
+    }
+
+    /// The framework ends a task, and starts no other one in its place.
+    pub(super) fn task_leaves(&mut self, task: Task) {
+        if let Some(standing) = self.standings.tasks.get_mut(&task) {
+            standing.leaves = true;
         }
     }
 
@@ -236,7 +252,7 @@ impl Tracker {
             here.map(|(task, standing)| (*task, standing.attempt, standing.given.is_some())).collect();
         for (task, attempt, has_rank) in here {
             if has_rank {
-                self.standings.tasks.remove(&task);
+                self.remove_standing(task);
             } else if kill {
                 let (executor, reason) = (executor.to_string(), reason.to_string());
                 self.outputs.push_back(TrackerOutput::Kill { task, attempt, executor, reason });
@@ -284,7 +300,8 @@ impl Tracker {
     pub(super) fn waiting(&self) -> Vec<(Task, &StandingTask)> {
         let ready = |standing: &StandingTask| {
             let agent = self.agents.get(&standing.agent);
-            standing.given.is_none() && agent.is_some_and(|agent| agent.counts() && agent.link.is_some())
+            let is_there = agent.is_some_and(|agent| agent.counts() && agent.link.is_some());
+            standing.given.is_none() && !standing.leaves && is_there
         };
         let all = self.standings.tasks.iter().filter(|(_, standing)| ready(standing));
         let mut all: Vec<(Task, &StandingTask)> = all.map(|(task, standing)| (*task, standing)).collect();

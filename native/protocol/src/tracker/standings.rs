@@ -15,6 +15,8 @@ pub(super) struct StandingTask {
     pub(super) order: u64,
     /// When it came.
     pub(super) since: Millis,
+    /// The framework ends it, and starts no other one in its place.
+    pub(super) leaves: bool,
     /// That it stands by has been reported.
     pub(super) is_reported: bool,
 }

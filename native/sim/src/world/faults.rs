@@ -22,6 +22,11 @@ impl World {
                     self.kill_for_good(process);
                 }
             }
+            Fault::SlotGoes => {
+                if let Some(process) = self.pick() {
+                    self.slot_goes(process);
+                }
+            }
             Fault::SlotComes => self.slot_comes(),
             Fault::KillAll => (0..self.processes.len()).for_each(|_| self.kill_one()),
             Fault::Throw => {

@@ -204,10 +204,24 @@ impl World {
 
     /// SIGKILL, and there is no slot for its tasks any more.
     pub(super) fn kill_for_good(&mut self, process: u32) {
+        self.loses_slot(process);
+        self.kill(process);
+    }
+
+    /// The same by the framework's own will: it says so before it ends the process.
+    pub(super) fn slot_goes(&mut self, process: u32) {
+        for task in self.loses_slot(process) {
+            self.framework_reports(&TrackerInput::TaskLeaves { task: Task(task) });
+        }
+        let pause = self.draw(0..300);
+        self.after(pause, SimEvent::Killed { process });
+    }
+
+    fn loses_slot(&mut self, process: u32) -> Vec<u32> {
         let tasks = self.processes.get(&process).into_iter().flat_map(|there| there.process.tasks());
         let tasks: Vec<u32> = tasks.map(|task| task.of.rank.0).collect();
-        self.framework.gone.extend(tasks);
-        self.kill(process);
+        self.framework.gone.extend(&tasks);
+        tasks
     }
 
     /// A task that had no slot has one.

@@ -10,7 +10,7 @@ const USAGE: &str = "usage: rejoin-model JOB [--world N] [--crashes N] [--victim
                     [--tracker-deaths N] [--ends] [--rendezvous] [--defect NAME]
                     [--start durable|handed-over] [--threads N] [--reduced]
   JOB     one-collective, two-collectives, two-versions, five-versions, boot-and-one, root-ahead, both-lanes,
-          with-a-spare, shrinking
+          with-a-spare, shrinking, growing
   --ends        processes end when they have the end; the tracker may die after it has said it
   --rendezvous  faults may be injected before all have joined
   --victims     processes that may die, by number: 0 is rank 0, from the number of ranks on restarts; else any
@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         Some("root-ahead") => Some(Setup::root_ahead()),
         Some("with-a-spare") => Some(Setup::with_a_spare()),
         Some("shrinking") => Some(Setup::shrinking()),
+        Some("growing") => Some(Setup::growing()),
         Some("both-lanes") => Some(Setup::both_lanes()),
         _ => None,
     };

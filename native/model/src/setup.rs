@@ -14,6 +14,8 @@ pub struct Setup {
     pub spares: u32,
     /// The fewest ranks that the world may shrink to: processes that die are never started again then.
     pub least: Option<u32>,
+    /// Tasks of such a world that stand by when it begins, and by which it may grow.
+    pub joiners: u32,
     /// Boot collectives; a root, or none for an allreduce.
     pub boot: Vec<Option<u32>>,
     /// The collectives of each version.
@@ -52,6 +54,7 @@ impl Setup {
             world: 3,
             spares: 0,
             least: None,
+            joiners: 0,
             boot: Vec::new(),
             versions: vec![vec![None, Some(1)]],
             start: JobStart::Fresh,
@@ -125,26 +128,44 @@ impl Setup {
         Setup { least: Some(2), ..Setup::two_versions() }
     }
 
-    /// What the job may end with: the world may have shrunk to any other one at any version.
+    /// Two ranks, an allreduce and a checkpoint and another one, in a world that may grow to three.
+    pub fn growing() -> Self {
+        Setup { world: 2, least: Some(2), joiners: 1, ..Setup::two_versions() }
+    }
+
+    /// What the job may end with: the world may have become any other one at any version.
     pub(crate) fn models(&self) -> BTreeSet<u128> {
-        let mut all = BTreeSet::new();
-        self.models_from(self.world, Version(0), 1, &mut all);
+        let (mut all, mut seen) = (BTreeSet::new(), BTreeSet::new());
+        self.models_from((self.world, Version(0), 1), &mut seen, &mut all);
         all
     }
 
-    fn models_from(&self, world: u32, from: Version, model: u64, all: &mut BTreeSet<u128>) {
+    fn models_from(
+        &self,
+        (world, from, model): (u32, Version, u64),
+        seen: &mut BTreeSet<(u32, Version, u64)>,
+        all: &mut BTreeSet<u128>,
+    ) {
+        if !seen.insert((world, from, model)) {
+            return;
+        }
         let program = self.job().program.in_world(world, from, model);
         all.insert(u128::from(program.model(program.end())));
-        for smaller in self.least.unwrap_or(world)..world {
+        for other in self.least.unwrap_or(world)..=self.most() {
             for version in (from.0..program.versions()).map(Version) {
-                self.models_from(smaller, version, program.model(version), all);
+                self.models_from((other, version, program.model(version)), seen, all);
             }
         }
     }
 
+    /// How many ranks there may be.
+    pub(crate) fn most(&self) -> u32 {
+        self.world + self.joiners
+    }
+
     /// How many tasks the framework runs.
     pub(crate) fn tasks(&self) -> u32 {
-        self.world + self.spares
+        self.most() + self.spares
     }
 
     /// The same with so many deaths.

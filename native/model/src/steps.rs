@@ -5,7 +5,7 @@ use crate::tracker::NOW;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Lane, Lineage, Version};
 use rejoin_protocol::message::AgentMessage;
-use rejoin_protocol::view::View;
+use rejoin_protocol::view::{SlotState, View, ViewSlot};
 use rejoin_sim::ranks::{End, Frame, Input, Job, Output, Process, Task, Try};
 
 /// What happens to a process.
@@ -44,10 +44,16 @@ pub(crate) fn only(process: &Process) -> &Task {
 
 /// Whether a view may come after another one: no rank goes back to an older incarnation, whichever
 /// life of the tracker gave it. One of which a life has not heard is none.
-fn follows(before: &View, now: &View) -> bool {
+fn follows(before: &View, now: &View, is_elastic: bool) -> bool {
     let mut ranks = before.slots.iter().zip(&now.slots);
+    // A larger world that only joiners had heard of is none for a later life: no incarnation had its numbers.
+    let is_forgotten = |slot: &ViewSlot| {
+        is_elastic && before.generation.epoch < now.generation.epoch && slot.state == SlotState::Vacant
+    };
     before.generation <= now.generation
-        && ranks.all(|(before, now)| now.incarnation.is_none() || before.incarnation <= now.incarnation)
+        && ranks.all(|(before, now)| {
+            now.incarnation.is_none() || before.incarnation <= now.incarnation || is_forgotten(before)
+        })
 }
 
 /// One thing that happens to a process, and what follows. `None`: nothing, the frame stays where it is.
@@ -102,7 +108,7 @@ pub(crate) fn step(
             Output::Connect | Output::View(_) | Output::Over(..) | Output::Closed => {}
         }
     }
-    if view.is_some_and(|before| process.host().view().is_none_or(|now| !follows(&before, now))) {
+    if view.is_some_and(|before| process.host().view().is_none_or(|now| !follows(&before, now, job.is_elastic))) {
         effects.push(FromProcess::Violated("Monotony"));
     }
     // The present version, the one before, and one more until what is settled is known. While a rank is

@@ -55,7 +55,7 @@ pub(crate) fn new(setup: &Setup, epoch: u32) -> Tracker {
         spares,
         elastic: least.map(|min| Elastic {
             min,
-            max: world,
+            max: setup.most(),
             timeout_millis: TIMING.heartbeat_millis,
             interval_millis: 0,
         }),

@@ -146,6 +146,13 @@ fn a_world_shrinks_after_a_death_anywhere_and_after_another_one_anywhere() {
 }
 
 #[test]
+fn a_world_grows_at_a_boundary_and_the_joiner_dies_anywhere() {
+    holds(Setup::growing(), 100_000);
+    let setup = Setup { versions: vec![vec![None], vec![]], victims: Some(vec![2]), ..Setup::growing() };
+    holds(setup.crashes(1), 100_000);
+}
+
+#[test]
 fn a_world_shrinks_although_the_tracker_dies_anywhere() {
     let setup = Setup { least: Some(1), tracker_deaths: 1, ..two_ranks(Setup::two_versions()) };
     holds(setup.crashes(1), 10_000);

@@ -221,6 +221,25 @@ fn a_tracker_that_comes_back_finds_the_larger_world_and_tells_a_rank_of_the_smal
 }
 
 #[test]
+fn a_larger_world_that_only_its_joiner_had_heard_of_is_forgotten_with_the_tracker_and_the_joiner_stands_by() {
+    let mut desk = Desk::with(TrackerConfig { epoch: 2, ..growing(2, 2, 4) });
+    let smaller = former(4, &[Some(0), Some(0)], &[]);
+    let larger = former(5, &[Some(1), Some(1), Some(1)], &[]);
+    for task in 0..2 {
+        returns(&mut desk, task, (task, 0), &smaller, vec![stands(task, 0, at(3))]);
+    }
+    let outputs = returns(&mut desk, 2, (2, 2), &larger, Vec::new());
+    assert_eq!(view(&outputs, 3).world(), 2);
+    assert_eq!(refusal(&desk.joins(3, 2, attempt(2)), 3), Some(Code::Resized));
+    assert_eq!(given(&asks(&mut desk, 2, 0), 3), []);
+    for agent in 1..=2 {
+        desk.stands(agent, vec![stands(agent as u32 - 1, 0, at(3))], vec![checkpoint(3)]);
+    }
+    desk.pass_alive(INTERVAL, &[1, 2, 3]);
+    assert_eq!(view(&finishes_before(&mut desk, 4), 3).world(), 3);
+}
+
+#[test]
 fn a_fixed_world_never_grows() {
     let mut desk = Desk::with(TrackerConfig { spares: 1, ..config(2) });
     for task in 0..2 {

@@ -97,6 +97,11 @@ impl Tracker {
     /// A task says that a former life of the tracker, or this one, gave it a rank. It keeps that unless it was lost.
     fn claim(&mut self, task: Task, agent: AgentId, claimed: RankGiven) -> Result<(), Error> {
         let RankGiven { rank, attempt } = claimed;
+        if self.config.elastic.is_some() && self.slot(rank).is_none() {
+            // Of a larger world that this life of the tracker knows nothing of, or that is no more: it asks again.
+            self.standings.former.insert(claimed);
+            return Ok(());
+        }
         let other = self.standings.of_rank(rank).is_some_and(|(other, _)| other != task);
         let newest = self.standings.given.get(&rank).copied();
         let is_its_own = self.slot(rank).is_some_and(|slot| match slot.state {

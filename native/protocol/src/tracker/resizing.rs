@@ -78,11 +78,13 @@ impl Tracker {
     }
 
     fn seats(&self) -> Vec<Seat> {
+        // How far the others are is known: what the dead had entered doesn't count, and what those have does.
+        let have_answered = self.changed.is_none() && self.planned.missing_reports.is_empty();
         let all = (0..).map(Rank).zip(&self.slots);
         let seats = all.map(|(rank, slot)| match slot.state {
             RankSlotState::Vacant if self.standings.of_rank(rank).is_none() => {
                 let because = slot.last_seen.clone();
-                match slot.is_unawaited {
+                match slot.is_unawaited && (have_answered || !slot.was_here) {
                     true => Seat::Abandoned { because },
                     false => Seat::Missing { millis: self.now.since(slot.waits_since), because },
                 }

@@ -58,7 +58,7 @@ fn only_the_agent_of_a_slot_ends_it_breaks_it_or_finishes_in_it() {
         Report::Finished { rounds: 3, digest: 1 },
         Report::Interrupted { peer, generation, reason: reason.clone() },
         Report::CannotShare { peer, generation, reason },
-        Report::VersionEntered { lineage: Lineage(0), version: Version(4), round: 4 },
+        Report::VersionEntered { lineage: Lineage(0), version: Version(4), round: 4, has_own: false },
     ]
     .map(|report| AgentMessage::Report { member, report })
     .into();
@@ -76,7 +76,7 @@ fn another_agents_word_on_how_far_a_rank_is_or_what_it_alone_has_does_not_count(
     let mut desk = Desk::trained_to(2, 3);
     let position = Position { lineage: Lineage(0), version: Version(4) };
     let member = MemberId { rank: Rank(0), incarnation: Incarnation::nth(0) };
-    let report = Report::VersionEntered { lineage: Lineage(0), version: Version(9), round: 9 };
+    let report = Report::VersionEntered { lineage: Lineage(0), version: Version(9), round: 9, has_own: false };
     assert_eq!(desk.says(2, AgentMessage::Report { member, report }), []);
     assert_eq!(desk.says(2, AgentMessage::Local { member, at: position, bytes: vec![1] }), []);
     let outputs = desk.says(1, AgentMessage::Heartbeat { sequence: 1, ranks: Vec::new() }).to_vec();
@@ -311,10 +311,8 @@ fn a_message() -> impl Strategy<Value = Said> {
     let who = || (number(), incarnation()).prop_map(|(rank, incarnation)| MemberId { rank: Rank(rank), incarnation });
     let report =
         prop_oneof![
-            (position(), number()).prop_map(|(Position { lineage, version }, round)| Report::VersionEntered {
-                lineage,
-                version,
-                round
+            (position(), number(), any::<bool>()).prop_map(|(Position { lineage, version }, round, has_own)| {
+                Report::VersionEntered { lineage, version, round, has_own }
             }),
             option::of(an_error()).prop_map(|failure| Report::Left { failure }),
             (who(), prop_oneof![Just(Lane::Channels), Just(Lane::Collectives)])

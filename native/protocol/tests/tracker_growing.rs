@@ -5,6 +5,7 @@ mod support;
 use rejoin_protocol::error::Code;
 use rejoin_protocol::ids::{Checkpoint, Lineage, Position, Task, Version};
 use rejoin_protocol::message::RankState;
+use rejoin_protocol::report::Report;
 use rejoin_protocol::tracker::{TrackerConfig, TrackerInput, TrackerOutput};
 use support::elastic::*;
 use support::takeover::former;
@@ -195,10 +196,28 @@ fn a_task_whose_rank_is_gone_comes_back_into_a_world_that_grows() {
 #[test]
 fn models_of_their_own_keep_a_world_as_it_is() {
     let mut desk = joined_by(3, &[2]);
-    let own = Checkpoint { has_own: true, ..checkpoint(3) };
-    desk.stands(1, vec![stands(0, 0, at(3))], vec![own]);
+    // No agent has been asked since what it holds.
+    for version in [4, 5] {
+        for rank in [0, 1] {
+            let (lineage, version) = (Lineage(0), Version(version));
+            let entered = Report::VersionEntered { lineage, version, round: version.0, has_own: true };
+            let outputs = desk.reports(u64::from(rank) + 1, rank, 0, entered);
+            assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
+        }
+    }
+}
+
+#[test]
+fn ranks_that_compute_for_longer_than_members_are_waited_for_are_not_missing() {
+    let mut desk = joined_by(3, &[2]);
     let outputs = finishes_before(&mut desk, 4);
-    assert_eq!((resized(&outputs), failure(&outputs)), (None, None));
+    assert!(resized(&outputs).is_some());
+    desk.joins(3, 2, attempt(given(&outputs, 3)[0].2));
+    takes_part(&mut desk, 1, 0);
+    // Rank 0 makes its next call late, and learns of the larger world then.
+    let limit = growing(2, 2, 3).timing.members_millis;
+    assert_eq!(failure(&desk.pass_alive(limit + 1000, &[1, 2, 3])), None);
+    assert_eq!(takes_part(&mut desk, 0, 0).0, 0);
 }
 
 #[test]

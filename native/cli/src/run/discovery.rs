@@ -3,19 +3,25 @@
 use super::child::{describe, dies_with_launcher};
 use super::slots::Listing;
 use super::LauncherEvent;
-use crossbeam::channel::{bounded, Sender};
+use crossbeam::channel::Sender;
 use rejoin_agent::protocol::error::{Code, Error};
-use rustix::process::{kill_process_group, Pid, Signal};
-use std::io;
+use rustix::fs::{memfd_create, MemfdFlags};
+use rustix::process::{kill_process_group, waitid, Pid, Signal, WaitId, WaitIdOptions};
+use std::fs::File;
+use std::io::{Read, Seek};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 /// How often it is asked.
 const EVERY: Duration = Duration::from_secs(1);
 /// How long it may take.
 const LIMIT: Duration = Duration::from_secs(10);
+/// How often it is looked at meanwhile.
+const LOOK: Duration = Duration::from_millis(5);
+/// How much it may print.
+const MOST_BYTES: u64 = 64 << 10;
 /// The only host that this launcher starts processes on.
 const HERE: &str = "localhost";
 
@@ -47,34 +53,44 @@ pub fn refusal(host: &str) -> String {
 }
 
 fn ask(path: &PathBuf) -> Result<Listing, String> {
-    let output = output(path)?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).trim().lines().last().unwrap_or_default().to_string();
-        return Err(format!("it ended with {} ({said})", describe(output.status)));
+    let (status, [out, err]) = output(path)?;
+    if !status.success() {
+        let said = err.trim().lines().last().unwrap_or_default();
+        return Err(format!("it ended with {} ({said})", describe(status)));
     }
-    parse(&String::from_utf8_lossy(&output.stdout))
+    parse(&out)
 }
 
-fn output(path: &PathBuf) -> Result<Output, String> {
+/// What it prints goes into memory and not through pipes, which something that it has left running could hold open.
+fn output(path: &PathBuf) -> Result<(ExitStatus, [String; 2]), String> {
+    let file = |name| memfd_create(name, MemfdFlags::CLOEXEC).map(File::from).map_err(|cause| cause.to_string());
+    let files = [file("rejoin-discovery-out")?, file("rejoin-discovery-err")?];
+    let copy = |file: &File| file.try_clone().map(Stdio::from).map_err(|cause| cause.to_string());
     let mut command = Command::new(path);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    command.stdin(Stdio::null()).stdout(copy(&files[0])?).stderr(copy(&files[1])?).process_group(0);
     dies_with_launcher(&mut command);
-    let child = command.spawn().map_err(|cause| format!("it can't be run: {cause}"))?;
+    let mut child = command.spawn().map_err(|cause| format!("it can't be run: {cause}"))?;
     let pid = Pid::from_child(&child);
-    let (done, ended) = bounded(1);
-    std::thread::spawn(move || {
-        // It is waited for no longer.
-        let _ = done.send(child.wait_with_output());
-    });
-    let read = |result: io::Result<Output>| result.map_err(|cause| format!("it can't be read: {cause}"));
-    match ended.recv_timeout(LIMIT) {
-        Ok(result) => read(result),
-        Err(_) => {
-            // One that is gone needs no signal.
-            let _ = kill_process_group(pid, Signal::KILL);
-            Err(format!("it has not ended after {} s", LIMIT.as_secs()))
+    let began = Instant::now();
+    let has_ended = || waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG);
+    let is_flood = || files.iter().any(|file| file.metadata().is_ok_and(|about| about.len() > MOST_BYTES));
+    let failure = loop {
+        match has_ended() {
+            Ok(Some(_)) => break None,
+            _ if is_flood() => break Some(format!("it printed more than {MOST_BYTES} bytes")),
+            _ if began.elapsed() > LIMIT => break Some(format!("it has not ended after {} s", LIMIT.as_secs())),
+            _ => std::thread::sleep(LOOK),
         }
-    }
+    };
+    // With what it has left behind in its group, whose number can't be another's before it is reaped.
+    let _ = kill_process_group(pid, Signal::KILL);
+    let status = child.wait().map_err(|cause| format!("it can't be waited for: {cause}"))?;
+    let texts = files.map(|mut file| {
+        let mut bytes = Vec::new();
+        let read = file.rewind().and_then(|()| file.take(MOST_BYTES).read_to_end(&mut bytes));
+        read.map(|_| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
+    });
+    failure.map_or(Ok((status, texts)), Err)
 }
 
 fn parse(text: &str) -> Result<Listing, String> {
@@ -127,5 +143,10 @@ mod tests {
     fn a_program_that_fails_is_named_with_its_last_words() {
         assert!(ask(&PathBuf::from("/bin/false")).unwrap_err().contains("it ended with status 1"));
         assert!(ask(&PathBuf::from("/nowhere")).unwrap_err().contains("it can't be run"));
+    }
+
+    #[test]
+    fn a_program_that_prints_without_end_is_ended_and_says_so() {
+        assert!(ask(&PathBuf::from("/usr/bin/yes")).unwrap_err().contains("it printed more than"));
     }
 }

@@ -15,6 +15,10 @@ impl Run<'_> {
         match listing {
             // What it said last holds.
             Err(text) => self.growth.notes.failed(script, &text, &self.template.sink),
+            Ok(Listing { here: 0, elsewhere }) => {
+                let text = format!("it named no slot of this machine, but the host {}", elsewhere.join(", "));
+                self.growth.notes.failed(script, &text, &self.template.sink);
+            }
             Ok(Listing { here, elsewhere }) => {
                 self.growth.notes.answered(elsewhere, &self.template.sink);
                 self.growth.slots.list(here);
@@ -31,7 +35,7 @@ impl Run<'_> {
         all.filter(|number| !self.growth.leaving.contains(number)).collect()
     }
 
-    /// Ends the processes that have no slot any more, those that came last first.
+    /// Ends the processes that have no slot any more, those of the highest numbers.
     fn evict(&mut self) {
         let there = self.there();
         let excess = self.growth.slots.excess(there.len() as u32);

@@ -79,7 +79,7 @@ impl Host {
             self.send_local(local);
         }
         if let Some(running) = self.member(id).and_then(Member::running_mut) {
-            running.is_unreported = true;
+            (running.is_unreported, running.has_own) = (true, checkpoint.has_own);
         }
         if self.reports_at_once() {
             self.report_versions();
@@ -108,7 +108,7 @@ impl Host {
             let Some(running) = member.running_mut().filter(|running| running.is_unreported) else { continue };
             running.is_unreported = false;
             let (Position { lineage, version }, round) = (running.position(), running.round);
-            let report = Report::VersionEntered { lineage, version, round };
+            let report = Report::VersionEntered { lineage, version, round, has_own: running.has_own };
             self.outputs.push_back(HostOutput::Send(AgentMessage::Report { member: id, report }));
         }
     }

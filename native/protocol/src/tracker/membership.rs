@@ -27,6 +27,10 @@ const JOIN_AGAIN: &str =
     "join again in the same process, which keeps what it holds, or end the process, so that the rank is \
                           started again: neither counts as a death";
 
+/// How many times as long as for a missing one is waited for a rank that is there, and has been told what it is in a
+/// world that has changed: it joins with the next call that its program makes.
+const TOLD_TIMES: u64 = 5;
+
 impl Tracker {
     /// Whether this incarnation has its rank's slot.
     pub(super) fn is_current(&self, member: MemberId) -> bool {
@@ -149,7 +153,7 @@ impl Tracker {
         slot.results = Vec::new();
         slot.observed = Vec::new();
         slot.segment = None;
-        (slot.may_repeat, slot.is_unawaited) = (false, false);
+        (slot.may_repeat, slot.is_told, slot.is_unawaited) = (false, false, false);
         slot.waits_since = now;
         self.send(agent, TrackerMessage::JoinAccepted { rank, attempt, incarnation });
         let (index, attempt) = self.task_of(rank);
@@ -402,13 +406,21 @@ impl Tracker {
         let unplanned =
             || self.slots.iter().enumerate().filter(|(_, slot)| slot.position().is_none() && !self.knew_the_end(slot));
         let is_late = |slot: &RankSlot| now.since(slot.waits_since) >= limit;
+        let vacant = || unplanned().filter(|(_, slot)| slot.state == RankSlotState::Vacant);
+        let is_told = |(rank, slot): &(usize, &RankSlot)| {
+            now.since(slot.waits_since) < TOLD_TIMES * limit && self.is_told(Rank(*rank as u32))
+        };
+        if vacant().next().is_some() && vacant().all(|one| is_told(&one)) {
+            // They are there, and so is nothing missing that the others wait for.
+            return;
+        }
         // Only tasks that stand by are left, and none knows the model.
         let all_have_gone = || self.some_stand_by() && self.slots.iter().all(|s| self.knew_the_end(s) && is_late(s));
-        if !unplanned().any(|(_, slot)| is_late(slot)) && !all_have_gone() {
+        if !unplanned().any(|one| is_late(one.1) && !is_told(&one)) && !all_have_gone() {
             return;
         }
         let mut texts = Vec::new();
-        for (rank, slot) in unplanned().filter(|(_, slot)| slot.state == RankSlotState::Vacant) {
+        for (rank, slot) in vacant().filter(|one| !is_told(one)) {
             let since = now.since(slot.waits_since) / 1000;
             texts.push(format!("rank {rank} is missing since {since} s ({})", slot.last_seen));
         }

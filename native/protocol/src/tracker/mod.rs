@@ -242,6 +242,8 @@ pub struct Tracker {
     standings: Standings,
     /// When the world last changed, as far as is known.
     resized: Option<Millis>,
+    /// A rank has entered a version with a model of its own: ahead of what agents say in answer to a view.
+    has_own: bool,
     /// A later life that found no agent that knew anything.
     knows_nothing: bool,
     over: Option<Result<u128, Error>>,
@@ -285,6 +287,7 @@ impl Tracker {
             standings: Standings::default(),
             // A former life may have resized it a moment ago.
             resized: (config.epoch > 1).then_some(now),
+            has_own: false,
             knows_nothing: false,
             over: None,
             outputs: VecDeque::new(),
@@ -413,7 +416,8 @@ impl Tracker {
     fn report(&mut self, member: MemberId, report: Report) {
         let MemberId { rank, incarnation } = member;
         match report {
-            Report::VersionEntered { lineage, version, round } if lineage == self.chain.lineage() => {
+            Report::VersionEntered { lineage, version, round, has_own } if lineage == self.chain.lineage() => {
+                self.has_own |= has_own;
                 self.event(Event::VersionEntered { rank, incarnation, lineage, version, round });
                 self.progress(member, Position { lineage, version }, round);
             }

@@ -98,7 +98,7 @@ impl Tracker {
     fn own_state(&self) -> Option<String> {
         let held = self.agents.values().filter(|agent| agent.counts()).flat_map(|agent| &agent.held);
         let mut of_the_line = held.filter(|held| self.chain.has(held));
-        if of_the_line.any(|held| held.has_own || held.owner.is_some()) {
+        if self.has_own || of_the_line.any(|held| held.has_own || held.owner.is_some()) {
             return Some("its ranks have models of their own".into());
         }
         self.slots.iter().any(|slot| slot.locals.is_some()).then(|| "its ranks have state of their own".into())
@@ -107,6 +107,7 @@ impl Tracker {
     fn change_world(&mut self, ranks: &[Option<Rank>], joiners: &[Task], reason: &str) {
         let left = ranks.iter().flatten().count() as u32;
         let world = left + joiners.len() as u32;
+        let seats = self.seats();
         // No incarnation has this number: so one of the old world is older than what a view of the new one names, also
         // where its rank has not joined yet.
         let newest = self.slots.iter().filter_map(|slot| slot.incarnation).max();
@@ -139,14 +140,25 @@ impl Tracker {
         }
         let now = self.now;
         let former = core::mem::take(&mut self.slots);
-        let staying = former.into_iter().zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
+        let staying = former.into_iter().zip(seats).zip(ranks).filter_map(|(slot, next)| next.map(|_| slot));
         self.slots = staying
-            .map(|slot| RankSlot {
-                incarnation: newest,
-                deaths: slot.deaths,
-                vacant_since: Some(now),
-                last_seen: "it was there when the world changed, and hasn't joined again".into(),
-                ..RankSlot::new(now)
+            .map(|(slot, seat)| match seat {
+                // It is waited for as long as before.
+                Seat::Missing { .. } => RankSlot {
+                    incarnation: newest,
+                    deaths: slot.deaths,
+                    vacant_since: slot.vacant_since,
+                    last_seen: slot.last_seen,
+                    ..RankSlot::new(slot.waits_since)
+                },
+                _ => RankSlot {
+                    incarnation: newest,
+                    deaths: slot.deaths,
+                    vacant_since: Some(now),
+                    last_seen: "it was there when the world changed, and hasn't joined again".into(),
+                    is_told: true,
+                    ..RankSlot::new(now)
+                },
             })
             .collect();
         self.slots.extend(joiners.iter().map(|_| RankSlot {
@@ -184,6 +196,12 @@ impl Tracker {
             Code::Resized,
             format!("rank {rank} was in a former world; that of now has {world} ranks; {JOIN_AGAIN}"),
         )
+    }
+
+    /// Whether a rank's task is there and has been told what it is: it joins when its program makes its next call.
+    pub(super) fn is_told(&self, rank: Rank) -> bool {
+        let told = self.slot(rank).filter(|slot| slot.is_told).and_then(|_| self.standings.of_rank(rank));
+        told.is_some_and(|(_, standing)| self.agents.get(&standing.agent).is_some_and(|agent| agent.counts()))
     }
 
     /// What an elastic job lacks, for the error of one that waited for it.

@@ -131,5 +131,5 @@ pub fn incarnation_of(outputs: &[TrackerOutput], link: u64) -> u32 {
 pub fn enters_in(desk: &mut Desk, link: u64, member: (u32, u32), lineage: u32, version: u32) -> Vec<TrackerOutput> {
     let (rank, incarnation) = member;
     let (lineage, version) = (Lineage(lineage), Version(version));
-    desk.reports(link, rank, incarnation, Report::VersionEntered { lineage, version, round: version.0 })
+    desk.reports(link, rank, incarnation, Report::VersionEntered { lineage, version, round: version.0, has_own: false })
 }

@@ -252,7 +252,12 @@ impl Desk {
 
     pub fn enters(&mut self, rank: u32, incarnation: u32, version: u32) -> Vec<TrackerOutput> {
         let (lineage, round, version) = (Lineage(0), version, Version(version));
-        self.reports(u64::from(rank) + 1, rank, incarnation, Report::VersionEntered { lineage, version, round })
+        self.reports(
+            u64::from(rank) + 1,
+            rank,
+            incarnation,
+            Report::VersionEntered { lineage, version, round, has_own: false },
+        )
     }
 
     pub fn leaves(&mut self, link: u64, rank: u32, incarnation: u32, failure: Option<Error>) -> Vec<TrackerOutput> {
@@ -270,7 +275,7 @@ impl Desk {
         self.reports(link, rank, incarnation, Report::Finished { rounds, digest })
     }
 
-    fn reports(&mut self, link: u64, rank: u32, incarnation: u32, report: Report) -> Vec<TrackerOutput> {
+    pub fn reports(&mut self, link: u64, rank: u32, incarnation: u32, report: Report) -> Vec<TrackerOutput> {
         let member = MemberId { rank: Rank(rank), incarnation: Incarnation::nth(incarnation) };
         self.says(link, AgentMessage::Report { member, report }).to_vec()
     }

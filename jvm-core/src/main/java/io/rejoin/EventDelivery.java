@@ -32,9 +32,15 @@ public final class EventDelivery {
     this.thread.start();
   }
 
-  /** Queues an event for the listener, and returns at once. For one thread. */
+  /**
+   * Queues an event for the listener, and returns at once; the job's end whatever waits. For one
+   * thread.
+   */
   public void deliver(TrainingEvent event) {
-    if (queue.size() < MOST_WAITING) {
+    boolean isEnd =
+        event.kind() == TrainingEvent.Kind.JOB_ENDED
+            || event.kind() == TrainingEvent.Kind.JOB_FAILED;
+    if (isEnd || queue.size() < MOST_WAITING) {
       queue.add(() -> listener.accept(event));
     } else if (!loses) {
       loses = true;

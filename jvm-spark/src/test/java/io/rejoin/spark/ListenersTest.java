@@ -13,6 +13,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
 import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.SparkSession;
 import org.junit.jupiter.api.AfterAll;
@@ -124,6 +125,12 @@ class ListenersTest {
 
   private static void refuses(String names, String seen) {
     session.conf().set(SETTING, names);
+    long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(60);
+    while (session.sparkContext().statusTracker().getActiveJobIds().length > 0) {
+      // Spark hears of the end of an earlier test's job by its bus.
+      assertTrue(System.nanoTime() < deadline, "a job of an earlier test goes on");
+      Thread.onSpinWait();
+    }
     RejoinException failure = assertThrows(RejoinException.class, ListenersTest::train);
     assertEquals(RejoinException.Code.BAD_ARGUMENT, failure.code());
     for (String part : new String[] {SETTING, names.replaceAll(".*,", ""), seen, "expected a"}) {

@@ -1,0 +1,117 @@
+"""`rejoin.elastic` under `rejoin run`: whatever comes and goes, each sample is in the model once in each epoch."""
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+from launching import ROOT, Launched
+
+# Each rank's gradient is of the samples that it was dealt; the state counts them, as the ranks' sum says.
+PROGRAM = """
+    import os, time
+    import numpy as np
+    from rejoin import elastic
+
+    SIZE, EPOCHS, folder = 173, 3, os.environ.get("FOLDER")
+    rows = np.random.default_rng(1).normal(size=SIZE)
+    worlds = []
+
+    @elastic.run
+    def train(state):
+        worlds.append(state.ranks.world)
+        while state.sampler.epoch < EPOCHS:
+            epoch = state.sampler.epoch
+            for mine in state.sampler.batches(state.ranks, 5):
+                sums = np.zeros(SIZE + 2)
+                sums[mine] = 1
+                sums[SIZE:] = rows[mine].sum(), len(mine)
+                state.ranks.allreduce(sums)
+                state.seen[epoch] += sums[:SIZE].astype(int)
+                state.mean += 0.1 * (sums[SIZE] / sums[SIZE + 1] - state.mean)
+                state.worlds.append(state.ranks.world)
+                # One object at a rank that was there all the time, and another than those in a restored state.
+                state.marks.append("a step")
+                state.commit()
+                if folder and len(state.worlds) == 5:
+                    # There are more slots from now on, and the training goes on when all are in it.
+                    open(os.path.join(folder, "five"), "w").close()
+                while folder and len(state.worlds) >= 5 and state.ranks.world < 4:
+                    state.ranks.barrier()
+                    state.commit()
+                    time.sleep(0.01)
+        return state.mean
+
+    state = elastic.State(
+        mean=0.0,
+        seen=np.zeros((EPOCHS, SIZE), int),
+        worlds=[],
+        marks=[],
+        sampler=elastic.ElasticSampler(SIZE, seed=4),
+    )
+    began = []
+    state.register_reset_callbacks([lambda: began.append(len(state.worlds))])
+    train(state)
+    print("seen", sorted(set(state.seen.ravel().tolist())), flush=True)
+    print("digest", state.mean.hex(), "worlds", sorted(set(state.worlds)), "again", began, flush=True)
+    """
+
+
+class Elastic(Launched):
+    def trained(self, world, *options, **variables):
+        out, err = self.run_ranks(world, PROGRAM, *options, **variables)
+        self.assertEqual(set(re.findall(r"seen (.*)", out)), {"[1]"}, out)
+        ends = re.findall(r"digest (\S+) worlds (\[.*?\]) again (.*)", out)
+        self.assertEqual(len({(mean, worlds) for mean, worlds, _ in ends}), 1, out)
+        return ends, err
+
+    def test_a_rank_that_dies_and_comes_back_changes_nothing(self):
+        calm, _ = self.trained(3)
+        ends, err = self.trained(3, "--restart", "--kill", "rank=1,version=7,seqno=0")
+        self.assertIn("fired", err)
+        self.assertEqual({end[:2] for end in ends}, {end[:2] for end in calm})
+        self.assertEqual({again for _, _, again in ends}, {"[]"}, "nobody else begins again")
+
+    def test_a_world_that_shrinks_twice_sees_each_sample_once_in_each_epoch(self):
+        kills = ["--kill", "rank=1,version=7,seqno=0", "--kill", "rank=2,incarnation=any,version=17,seqno=0"]
+        ends, _ = self.trained(4, "--min", "2", "--elastic-timeout", "300ms", *kills)
+        self.assertEqual(len(ends), 2)
+        self.assertEqual({worlds for _, worlds, _ in ends}, {"[2, 3, 4]"})
+        for _, _, again in ends:
+            self.assertEqual(again, "[7, 17]", "where the function began again")
+
+    def test_a_world_that_grows_sees_each_sample_once_in_each_epoch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "slots.sh")
+            script.write_text(f"#!/bin/sh\n[ -e {folder}/five ] && echo localhost:4 || echo localhost:2\n")
+            script.chmod(0o700)
+            options = ["--min", "2", "--max", "4", "--discovery", str(script), "--resize-interval", "100ms"]
+            ends, _ = self.trained(2, *options, FOLDER=folder)
+        self.assertEqual(len(ends), 4)
+        self.assertRegex(ends[0][1], r"^\[2, .*4\]$")
+
+    def test_the_guides_program_goes_on_in_a_smaller_world(self):
+        guide = (ROOT / "docs" / "elastic.md").read_text()
+        program = re.search(r"```python file=elastic_state.py\n(.*?)```", guide, re.DOTALL).group(1)
+        kill = ["--min", "2", "--elastic-timeout", "300ms", "--kill", "rank=1,version=7,seqno=0"]
+        out, _ = self.run_ranks(3, program, *kill)
+        means = re.findall(r"the mean is (\S+)", out)
+        self.assertEqual((len(means), len(set(means))), (2, 1), out)
+
+    def test_what_can_be_no_state_is_refused_by_name(self):
+        program = """
+            from rejoin import elastic
+            for wrong in (lambda: elastic.State(commit=1), lambda: elastic.ElasticSampler(-1),
+                          lambda: elastic.run(lambda state: None)(7)):
+                try:
+                    wrong()
+                except Exception as error:
+                    print(f"{type(error).__name__}: {error}")
+            """
+        out, _ = self.run_ranks(1, program)
+        for text in ("commit can't be a value of the state", "size is -1", "expected a rejoin.elastic.State"):
+            self.assertIn(f"{text}", out)
+
+
+if __name__ == "__main__":
+    unittest.main()

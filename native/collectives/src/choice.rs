@@ -86,8 +86,7 @@ pub const LOOPBACK: Choice = Choice {
         rows: &[
             row(2, 32 << 10, Allreduce::Exchange),
             row(2, ANY, Allreduce::Direct),
-            row(4, 256 << 10, Allreduce::Star),
-            row(ANY, 128 << 10, Allreduce::Star),
+            row(ANY, 256 << 10, Allreduce::Star),
         ],
         otherwise: Allreduce::Direct,
     },

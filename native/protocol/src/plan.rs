@@ -22,12 +22,25 @@ use alloc::vec::Vec;
 pub struct Chain {
     /// Entry n: the version at which lineage n+1 left lineage n.
     branches: Vec<Version>,
+    /// So many lineages may have followed that nobody has told of.
+    untold: usize,
 }
+
+/// A life of the tracker can't learn of lineages that the former one planned and of which no agent is left. An agent
+/// that was there when a lineage was planned has followed it by the time of the next one, so there are some only while
+/// whole sets of agents are lost one after the other; and one of them may only be frozen, and come with checkpoints
+/// that nothing of this life may be confused with.
+const UNTOLD: usize = 16;
 
 impl Chain {
     /// A chain whose lineages left each other at these versions.
     pub fn of(branches: Vec<Version>) -> Chain {
-        Chain { branches }
+        Chain { branches, untold: 0 }
+    }
+
+    /// The same as the agents of the tracker's former life tell it, which may have planned more lineages.
+    pub fn told(branches: Vec<Version>) -> Chain {
+        Chain { branches, untold: UNTOLD }
     }
 
     /// The versions at which its lineages left each other, the oldest first.
@@ -42,7 +55,8 @@ impl Chain {
 
     /// The next lineage starts at this version of the present one.
     pub fn branch(&mut self, at: Version) {
-        self.branches.push(at);
+        let untold = core::mem::take(&mut self.untold);
+        self.branches.extend(core::iter::repeat_n(at, untold + 1));
     }
 
     /// The lineage in which this version of the present line was taken.

@@ -136,6 +136,19 @@ fn the_line_of_lineages_is_taken_from_the_newest_view_whoever_comes_first() {
 }
 
 #[test]
+fn a_lineage_that_the_next_life_begins_is_none_that_the_former_one_may_have_planned_for_agents_that_are_gone() {
+    let mut desk = second_life(1);
+    comes_back(&mut desk, 1, &former(2, &[Some(0)], &[2]), vec![]);
+    desk.joins(1, 0, attempt(1));
+    desk.pass_alive(1100, &[1]);
+    let held = rejoin_protocol::ids::Checkpoint { lineage: Lineage(0), ..checkpoint(2) };
+    let outputs = desk.stands(1, vec![stands(0, in_life(2, 1), RankState::Fresh)], vec![held]);
+    let plan = plan(&outputs, 1).expect("all are there");
+    assert!(plan.lineage > Lineage(2), "lineage 2 may be held by one that is frozen: {plan:?}");
+    assert_eq!(plan.newcomers[0].checkpoint, Some(held), "what was held before is of the line still");
+}
+
+#[test]
 fn ranks_that_were_started_before_do_not_begin_from_nothing_when_nobody_knows_anything() {
     let mut desk = second_life(1);
     desk.register(1);

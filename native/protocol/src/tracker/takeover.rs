@@ -41,7 +41,7 @@ impl Tracker {
                 // The first that knows of the others; they may have been frozen as it was.
                 takeover.until = takeover.until.max(self.now.plus(self.config.timing.lost_after_millis));
             }
-            self.chain = Chain::of(view.branches.clone());
+            self.chain = Chain::told(view.branches.clone());
             if self.fingerprint.is_none() {
                 self.fingerprint.clone_from(&view.fingerprint);
             }
@@ -245,7 +245,7 @@ impl Tracker {
     pub(super) fn comes_late(&mut self, view: &View) {
         let is_known = view.branches.len() < self.chain.branches().len();
         if self.knows_nothing && !is_known && (view.has_begun || view.slots.iter().any(|slot| slot.planned)) {
-            self.chain = Chain::of(view.branches.clone());
+            self.chain = Chain::told(view.branches.clone());
             self.planned.has_been = true;
             self.hooked = self.hooked.or(view.hooked);
         }

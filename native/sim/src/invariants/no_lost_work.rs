@@ -26,6 +26,8 @@ pub struct NoLostWork {
     going_back: bool,
     /// What the tracker's lives have heard of ranks that they don't know to be lost.
     entered: BTreeMap<Rank, Version>,
+    /// Where the newest life's plans start ranks that it doesn't know to be lost.
+    given: BTreeMap<Rank, Version>,
     /// The world has changed at least once.
     is_resized: bool,
 }
@@ -56,10 +58,12 @@ impl NoLostWork {
         self
     }
 
-    /// A life of the tracker begins: what is known by then was reported to a former one.
-    pub(crate) fn life_begins(&mut self, life: u32) {
+    /// A life of the tracker begins: what is known by then was reported to a former one. If the furthest rank that is
+    /// left is in version 0, this life can't know that one which is gone had entered version 1 alone.
+    pub(crate) fn life_begins(&mut self, life: u32, furthest: Option<Version>) {
         let known = self.highest.values().max().copied().unwrap_or_default();
-        self.highest.insert(life, known);
+        self.highest.insert(life, if furthest == Some(Version(0)) { Version(0) } else { known });
+        self.given.clear();
     }
 
     /// A life of the tracker hears of this version. What another one hears that lives at the same time it can't know.
@@ -74,6 +78,7 @@ impl NoLostWork {
             Event::RankLost { rank, incarnation, .. } => {
                 self.lost.insert((*rank, *incarnation));
                 self.entered.remove(rank);
+                self.given.remove(rank);
             }
             Event::VersionEntered { rank, version, .. } => {
                 self.entered.insert(*rank, *version);
@@ -92,6 +97,7 @@ impl NoLostWork {
             Event::PlanMade { lineage, version, newcomers, .. } => {
                 for rank in newcomers {
                     self.planned.entry(*rank).or_default().push((*lineage, *version));
+                    self.given.insert(*rank, *version);
                 }
                 self.going_back = false;
             }
@@ -100,10 +106,14 @@ impl NoLostWork {
         Ok(())
     }
 
-    /// The world has changed: the furthest that a survivor is, if one was started. What others had entered is lost.
-    pub(crate) fn shrunk(&mut self, furthest: Option<Version>) {
+    /// The world has changed: the furthest that a survivor is, if one was started, or was to be; and what each rank is
+    /// now. What others had entered is lost.
+    pub(crate) fn shrunk(&mut self, furthest: Option<Version>, ranks: &[Option<Rank>]) {
         let heard = std::mem::take(&mut self.entered).into_values().max();
-        let furthest = furthest.max(heard);
+        let stays = |rank: &Rank| ranks.get(rank.0 as usize).is_some_and(Option::is_some);
+        let given = std::mem::take(&mut self.given);
+        let planned = given.iter().filter(|(rank, _)| stays(rank)).map(|(_, version)| *version).max();
+        let furthest = furthest.max(heard).or(planned);
         let most = |known: &mut Version| *known = furthest.map_or(*known, |furthest| furthest.min(*known));
         self.highest.values_mut().for_each(most);
     }

@@ -6,7 +6,7 @@ use super::trackers::{TrackerLife, TrackerLink, TIMING};
 use crate::invariants::Spares;
 use crate::ranks::Defect;
 use rejoin_protocol::event::Event;
-use rejoin_protocol::ids::{Millis, Version};
+use rejoin_protocol::ids::{Millis, Rank, Version};
 use rejoin_protocol::message::{AgentMessage, RankState};
 use rejoin_protocol::resize::Elastic;
 use rejoin_protocol::start::JobStart;
@@ -57,7 +57,10 @@ impl World {
             has_planned: false,
         };
         trackers.lives.insert(epoch, life);
-        self.no_lost_work.life_begins(epoch);
+        let there = self.processes.values().filter(|there| there.alive);
+        let trains = there.flat_map(|there| there.process.tasks()).filter_map(|task| task.position());
+        let furthest = trains.map(|(_, version)| version).max();
+        self.no_lost_work.life_begins(epoch, furthest);
         self.say(|| format!("life {epoch} of the tracker begins"));
         self.wake_tracker(epoch);
         self.report_former_life(epoch);
@@ -232,7 +235,7 @@ impl World {
     }
 
     /// What is not to be lost by a resize.
-    fn note_survivors(&mut self) {
+    fn note_survivors(&mut self, ranks: &[Option<Rank>]) {
         let living = self.processes.iter().filter(|(_, there)| there.alive && !there.frozen);
         let all = living.flat_map(|(id, there)| there.process.tasks().iter().map(move |task| (*id, task)));
         let trains = all.filter_map(|(id, task)| Some((id, task.position()?)));
@@ -242,7 +245,7 @@ impl World {
             .map(|(id, (_, version))| (id, version))
             .collect();
         let lowest = survivors.iter().map(|(_, version)| *version).min();
-        self.no_lost_work.shrunk(survivors.iter().map(|(_, version)| *version).max());
+        self.no_lost_work.shrunk(survivors.iter().map(|(_, version)| *version).max(), ranks);
         self.worlds.shrunk(lowest, survivors.into_iter().map(|(id, _)| id).collect());
     }
 
@@ -261,7 +264,7 @@ impl World {
                 self.tally.grown += u32::from(*world as usize > ranks.len());
                 let found = self.worlds.resized(epoch, ranks, *world, self.now);
                 self.violate(found);
-                self.note_survivors();
+                self.note_survivors(ranks);
             }
             Event::RolledBack { version, .. } => {
                 let there: Vec<u32> = self.reached_by(epoch).map(|there| there.process.number()).collect();

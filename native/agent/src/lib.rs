@@ -7,6 +7,7 @@
 
 mod agent;
 mod agent_config;
+mod asking;
 #[cfg(any(test, feature = "check"))]
 pub mod check;
 mod control;
@@ -30,6 +31,7 @@ mod waiting;
 
 pub use agent::{checkpoint, digested_checkpoint, lazy_checkpoint, Agent, Taken};
 pub use agent_config::AgentConfig;
+pub use asking::ask;
 pub use digest::digest;
 pub use joined::{Joined, StoodBy};
 pub use launcher_link::{LauncherLink, LauncherNotice};

@@ -6,6 +6,7 @@ mod run;
 mod service;
 mod simulate;
 mod size;
+mod status;
 mod timeline;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -41,6 +42,21 @@ enum Command {
     /// Started again with the same name and join file after it was killed, it takes the job over.
     #[command(after_long_help = run::status::STATUSES)]
     Tracker(Box<TrackerArguments>),
+    /// Say how the job of a `rejoin tracker` is: what each rank does, where it is, and since when it is missing.
+    ///
+    /// Exit status: 0 if the tracker answers, 1 if it doesn't, or there is no join file: then the job is over, or has
+    /// not begun.
+    Status {
+        /// The join file that the tracker has written.
+        #[arg(long, value_name = "FILE")]
+        join: PathBuf,
+        /// Say it again every second, until the job is over.
+        #[arg(long)]
+        watch: bool,
+        /// As a JSON object a line.
+        #[arg(long)]
+        json: bool,
+    },
     /// Draw what each rank did when, from an event log, as an SVG picture.
     Timeline {
         /// A log written by `rejoin run --events`.
@@ -228,6 +244,7 @@ fn main() -> ExitCode {
     match Arguments::parse().command {
         Command::Run(arguments) => start(*arguments),
         Command::Tracker(arguments) => serve(*arguments),
+        Command::Status { join, watch, json } => ended(status::status(&join, watch, json)),
         Command::Timeline { log, output } => match timeline::draw(&log, output.as_deref()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(text) => complain(&text),

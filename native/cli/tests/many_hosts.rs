@@ -199,6 +199,49 @@ fn of_two_trackers_of_one_job_the_later_one_stays_and_the_other_one_says_who_has
     second.ended().ended(0);
 }
 
+fn prints(ran: &Ran, text: &str) {
+    assert!(ran.out.contains(text), "{text:?} was expected in:\n{}", ran.out);
+}
+
+#[test]
+fn the_status_says_where_each_rank_is_and_who_is_missing_since_when_until_the_job_is_over() {
+    let job = Job::new();
+    let mut tracker = job.tracker("tracker", "127.0.0.1");
+    let (mut a, mut b) = (job.host("a", "127.0.0.2", "0-1"), job.host("b", "127.0.0.3", "2-3"));
+    job.is_under_way("tracker");
+    let join = job.path("join");
+    let mut watched = job.start("watched", &["status", "--join", &join, "--watch", "--json"]);
+    let status = |more: &[&str]| finish(&mut rejoin(&[&["status", "--join", &join][..], more].concat())).ended(0);
+    prints(&status(&[]), "job training: 4 ranks, 0 missing, 0 deaths; life 1 of its tracker at 127.0.0.1:");
+    // Its ranks die with it, and nobody starts them again.
+    b.kill();
+    until("both ranks are missing", || status(&[]).out.contains("2 missing"));
+    let json: serde_json::Value = serde_json::from_str(&status(&["--json"]).out).expect("it is JSON");
+    let ranks = json["ranks"].as_array().expect("a list");
+    let hosts: Vec<_> = ranks.iter().map(|rank| rank["place"]["host"].as_str()).collect();
+    assert_eq!((&json["job"], hosts), (&"training".into(), vec![Some("a"), Some("a"), None, None]), "{json}");
+    assert!(ranks[3]["state"]["Missing"]["millis"].is_u64() && ranks[3]["deaths"] == 1, "{json}");
+    let told = status(&[]);
+    ["process 0.0", "rank 3 is missing: ", "; the job ends in "].iter().for_each(|text| prints(&told, text));
+    let mut c = job.host("c", "127.0.0.4", "2-3");
+    for host in [&mut a, &mut c] {
+        host.ended().ended(0);
+    }
+    tracker.ended().ended(0);
+    let watched = watched.ended().ended(0);
+    assert!(watched.out.lines().filter(|line| line.starts_with('{')).count() > 0, "{}", watched.out);
+    prints(&watched, "the job is over");
+    finish(&mut rejoin(&["status", "--join", &join])).ended(1).says("there is no join file");
+}
+
+#[test]
+fn the_status_of_a_job_whose_tracker_is_gone_is_an_error_that_says_where_it_was() {
+    let job = Job::new();
+    job.tracker("tracker", "127.0.0.1").kill();
+    let ran = finish(&mut rejoin(&["status", "--join", &job.path("join")])).ended(1);
+    ran.says("TRACKER_UNREACHABLE").says("the tracker of job training (life 1) at 127.0.0.1:");
+}
+
 #[test]
 fn a_rank_that_fails_for_good_ends_the_job_on_all_hosts() {
     let job = Job::new();

@@ -7,6 +7,7 @@
 use crate::error::Error;
 use crate::event::Event;
 use crate::ids::{Attempt, Rank};
+use crate::job_status::JobStatus;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
@@ -46,6 +47,11 @@ pub enum LauncherMessage {
     Sync {
         /** Grows. */
         number: u64,
+    },
+    /// Asks how the job is, with no need to start any ranks before.
+    Status {
+        /** The ranks before this one are left out. */
+        from: Rank,
     },
 }
 
@@ -87,4 +93,6 @@ pub enum LauncherNews {
         /** Of the question. */
         number: u64,
     },
+    /// Answers [`LauncherMessage::Status`].
+    Status(JobStatus),
 }

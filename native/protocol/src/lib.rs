@@ -23,6 +23,7 @@ pub mod fault;
 pub mod hook;
 pub mod host;
 pub mod ids;
+pub mod job_status;
 pub mod launcher;
 pub mod member;
 pub mod message;

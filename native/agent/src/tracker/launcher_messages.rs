@@ -71,6 +71,10 @@ impl Server {
             // Another launcher starts it now.
             LauncherMessage::RankEnded { .. } => {}
             LauncherMessage::Cancel { error } => self.handle(TrackerInput::Cancel { error }),
+            LauncherMessage::Status { from } => {
+                let status = self.rules.job_status(from, self.now());
+                self.launchers.tell(token, &LauncherNews::Status(status));
+            }
             LauncherMessage::Sync { number } => self.launchers.tell(token, &LauncherNews::Synced { number }),
         }
         Ok(())

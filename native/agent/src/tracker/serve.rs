@@ -119,7 +119,7 @@ impl Server {
         self.entrance.address()
     }
 
-    fn now(&self) -> Millis {
+    pub(super) fn now(&self) -> Millis {
         Millis(self.began.elapsed().as_millis() as u64)
     }
 

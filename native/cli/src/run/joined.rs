@@ -152,6 +152,8 @@ fn hear(heard: &mut Heard, notice: LauncherNotice, tell: &Sender<LauncherEvent>)
                     heard.synced = number;
                     None
                 }
+                // Nobody asks here.
+                LauncherNews::Status(_) => None,
             }
         }
     };

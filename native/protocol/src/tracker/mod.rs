@@ -17,6 +17,7 @@ mod resizing;
 mod slots;
 mod standing;
 mod standings;
+mod status;
 mod takeover;
 
 use crate::error::{Code, Error};

@@ -18,8 +18,8 @@ and then: ``rejoin run -n 4 --restart -- python3 program.py``. Arrays are handed
 they are, without a copy.
 """
 
-from ._communicator import Communicator, Process, join
+from ._communicator import Communicator, Placement, Process, join
 from ._errors import Code, RejoinError
 from ._library import digest, library_version, log_level
 
-__all__ = ["Code", "Communicator", "Process", "RejoinError", "digest", "join", "library_version", "log_level"]
+__all__ = ["Code", "Communicator", "Placement", "Process", "RejoinError", "digest", "join", "library_version", "log_level"]

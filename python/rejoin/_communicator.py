@@ -7,7 +7,7 @@ import sys
 import threading
 import traceback
 from types import TracebackType
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
 
 import numpy as np
 
@@ -15,6 +15,20 @@ from . import _arguments as given, _library as c
 from ._arguments import refused
 from ._arrays import Data, element as element_number, order as order_number, raw, reduction, whole
 from ._errors import Code, RejoinError
+
+class Placement(NamedTuple):
+    """Where a rank is: the numbers that MPI programs and Horovod's know. Ranks are numbered within a
+    host and across hosts in the order of the ranks of the world."""
+
+    local_rank: int
+    """The number of the rank among those of its host, from 0."""
+    local_size: int
+    """How many ranks its host has."""
+    cross_rank: int
+    """The number of the rank among those that have its local rank, one a host."""
+    cross_size: int
+    """How many hosts have a rank with its local rank."""
+
 
 Prepare = Callable[["np.ndarray[Any, Any]"], None]
 Fold = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
@@ -163,6 +177,16 @@ class Communicator(_Owner):
     def over(self) -> bool:
         """Whether the job had reached its end when this process came: then there is nothing to do."""
         return self._over
+
+    @property
+    def placement(self) -> Placement:
+        """Where this rank is among the ranks of its host, and its host among the hosts. It may change
+        with any call, when a rank has come back on another host or the world was resized."""
+        placement = c.Placement()
+        self._call("place", ctypes.byref(placement))
+        return Placement(
+            placement.local_rank, placement.local_size, placement.cross_rank, placement.cross_size
+        )
 
     @property
     def version(self) -> int:

@@ -78,6 +78,15 @@ class XgboostOptions(ctypes.Structure):
     ]
 
 
+class Placement(ctypes.Structure):
+    _fields_ = [
+        ("local_rank", ctypes.c_uint32),
+        ("local_size", ctypes.c_uint32),
+        ("cross_rank", ctypes.c_uint32),
+        ("cross_size", ctypes.c_uint32),
+    ]
+
+
 _STATUS = ctypes.c_int32
 _TEXT = ctypes.c_char_p
 _DATA = ctypes.c_void_p
@@ -104,6 +113,7 @@ _FUNCTIONS = {
     "rejoin_rank": (_U32, [Handle]),
     "rejoin_world": (_U32, [Handle]),
     "rejoin_incarnation": (_U32, [Handle]),
+    "rejoin_place": (_STATUS, [Handle, ctypes.POINTER(Placement)]),
     "rejoin_version": (_U32, [Handle]),
     "rejoin_close": (None, [Handle]),
     "rejoin_abandon": (_STATUS, [Handle, _STATUS, _TEXT]),

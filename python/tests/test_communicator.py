@@ -23,6 +23,7 @@ class Calls(Launched):
             + """
     def check(ranks, salt):
         own, world = ranks.rank, ranks.world
+        assert ranks.placement == (own, world, 0, 1), ranks.placement
         for kind in "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split():
             array = np.array([[own + salt, 1], [2, own]], dtype=kind)
             same = ranks.allreduce(array)

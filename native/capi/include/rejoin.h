@@ -300,6 +300,20 @@ uint32_t rejoin_world(const rejoin_communicator *communicator);
 uint32_t rejoin_incarnation(const rejoin_communicator *communicator);
 
 /*
+ * Where this rank is among the ranks of its host (local_rank of local_size), and among the ranks
+ * that have its local rank, one a host (cross_rank of cross_size), as MPI programs and Horovod's
+ * know it. It may change with any call, when a rank has come back on another host or the world was
+ * resized. REJOIN_BAD_ARGUMENT for NULL; REJOIN_BAD_STATE when it is finished or left.
+ */
+typedef struct rejoin_placement {
+  uint32_t local_rank;
+  uint32_t local_size;
+  uint32_t cross_rank;
+  uint32_t cross_size;
+} rejoin_placement;
+rejoin_status rejoin_place(rejoin_communicator *communicator, rejoin_placement *placement);
+
+/*
  * The version that this rank is in, as of its last call that is over: how many checkpoints the job
  * has taken. Any thread may ask.
  */

@@ -5,7 +5,7 @@ use crate::quiet::catch;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_communicator::{Communicator, Printer, Process};
+use rejoin_communicator::{Communicator, Placement, Printer, Process};
 use std::ffi::{c_char, CString};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -243,6 +243,35 @@ pub unsafe extern "C" fn rejoin_world(communicator: *const RejoinCommunicator) -
 pub unsafe extern "C" fn rejoin_incarnation(communicator: *const RejoinCommunicator) -> u32 {
     // SAFETY: as `with`.
     unsafe { communicator.as_ref() }.map_or(0, |handle| handle.incarnation.load(Ordering::Relaxed))
+}
+
+/// What `rejoin_placement` is in the header.
+#[repr(C)]
+pub struct RejoinPlacement {
+    /// The number of this rank among those of its host.
+    pub local_rank: u32,
+    /// How many ranks its host has.
+    pub local_size: u32,
+    /// The number of this rank among those that have its local rank.
+    pub cross_rank: u32,
+    /// How many hosts have a rank with its local rank.
+    pub cross_size: u32,
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_place(communicator: *mut RejoinCommunicator, placement: *mut RejoinPlacement) -> i32 {
+    // SAFETY: as `with`; the header asks for room for a placement, or NULL.
+    unsafe {
+        with(communicator, |rank| {
+            let Placement { local_rank, local_size, cross_rank, cross_size } = rank.live()?.placement();
+            let into = placement.as_mut().ok_or_else(|| {
+                Error::new(Code::BadArgument, "placement is NULL; expected where the numbers are to be written")
+            })?;
+            *into = RejoinPlacement { local_rank, local_size, cross_rank, cross_size };
+            Ok(())
+        })
+    }
 }
 
 /// See the header.

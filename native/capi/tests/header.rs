@@ -104,6 +104,7 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
     }
     layout!("rejoin_options", Options, size, order, boot, boot_name, prepare, prepare_user);
     layout!("rejoin_xgboost_options", RejoinXgboostOptions, size, version, hook);
+    layout!("rejoin_placement", rejoin::RejoinPlacement, local_rank, local_size, cross_rank, cross_size);
     layout!("rejoin_limits", Limits, size, join_millis, call_millis, finish_millis);
     layout!(
         "rejoin_config",

@@ -146,6 +146,11 @@ impl Scenario {
         let (version, model) = ranks.load()?;
         println!("starts at version {version} as incarnation {}", ranks.incarnation());
         println!("is rank {rank} of {world} from version {version} on");
+        let here = ranks.placement();
+        println!(
+            "is local rank {} of {}, cross rank {} of {}",
+            here.local_rank, here.local_size, here.cross_rank, here.cross_size
+        );
         let own = ranks.load_own()?;
         match own.as_ref().filter(|_| version.0 > 0) {
             Some(own) => {

@@ -136,6 +136,17 @@ fn ranks_of_two_hosts_end_with_the_model_of_one_and_a_dead_one_is_started_again(
     b.says("died (SIGKILL); attempt 1 starts").says("all 2 ranks ended well after 1 restarts");
     assert!(!a.err.contains("died"), "the other host's ranks go on: {}", a.err);
     assert_eq!(digest(&[&a, &b]), undisturbed());
+    // Also at the start of the rank that came again.
+    let places = |ran: &Ran, text: &str| ran.out.lines().filter(|line| line.ends_with(text)).count();
+    let first = "is local rank 0 of 2, cross rank 0 of 2";
+    assert_eq!(
+        (places(&a, first), places(&b, "is local rank 0 of 2, cross rank 1 of 2")),
+        (1, 2),
+        "{}{}",
+        a.out,
+        b.out
+    );
+    assert_eq!(places(&b, "is local rank 1 of 2, cross rank 1 of 2"), 1, "{}", b.out);
     tracker.ended().ended(0).says("is lost").says("every rank ended well");
     assert!(!PathBuf::from(job.path("join")).exists(), "the join file is removed at the end");
 }

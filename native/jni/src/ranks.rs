@@ -9,7 +9,7 @@ use crate::settings::Settings;
 use crate::standing;
 use crate::table::Table;
 use crate::tracker::secret;
-use jni::objects::{JByteArray, JByteBuffer, JClass, JLongArray, JObject, JString};
+use jni::objects::{JByteArray, JByteBuffer, JClass, JIntArray, JLongArray, JObject, JString};
 use jni::sys::{jboolean, jint, jlong};
 use jni::{jni_sig, jni_str, Env};
 use parking_lot::Mutex;
@@ -19,7 +19,7 @@ use rejoin_agent::protocol::error::{Code, Error};
 use rejoin_agent::protocol::host::OWN_COPIES;
 use rejoin_agent::protocol::ids::{Attempt, MemberId, Rank, Version};
 use rejoin_communicator::launched::Launched;
-use rejoin_communicator::{Communicator, Language, Limits, Process};
+use rejoin_communicator::{Communicator, Language, Limits, Placement, Process};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
@@ -229,6 +229,15 @@ pub(crate) fn about<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -
     let facts = [("rank", held.member.rank.0), ("world", held.world), ("incarnation", held.member.incarnation.number)];
     let facts: Vec<String> = facts.into_iter().flat_map(|(key, value)| [key.to_string(), value.to_string()]).collect();
     to_texts(env, &facts)
+}
+
+/// Local rank, local size, cross rank, cross size.
+pub(crate) fn placement<'l>(env: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<JIntArray<'l>, Failure> {
+    let Placement { local_rank, local_size, cross_rank, cross_size } = with(communicator, |live| Ok(live.placement()))?;
+    let numbers = [local_rank, local_size, cross_rank, cross_size].map(Held::number);
+    let array = env.new_int_array(numbers.len())?;
+    array.set_region(env, 0, &numbers)?;
+    Ok(array)
 }
 
 pub(crate) fn version<'l>(_: &mut Env<'l>, _: JClass<'l>, communicator: jlong) -> Result<jint, Failure> {

@@ -68,6 +68,7 @@ const METHODS: &[NativeMethod] = &[
     native! { fn = ranks::cancel, static fn join_cancel(join: jlong, reason: JString) },
     native! { fn = ranks::launched, static fn communicator_launched(terms: JString, millis: jlong[]) -> jlong },
     native! { fn = ranks::about, static fn communicator_about(communicator: jlong) -> JString[] },
+    native! { fn = ranks::placement, static fn communicator_placement(communicator: jlong) -> jint[] },
     native! { fn = ranks::version, static fn communicator_version(communicator: jlong) -> jint },
     native! { fn = ranks::load, static fn communicator_load(communicator: jlong) -> jbyte[] },
     native! {

@@ -36,7 +36,7 @@ fn a_program_in_c_joins_again_as_another_rank() {
     std::fs::write(&source, C).expect("room for a program");
     let (_folder, program) = built("cc", "-std=c99", &source.display().to_string(), "native/capi/include");
     let ran = shrinks(&[&program.display().to_string()]);
-    assert!(ran.out.contains("rank 2 of 3 was 3"), "{}", ran.out);
+    assert!(ran.out.contains("rank 2 of 3 was 3, local rank 2 of 3"), "{}", ran.out);
 }
 
 const C: &str = r#"
@@ -78,7 +78,10 @@ int main(void) {
         if (status == REJOIN_OK) break;
         if (status != REJOIN_RESIZED && status != REJOIN_ROLLED_BACK) break;
         status = rejoin_join_again(ranks);
-        printf("rank %u of %u was %u\n", (unsigned)rejoin_rank(ranks), (unsigned)rejoin_world(ranks), (unsigned)before);
+        rejoin_placement here = {0, 0, 0, 0};
+        if (status == REJOIN_OK) status = rejoin_place(ranks, &here);
+        printf("rank %u of %u was %u, ", (unsigned)rejoin_rank(ranks), (unsigned)rejoin_world(ranks), (unsigned)before);
+        printf("local rank %u of %u\n", (unsigned)here.local_rank, (unsigned)here.local_size);
         fflush(stdout);
     }
     if (status != REJOIN_OK && status != REJOIN_OVER) fprintf(stderr, "%s\n", rejoin_message(ranks));

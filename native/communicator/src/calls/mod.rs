@@ -13,6 +13,7 @@ use super::call_log::CallLog;
 use super::local_rank::LocalRank;
 use super::memory::Memory;
 use super::peer_links::PeerLinks;
+use super::placement::Placement;
 use super::plane::CollectivePlane;
 use super::rank_profile::RankProfile;
 use super::shape::Shapes;
@@ -105,6 +106,16 @@ impl Calls {
 
     pub(super) fn rank(&self) -> Rank {
         self.local_rank.member.rank
+    }
+
+    /// By the newest plan.
+    pub(super) fn placement(&self) -> Placement {
+        let state = self.local_rank.lock();
+        let hosts = state.participant.hosts();
+        match hosts.len() == self.world() as usize {
+            true => Placement::of(self.rank().0 as usize, hosts),
+            false => Placement::of(self.rank().0 as usize, &vec![0; self.world() as usize]),
+        }
     }
 
     pub(super) fn world(&self) -> u32 {

@@ -10,6 +10,7 @@ mod versions;
 
 use super::calls::{Calls, Input};
 use super::options::{Boot, Limits, Options};
+use super::placement::Placement;
 use super::printer::Printer;
 use super::process::Process;
 use super::shape::Shape;
@@ -66,6 +67,13 @@ impl Communicator {
     /// The number of ranks.
     pub fn world(&self) -> u32 {
         self.calls.world()
+    }
+
+    /// Where this rank is among the ranks of its host, and its host among the hosts: by the newest plan, so that it may
+    /// change with any call when a rank has come back on another host, or the world was resized. A rank that is missing
+    /// counts as on rank 0's host. Ranks are of one host if their processes gave it one name.
+    pub fn placement(&self) -> Placement {
+        self.calls.placement()
     }
 
     /// Which incarnation of the rank this is.

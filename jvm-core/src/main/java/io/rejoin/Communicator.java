@@ -96,6 +96,15 @@ public final class Communicator extends ArrayCollectives implements AutoCloseabl
     return incarnation;
   }
 
+  /**
+   * Where this rank is among the ranks of its host, and its host among the hosts. It may change
+   * with any call, when a rank has come back on another host.
+   */
+  public Placement placement() {
+    int[] numbers = Native.communicatorPlacement(open());
+    return new Placement(numbers[0], numbers[1], numbers[2], numbers[3]);
+  }
+
   /** The version that this rank is in: how many checkpoints the job has taken. */
   public int version() {
     return Native.communicatorVersion(open());

@@ -99,6 +99,9 @@ final class Native {
   /** Key, value: rank, world, incarnation. */
   static native String[] communicatorAbout(long communicator);
 
+  /** Local rank, local size, cross rank, cross size. */
+  static native int[] communicatorPlacement(long communicator);
+
   /** How many checkpoints the job has taken. */
   static native int communicatorVersion(long communicator);
 

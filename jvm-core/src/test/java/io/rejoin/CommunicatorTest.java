@@ -82,6 +82,9 @@ class CommunicatorTest {
             ranks -> {
               double[] sum = {ranks.rank() + 0.5};
               ranks.allreduce(sum, Reduction.SUM);
+              Placement here = ranks.placement();
+              assertEquals(List.of(ranks.rank(), 3), List.of(here.localRank(), here.localSize()));
+              assertEquals(List.of(0, 1), List.of(here.crossRank(), here.crossSize()));
               ranks.checkpoint(ByteBuffer.allocateDirect(3));
               ranks.finish(new byte[1]);
               return sum[0];

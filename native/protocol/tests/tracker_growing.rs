@@ -258,7 +258,11 @@ fn a_larger_world_that_only_its_joiner_had_heard_of_is_forgotten_with_the_tracke
         desk.stands(agent, vec![stands(agent as u32 - 1, 0, at(3))], vec![checkpoint(3)]);
     }
     desk.pass_alive(INTERVAL, &[1, 2, 3]);
-    assert_eq!(view(&finishes_before(&mut desk, 4), 3).world(), 3);
+    let outputs = finishes_before(&mut desk, 4);
+    assert_eq!(view(&outputs, 3).world(), 3);
+    // The same rank again, which is told from what the forgotten world gave it.
+    let [(2, 2, its)] = given(&outputs, 3)[..] else { panic!("task 2 is given {outputs:?}") };
+    assert_eq!(refusal(&desk.joins(3, 2, attempt(its)), 3), None);
 }
 
 #[test]

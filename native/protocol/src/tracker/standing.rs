@@ -98,8 +98,11 @@ impl Tracker {
     fn claim(&mut self, task: Task, agent: AgentId, claimed: RankGiven) -> Result<(), Error> {
         let RankGiven { rank, attempt } = claimed;
         if self.config.elastic.is_some() && self.slot(rank).is_none() {
-            // Of a larger world that this life of the tracker knows nothing of, or that is no more: it asks again.
+            // Of a larger world that this life of the tracker knows nothing of, or that is no more: it asks again, and
+            // what it is given then, maybe the same rank, has to be told from this.
             self.standings.former.insert(claimed);
+            let newest = self.standings.given.entry(rank).or_insert(attempt);
+            *newest = (*newest).max(attempt);
             return Ok(());
         }
         let other = self.standings.of_rank(rank).is_some_and(|(other, _)| other != task);

@@ -22,4 +22,14 @@ from ._communicator import Communicator, Placement, Process, join
 from ._errors import Code, RejoinError
 from ._library import digest, library_version, log_level
 
-__all__ = ["Code", "Communicator", "Placement", "Process", "RejoinError", "digest", "join", "library_version", "log_level"]
+__all__ = [
+    "Code",
+    "Communicator",
+    "Placement",
+    "Process",
+    "RejoinError",
+    "digest",
+    "join",
+    "library_version",
+    "log_level",
+]

@@ -16,6 +16,7 @@ from ._arguments import refused
 from ._arrays import Data, element as element_number, order as order_number, raw, reduction, whole
 from ._errors import Code, RejoinError
 
+
 class Placement(NamedTuple):
     """Where a rank is: the numbers that MPI programs and Horovod's know. Ranks are numbered within a
     host and across hosts in the order of the ranks of the world."""
@@ -184,9 +185,7 @@ class Communicator(_Owner):
         with any call, when a rank has come back on another host or the world was resized."""
         placement = c.Placement()
         self._call("place", ctypes.byref(placement))
-        return Placement(
-            placement.local_rank, placement.local_size, placement.cross_rank, placement.cross_size
-        )
+        return Placement(placement.local_rank, placement.local_size, placement.cross_rank, placement.cross_size)
 
     @property
     def version(self) -> int:

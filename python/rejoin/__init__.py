@@ -18,9 +18,11 @@ and then: ``rejoin run -n 4 --restart -- python3 program.py``. Arrays are handed
 they are, without a copy.
 """
 
-from ._communicator import Communicator, Placement, Process, join
+from ._communicator import Communicator, join
 from ._errors import Code, RejoinError
 from ._library import digest, library_version, log_level
+from ._placement import Placement
+from ._process import Process
 
 __all__ = [
     "Code",

@@ -1,38 +1,22 @@
 """One rank of a job."""
 
 import ctypes
-import itertools
-import os
 import sys
 import threading
-import traceback
 from types import TracebackType
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple, Type, Union
+from typing import Any, Callable, List, Optional, Tuple, Type, Union
 
 import numpy as np
 
 from . import _arguments as given, _library as c
 from ._arguments import refused
 from ._arrays import Data, element as element_number, order as order_number, raw, reduction, whole
+from ._callbacks import Callbacks, Fold, Prepare
 from ._errors import Code, RejoinError
-
-
-class Placement(NamedTuple):
-    """Where a rank is: the numbers that MPI programs and Horovod's know. Ranks are numbered within a
-    host and across hosts in the order of the ranks of the world."""
-
-    local_rank: int
-    """The number of the rank among those of its host, from 0."""
-    local_size: int
-    """How many ranks its host has."""
-    cross_rank: int
-    """The number of the rank among those that have its local rank, one a host."""
-    cross_size: int
-    """How many hosts have a rank with its local rank."""
-
-
-Prepare = Callable[["np.ndarray[Any, Any]"], None]
-Fold = Callable[["np.ndarray[Any, Any]", "np.ndarray[Any, Any]"], "np.ndarray[Any, Any]"]
+from ._limits import limits_of
+from ._owner import Owner
+from ._placement import Placement
+from ._snapshots import RELEASE, SUPPLY, keep
 
 
 def _site() -> bytes:
@@ -43,113 +27,7 @@ def _site() -> bytes:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}".encode(errors="replace")
 
 
-def _view(address: int, count: int, dtype: Any) -> "np.ndarray[Any, Any]":
-    """Memory of the library as an array, for the time of a callback."""
-    size = count * np.dtype(dtype).itemsize
-    memory: Any = (ctypes.c_char * size).from_address(address)
-    array: "np.ndarray[Any, Any]" = np.frombuffer(memory, dtype=dtype, count=count)
-    return array
-
-
-def _limits(join: Optional[float], call: Optional[float], finish: Optional[float]) -> c.Limits:
-    limits = {"join_timeout": join, "call_timeout": call, "finish_timeout": finish}
-    times = (given.millis(name, limit) for name, limit in limits.items())
-    return c.Limits(ctypes.sizeof(c.Limits), *times)
-
-
-# Snapshots that may be asked for still, by the number that C has for them.
-_snapshots: Dict[int, Callable[[], Data]] = {}
-_numbers = itertools.count(1)
-
-
-def _keep(supplier: Callable[[], Data]) -> int:
-    number = next(_numbers)
-    _snapshots[number] = supplier
-    return number
-
-
-def _supply(number: int, into: int) -> int:
-    try:
-        data = raw("the supplied model", _snapshots[number]())
-        c.library.rejoin_supply(into, data.ctypes.data, data.size)
-        return 0
-    except BaseException:  # another rank is asked then
-        traceback.print_exc()
-        return 1
-
-
-def _release(number: int) -> None:
-    _snapshots.pop(number, None)
-
-
-_SUPPLY = c.Supplier(_supply)
-_RELEASE = c.Release(_release)
-
-
-class _Callbacks:
-    """Keeps a call's callbacks alive, and the exception that one of them raised."""
-
-    def __init__(self) -> None:
-        self.raised: Optional[BaseException] = None
-
-    def _guard(self, work: Callable[[], None]) -> int:
-        try:
-            work()
-            return 0
-        except BaseException as raised:  # whatever it is, it must not get lost in C
-            self.raised = raised
-            return 1
-
-    def prepare(self, function: Prepare, array: "np.ndarray[Any, Any]") -> Any:
-        return c.Prepare(lambda _user, _buffer, _bytes: self._guard(lambda: function(array)))
-
-    def fold(self, function: Fold, dtype: Any) -> Any:
-        def work(accumulator: int, other: int, count: int) -> None:
-            left, right = _view(accumulator, count, dtype), _view(other, count, dtype)
-            right.flags.writeable = False
-            left[...] = function(left.copy(), right)
-
-        return c.Fold(lambda _user, left, right, count: self._guard(lambda: work(left, right, count)))
-
-    def fold_object(self, function: Callable[[bytes, bytes], bytes]) -> Any:
-        def work(accumulator: int, size: Any, limit: int, other: int, other_size: int) -> None:
-            left = ctypes.string_at(accumulator, size[0]) if size[0] else b""
-            right = ctypes.string_at(other, other_size) if other_size else b""
-            result = bytes(function(left, right))
-            if len(result) > limit:
-                raise ValueError(f"an object became {len(result)} bytes long; the limit is {limit}")
-            ctypes.memmove(accumulator, result, len(result))
-            size[0] = len(result)
-
-        return c.FoldObject(lambda _user, a, size, limit, b, more: self._guard(lambda: work(a, size, limit, b, more)))
-
-
-class _Owner:
-    """Has a handle of the library, in the process that made it: a child by fork has a copy of the
-    memory, but not the threads, and what it sent would be taken for this rank's."""
-
-    def __init__(self, handle: Optional[int]) -> None:
-        self._handle: Optional[int] = handle
-        self._process = os.getpid()
-
-    def _is_ours(self) -> bool:
-        return self._process == os.getpid()
-
-    def _open(self) -> int:
-        name = type(self).__name__
-        if self._handle is None:
-            raise RejoinError(Code.BAD_STATE, f"this {name} is closed")
-        if not self._is_ours():
-            text = f"this {name} belongs to process {self._process}; this is process {os.getpid()}, forked from it"
-            raise RejoinError(Code.BAD_STATE, text)
-        return self._handle
-
-    def __reduce__(self) -> Any:
-        # Two objects with one handle would both free it.
-        raise TypeError(f"a {type(self).__name__} belongs to one process and can't be copied or pickled")
-
-
-class Communicator(_Owner):
+class Communicator(Owner):
     """One rank of a job in one incarnation. One thread at a time makes its calls, in the process
     that joined, not in one that is forked from it.
 
@@ -225,7 +103,7 @@ class Communicator(_Owner):
         which numpy has no type of its own. (Arrays of the package ml_dtypes say so themselves.)
         """
         whole("the array", array, True)
-        callbacks = _Callbacks()
+        callbacks = Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         data = array.ctypes.data
         arguments: Tuple[Any, ...]
@@ -254,7 +132,7 @@ class Communicator(_Owner):
         if len(whole_object) > given.number("the limit", limit, 63):
             raise refused(f"an object of {len(whole_object)} bytes was given; the limit is {limit}")
         called = given.name_of(given.function("the fold", fold), name)
-        callbacks = _Callbacks()
+        callbacks = Callbacks()
         room, size = ctypes.create_string_buffer(whole_object, max(limit, 1)), ctypes.c_size_t(len(whole_object))
         options = self._options(callbacks, order, boot, None, None)
         arguments = (room, ctypes.byref(size), limit, called, callbacks.fold_object(fold), None, *options)
@@ -282,7 +160,7 @@ class Communicator(_Owner):
             output = np.empty(part.stop - part.start, dtype=array.dtype)
         if whole("the output", output, True).dtype != array.dtype:
             raise refused(f"the output is of {output.dtype}, the array of {array.dtype}")
-        callbacks = _Callbacks()
+        callbacks = Callbacks()
         options = self._options(callbacks, order, boot, prepare, array)
         buffers = (array.ctypes.data, array.size, output.ctypes.data, output.size)
         arguments: Tuple[Any, ...]
@@ -316,7 +194,7 @@ class Communicator(_Owner):
         """The array becomes the root's at all ranks. Returns it. ``prepare`` is called at the root alone."""
         whole("the array", array, True)
         root = given.number("the root", root, 32)
-        callbacks = _Callbacks()
+        callbacks = Callbacks()
         options = self._options(callbacks, "rank", boot, prepare, array)
         arguments = (array.ctypes.data, array.size, element_number(array), root, *options)
         self._call("broadcast", *arguments, callbacks=callbacks)
@@ -339,7 +217,7 @@ class Communicator(_Owner):
                 f"the output is of {output.dtype} and has {output.size} elements; expected {array.dtype} and "
                 f"{array.size} from each of {self.world} ranks"
             )
-        callbacks = _Callbacks()
+        callbacks = Callbacks()
         options = self._options(callbacks, "rank", boot, prepare, array)
         arguments = (array.ctypes.data, array.size, output.ctypes.data, element_number(array), *options)
         self._call("allgather", *arguments, callbacks=callbacks)
@@ -351,7 +229,7 @@ class Communicator(_Owner):
         """What each rank has, in rank order, where each may have another number of elements: flat arrays."""
         whole("the array", array, False)
         output, counts = ctypes.c_void_p(), ctypes.POINTER(ctypes.c_size_t)()
-        options = self._options(_Callbacks(), "rank", boot, None, None)
+        options = self._options(Callbacks(), "rank", boot, None, None)
         pointers = (ctypes.byref(output), ctypes.byref(counts))
         self._call("allgather_v", array.ctypes.data, array.size, element_number(array), *pointers, *options)
         lengths = [counts[rank] for rank in range(self.world)]
@@ -362,7 +240,7 @@ class Communicator(_Owner):
 
     def barrier(self, *, boot: Union[bool, str] = False) -> None:
         """No rank goes on before all are there."""
-        self._call("barrier", *self._options(_Callbacks(), "rank", boot, None, None))
+        self._call("barrier", *self._options(Callbacks(), "rank", boot, None, None))
 
     def load_own(self) -> Optional[bytes]:
         """The model that only this rank had at the version that it starts from; ``None`` where none was taken."""
@@ -395,7 +273,7 @@ class Communicator(_Owner):
         supplier is called in this call and in the next checkpoint, which raises ``MISMATCH`` if it
         gives something else by then."""
         given.function("the supplier", supplier)
-        self._call("checkpoint_lazy", _SUPPLY, _RELEASE, _keep(supplier), _site())
+        self._call("checkpoint_lazy", SUPPLY, RELEASE, keep(supplier), _site())
 
     def finish(self, model: Data) -> None:
         """The end: reports this model, the same at all ranks, and waits until all have. Then only
@@ -461,7 +339,7 @@ class Communicator(_Owner):
 
     def _options(
         self,
-        callbacks: _Callbacks,
+        callbacks: Callbacks,
         order: str,
         boot: Union[bool, str],
         prepare: Optional[Prepare],
@@ -478,7 +356,7 @@ class Communicator(_Owner):
             options.prepare = callbacks.prepare(given.function("prepare", prepare), array)
         return _site(), ctypes.byref(options)
 
-    def _call(self, name: str, *arguments: Any, callbacks: Optional[_Callbacks] = None) -> int:
+    def _call(self, name: str, *arguments: Any, callbacks: Optional[Callbacks] = None) -> int:
         if not self._lock.acquire(blocking=False):
             raise RejoinError(Code.BAD_STATE, "another thread's call with this communicator is under way")
         try:
@@ -503,7 +381,7 @@ def _text(handle: Any) -> str:
     return text
 
 
-def _joined(status: int, handle: Any) -> Communicator:
+def joined(status: int, handle: Any) -> Communicator:
     if status in (c.OK, c.OVER):
         return Communicator(handle.value, status == c.OVER)
     text = _text(handle)
@@ -525,114 +403,6 @@ def join(
     call (10 minutes), for the end (10 minutes).
     """
     handle = ctypes.c_void_p()
-    limits = _limits(join_timeout, call_timeout, finish_timeout)
+    limits = limits_of(join_timeout, call_timeout, finish_timeout)
     status = c.library.rejoin_join_launched(given.text("terms", terms), ctypes.byref(limits), ctypes.byref(handle))
-    return _joined(status, handle)
-
-
-class Process(_Owner):
-    """One process's part in one job, for a launcher of your own, and for several ranks in a
-    process. Close it at the end; the communicators that were made of it stay usable.
-
-    ``job`` is 32 hexadecimal digits, ``secret`` 32 bytes, ``tracker`` an address with a port,
-    ``executor`` a name that no other process of the job has, ``listen`` the IP address that peers
-    reach this process at. ``log_memory`` and ``log_disk`` are the bytes that results for ranks that
-    come back may take in memory (1 GiB) and in files below ``spill`` (16 GiB, in the system's
-    folder for temporary files). ``durable`` is a folder that is there and that all processes of the
-    job see: every ``durable_every`` versions a checkpoint is written there, and should all
-    processes die at once, the newest whole one is gone on from. ``own_copies`` is how many other
-    processes hold each rank's own model (``checkpoint(model, own=…)``; 2), on other hosts where
-    there are any: at least 1, the same at all ranks; where there are fewer others, each of them
-    holds one.
-    """
-
-    _PREFIX = "rejoin_process_"
-
-    def __init__(
-        self,
-        job: str,
-        secret: bytes,
-        tracker: str,
-        executor: str,
-        *,
-        listen: str = "127.0.0.1",
-        ports: str = "0",
-        host: Optional[str] = None,
-        encrypt: bool = False,
-        tracker_timeout: Optional[float] = None,
-        log_memory: Optional[int] = None,
-        log_disk: Optional[int] = None,
-        spill: Optional[str] = None,
-        durable: Optional[str] = None,
-        durable_every: int = 1,
-        own_copies: int = 2,
-    ) -> None:
-        super().__init__(None)
-        secret = raw("the secret", secret).tobytes()
-        if len(secret) != 32:
-            raise refused(f"the secret has {len(secret)} bytes; expected 32")
-        texts = {"tracker": tracker, "listen": listen, "ports": ports, "host": host or listen, "executor": executor}
-        words = [given.text(what, text) for what, text in texts.items()]
-        config = c.Config(ctypes.sizeof(c.Config), given.text("job", job), secret, *words)
-        config.encrypt = int(encrypt)
-        config.tracker_timeout_millis = given.millis("tracker_timeout", tracker_timeout)
-        # In C 0 is the default, and a single byte is as good as none.
-        config.log_memory = 0 if log_memory is None else max(1, given.number("log_memory", log_memory, 64))
-        config.log_disk = 0 if log_disk is None else max(1, given.number("log_disk", log_disk, 64))
-        config.spill = None if spill is None else os.fsencode(spill)
-        config.durable = None if durable is None else os.fsencode(durable)
-        config.durable_every = 0 if durable is None else max(1, given.number("durable_every", durable_every, 32))
-        config.own_copies = given.number("own_copies", own_copies, 32)
-        if config.own_copies == 0:  # in C the default
-            raise refused(
-                "own_copies is 0; at least 1 is needed: an own model that no other process holds is lost with its "
-                "rank's process"
-            )
-        handle = ctypes.c_void_p()
-        status = self._start(config, handle)
-        self._handle = handle.value
-        if status != c.OK:
-            text = self._function("message")(handle).decode(errors="replace")
-            self.close()
-            raise RejoinError(c.code(status), text)
-
-    def _start(self, config: c.Config, handle: Any) -> int:
-        status: int = self._function("start")(ctypes.byref(config), ctypes.byref(handle))
-        return status
-
-    def _function(self, name: str) -> Any:
-        return getattr(c.library, self._PREFIX + name)
-
-    def join(
-        self,
-        rank: int,
-        terms: str = "",
-        *,
-        stage: int = 0,
-        task: int = 0,
-        join_timeout: Optional[float] = None,
-        call_timeout: Optional[float] = None,
-        finish_timeout: Optional[float] = None,
-    ) -> Communicator:
-        """Joins as a rank; ``stage`` counts the starts of all ranks together, ``task`` those of this rank alone."""
-        limits = _limits(join_timeout, call_timeout, finish_timeout)
-        return _joined(*self._join(c.library.rejoin_join, (rank, stage, task), terms, limits))
-
-    def _join(self, join: Any, attempt: Tuple[int, int, int], terms: str, limits: c.Limits) -> Tuple[int, Any]:
-        """The status, and the rank's handle."""
-        handle = ctypes.c_void_p()
-        numbers = [given.number(what, number, 32) for what, number in zip(("the rank", "stage", "task"), attempt)]
-        byref = ctypes.byref
-        return join(self._open(), *numbers, given.text("terms", terms), byref(limits), byref(handle)), handle
-
-    def close(self) -> None:
-        """Closing again does nothing."""
-        handle, self._handle = self._handle, None
-        if handle is not None and self._is_ours():
-            self._function("close")(handle)
-
-    def __enter__(self) -> "Process":
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self.close()
+    return joined(status, handle)

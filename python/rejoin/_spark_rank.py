@@ -11,8 +11,9 @@ from typing import Any, Callable, Iterable, Iterator, List, Optional, Tuple
 import numpy as np
 
 from . import _library
-from ._communicator import Communicator, Process
+from ._communicator import Communicator
 from ._errors import Code, RejoinError
+from ._process import Process
 
 _END_SECONDS = 10
 

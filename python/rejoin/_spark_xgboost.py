@@ -13,8 +13,8 @@ import pyspark
 import xgboost
 from pyspark import cloudpickle
 
-from ._communicator import _limits
 from ._errors import Code, RejoinError
+from ._limits import limits_of
 from ._spark_rank import Launch, Rank, Rows
 from ._xgboost_rank import Rank as XgboostRank, XgboostProcess
 from .xgboost import Checkpoint, _Context
@@ -39,7 +39,7 @@ class EstimatorRank(Rank):
 
         every = launch.number("checkpoint.rounds") or _EVERY
         terms = f"{self._world} workers, {every} rounds per checkpoint"
-        limits = _limits(launch.seconds("join"), None, launch.seconds("finish"))
+        limits = limits_of(launch.seconds("join"), None, launch.seconds("finish"))
         with launch.process(start) as process:
             while True:
                 (stock,) = cloudpickle.loads(self._work)

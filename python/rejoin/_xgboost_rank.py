@@ -5,8 +5,9 @@ from typing import Any, Optional, Tuple
 
 from . import _arguments as given, _library as c
 from ._arguments import refused
-from ._communicator import Process, _Owner
 from ._errors import Code, RejoinError
+from ._owner import Owner
+from ._process import Process
 
 _HOOKS = {"auto": 0, "off": 1}
 
@@ -18,7 +19,7 @@ class Start:
         self.version, self.round, self.complete, self.checkpoint = version, round_, complete, checkpoint
 
 
-class Rank(_Owner):
+class Rank(Owner):
     """One rank in one incarnation. Its calls belong to the thread that trains, but for :meth:`free`.
 
     ``rank``, ``world`` and ``incarnation`` (how often this rank was started before) are numbers;

@@ -25,8 +25,8 @@ from xgboost.core import XGBoostError
 
 from . import _arguments as given
 from ._arguments import refused
-from ._communicator import _limits
 from ._errors import Code, RejoinError
+from ._limits import limits_of
 from ._xgboost_rank import Rank, join
 from ._xgboost_training import Training
 
@@ -170,7 +170,7 @@ def communicator(
     what ended this rank or the job. An exception of the program is reported to the job, and its rank
     may be started again.
     """
-    limits = _limits(join_timeout, None, finish_timeout)
+    limits = limits_of(join_timeout, None, finish_timeout)
     return _Context(lambda: join(xgboost.__version__, terms, hook, limits))
 
 

@@ -227,7 +227,7 @@ class Calls(Launched):
             ranks.checkpoint_lazy(lambda snapshot=state: made.append(1) or snapshot)
         ranks.finish(state)
         print(f"made {len(made)} digest {rejoin.digest(state)}", flush=True)
-    assert not rejoin._communicator._snapshots, "all are released in the end"
+    assert not rejoin._snapshots._snapshots, "all are released in the end"
     """
         )
         undisturbed, _ = self.run_ranks(2, program)

@@ -308,6 +308,23 @@ pub struct Timing {
     pub members_millis: u64,
 }
 
+impl Timing {
+    /// How long agents and launchers go on without a tracker, where nothing else is set: a minute.
+    pub const LEASE_MILLIS: u64 = 60_000;
+    /// Between two heartbeats, if the limit of silence allows it.
+    const HEARTBEAT_MILLIS: u64 = 200;
+
+    /// The usual rhythm with these two limits: several heartbeats have to fail before an agent is lost.
+    pub fn usual(lost_after_millis: u64, members_millis: u64) -> Timing {
+        Timing {
+            heartbeat_millis: Self::HEARTBEAT_MILLIS.min(lost_after_millis / 4).max(1),
+            lost_after_millis,
+            lease_millis: Self::LEASE_MILLIS,
+            members_millis,
+        }
+    }
+}
+
 /// The table of all status reports and the decisions made of it ([`crate::plan::decide`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {

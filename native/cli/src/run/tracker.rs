@@ -16,10 +16,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How often agents give a sign of life, if the limit allows it.
-const HEARTBEAT: Duration = Duration::from_millis(200);
 /// How long ranks and launchers go on when their tracker is gone.
-pub const LEASE: Duration = Duration::from_secs(60);
+pub const LEASE: Duration = Duration::from_millis(Timing::LEASE_MILLIS);
 
 /// What a launcher has of its job's tracker, wherever that is.
 pub trait JobTracker {
@@ -50,19 +48,12 @@ pub trait JobTracker {
 
 /// The rules of a job whose launchers count the deaths.
 pub fn rules(world: u32, epoch: u32, lost_after: Duration, members: Duration, start: JobStart) -> TrackerConfig {
-    let millis = |time: Duration| time.as_millis() as u64;
-    let lost_after_millis = millis(lost_after);
     TrackerConfig {
         world,
         spares: 0,
         elastic: None,
         epoch,
-        timing: Timing {
-            heartbeat_millis: millis(HEARTBEAT).min(lost_after_millis / 4).max(1),
-            lost_after_millis,
-            lease_millis: millis(LEASE),
-            members_millis: millis(members),
-        },
+        timing: Timing::usual(lost_after.as_millis() as u64, members.as_millis() as u64),
         deaths: DeathLimit::new(u32::MAX, "--restarts"),
         start,
         faults: Vec::new(),

@@ -279,6 +279,15 @@ rejoin_status rejoin_join(rejoin_process *process, uint32_t rank, uint32_t stage
                           const rejoin_limits *limits, rejoin_communicator **communicator);
 
 /*
+ * The same in a job whose world may shrink and grow (rejoin_tracker_config.min): `number` is the
+ * process's, from 0, which no other living one has. Which rank it is the job says (rejoin_rank()),
+ * and may say anew (REJOIN_RESIZED, rejoin_join_again()). A process that no rank is left for waits
+ * here until there is one, or the job is over.
+ */
+rejoin_status rejoin_join_elastic(rejoin_process *process, uint32_t number, uint32_t stage, uint32_t task,
+                                  const char *terms, const rejoin_limits *limits, rejoin_communicator **communicator);
+
+/*
  * Takes part again after a call returned REJOIN_ROLLED_BACK or REJOIN_RESIZED: in the same process,
  * as the rank's next incarnation. Then rejoin_load() says what it starts from; after REJOIN_RESIZED
  * rejoin_rank() and rejoin_world() may say others than before. The process keeps what it holds for
@@ -663,6 +672,151 @@ rejoin_status rejoin_xgboost_abandon(rejoin_xgboost *rank, rejoin_status status,
 
 /* As rejoin_close(). XGBoost's communicator is to be finalized before. */
 void rejoin_xgboost_close(rejoin_xgboost *rank);
+
+/* ---------------------------------------------------------------- a tracker in your own driver */
+
+/*
+ * What coordinates a job, in the process of whoever starts its ranks: by fork, ssh, or any
+ * framework. It sees which processes live, tells a rank that comes back where it starts, and keeps
+ * the result. Starting ranks, and starting the dead ones again, is the caller's part.
+ *
+ *     rejoin_tracker_config config = REJOIN_TRACKER_CONFIG_INIT;
+ *     config.world = 2;
+ *     status = rejoin_tracker_open(&config, &tracker);
+ *     ... start a process for each rank, which is given rejoin_tracker_job(), rejoin_tracker_secret()
+ *         and rejoin_tracker_address(), a name of its own, its rank, and 0 as `task`, for
+ *         rejoin_process_start() and rejoin_join() ...
+ *     while ((status = rejoin_tracker_poll(tracker, 100, &event)) == REJOIN_OK) {
+ *         ... event, if it isn't NULL, says what happened ...
+ *         ... a process that has died: rejoin_tracker_notify(tracker, its name, "SIGKILL"); start the
+ *             rank again, in a process of another name, with the next `task` ...
+ *     }
+ *     if (status == REJOIN_OVER) rejoin_tracker_result(tracker, &model, &bytes);
+ *     else fprintf(stderr, "%s\n", rejoin_tracker_message(tracker));           why the job failed
+ *     ... wait for the processes to end ...
+ *     rejoin_tracker_close(tracker);
+ *
+ * A whole program is examples/c/driver.c.
+ *
+ * One thread at a time polls and asks for the result. Beside it, any thread may call
+ * rejoin_tracker_notify(), rejoin_tracker_leaves() and rejoin_tracker_cancel(), and those that
+ * return texts, until the tracker is closed; they change the message only where they fail, and no
+ * other call is under way. A failure of the job leaves the handle as it was. No thread makes a call
+ * while another one closes it, or after that.
+ */
+typedef struct rejoin_tracker rejoin_tracker;
+
+/* What a job is. Begin with REJOIN_TRACKER_CONFIG_INIT, and say the world. */
+typedef struct rejoin_tracker_config {
+    size_t size;             /* sizeof(rejoin_tracker_config) */
+    uint32_t world;          /* the number of ranks, from 1 to 4096; needed */
+    const char *job;         /* the job's id, 32 hexadecimal digits; NULL: drawn at random */
+    const uint8_t *secret;   /* 32 bytes that nobody else knows; NULL: drawn at random */
+    const char *listen;      /* the IP address that the ranks' processes reach; NULL: 127.0.0.1 */
+    const char *ports;       /* 0 (any), a port, or FIRST-LAST, the first free one of which is taken; NULL: any */
+    int32_t encrypt;         /* 1: links between ranks are encrypted; what the tracker hears always is */
+    const char *name;        /* the job's name in the join file; NULL: its id */
+    /* written for this user alone, and removed by the close: `rejoin run --join` starts ranks by it,
+       which needn't be given anything else then. It must not be there. NULL: none */
+    const char *join_file;
+    /* which death of one rank ends the job with REJOIN_UNRECOVERABLE; 0: none does, and whoever starts
+       ranks gives up by rejoin_tracker_cancel() */
+    uint32_t deaths;
+    uint64_t lost_after_millis; /* silence after which a process is declared lost; 0: 1.5 s */
+    uint64_t members_millis;    /* how long a rank may be missing, until REJOIN_MEMBERS_MISSING; 0: 1 minute */
+    /* the fewest ranks that the world may shrink to, at most `world`: then processes join by
+       rejoin_join_elastic(). 0: the world is fixed, and the next three have to be 0 */
+    uint32_t min;
+    uint32_t max;                    /* the most that it may grow to, at least `world`; 0: `world` */
+    uint64_t elastic_timeout_millis; /* how long a replacement is waited for before it shrinks; 0: 30 s */
+    uint64_t resize_interval_millis; /* how long it doesn't grow after it has changed; 0: 10 s */
+} rejoin_tracker_config;
+
+#define REJOIN_TRACKER_CONFIG_INIT \
+    {sizeof(rejoin_tracker_config), 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, 0}
+
+/*
+ * Opens the job's tracker: a listener and one thread. *tracker is set whatever is returned, so that
+ * its message can be read, and has to be closed. Only when `tracker` is NULL it isn't.
+ *
+ * Returns REJOIN_BAD_ARGUMENT for a setting that can't be used, or a join file that is there
+ * already; REJOIN_IO when no port or thread is to be had or the join file can't be written. Nothing
+ * is left behind then.
+ */
+rejoin_status rejoin_tracker_open(const rejoin_tracker_config *config, rejoin_tracker **tracker);
+
+/* Why the last call with it failed, or the job; empty when it didn't. */
+const char *rejoin_tracker_message(const rejoin_tracker *tracker);
+
+/*
+ * What a rank's process is given: the job's id (32 hexadecimal digits), the secret (32 bytes, which
+ * should go by a way without other readers, as a pipe), and the tracker's address and port. They
+ * belong to the handle and stay until it is closed; NULL if it couldn't be opened.
+ */
+const char *rejoin_tracker_job(const rejoin_tracker *tracker);
+const uint8_t *rejoin_tracker_secret(const rejoin_tracker *tracker);
+const char *rejoin_tracker_address(const rejoin_tracker *tracker);
+
+/*
+ * The next event, waiting for it at most so long (0: not at all). *event is a JSON object of one
+ * line with one key, the event's name, and its fields, the same as in a log of `rejoin run
+ * --events`:
+ *
+ *     {"RankLost":{"rank":1,"incarnation":0,"executor":"…","reason":"…","silent_millis":3,"deaths":1}}
+ *
+ * It is NULL when none came in time, belongs to the handle, and stays until the next poll. One event
+ * asks for something: after
+ *
+ *     {"KillWanted":{"index":1,"attempt":{"stage":0,"task":0},"executor":"…","reason":"…"}}
+ *
+ * kill that process, if it is still there, and start its rank again: it was declared lost, but may
+ * only be frozen, and nothing that it still does counts.
+ *
+ * Returns REJOIN_OK while the job goes on or events are left. After the last one, again and again:
+ * REJOIN_OVER when all ranks have reached the end, or the error that the job has failed with
+ * (REJOIN_MEMBERS_MISSING, REJOIN_MISMATCH, what rejoin_tracker_cancel() was given, ...), with its
+ * text as the message. REJOIN_BAD_STATE for a tracker that couldn't be opened.
+ */
+rejoin_status rejoin_tracker_poll(const rejoin_tracker *tracker, uint64_t timeout_millis, const char **event);
+
+/* 1 once the job has ended, well or with an error: a poll's status is the job's own then. Events may be left. */
+int32_t rejoin_tracker_is_over(const rejoin_tracker *tracker);
+
+/*
+ * The model that rank 0 has finished with (NULL and 0 bytes for an empty one), once a poll has
+ * returned REJOIN_OVER. The bytes belong to the handle and are there until it is closed.
+ *
+ * Returns REJOIN_BAD_STATE while the job goes on; the job's error if it failed.
+ */
+rejoin_status rejoin_tracker_result(const rejoin_tracker *tracker, const void **model, size_t *bytes);
+
+/*
+ * The process of this name (rejoin_config.executor) is gone, as whoever has started it knows, and
+ * why, in words (NULL: unknown). Its ranks are declared lost at once: nobody waits for its silence
+ * to be long enough. A name that the tracker doesn't know, or that is gone already, changes nothing.
+ * Nor does anything after the job's end.
+ */
+rejoin_status rejoin_tracker_notify(const rejoin_tracker *tracker, const char *executor, const char *reason);
+
+/*
+ * In a job with `min`: the process that joins as this number (rejoin_join_elastic()) is about to be
+ * ended, and no other one is started in its place: the world shrinks when it is gone, and no
+ * replacement is waited for.
+ */
+rejoin_status rejoin_tracker_leaves(const rejoin_tracker *tracker, uint32_t number);
+
+/*
+ * Ends the job with this failure (REJOIN_CANCELLED, say) and the reason, which every rank's call
+ * returns, and a poll when all events were taken. After the job's end it does nothing.
+ */
+rejoin_status rejoin_tracker_cancel(const rejoin_tracker *tracker, rejoin_status failure, const char *reason);
+
+/*
+ * Stops listening, removes the join file, and frees the handle with all that belongs to it. A job
+ * that is still going on ends: its ranks' calls return REJOIN_CANCELLED. A process that comes later
+ * finds no tracker; so wait for the ranks' processes to end first. NULL is allowed.
+ */
+void rejoin_tracker_close(rejoin_tracker *tracker);
 
 /* ---------------------------------------------------------------- the library itself */
 

@@ -1,6 +1,7 @@
 //! Pointers and numbers from C become slices, texts and settings; what can't is refused.
 
 use crate::numbers::{order, unknown};
+use crate::sized::{fields, sized};
 use rejoin_agent::durable::Durable;
 use rejoin_agent::logs::LogLimits;
 use rejoin_agent::protocol::collective::Site;
@@ -11,7 +12,6 @@ use rejoin_agent::AgentConfig;
 use rejoin_communicator::{Boot, Limits, Options, Settings};
 use rejoin_xgboost::{HookUse, XgboostVersion};
 use std::ffi::{c_char, c_void, CStr};
-use std::mem::{offset_of, MaybeUninit};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -168,82 +168,14 @@ pub(crate) fn overlap(one: *const c_void, length: usize, other: *const c_void, o
     length > 0 && other_length > 0 && one < other.saturating_add(other_length) && other < one.saturating_add(length)
 }
 
-/// A struct whose first field is its size, so that later headers may add to its end.
-///
-/// # Safety
-/// It is `repr(C)`, any of its fields may be all zeros, which is its default, and `FIELDS` are all
-/// of them in their order.
-unsafe trait Sized_: Copy {
-    const NAME: &'static str;
-    /// Where each begins, and its bytes.
-    const FIELDS: &'static [(usize, usize)];
-}
-
-macro_rules! sized {
-    ($type:ty, $name:literal: $($field:ident),* $(,)?) => {
-        // SAFETY: the fields are numbers and pointers, and NULL and 0 are the defaults in the header.
-        unsafe impl Sized_ for $type {
-            const NAME: &'static str = $name;
-            const FIELDS: &'static [(usize, usize)] =
-                &[$((offset_of!($type, $field), bytes_of(|it: &$type| it.$field))),*];
-        }
-    };
-}
-
-const fn bytes_of<T, F: Copy>(_: fn(&T) -> F) -> usize {
-    size_of::<F>()
-}
-
-sized!(RejoinOptions, "rejoin_options": size, order, boot, boot_name, prepare, prepare_user);
-sized!(RejoinXgboostOptions, "rejoin_xgboost_options": size, version, hook);
-sized!(RejoinLimits, "rejoin_limits": size, join_millis, call_millis, finish_millis);
-sized!(
+fields!(RejoinOptions, "rejoin_options": size, order, boot, boot_name, prepare, prepare_user);
+fields!(RejoinXgboostOptions, "rejoin_xgboost_options": size, version, hook);
+fields!(RejoinLimits, "rejoin_limits": size, join_millis, call_millis, finish_millis);
+fields!(
     RejoinConfig, "rejoin_config":
     size, job, secret, tracker, listen, ports, host, executor, encrypt, tracker_timeout_millis, log_memory, log_disk,
     spill, durable, durable_every, own_copies,
 );
-
-/// Whatever says that it is so much longer than today's is no struct of a later header.
-const MOST_SURPLUS: usize = 4096;
-
-/// A struct by pointer, of this header or of another one. What a shorter one lacks is the default;
-/// what a longer one has besides has to be all zeros, as this library knows nothing of it.
-///
-/// # Safety
-/// It is NULL, or points to as many bytes as it says.
-unsafe fn sized<T: Sized_>(pointer: *const T) -> Result<Option<T>, Error> {
-    if pointer.is_null() {
-        return Ok(None);
-    }
-    let (what, known) = (T::NAME, size_of::<T>());
-    // SAFETY: the size comes first in each of these structs.
-    let seen = unsafe { pointer.cast::<usize>().read() };
-    let is_cut = T::FIELDS.iter().any(|(begins, bytes)| *begins < seen && seen < begins + bytes);
-    if seen < size_of::<usize>() || is_cut || seen > known + MOST_SURPLUS {
-        return Err(bad(format!(
-            "{what} says that its size is {seen}; this library's is {known}, and no other one's is {seen}. Begin with \
-             {}_INIT",
-            what.to_uppercase()
-        )));
-    }
-    let mut whole = MaybeUninit::<T>::zeroed();
-    // SAFETY: so many bytes are there by its own word, and all zeros are a T.
-    let (whole, surplus) = unsafe {
-        std::ptr::copy_nonoverlapping(pointer.cast::<u8>(), whole.as_mut_ptr().cast(), seen.min(known));
-        let surplus = pointer.cast::<u8>().add(seen.min(known));
-        (whole.assume_init(), std::slice::from_raw_parts(surplus, seen.saturating_sub(known)))
-    };
-    match surplus.iter().position(|byte| *byte != 0) {
-        None => Ok(Some(whole)),
-        Some(at) => Err(bad(format!(
-            "{what} has {seen} bytes, of which this library knows the first {known}, and byte {} is set: the program \
-             asks for something that this library ({}) hasn't. Leave that field at its default, or use the library \
-             that came with the program's rejoin.h",
-            known + at,
-            env!("CARGO_PKG_VERSION"),
-        ))),
-    }
-}
 
 /// Where a call stands.
 ///
@@ -332,11 +264,7 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
     // SAFETY: see above.
     let optional = |what: &str, value| unsafe { text(what, value) };
     let needed = |what: &str, value| optional(what, value)?.ok_or_else(|| bad(format!("config.{what} is NULL")));
-    let job = needed("job", given.job)?;
-    // A sign would be read as a digit.
-    let is_number = job.len() == 32 && job.bytes().all(|digit| digit.is_ascii_hexdigit());
-    let number = is_number.then(|| u128::from_str_radix(&job, 16).ok()).flatten();
-    let number = number.ok_or_else(|| bad(format!("config.job is {job:?}; expected 32 hexadecimal digits")))?;
+    let job = job(&needed("job", given.job)?)?;
     if given.secret.is_null() {
         return Err(bad("config.secret is NULL; expected 32 bytes".into()));
     }
@@ -359,7 +287,7 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
         )));
     }
     let agent = AgentConfig {
-        job: JobId(number.to_be_bytes()),
+        job,
         secret: Secret::new(secret),
         encrypt: given.encrypt != 0,
         executor: needed("executor", given.executor)?,
@@ -378,6 +306,15 @@ pub(crate) unsafe fn config(config: *const RejoinConfig) -> Result<(AgentConfig,
     Ok((agent, Settings { logs, durable, own_copies }))
 }
 
-fn parse<T: FromStr>(what: &str, value: &str, expected: &str) -> Result<T, Error> {
+/// A job's id.
+pub(crate) fn job(text: &str) -> Result<JobId, Error> {
+    // A sign would be read as a digit.
+    let is_number = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    let number = is_number.then(|| u128::from_str_radix(text, 16).ok()).flatten();
+    let number = number.ok_or_else(|| bad(format!("config.job is {text:?}; expected 32 hexadecimal digits")))?;
+    Ok(JobId(number.to_be_bytes()))
+}
+
+pub(crate) fn parse<T: FromStr>(what: &str, value: &str, expected: &str) -> Result<T, Error> {
     value.parse().map_err(|_| bad(format!("config.{what} is {value:?}; expected {expected}")))
 }

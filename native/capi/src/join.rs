@@ -5,7 +5,7 @@ use crate::handle::{with_status, RejoinCommunicator, RejoinProcess};
 use crate::numbers::{status, OK, OVER};
 use crate::quiet::catch;
 use rejoin_agent::protocol::error::{Code, Error};
-use rejoin_agent::protocol::ids::{Attempt, Rank};
+use rejoin_agent::protocol::ids::{Attempt, Rank, Task};
 use rejoin_communicator::launched::Launched;
 use rejoin_communicator::{Communicator, Language, Process};
 use std::ffi::c_char;
@@ -46,6 +46,27 @@ pub unsafe extern "C" fn rejoin_join(
     };
     // SAFETY: as above.
     unsafe { joined(rank, join, communicator) }
+}
+
+/// See the header.
+#[no_mangle]
+pub unsafe extern "C" fn rejoin_join_elastic(
+    process: *mut RejoinProcess,
+    number: u32,
+    stage: u32,
+    task: u32,
+    terms: *const c_char,
+    given: *const RejoinLimits,
+    communicator: *mut *mut RejoinCommunicator,
+) -> i32 {
+    // SAFETY: the header asks for pointers that are right or NULL.
+    let join = || unsafe {
+        let process = process.as_ref().ok_or_else(|| bad("process is NULL".into()))?.process()?;
+        let terms = text("terms", terms)?.unwrap_or_default();
+        process.join_elastic(Task(number), Attempt { stage, task }, &terms, limits(given)?)
+    };
+    // SAFETY: as above.
+    unsafe { joined(number, join, communicator) }
 }
 
 /// See the header.

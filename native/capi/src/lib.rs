@@ -2,7 +2,7 @@
 //!
 //! Here is only the crossing: pointers and numbers become slices and types ([`arguments`],
 //! [`numbers`]), a panic becomes an error ([`handle`]), and nothing is printed that wasn't asked
-//! for ([`quiet`]). Everything else is [`rejoin_communicator`] and [`rejoin_xgboost`].
+//! for ([`quiet`]). Everything else is [`rejoin_communicator`], [`rejoin_xgboost`] and [`rejoin_agent`].
 #![allow(clippy::missing_safety_doc)] // what a caller has to keep to stands in the header, once for all
 
 mod arguments;
@@ -15,6 +15,9 @@ mod lazy;
 mod library;
 mod numbers;
 mod quiet;
+mod sized;
+mod tracker;
+mod tracker_config;
 mod xgboost;
 
 pub use arguments::{RejoinConfig, RejoinLimits, RejoinOptions, RejoinXgboostOptions};
@@ -26,4 +29,6 @@ pub use join::*;
 pub use lazy::*;
 pub use library::*;
 pub use numbers::{constants, OVER};
+pub use tracker::*;
+pub use tracker_config::RejoinTrackerConfig;
 pub use xgboost::*;

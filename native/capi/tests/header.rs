@@ -80,6 +80,7 @@ fn the_header_is_clean_as_c99_and_as_cpp() {
     let source = "#include <rejoin.h>\n#include <rejoin.h>\n\
                   rejoin_options options = REJOIN_OPTIONS_INIT;\nrejoin_limits limits = REJOIN_LIMITS_INIT;\n\
                   rejoin_config config = REJOIN_CONFIG_INIT;\n\
+                  rejoin_tracker_config tracker = REJOIN_TRACKER_CONFIG_INIT;\n\
                   rejoin_xgboost_options xgboost = REJOIN_XGBOOST_OPTIONS_INIT;\nconst char *here = REJOIN_HERE;\n";
     compile("cc", &["-x", "c", "-std=c99"], source, false);
     compile("cc", &["-x", "c", "-std=c17"], source, false);
@@ -89,7 +90,8 @@ fn the_header_is_clean_as_c99_and_as_cpp() {
 
 #[test]
 fn structs_lie_in_memory_as_the_library_reads_them() {
-    use rejoin::{RejoinConfig as Config, RejoinLimits as Limits, RejoinOptions as Options, RejoinXgboostOptions};
+    use rejoin::{RejoinConfig as Config, RejoinLimits as Limits, RejoinOptions as Options};
+    use rejoin::{RejoinTrackerConfig, RejoinXgboostOptions};
     let mut source = "#include <rejoin.h>\n#include <stdio.h>\nint main(void) {\n".to_string();
     let mut expected = Vec::new();
     let mut check = |text: String, value: usize| {
@@ -106,6 +108,26 @@ fn structs_lie_in_memory_as_the_library_reads_them() {
     layout!("rejoin_xgboost_options", RejoinXgboostOptions, size, version, hook);
     layout!("rejoin_placement", rejoin::RejoinPlacement, local_rank, local_size, cross_rank, cross_size);
     layout!("rejoin_limits", Limits, size, join_millis, call_millis, finish_millis);
+    layout!(
+        "rejoin_tracker_config",
+        RejoinTrackerConfig,
+        size,
+        world,
+        job,
+        secret,
+        listen,
+        ports,
+        encrypt,
+        name,
+        join_file,
+        deaths,
+        lost_after_millis,
+        members_millis,
+        min,
+        max,
+        elastic_timeout_millis,
+        resize_interval_millis
+    );
     layout!(
         "rejoin_config",
         Config,

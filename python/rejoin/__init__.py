@@ -23,13 +23,16 @@ from ._errors import Code, RejoinError
 from ._library import digest, library_version, log_level
 from ._placement import Placement
 from ._process import Process
+from ._tracker import Event, Tracker
 
 __all__ = [
     "Code",
     "Communicator",
+    "Event",
     "Placement",
     "Process",
     "RejoinError",
+    "Tracker",
     "digest",
     "join",
     "library_version",

@@ -70,6 +70,27 @@ class Config(ctypes.Structure):
     ]
 
 
+class TrackerConfig(ctypes.Structure):
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("world", ctypes.c_uint32),
+        ("job", ctypes.c_char_p),
+        ("secret", ctypes.c_char_p),
+        ("listen", ctypes.c_char_p),
+        ("ports", ctypes.c_char_p),
+        ("encrypt", ctypes.c_int32),
+        ("name", ctypes.c_char_p),
+        ("join_file", ctypes.c_char_p),
+        ("deaths", ctypes.c_uint32),
+        ("lost_after_millis", ctypes.c_uint64),
+        ("members_millis", ctypes.c_uint64),
+        ("min", ctypes.c_uint32),
+        ("max", ctypes.c_uint32),
+        ("elastic_timeout_millis", ctypes.c_uint64),
+        ("resize_interval_millis", ctypes.c_uint64),
+    ]
+
+
 class XgboostOptions(ctypes.Structure):
     _fields_ = [
         ("size", ctypes.c_size_t),
@@ -105,6 +126,10 @@ _FUNCTIONS = {
     "rejoin_process_message": (_TEXT, [Handle]),
     "rejoin_process_close": (None, [Handle]),
     "rejoin_join": (
+        _STATUS,
+        [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
+    ),
+    "rejoin_join_elastic": (
         _STATUS,
         [Handle, _U32, _U32, _U32, _TEXT, ctypes.POINTER(Limits), ctypes.POINTER(Handle)],
     ),
@@ -147,6 +172,18 @@ _FUNCTIONS = {
     "rejoin_checkpoint_lazy": (_STATUS, [Handle, Supplier, Release, _DATA, _TEXT]),
     "rejoin_supply": (None, [_DATA, _DATA, _SIZE]),
     "rejoin_finish": (_STATUS, [Handle, _DATA, _SIZE]),
+    "rejoin_tracker_open": (_STATUS, [ctypes.POINTER(TrackerConfig), ctypes.POINTER(Handle)]),
+    "rejoin_tracker_message": (_TEXT, [Handle]),
+    "rejoin_tracker_job": (_TEXT, [Handle]),
+    "rejoin_tracker_secret": (_DATA, [Handle]),
+    "rejoin_tracker_address": (_TEXT, [Handle]),
+    "rejoin_tracker_poll": (_STATUS, [Handle, ctypes.c_uint64, ctypes.POINTER(_TEXT)]),
+    "rejoin_tracker_is_over": (_I32, [Handle]),
+    "rejoin_tracker_result": (_STATUS, [Handle, ctypes.POINTER(_DATA), ctypes.POINTER(_SIZE)]),
+    "rejoin_tracker_notify": (_STATUS, [Handle, _TEXT, _TEXT]),
+    "rejoin_tracker_leaves": (_STATUS, [Handle, _U32]),
+    "rejoin_tracker_cancel": (_STATUS, [Handle, _STATUS, _TEXT]),
+    "rejoin_tracker_close": (None, [Handle]),
     "rejoin_xgboost_process_start": (
         _STATUS,
         [ctypes.POINTER(Config), ctypes.POINTER(XgboostOptions), ctypes.POINTER(Handle)],

@@ -37,7 +37,7 @@ pub fn python_into(folder: &Path) {
 }
 
 /// Runs a block in a folder where everything is installed; returns what it printed.
-fn run_block(text: &str, folder: &Path) -> String {
+pub fn run_block(text: &str, folder: &Path) -> String {
     let before = [folder.join("python"), folder.join("installed/bin")].map(|folder| folder.display().to_string());
     let path = format!("{}:{}", before.join(":"), std::env::var("PATH").expect("a path"));
     let mut bash = Command::new("bash");

@@ -6,6 +6,7 @@ mod harness;
 
 mod abi;
 mod compiled;
+mod driver;
 mod elastic;
 mod guide;
 

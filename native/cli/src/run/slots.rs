@@ -17,19 +17,23 @@ pub struct Slots {
     listed: u32,
     /// Of those so many had a process that failed for good. They stay empty until they were gone from the list.
     failed: u32,
+    /// So many of these are gone from it: as many fewer are used until there are others instead.
+    gone: u32,
 }
 
 impl Slots {
     /// So many are there, of which at most `most` are used.
     pub fn new(most: u32, listed: u32) -> Self {
-        Slots { most, listed: listed.min(most), failed: 0 }
+        Slots { most, listed, failed: 0, gone: 0 }
     }
 
     /// So many are there now. Of those that go, the ones of failed processes go first.
     pub fn list(&mut self, listed: u32) {
-        let listed = listed.min(self.most);
-        let gone = self.listed.saturating_sub(listed);
-        (self.listed, self.failed) = (listed, self.failed.saturating_sub(gone));
+        let failed_that_go = self.listed.saturating_sub(listed).min(self.failed);
+        let come = listed.saturating_sub(self.listed);
+        self.failed -= failed_that_go;
+        self.gone = (self.gone + failed_that_go).saturating_sub(come);
+        self.listed = listed;
     }
 
     /// A process failed, and is not started again.
@@ -48,7 +52,8 @@ impl Slots {
     }
 
     fn usable(&self) -> u32 {
-        self.listed.saturating_sub(self.failed)
+        let used = self.most.saturating_sub(self.failed + self.gone);
+        self.listed.saturating_sub(self.failed).min(used)
     }
 }
 
@@ -83,6 +88,22 @@ mod tests {
         assert_eq!((slots.open(3), slots.excess(3)), (0, 0), "the empty one has gone");
         slots.list(4);
         assert_eq!(slots.open(3), 1);
+    }
+
+    #[test]
+    fn slots_beyond_those_that_are_used_come_and_go_as_others_do() {
+        let mut slots = Slots::new(3, 9);
+        slots.fail();
+        slots.list(9);
+        assert_eq!((slots.open(2), slots.excess(2)), (0, 0), "it is the same slot");
+        slots.list(8);
+        assert_eq!((slots.open(2), slots.excess(2)), (0, 0), "the one of the failed process has gone");
+        slots.list(9);
+        assert_eq!((slots.open(2), slots.excess(3)), (1, 0), "and there is another one");
+        for listed in [2, 9, 7] {
+            slots.list(listed);
+        }
+        assert_eq!((slots.open(2), slots.excess(3)), (1, 0), "no failed one was among them");
     }
 
     #[test]

@@ -1,18 +1,22 @@
 //! `rejoin run`: the ranks of a job as processes of this machine, and their tracker, in one program.
 
 mod child;
+mod closing;
 mod discovery;
 mod durable;
 mod growth;
+mod hearing;
 mod injections;
 mod joined;
 mod launcher;
 mod output;
+mod processes;
 mod ready;
 mod restarts;
 mod slot_changes;
 mod slots;
 pub mod status;
+mod timers;
 pub mod tracker;
 
 use rejoin_agent::protocol::fault::text::Rule;

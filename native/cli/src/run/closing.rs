@@ -1,0 +1,100 @@
+//! How a run ends: why, who is made to end, and with which status.
+
+use super::launcher::{Due, Run, State};
+use super::status::{Ending, OUTPUT_FAILED, RULE_NEVER_FIRED};
+use rejoin_agent::event_log::Fact;
+use rejoin_agent::protocol::error::{Code, Error};
+use rejoin_agent::protocol::tracker::TrackerInput;
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+
+/// Processes that don't end by themselves when the job is over get SIGTERM after this time.
+const TERM_AFTER: Duration = Duration::from_secs(1);
+/// Processes that left their group may hold an output open; they are waited for no longer than this.
+const LAST_LINES: Duration = Duration::from_secs(2);
+
+impl Run<'_> {
+    pub(super) fn is_over(&self) -> bool {
+        let running = self.ranks.values().any(|state| matches!(state, State::Running(_)));
+        let waiting = self.ranks.values().any(|state| matches!(state, State::Waiting));
+        !running && (self.ending.is_some() || !waiting)
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.ended || matches!(self.tracker.outcome(), Some(Ok(())))
+    }
+
+    pub(super) fn signalled(&mut self, signal: i32) {
+        let again = matches!(self.ending, Some(Ending::Signalled(_)));
+        self.end(Ending::Signalled(signal));
+        self.signal_all(if again { Signal::KILL } else { Signal::TERM });
+    }
+
+    pub(super) fn signal_all(&self, signal: Signal) {
+        for state in self.ranks.values() {
+            if let State::Running(child) = state {
+                child.signal(signal);
+            }
+        }
+    }
+
+    /// The run is over, and this is why; the first reason counts. Ranks that still run are notified, then
+    /// asked, then made to end.
+    pub(super) fn end(&mut self, ending: Ending) {
+        if self.ending.is_some() {
+            return;
+        }
+        let code = match ending {
+            Ending::Signalled(_) | Ending::TimedOut(_) | Ending::TakenOver(_) => Code::Cancelled,
+            _ => Code::Unrecoverable,
+        };
+        if !matches!(ending, Ending::JobFailed(_)) {
+            self.tracker.notify(TrackerInput::Cancel { error: Error::new(code, ending.reason()) });
+        }
+        self.ending = Some(ending);
+        self.after(TERM_AFTER.min(self.options.grace), Due::Terminate);
+        self.after(self.options.grace, Due::Kill);
+    }
+
+    pub(super) fn wait_for_last_lines(&mut self) {
+        let until = Instant::now() + LAST_LINES;
+        while self.readers.iter().any(|reader| !reader.is_finished()) {
+            if Instant::now() > until {
+                self.say(
+                    "a process that a rank has left behind holds its output open; its last lines are not waited for",
+                );
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    pub(super) fn conclude(mut self) -> u8 {
+        let ending = self.ending.take().unwrap_or(Ending::Well);
+        let mut status = ending.status();
+        if status != 0 {
+            self.say(&ending.reason());
+        }
+        let mut reason = ending.reason();
+        for rule in self.options.rules.iter().filter(|rule| !self.fired.contains(&rule.fault.id)) {
+            reason = format!("rule `{}` never fired", rule.text);
+            self.say(&reason);
+            status = if status == 0 { RULE_NEVER_FIRED } else { status };
+        }
+        let well = self.ranks.values().filter(|state| !matches!(state, State::GivenUp)).count();
+        if status == 0 && (self.restarts.count() > 0 || well < self.ranks.len()) {
+            let which =
+                if well < self.ranks.len() { format!("{well} of {}", self.ranks.len()) } else { format!("all {well}") };
+            self.say(&format!("{which} ranks ended well after {} restarts", self.restarts.count()));
+        }
+        self.recorder.fact(None, Fact::Over { status, reason });
+        if let Some(cause) = self.recorder.failure() {
+            self.say(&format!("the event log could not be written to its end: {cause}"));
+        }
+        let is_lost = self.recorder.failure().is_some() || self.template.sink.has_lost_lines();
+        match status {
+            0 if is_lost => OUTPUT_FAILED,
+            status => status,
+        }
+    }
+}

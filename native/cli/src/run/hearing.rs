@@ -1,0 +1,122 @@
+//! What the launcher hears, and what that means for it.
+
+use super::durable::Store;
+use super::launcher::{Due, Run, State};
+use super::status::Ending;
+use super::tracker::LEASE;
+use super::LauncherEvent;
+use rejoin_agent::event_log::Fact;
+use rejoin_agent::protocol::event::Event;
+use rejoin_agent::protocol::fault::text::Aftermath;
+use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::start::JobStart;
+use rejoin_agent::protocol::tracker::TrackerInput;
+use rejoin_agent::TrackerNotice;
+use rustix::process::Signal;
+
+impl Run<'_> {
+    pub(super) fn happen(&mut self, launcher_event: LauncherEvent) {
+        match launcher_event {
+            LauncherEvent::Ended { rank, attempt } => self.reap(rank, attempt),
+            LauncherEvent::Signal(signal) => self.signalled(signal),
+            LauncherEvent::Listed(listing) => self.listed(listing),
+            LauncherEvent::TrackerGone { reason } => {
+                let limit = LEASE.as_secs();
+                self.end(Ending::JobFailed(format!("the tracker has been out of reach for {limit} s: {reason}")));
+            }
+            LauncherEvent::TakenOver { host, ranks } => {
+                let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
+                self.end(Ending::TakenOver(format!(
+                    "a launcher on {host} that came later starts rank {} now; the ranks here end",
+                    ranks.join(", ")
+                )));
+            }
+            LauncherEvent::Notice(TrackerNotice::Event(event)) => {
+                let failed = match &event {
+                    Event::JobFailed { error } => Some(error.clone()),
+                    _ => None,
+                };
+                self.report(event);
+                match failed {
+                    Some(error) => self.end(Ending::JobFailed(error.to_string())),
+                    // A rank may have ended before the first rank joined.
+                    None if self.ending.is_none() => self.judge_early_ends(),
+                    None => {}
+                }
+            }
+            LauncherEvent::Notice(TrackerNotice::Kill { task, attempt, reason, .. }) => {
+                if let Some(child) = self.running(task.0).filter(|child| child.attempt == attempt.task) {
+                    child.signal(Signal::KILL);
+                    self.say(&format!("rank {task} is killed: {reason}"));
+                }
+            }
+        }
+    }
+
+    /// Notes, says and records an event; the last ones come when all processes have ended.
+    pub(super) fn report(&mut self, event: Event) {
+        self.take_note(&event);
+        if let Event::RolledBack { version, reason, .. } = &event {
+            self.say(&format!("all ranks go back to version {version}: {reason}"));
+        }
+        if let Event::Resized { ranks, world, reason } = &event {
+            let how = if *world as usize > ranks.len() { "grows" } else { "shrinks" };
+            self.say(&format!("the world {how}: {reason}"));
+        }
+        if let Event::DurableFailed { rank, version, reason, .. } = &event {
+            self.say(&format!("rank {rank}: durable checkpoint {version} failed: {reason}"));
+        }
+        if let Event::Printed { rank, text, .. } = &event {
+            self.say(&format!("rank {rank}: {text}"));
+        }
+        self.recorder.event(event);
+    }
+
+    /// What an event means for the launcher.
+    pub(super) fn take_note(&mut self, event: &Event) {
+        match event {
+            Event::RankJoined { .. } => self.joined = true,
+            Event::JobEnded { .. } => self.ended = true,
+            Event::FaultFired { id, rank, .. } => self.rule_fired(*id, rank.0),
+            _ => {}
+        }
+    }
+
+    pub(super) fn rule_fired(&mut self, id: u32, rank: u32) {
+        self.fired.insert(id);
+        let Some(rule) = self.options.rules.get(id as usize) else { return };
+        self.say(&format!("rule `{}` fired at rank {rank}", rule.text));
+        match rule.aftermath {
+            Aftermath::Nothing => {}
+            Aftermath::Wake(time) => {
+                if let Some(attempt) = self.running(rank).map(|child| child.attempt) {
+                    self.after(time, Due::Wake { rank, attempt });
+                }
+            }
+            Aftermath::Tracker(time) if self.ending.is_none() => {
+                self.tracker.kill();
+                self.tracker_died = true;
+                self.recorder.fact(None, Fact::TrackerKilled);
+                self.after(time, Due::TrackerBack);
+            }
+            Aftermath::Tracker(_) => {}
+        }
+    }
+
+    /// A tracker that comes back is given how far the job is by its durable checkpoints, should
+    /// no rank be left; and which ranks have ended well: the life before it may have sent them the end, and
+    /// they are not there any more to say so.
+    pub(super) fn revive_tracker(&mut self) {
+        let start = self.store.as_ref().map_or(Ok(JobStart::Fresh), Store::start).unwrap_or_else(|error| {
+            self.say(&format!("durable checkpoints: {error}"));
+            JobStart::Fresh
+        });
+        if let Err(error) = self.tracker.revive(start) {
+            return self.end(Ending::JobFailed(format!("the tracker can't come back: {error}")));
+        }
+        self.recorder.fact(None, Fact::TrackerBack);
+        for (rank, _) in self.ranks.iter().filter(|(_, state)| matches!(state, State::Done)) {
+            self.tracker.notify(TrackerInput::TaskEnded { task: Task(*rank) });
+        }
+    }
+}

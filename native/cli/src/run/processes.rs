@@ -1,0 +1,166 @@
+//! How the launcher starts processes, and what it does when one has ended.
+
+use super::child::{describe, Child};
+use super::launcher::{Due, Run, State};
+use super::restarts::Decision;
+use super::status::Ending;
+use rejoin_agent::event_log::Fact;
+use rejoin_agent::protocol::ids::Task;
+use rejoin_agent::protocol::tracker::TrackerInput;
+use rejoin_communicator::launched;
+use std::io;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+/// How often a process is tried again that can't be started for lack of descriptors.
+const SPAWN_AGAIN: Duration = Duration::from_millis(50);
+/// After this time without one start the run is given up.
+const SPAWN_LIMIT: Duration = Duration::from_secs(10);
+
+/// Whether the process, or the machine, has no descriptors left.
+fn has_run_out(cause: &io::Error) -> bool {
+    let none_left = [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE].map(|code| code.raw_os_error());
+    cause.raw_os_error().is_some_and(|code| none_left.contains(&code))
+}
+
+impl Run<'_> {
+    pub(super) fn start(&mut self, rank: u32, attempt: u32) {
+        match Child::start(&self.template, rank, attempt, &self.sender) {
+            Ok(child) => {
+                self.starved = None;
+                self.recorder.fact(Some(rank), Fact::Started { attempt, pid: child.pid() });
+                self.ranks.insert(rank, State::Running(child));
+            }
+            Err(cause) if has_run_out(&cause) && self.may_start_later(rank, &cause) => {
+                self.ranks.insert(rank, State::Waiting);
+                self.after(SPAWN_AGAIN, Due::Restart { rank, attempt });
+            }
+            Err(cause) => {
+                self.ranks.insert(rank, State::Done);
+                let program = self.template.command[0].to_string_lossy().into_owned();
+                let mut reason = format!("rank {rank}: {program} can't be run: {cause}");
+                if has_run_out(&cause) {
+                    let waited = SPAWN_LIMIT.as_secs();
+                    reason += &format!(
+                        ", for {waited} s; the launcher needs some for each rank: raise its limit (ulimit -n)"
+                    );
+                }
+                self.end(Ending::NotRun { found: cause.kind() != io::ErrorKind::NotFound, reason });
+            }
+        }
+    }
+
+    /// Whether a process that lacked descriptors is tried again. Said once, until one could be started.
+    pub(super) fn may_start_later(&mut self, rank: u32, cause: &io::Error) -> bool {
+        let since = *self.starved.get_or_insert_with(|| {
+            self.template.sink.say(&format!("rank {rank} can't be started now: {cause}; it is tried again"));
+            Instant::now()
+        });
+        since.elapsed() < SPAWN_LIMIT
+    }
+
+    pub(super) fn running(&self, rank: u32) -> Option<&Child> {
+        match self.ranks.get(&rank) {
+            Some(State::Running(child)) => Some(child),
+            _ => None,
+        }
+    }
+
+    pub(super) fn reap(&mut self, rank: u32, attempt: u32) {
+        let child = match self.ranks.insert(rank, State::Done) {
+            Some(State::Running(child)) if child.attempt == attempt => child,
+            Some(other) => return drop(self.ranks.insert(rank, other)),
+            // No such rank was started here.
+            None => return drop(self.ranks.remove(&rank)),
+        };
+        let lived = child.began.elapsed();
+        let status = match child.reap() {
+            Ok((status, readers)) => {
+                self.readers.retain(|reader| !reader.is_finished());
+                self.readers.extend(readers);
+                status
+            }
+            Err(cause) => {
+                let reason = format!("rank {rank}'s process can't be waited for: {cause}");
+                return self.end(Ending::RankFailed(reason));
+            }
+        };
+        let how = describe(status);
+        self.recorder.fact(Some(rank), Fact::Ended { attempt, how: how.clone() });
+        let has_left = self.growth.has_left(rank) && !self.is_ended();
+        if has_left || !status.success() {
+            // The tracker learns it here first: no rank waits for a time-out.
+            let executor = launched::executor(rank, attempt);
+            self.tracker.notify(TrackerInput::ExecutorGone { executor, reason: format!("its process ended ({how})") });
+        } else {
+            self.tracker.notify(TrackerInput::TaskEnded { task: Task(rank) });
+        }
+        if has_left {
+            self.ranks.insert(rank, State::GivenUp);
+            self.judge_left();
+            // Its slot may have come back meanwhile.
+            self.fill();
+        } else if self.ending.is_none() {
+            self.judge_end(rank, status, &how, lived);
+        }
+    }
+
+    /// A process has ended while the run goes on.
+    pub(super) fn judge_end(&mut self, rank: u32, status: ExitStatus, how: &str, lived: Duration) {
+        self.tracker.settle();
+        if let Some(Err(error)) = self.tracker.outcome() {
+            return self.end(Ending::JobFailed(error.to_string()));
+        }
+        if status.success() {
+            return self.judge_early_ends();
+        }
+        let was_sent_back = self.tracker.was_sent_back(rank);
+        let decision = match was_sent_back {
+            true => self.restarts.sent_back(rank),
+            false => self.restarts.died(rank, lived),
+        };
+        match decision {
+            Decision::Again { attempt: restart, after } => {
+                let attempt = self.attempts.get(&rank).map_or(restart, |first| first + restart);
+                let after_millis = after.as_millis() as u64;
+                let what = if was_sent_back { "was sent back and has ended" } else { "died" };
+                self.say(&format!("rank {rank} {what} ({how}); attempt {attempt} starts after {after_millis} ms"));
+                self.recorder.fact(Some(rank), Fact::Restarting { attempt, after_millis });
+                self.ranks.insert(rank, State::Waiting);
+                if after.is_zero() {
+                    self.start(rank, attempt);
+                } else {
+                    self.after(after, Due::Restart { rank, attempt });
+                }
+            }
+            Decision::GiveUp { reason } if self.options.min.is_some() => {
+                self.say(&format!(
+                    "the process that was started as rank {rank} failed ({how}), and {reason}; the others go on \
+                     without it"
+                ));
+                self.ranks.insert(rank, State::GivenUp);
+                self.growth.fail();
+                self.judge_left();
+            }
+            Decision::GiveUp { reason } => {
+                self.end(Ending::RankFailed(format!("rank {rank} failed ({how}), and {reason}")));
+            }
+        }
+    }
+
+    /// A rank that ends well before the job has left the others without it, and would do so again.
+    /// After the death of a tracker none can say so: it may have sent the end to all, and was the
+    /// only one that knew. If it had not, the next one names the ranks that are missing when its time is up.
+    pub(super) fn judge_early_ends(&mut self) {
+        if !self.joined || self.is_ended() || self.tracker_died {
+            return;
+        }
+        let left = self.ranks.iter().find(|(_, state)| matches!(state, State::Done)).map(|(rank, _)| *rank);
+        if let Some(rank) = left {
+            self.end(Ending::RankFailed(format!(
+                "rank {rank} ended with status 0 before the job's end, which the other ranks wait for; every rank has \
+                 to report its end (finish) before its process ends"
+            )));
+        }
+    }
+}
